@@ -57,7 +57,7 @@ pub fn of(image: &Image) -> Result<u32, NotANumber> {
 
 impl fmt::Display for NotANumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("its security epoch is no number")
+        f.write_str("its security epoch is not a number")
     }
 }
 

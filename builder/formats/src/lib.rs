@@ -11,7 +11,7 @@ extern crate alloc;
 #[cfg(feature = "cpio")]
 pub mod cpio;
 #[cfg(feature = "images")]
-pub mod disk;
+pub mod disk_image;
 #[cfg(feature = "pe")]
 pub mod epoch;
 #[cfg(feature = "erofs")]

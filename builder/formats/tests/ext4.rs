@@ -50,8 +50,8 @@ fn e2fsck_accepts_a_repaired_superblock_whichever_half_is_new() {
         assert_eq!((write.offset as usize, write.bytes.len()), (MIDDLE, 512));
         torn[MIDDLE..][..512].copy_from_slice(&write.bytes);
         std::fs::write(&path, &torn).unwrap();
-        let told = tool("e2fsprogs", Command::new("/sbin/dumpe2fs").arg("-h").arg(&path));
-        assert!(told.contains(mounts), "{told}");
+        let shown = tool("e2fsprogs", Command::new("/sbin/dumpe2fs").arg("-h").arg(&path));
+        assert!(shown.contains(mounts), "{shown}");
         assert!(is_sound(&path));
         assert_eq!(ext4::mend(&mut Cursor::new(&torn)).unwrap(), None);
     }

@@ -99,7 +99,7 @@ fn a_volume_of_mkfs_reads_back() {
 }
 
 #[test]
-fn find_returns_a_whole_file_and_no_folder() {
+fn find_returns_whole_files_only() {
     let volume = volume(512, 40 * MIB).write(&esp_files()).unwrap();
     for File { path, bytes } in esp_files() {
         assert!(fat::find(&volume, &path).unwrap() == Some(bytes), "{path}");

@@ -129,7 +129,10 @@ impl fmt::Display for Error {
         match self {
             Self::Damaged(_) => write!(f, "no X.509 certificate"),
             Self::NotRsa => {
-                write!(f, "the certificate's key is no RSA key, and UEFI firmware takes no other")
+                write!(
+                    f,
+                    "the certificate's key is not RSA, the only type that UEFI firmware accepts"
+                )
             }
         }
     }

@@ -66,14 +66,14 @@ fn verified(image: &[u8], signer: &Signer) -> Result<String, Error> {
 fn sbverify_accepts_our_signature() {
     let cert = OURS.path("cert.pem");
     let folder = tempfile::tempdir().unwrap();
-    let said = on_file(
+    let output_text = on_file(
         &SIGNED,
         folder.path(),
         "sbsigntool",
         "sbverify",
         &["--cert", cert.to_str().unwrap(), "image.efi"],
     );
-    assert!(said.contains("Signature verification OK"), "{said}");
+    assert!(output_text.contains("Signature verification OK"), "{output_text}");
     let listed =
         on_file(&SIGNED, folder.path(), "sbsigntool", "sbverify", &["--list", "image.efi"]);
     assert!(listed.contains("CN=ours") || listed.contains("CN = ours"), "{listed}");
@@ -93,9 +93,10 @@ fn osslsigncode_computes_the_checksum_that_we_wrote() {
             .args(["verify", "-in", "image.efi"])
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let values =
-            said.lines().filter_map(|line| line.split_once("PE checksum")?.1.split_once(':'));
+        let output_text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let values = output_text
+            .lines()
+            .filter_map(|line| line.split_once("PE checksum")?.1.split_once(':'));
         values.map(|(_, value)| value.trim().to_owned()).collect::<BTreeSet<_>>()
     };
     let mut wrong = SIGNED.clone();
@@ -298,12 +299,13 @@ proptest! {
         let at = table + at.index(SIGNED.len() - table);
         let mut image = SIGNED.clone();
         image[at] ^= 1 << bit;
-        let says = authenticode::signatures(&image);
+        let signatures = authenticode::signatures(&image);
         if verified(&image, &OURS).is_ok() {
             // The content is still the signed one.
             prop_assert!(
                 certificate_in(&SIGNED).contains(&at)
-                    || says.as_ref().unwrap()[0].digest == authenticode::digest(&SIGNED).unwrap()
+                    || signatures.as_ref().unwrap()[0].digest
+                        == authenticode::digest(&SIGNED).unwrap()
             );
             prop_assert_eq!(&image[..table], &SIGNED[..table]);
         }

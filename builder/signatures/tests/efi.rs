@@ -70,9 +70,9 @@ fn debians_enrolled_certificates_are_read() {
         std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `ovmf`")),
     )
     .unwrap();
-    for (variable, least) in [(Variable::Db, 2), (Variable::Dbx, 1)] {
+    for (variable, min) in [(Variable::Db, 2), (Variable::Dbx, 1)] {
         let known = read_known(store.get(variable).unwrap()).unwrap();
-        assert!(known.len() >= least, "{variable:?}: {}", known.len());
+        assert!(known.len() >= min, "{variable:?}: {}", known.len());
     }
 }
 
@@ -203,18 +203,18 @@ fn virt_firmware_finds_our_certificates_and_secure_boot_on() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("vars.fd"), enrolled().write().unwrap()).unwrap();
     let arguments = ["--input", "vars.fd", "--print", "--verbose"];
-    let said = tool(
+    let text = tool(
         "virt-firmware (pip)",
         Command::new("virt-fw-vars").current_dir(folder.path()).args(arguments),
     );
     for variable in Variable::ENROLLED {
         assert!(
-            said.contains(&format!("name={} ", variable.name())),
-            "{}: {said}",
+            text.contains(&format!("name={} ", variable.name())),
+            "{}: {text}",
             variable.name()
         );
     }
-    assert!(said.contains("bool: ON") && said.matches("subject CN=ours").count() == 3, "{said}");
+    assert!(text.contains("bool: ON") && text.matches("subject CN=ours").count() == 3, "{text}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::plan::{Architecture, Locked, Plan};
 use osbuild_abi::disk;
 use osbuild_abi::install::SETTINGS;
 use osbuild_abi::slot::FIRST_TRIES;
-use osbuild_formats::disk::{Content, Disk, Error, Partition};
+use osbuild_formats::disk_image::{Content, DiskImage, Error, Partition};
 use osbuild_formats::fat::{self, Volume};
 use osbuild_formats::gpt::guid_from_name;
 use osbuild_slots::{Header, State};
@@ -109,7 +109,7 @@ pub fn write(build: &Build<'_>, parts: &Parts, chain: &BootChain, out: &Out) -> 
     let length = header.len() as u64 + chain.uki.length()?;
     let uki = Content::reader(length, header.chain(chain.uki.start()?));
     let slot_a = partition(disk::SLOT_A, disk::SLOT_TYPE, board.slot_size_mib, uki);
-    let disk = Disk {
+    let disk = DiskImage {
         sector_size: board.sector_size.into(),
         guid: guid_from_name("disk"),
         partitions: vec![

@@ -4,7 +4,7 @@ use crate::scratch::Ran;
 use crate::workshop;
 use osbuild_abi::disk::{DATA, DATA_TYPE, ESP, ESP_TYPE, SLOT_A, SLOT_TYPE};
 use osbuild_formats::cpio::{self, Entry};
-use osbuild_formats::disk::{Content, Disk, Partition};
+use osbuild_formats::disk_image::{Content, DiskImage, Partition};
 use osbuild_formats::fat::{self, Volume};
 use osbuild_formats::gpt::guid_from_name;
 use osbuild_formats::uki::{self, Parts};
@@ -132,7 +132,9 @@ pub fn disk(node: &Node, state: State) -> Vec<u8> {
         partition(DATA, DATA_TYPE, 1, 0, Content::empty()),
     ];
     let mut image = Cursor::new(Vec::new());
-    Disk { sector_size: 512, guid: guid_from_name("disk"), partitions }.write(&mut image).unwrap();
+    DiskImage { sector_size: 512, guid: guid_from_name("disk"), partitions }
+        .write(&mut image)
+        .unwrap();
     image.into_inner()
 }
 

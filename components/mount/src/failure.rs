@@ -1,6 +1,6 @@
-//! What is said when the kernel refuses: the texts and exit codes of util-linux 2.38
-//! (`context_mount.c`, `context_umount.c`), because the kubelet looks for some of them and users
-//! know the others from pod events. Its hint to dmesg(1) is left out: the node has no such program.
+//! Error messages and exit codes, those of util-linux 2.38 (`context_mount.c`,
+//! `context_umount.c`): the kubelet parses some of the messages, and users know the others from pod
+//! events. util-linux's hint to dmesg(1) is left out, because the node has no such program.
 
 use crate::request::MountRequest;
 use rustix::io::Errno;
@@ -11,38 +11,38 @@ use std::io::Error;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Exit code for a command line that is not served, or a caller that may not mount.
+/// Exit code for an unsupported command line, or a caller that may not mount.
 pub const USAGE: u8 = 1;
 /// Exit code for a mount or unmount that failed.
 pub const FAILED: u8 = 32;
 
-/// At which call a mount failed.
+/// The system call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// The one that mounts.
-    Mounting,
-    /// One that changes what was just mounted.
-    Following,
+pub enum Step {
+    /// The call that mounts or remounts.
+    Mount,
+    /// A call that then changes the mount.
+    Change,
 }
 
 /// A mount that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     errno: Errno,
-    moment: Moment,
+    step: Step,
 }
 
 impl Failure {
-    /// The kernel's answer, and to which call.
-    pub fn new(errno: Errno, moment: Moment) -> Failure {
-        Failure { errno, moment }
+    /// The kernel's error, and the call that failed.
+    pub fn new(errno: Errno, step: Step) -> Failure {
+        Failure { errno, step }
     }
 
-    /// The sentence for it, without program, target and period. Looks at source and target to tell
-    /// causes apart that share a number.
+    /// The message, without program, target and period. Inspects source and target to distinguish
+    /// causes that share an errno.
     pub fn explain(&self, request: &MountRequest) -> String {
         let source = request.source.display();
-        if self.moment == Moment::Following {
+        if self.step == Step::Change {
             let left =
                 if request.options.remount { "the mount stays" } else { "nothing stays mounted" };
             return format!("could not apply flags, {left}: {}", text(self.errno));
@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// The sentence for an unmount that failed, without program, target and period. The kubelet looks
+/// The message for a failed unmount, without program, target and period. The kubelet searches it
 /// for `not mounted`.
 pub fn explain_umount(errno: Errno) -> String {
     match errno {
@@ -143,7 +143,7 @@ fn not_a_device(request: &MountRequest) -> String {
         Ok(found) if found.file_type().is_block_device() => {
             format!("the kernel does not recognize {source} as a block device")
         }
-        // util-linux goes on with a hint to `-o loop`, which is not served.
+        // util-linux adds a hint to `-o loop`, which is not supported.
         Ok(_) => format!("{source} is not a block device"),
     }
 }
@@ -165,7 +165,7 @@ fn is_device_or_file(source: &OsStr) -> bool {
     fs::metadata(source).is_ok_and(|found| found.file_type().is_block_device() || found.is_file())
 }
 
-/// The types whose options util-linux leaves to a helper program, of which the node has none.
+/// The types whose options util-linux leaves to a `mount.TYPE` program. The node has none.
 fn is_network(kind: &str) -> bool {
     const NAMES: [&str; 7] = ["cifs", "smb3", "smbfs", "afs", "ncpfs", "glusterfs", "fuse.sshfs"];
     NAMES.contains(&kind) || kind.starts_with("nfs") || kind.starts_with("9p")
@@ -175,7 +175,7 @@ fn failed(errno: Errno) -> String {
     format!("mount(2) system call failed: {}", text(errno))
 }
 
-/// The C library's sentence for a number; Rust adds the number in brackets.
+/// The C library's message for an errno, without the number that Rust appends.
 fn text(errno: Errno) -> String {
     let whole = Error::from(errno).to_string();
     whole.split(" (os error").next().unwrap_or_default().to_owned()
@@ -188,21 +188,21 @@ mod tests {
 
     fn explain(line: &str, errno: Errno) -> String {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        Failure::new(errno, Moment::Mounting).explain(&MountRequest::parse(&words).unwrap())
+        Failure::new(errno, Step::Mount).explain(&MountRequest::parse(&words).unwrap())
     }
 
     #[test]
-    fn a_type_without_kernel_support_is_named() {
+    fn an_unsupported_file_system_type_is_named() {
         assert_eq!(explain("-t nfs server:/x /", Errno::NODEV), "unknown filesystem type 'nfs'");
     }
 
     #[test]
-    fn the_words_that_the_kubelet_looks_for_are_there() {
+    fn the_message_that_the_kubelet_parses_is_exact() {
         assert_eq!(explain_umount(Errno::INVAL), "not mounted");
     }
 
     #[test]
-    fn one_number_has_several_causes() {
+    fn one_errno_has_several_causes() {
         assert_eq!(
             explain("-o bind /nowhere /", Errno::NOENT),
             "special device /nowhere does not exist"
@@ -215,10 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_after_the_mount_says_that_it_was_undone() {
+    fn a_failed_change_reports_that_the_mount_was_undone() {
         let request =
             MountRequest::parse(&["-o", "bind,ro", "/a", "/b"].map(OsString::from)).unwrap();
-        let said = Failure::new(Errno::PERM, Moment::Following).explain(&request);
-        assert_eq!(said, "could not apply flags, nothing stays mounted: Operation not permitted");
+        let message = Failure::new(Errno::PERM, Step::Change).explain(&request);
+        assert_eq!(
+            message,
+            "could not apply flags, nothing stays mounted: Operation not permitted"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! The programs that mount refuse unless they are PID 1 or were told so. The kubelet passes no flag
-//! of ours, so here the rule is: either this system is a node, which is when PID 1 is the file
-//! [`paths::INIT`] and the builder's [`paths::POD_LIST`] is in the root; or the environment says
-//! [`KEY`]`=`[`VALUE`], as the tests do in namespaces of their own.
+//! Refuses to mount anywhere but on a node. Other programs of this project that mount require a
+//! flag or to be PID 1; the kubelet passes no such flag. So `mount` and `umount` run if this system
+//! is a node, where PID 1 is the file [`paths::INIT`] and the root has the builder's
+//! [`paths::POD_LIST`], or if the environment has [`KEY`]`=`[`VALUE`], which the tests set in their
+//! own namespaces.
 
 use osbuild_abi::paths;
 use rustix::process::geteuid;
@@ -10,12 +11,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The environment variable that allows a run outside a node.
+/// The environment variable that allows running outside a node.
 pub const KEY: &str = "OSBUILD_MOUNT";
 /// Its only value.
 pub const VALUE: &str = "i-mean-it";
 
-/// Says why this process may not mount, or nothing if it may.
+/// Returns why this process may not mount; `None` if it may.
 pub fn refusal() -> Option<String> {
     if !geteuid().is_root() {
         return Some("must be superuser".into());
@@ -26,14 +27,13 @@ pub fn refusal() -> Option<String> {
         return None;
     }
     Some(format!(
-        "this is not a node of ours (PID 1 is not {}); {KEY}={VALUE} in the environment runs it \
-         anyway",
+        "this is not an osbuild node (PID 1 is not {}); set {KEY}={VALUE} in the environment to \
+         mount anyway",
         paths::INIT
     ))
 }
 
-/// Compares files and not names: what `/proc/1/exe` reads as depends on how the root came to be
-/// mounted.
+/// Compares inodes, not paths: the target of `/proc/1/exe` depends on how the root was mounted.
 fn is_node(first_process: &Path, root: &Path) -> bool {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
@@ -45,7 +45,7 @@ fn is_node(first_process: &Path, root: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A root with `bin/init` and the builder's list, and a link to that `init` as of
+    /// A root with `bin/init` and the builder's list, and a link to that `init` in place of
     /// `/proc/1/exe`.
     fn node() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -60,13 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_known_by_its_init() {
+    fn a_node_is_recognized_by_its_init() {
         let root = node();
         assert!(is_node(&root.path().join("exe"), root.path()));
     }
 
     #[test]
-    fn another_first_process_is_no_node() {
+    fn another_pid_1_is_not_a_node() {
         let root = node();
         assert!(!is_node(&root.path().join("proc-1-exe-that-is-gone"), root.path()));
         fs::write(root.path().join("systemd"), "").unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_init_without_our_files_is_no_node() {
+    fn a_root_without_the_pod_list_is_not_a_node() {
         let root = node();
         fs::remove_file(root.path().join(&paths::POD_LIST[1..])).unwrap();
         assert!(!is_node(&root.path().join("exe"), root.path()));

@@ -1,13 +1,13 @@
-//! The words of `-o`: which are flags of mount(2), which are calls of their own, which mean nothing
-//! here, which are refused, and which go to the file system as they are (all the others). The table
-//! follows libmount 2.38's `optmap.c`.
+//! Parses the options of `-o`. A table sorts them into flags of mount(2), separate system calls,
+//! ignored options and refused options; all others are passed to the file system. The table follows
+//! libmount 2.38's `optmap.c`.
 
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
-/// The most bytes of file system options that mount(2) reads: one page, less the final NUL.
+/// The maximum bytes of file system options that mount(2) reads: one page, less the final NUL.
 const MAX_DATA: usize = 4095;
 
-/// What a word stands for.
+/// The meaning of an option.
 #[derive(Clone, Copy)]
 enum Meaning {
     Set(MountFlags),
@@ -17,15 +17,15 @@ enum Meaning {
     },
     Remount,
     Propagate(MountPropagationFlags),
-    /// A note to programs that read `/etc/fstab`, of which the node has none.
-    Nothing,
-    /// util-linux does more for this word than one mount(2) call, and no caller here needs it.
+    /// An option for programs that read `/etc/fstab`, which the node does not have.
+    Ignored,
+    /// util-linux does more for this option than mount(2), and the kubelet does not need it.
     Refused,
 }
-use Meaning::{Bind, Clear, Nothing, Propagate, Refused, Remount, Set};
+use Meaning::{Bind, Clear, Ignored, Propagate, Refused, Remount, Set};
 
-/// Every word that does not belong to the file system. One that ends with `=`, `-` or `.` stands
-/// for all that start with it.
+/// All options that are not the file system's. An entry that ends with `=`, `-` or `.` stands for
+/// all options that start with it.
 const WORDS: &[(&str, Meaning)] = &[
     ("ro", Set(MountFlags::RDONLY)),
     ("rw", Clear(MountFlags::RDONLY)),
@@ -63,20 +63,20 @@ const WORDS: &[(&str, Meaning)] = &[
     ("rslave", Propagate(MountPropagationFlags::DOWNSTREAM.union(MountPropagationFlags::REC))),
     ("unbindable", Propagate(MountPropagationFlags::UNBINDABLE)),
     ("runbindable", Propagate(MountPropagationFlags::UNBINDABLE.union(MountPropagationFlags::REC))),
-    ("defaults", Nothing),
-    ("_netdev", Nothing),
-    ("auto", Nothing),
-    ("noauto", Nothing),
-    ("nofail", Nothing),
-    ("nouser", Nothing),
-    ("nousers", Nothing),
-    ("noowner", Nothing),
-    ("nogroup", Nothing),
-    ("comment=", Nothing),
+    ("defaults", Ignored),
+    ("_netdev", Ignored),
+    ("auto", Ignored),
+    ("noauto", Ignored),
+    ("nofail", Ignored),
+    ("nouser", Ignored),
+    ("nousers", Ignored),
+    ("noowner", Ignored),
+    ("nogroup", Ignored),
+    ("comment=", Ignored),
     ("X-mount.", Refused),
     ("x-mount.", Refused),
-    ("x-", Nothing),
-    ("X-", Nothing),
+    ("x-", Ignored),
+    ("X-", Ignored),
     ("user", Refused),
     ("user=", Refused),
     ("users", Refused),
@@ -92,36 +92,36 @@ const WORDS: &[(&str, Meaning)] = &[
     ("verity.", Refused),
 ];
 
-/// A whole `-o` list, taken apart.
+/// A parsed `-o` list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Flags of mount(2), without those for which there is a field here.
+    /// Flags of mount(2), except those with a field below.
     pub flags: MountFlags,
-    /// `bind` or `rbind` was among the words.
+    /// Whether the list has `bind` or `rbind`.
     pub bind: Option<BindDepth>,
-    /// `remount` was among the words.
+    /// Whether the list has `remount`.
     pub remount: bool,
-    /// Changes of propagation, each a system call of its own, in their order.
+    /// Changes of propagation in order; each is a separate system call.
     pub propagation: Vec<MountPropagationFlags>,
-    /// What is left for the file system, joined by commas.
+    /// The file system's options, joined by commas.
     pub data: String,
 }
 
-/// How much of a tree a bind mount shows.
+/// How much of the source's tree a bind mount includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindDepth {
-    /// The one mount (`bind`).
+    /// Only the source's own mount (`bind`).
     One,
-    /// The mounts below it as well (`rbind`).
+    /// Also the mounts below it (`rbind`).
     Tree,
 }
 
 /// Why a list is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// This word asks for more than the kubelet's calls need.
+    /// This option is not supported.
     Word(String),
-    /// The file system's options take this many bytes, which mount(2) would cut off in silence.
+    /// The file system's options have this many bytes; mount(2) would truncate them silently.
     TooLong(usize),
 }
 
@@ -138,9 +138,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads a list of words between commas; a comma between double quotes belongs to its word. The
-    /// last of two words that contradict each other wins, and empty words count for nothing, as in
-    /// util-linux.
+    /// Parses a comma-separated list; commas between double quotes do not separate. As in
+    /// util-linux, the last of two contradicting options wins, and empty options are ignored.
     pub fn parse(list: &str) -> Result<Options, Refusal> {
         let mut options = Options::default();
         for word in words(list) {
@@ -156,13 +155,12 @@ impl Options {
         match meaning(word) {
             Some(Set(flag)) => self.flags |= flag,
             Some(Clear(flag)) => self.flags -= flag,
-            // As with the flags of mount(2), `rbind` is `bind` and more, in whichever order the two
-            // stand.
+            // `rbind` includes `bind`, in any order, as the flags of mount(2) do.
             Some(Bind { recursive: true }) => self.bind = Some(BindDepth::Tree),
             Some(Bind { recursive: false }) => self.bind = self.bind.or(Some(BindDepth::One)),
             Some(Remount) => self.remount = true,
             Some(Propagate(change)) => self.propagation.push(change),
-            Some(Nothing) => {}
+            Some(Ignored) => {}
             Some(Refused) => return Err(Refusal::Word(word.to_owned())),
             None => {
                 if !self.data.is_empty() {
@@ -175,7 +173,7 @@ impl Options {
     }
 }
 
-/// The first entry that fits wins, so an exception stands above its rule.
+/// The first matching entry wins, so an exception precedes its rule.
 fn meaning(word: &str) -> Option<Meaning> {
     let fits = |entry: &str| {
         word == entry || (entry.ends_with(['=', '-', '.']) && word.starts_with(entry))
@@ -202,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_two_contradicting_words_wins() {
+    fn the_last_of_two_contradicting_options_wins() {
         assert_eq!(parse("ro,rw").flags, MountFlags::empty());
         assert_eq!(parse("rw,ro").flags, MountFlags::RDONLY);
     }
 
     #[test]
-    fn what_is_not_a_flag_goes_to_the_file_system_in_order() {
+    fn other_options_are_passed_to_the_file_system_in_order() {
         assert_eq!(
             parse("size=1048576,noswap,ro,,mode=0700").data,
             "size=1048576,noswap,mode=0700"
@@ -216,17 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_with_a_value_is_the_file_systems_own_word() {
+    fn a_flag_with_a_value_is_passed_to_the_file_system() {
         assert_eq!(parse("ro=vfs"), Options { data: "ro=vfs".into(), ..Options::default() });
     }
 
     #[test]
-    fn a_quoted_comma_does_not_end_a_word() {
+    fn a_quoted_comma_does_not_end_an_option() {
         assert_eq!(parse(r#"context="a:b,c",ro"#).data, r#"context="a:b,c""#);
     }
 
     #[test]
-    fn notes_for_fstab_are_dropped() {
+    fn options_for_fstab_are_ignored() {
         assert_eq!(
             parse("_netdev,defaults,nofail,x-systemd.automount,comment=x"),
             Options::default()
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_need_more_than_mount_2_are_refused_by_name() {
+    fn options_that_need_more_than_mount_2_are_refused() {
         for word in [
             "loop",
             "loop=/dev/loop0",
@@ -256,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn data_that_the_kernel_would_cut_is_refused() {
+    fn options_that_the_kernel_would_truncate_are_refused() {
         assert_eq!(Options::parse(&"a".repeat(4096)), Err(Refusal::TooLong(4096)));
         assert!(Options::parse(&"a".repeat(4095)).is_ok());
     }
 
     proptest! {
         #[test]
-        fn any_list_is_read_without_a_panic_and_data_holds_no_flag(list in ".{0,200}") {
+        fn any_list_is_parsed_without_panic_or_flags_in_data(list in ".{0,200}") {
             if let Ok(options) = Options::parse(&list) {
                 let again = Options::parse(&options.data).unwrap();
                 prop_assert_eq!(again, Options { data: options.data, ..Options::default() });

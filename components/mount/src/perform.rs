@@ -1,6 +1,6 @@
-//! Makes the system calls of a plan. Nothing else in this crate changes the system.
+//! Makes the system calls of a plan. Only this module changes the system.
 
-use crate::failure::{Failure, Moment};
+use crate::failure::{Failure, Step};
 use crate::plan::{First, Plan, Then};
 use crate::request::{MountRequest, UmountRequest};
 use rustix::io::Errno;
@@ -9,17 +9,17 @@ use std::ffi::{CString, OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-/// What a mount came to.
+/// The outcome of a successful mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As asked.
+    /// Mounted as requested.
     Mounted,
-    /// Read-only although that was not asked for: the device is write-protected.
+    /// Mounted read-only instead of writable, because the device is write-protected.
     MountedReadOnly,
 }
 
-/// Mounts. Where the first call succeeds and a later one fails, nothing stays mounted: a volume
-/// that was asked to be read-only is never left writable. (util-linux leaves it.)
+/// Mounts. If a later call fails, the mount is undone, so that a volume that was requested
+/// read-only is never left writable. (util-linux leaves it.)
 pub fn mount(request: &MountRequest) -> Result<Outcome, Failure> {
     let plan = Plan::new(request);
     let source = resolved(request);
@@ -27,11 +27,11 @@ pub fn mount(request: &MountRequest) -> Result<Outcome, Failure> {
     for then in &plan.then {
         if let Err(errno) = follow(*then, &request.target) {
             if !request.options.remount {
-                // The failure that is reported is the first one; this one can only be that the
-                // mount is gone already.
+                // The first failure is the one to report; this call fails only if the mount is
+                // gone.
                 let _ = sys::unmount(&request.target, UnmountFlags::DETACH);
             }
-            return Err(Failure::new(errno, Moment::Following));
+            return Err(Failure::new(errno, Step::Change));
         }
     }
     Ok(outcome)
@@ -43,9 +43,8 @@ pub fn umount(request: &UmountRequest) -> Result<(), Errno> {
     sys::unmount(&request.target, flags)
 }
 
-/// `/proc/mounts` shows the source of a mount as it was given, and the kubelet compares devices by
-/// that name: so a symbolic link below `/dev` is followed first, as by util-linux. The kernel
-/// follows all other paths itself.
+/// Resolves a symbolic link below `/dev`, as util-linux does: `/proc/mounts` shows the source as it
+/// was passed, and the kubelet compares devices by that name. The kernel resolves all other paths.
 fn resolved(request: &MountRequest) -> OsString {
     let is_device = request.source.as_bytes().starts_with(b"/dev/");
     match fs::canonicalize(&request.source) {
@@ -67,15 +66,17 @@ fn first(call: &First, source: &OsStr, request: &MountRequest) -> Result<Outcome
             sys::mount_remount(target, *flags, data.as_str()).map(|()| Outcome::Mounted)
         }
         First::Mount(kind, flags) => {
-            writable_or_not(*flags, |flags| file_system(kind, source, target, flags, data))
+            with_read_only_fallback(*flags, |flags| file_system(kind, source, target, flags, data))
         }
-        First::Probe(flags) => writable_or_not(*flags, |flags| probe(source, target, flags, data)),
+        First::Probe(flags) => {
+            with_read_only_fallback(*flags, |flags| probe(source, target, flags, data))
+        }
     }
-    .map_err(|errno| Failure::new(errno, Moment::Mounting))
+    .map_err(|errno| Failure::new(errno, Step::Mount))
 }
 
-/// A write-protected device is mounted read-only, and the caller is told.
-fn writable_or_not(
+/// Mounts a write-protected device read-only, and reports that.
+fn with_read_only_fallback(
     flags: MountFlags,
     mount: impl Fn(MountFlags) -> Result<(), Errno>,
 ) -> Result<Outcome, Errno> {
@@ -100,18 +101,18 @@ fn file_system(
     sys::mount(source, target, kind, flags, data)
 }
 
-/// Tries each type that the kernel can read from a device, in its order, until one answers anything
-/// but "not mine".
+/// Tries each of the kernel's file system types for devices, in its order, until one recognizes the
+/// device.
 fn probe(source: &OsStr, target: &OsStr, flags: MountFlags, data: &str) -> Result<(), Errno> {
     let kinds = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    let mut answer = Err(Errno::NODEV);
+    let mut result = Err(Errno::NODEV);
     for kind in kinds.lines().filter_map(|line| line.strip_prefix('\t')) {
-        answer = file_system(kind, source, target, flags | MountFlags::SILENT, data);
-        if !matches!(answer, Err(Errno::INVAL | Errno::NODEV)) {
+        result = file_system(kind, source, target, flags | MountFlags::SILENT, data);
+        if !matches!(result, Err(Errno::INVAL | Errno::NODEV)) {
             break;
         }
     }
-    answer
+    result
 }
 
 fn follow(then: Then, target: &OsStr) -> Result<(), Errno> {

@@ -1,12 +1,11 @@
-//! From a command line to the system calls that serve it, in the order in which libmount makes
-//! them.
+//! Plans the system calls of a command line, in libmount's order.
 
 use crate::option::BindDepth;
 use crate::request::MountRequest;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
-/// The flags that a bind mount takes only from a second call, because mount(2) ignores them in the
-/// first (`mount(8)`, "Bind mount operation").
+/// The flags of a bind mount that need a second call, because mount(2) ignores them in the first
+/// (`mount(8)`, "Bind mount operation").
 const BIND_SETTABLE: MountFlags = MountFlags::NOSUID
     .union(MountFlags::NODEV)
     .union(MountFlags::NOEXEC)
@@ -21,30 +20,30 @@ const BIND_SETTABLE: MountFlags = MountFlags::NOSUID
 pub struct Plan {
     /// The call that mounts or remounts.
     pub first: First,
-    /// The calls that then change what the first one made.
+    /// The calls that then change the mount.
     pub then: Vec<Then>,
 }
 
-/// The call that everything else follows.
+/// The call that mounts or remounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum First {
-    /// Shows the source at the target as well.
+    /// Makes the source visible at the target too.
     Bind(BindDepth),
-    /// Changes the mount at the target: its own flags where [`MountFlags::BIND`] is among them,
-    /// else the file system.
+    /// Changes the mount at the target: the mount's own flags if they include [`MountFlags::BIND`],
+    /// otherwise the file system's.
     Remount(MountFlags),
     /// Mounts a file system of this type.
     Mount(String, MountFlags),
-    /// Mounts a file system of the first type of the kernel's that takes the device.
+    /// Mounts with the first of the kernel's file system types that recognizes the device.
     Probe(MountFlags),
 }
 
-/// A later call, on the target alone.
+/// A later call, which needs only the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// Changes propagation.
     Propagate(MountPropagationFlags),
-    /// Gives a new bind mount its flags.
+    /// Sets the flags of a new bind mount.
     Restrict(MountFlags),
 }
 
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_type_the_kernels_are_tried() {
+    fn without_a_type_the_kernels_types_are_tried() {
         assert_eq!(plan("-o ro /dev/vdb /b").first, First::Probe(MountFlags::RDONLY));
     }
 }

@@ -1,31 +1,29 @@
-//! Command lines, taken apart. The grammar is exactly what [`SERVED_MOUNT`] and [`SERVED_UMOUNT`]
-//! say.
+//! Parses command lines. [`MOUNT_USAGE`] and [`UMOUNT_USAGE`] are the grammar.
 //!
-//! Source and target are the last two words whatever they look like, so that no source that a user
-//! wrote into a volume (`-obind`, as the server of an NFS volume) is ever taken for a flag.
+//! The last two arguments are always source and target, so that a source that a user wrote into a
+//! volume (such as an NFS server named `-obind`) is never parsed as a flag.
 
 use crate::option::{Options, Refusal};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-/// What `mount` serves.
-pub const SERVED_MOUNT: &str = "mount [--no-canonicalize] [-t TYPE] [-o OPTION,…] SOURCE TARGET";
-/// What `umount` serves.
-pub const SERVED_UMOUNT: &str = "umount [-f] TARGET";
+/// The usage of `mount`.
+pub const MOUNT_USAGE: &str = "mount [--no-canonicalize] [-t TYPE] [-o OPTION,…] SOURCE TARGET";
+/// The usage of `umount`.
+pub const UMOUNT_USAGE: &str = "umount [-f] TARGET";
 
 /// `mount`'s command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountRequest {
-    /// A path, or any word for a file system without a device.
+    /// A path, or any text for a file system without a device.
     pub source: OsString,
     /// The mount point.
     pub target: OsString,
-    /// The word after `-t`: one type, where util-linux also takes lists. `auto` is the same as
-    /// none.
+    /// The argument of `-t`: one type. (util-linux also takes lists.) `auto` is the same as none.
     pub kind: Option<String>,
-    /// The words after `-o`.
+    /// The options of `-o`.
     pub options: Options,
-    /// Whether the source may be replaced by the path that its symbolic links lead to.
+    /// Whether symbolic links in the source may be resolved.
     pub canonicalize: bool,
 }
 
@@ -34,24 +32,24 @@ pub struct MountRequest {
 pub struct UmountRequest {
     /// The mount point.
     pub target: OsString,
-    /// `-f`: end what waits for a server that does not answer.
+    /// `-f`: abort requests to a server that does not respond.
     pub force: bool,
 }
 
 /// Why a command line is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// Too few words.
+    /// This argument is missing.
     Missing(&'static str),
-    /// This word is not served.
+    /// This argument is not supported.
     Flag(String),
-    /// This flag stands twice.
+    /// This flag was passed twice.
     Twice(&'static str),
-    /// The word after this flag is not UTF-8.
+    /// The argument of this flag is not UTF-8.
     NotText(&'static str),
-    /// A word of `-o` is not served.
+    /// This option of `-o` is not supported.
     Option(String),
-    /// The file system's options are longer than the kernel reads.
+    /// The file system's options have this many bytes, more than the kernel reads.
     LongOptions(usize),
 }
 
@@ -59,19 +57,19 @@ impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UsageError::Missing(what) => write!(f, "{what} is missing"),
-            UsageError::Flag(word) => write!(f, "`{word}` is not served"),
-            UsageError::Twice(flag) => write!(f, "`{flag}` stands twice"),
-            UsageError::NotText(flag) => write!(f, "the word after `{flag}` is not UTF-8"),
-            UsageError::Option(word) => write!(f, "option `{word}` is not served"),
+            UsageError::Flag(word) => write!(f, "`{word}` is not supported"),
+            UsageError::Twice(flag) => write!(f, "`{flag}` was passed twice"),
+            UsageError::NotText(flag) => write!(f, "the argument of `{flag}` is not UTF-8"),
+            UsageError::Option(word) => write!(f, "option `{word}` is not supported"),
             UsageError::LongOptions(length) => {
-                write!(f, "options of {length} bytes, the kernel reads 4095")
+                write!(f, "the options have {length} bytes, but the kernel reads 4095")
             }
         }
     }
 }
 
 impl MountRequest {
-    /// Reads the words after the program's name.
+    /// Parses the arguments.
     pub fn parse(args: &[OsString]) -> Result<MountRequest, UsageError> {
         let [flags @ .., source, target] = args else {
             return Err(UsageError::Missing("SOURCE or TARGET"));
@@ -97,7 +95,7 @@ impl MountRequest {
 }
 
 impl UmountRequest {
-    /// Reads the words after the program's name.
+    /// Parses the arguments.
     pub fn parse(args: &[OsString]) -> Result<UmountRequest, UsageError> {
         match args {
             [] => Err(UsageError::Missing("TARGET")),
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_are_found() {
+    fn all_parts_are_parsed() {
         let request = mount("--no-canonicalize -t tmpfs -o ro,size=1 tmpfs /x").unwrap();
         assert_eq!((request.source.to_str(), request.target.to_str()), (Some("tmpfs"), Some("/x")));
         assert_eq!((request.kind.as_deref(), request.canonicalize), (Some("tmpfs"), false));
@@ -162,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn automatic_type_is_no_type() {
+    fn type_auto_means_no_type() {
         assert_eq!(mount("-t auto /dev/vda /x").unwrap().kind, None);
     }
 
     #[test]
-    fn flags_of_util_linux_that_nobody_uses_here_are_named() {
+    fn unsupported_flags_of_util_linux_are_named() {
         assert_eq!(mount("--bind /a /b"), Err(UsageError::Flag("--bind".into())));
         assert_eq!(mount("--make-rshared /a /b"), Err(UsageError::Flag("--make-rshared".into())));
         assert_eq!(UmountRequest::parse(&words("-l /a")), Err(UsageError::Flag("-l".into())));
@@ -187,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn force_is_read() {
+    fn the_force_flag_is_parsed() {
         assert!(UmountRequest::parse(&words("-f /a")).unwrap().force);
         assert!(!UmountRequest::parse(&words("/a")).unwrap().force);
     }
 
     proptest! {
         #[test]
-        fn any_words_are_read_without_a_panic(
+        fn any_arguments_are_parsed_without_panic(
             args in proptest::collection::vec(any::<Vec<u8>>(), 0..8),
         ) {
             let args: Vec<OsString> = args.into_iter().map(OsString::from_vec).collect();

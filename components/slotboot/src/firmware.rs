@@ -1,4 +1,4 @@
-//! The machine as the firmware gives it to us.
+//! The machine, through the firmware's services.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,14 +14,14 @@ use uefi::boot::{self, LoadImageSource};
 use uefi::runtime::{self, VariableAttributes, VariableVendor};
 use uefi::{CStr16, CString16, Guid, Handle, cstr16, println};
 
+use crate::boot_disk::BootDisk;
 use crate::clock::Clock;
-use crate::disk::Disk;
 use crate::memory::Pages;
-use crate::{WATCHDOG, floor, say, watch};
+use crate::{WATCHDOG, floor, print, set_watchdog};
 
-/// The machine, with the times that are not this program's own.
+/// The machine, with the times that slotboot's own time does not include.
 pub struct Firmware {
-    disk: Disk,
+    disk: BootDisk,
     clock: Clock,
     hashing: Duration,
     loading: Duration,
@@ -29,13 +29,13 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// A machine that boots from this disk. The clock was started with this program.
-    pub fn new(disk: Disk, clock: Clock) -> Firmware {
+    /// A machine that boots from this disk. `clock` was started with the program.
+    pub fn new(disk: BootDisk, clock: Clock) -> Firmware {
         let verifies = is_one(cstr16!("SecureBoot")) && !is_one(cstr16!("SetupMode"));
         Firmware { disk, clock, hashing: Duration::ZERO, loading: Duration::ZERO, verifies }
     }
 
-    fn tell_time(&self) {
+    fn print_times(&self) {
         let own = self.clock.elapsed().saturating_sub(self.hashing + self.loading);
         let [own, hashing, loading] = [own, self.hashing, self.loading].map(seconds);
         println!("{SLOTBOOT_TOOK}{own} s, to hash {hashing} s, the firmware to load {loading} s");
@@ -77,11 +77,11 @@ impl Machine for Firmware {
         digest
     }
 
-    fn say(&mut self, line: &str) {
-        say(line);
+    fn print(&mut self, line: &str) {
+        print(line);
     }
 
-    /// It finds no load options, and no file system beside it.
+    /// The UKI gets no load options, and finds no file system on its partition.
     fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Handle, String> {
         let path = self.disk.path_of(slot)?;
         let before = self.clock.elapsed();
@@ -92,7 +92,7 @@ impl Machine for Firmware {
     }
 
     fn unload(&mut self, image: Handle) {
-        // What stays loaded takes memory, and nothing starts it.
+        // If this fails, the image only occupies memory.
         let _ = boot::unload_image(image);
     }
 
@@ -112,14 +112,14 @@ impl Machine for Firmware {
         report: &BootReport,
     ) -> String {
         if let Err(error) = set_variable(report) {
-            say(format_args!("the node will not know its slot: {error}"));
+            print(format_args!("the node will not know its slot: {error}"));
         }
         println!("{SLOTBOOT_STARTS}{} {}: {}", slot.name, header.version, report.text);
-        self.tell_time();
-        watch(WATCHDOG);
+        self.print_times();
+        set_watchdog(WATCHDOG);
         match boot::start_image(image) {
-            Ok(()) => "it came back".to_string(),
-            Err(error) => format!("it came back: {}", error.status()),
+            Ok(()) => "it returned".to_string(),
+            Err(error) => format!("it returned: {}", error.status()),
         }
     }
 }
@@ -133,7 +133,8 @@ fn seconds(time: Duration) -> String {
 fn set_variable(report: &BootReport) -> Result<(), String> {
     let name = CString16::try_from(VARIABLE).map_err(|error| error.to_string())?;
     let vendor = Guid::try_parse(VENDOR).map_err(|error| error.to_string())?;
-    // A variable that persists would keep its value, and `init` would ignore it.
+    // Setting an existing non-volatile variable would keep it non-volatile, and `init` ignores
+    // those.
     let _ = runtime::delete_variable(&name, &VariableVendor(vendor));
     let attributes = VariableAttributes::BOOTSERVICE_ACCESS | VariableAttributes::RUNTIME_ACCESS;
     let set = runtime::set_variable(

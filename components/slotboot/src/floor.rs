@@ -8,16 +8,16 @@ use osbuild_formats::epoch;
 use uefi::runtime::{self, VariableAttributes, VariableVendor};
 use uefi::{CString16, Guid};
 
-/// The attributes of slotboot's own variable. A variable with others is not slotboot's: the running
-/// system can create variables that it can see.
+/// The attributes of slotboot's own variable. A variable with other attributes is not slotboot's:
+/// the running system can create variables, but only with runtime access.
 const OURS: VariableAttributes =
     VariableAttributes::NON_VOLATILE.union(VariableAttributes::BOOTSERVICE_ACCESS);
 
-/// Reads the minimum epoch; 0 if there is none, or none that can be read.
+/// Reads the minimum epoch; 0 if the variable does not exist or cannot be read.
 pub fn read() -> u32 {
     let Ok((name, vendor)) = variable() else { return 0 };
-    let mut room = [0; 16];
-    match runtime::get_variable(&name, &vendor, &mut room) {
+    let mut buffer = [0; 16];
+    match runtime::get_variable(&name, &vendor, &mut buffer) {
         Ok((text, OURS)) => epoch::parse(text).unwrap_or(0),
         _ => 0,
     }
@@ -26,8 +26,8 @@ pub fn read() -> u32 {
 /// Writes the minimum epoch, after removing a variable that is not slotboot's.
 pub fn write(floor: u32) -> Result<(), String> {
     let (name, vendor) = variable()?;
-    let mut room = [0; 16];
-    if !matches!(runtime::get_variable(&name, &vendor, &mut room), Ok((_, OURS))) {
+    let mut buffer = [0; 16];
+    if !matches!(runtime::get_variable(&name, &vendor, &mut buffer), Ok((_, OURS))) {
         // Usually there is nothing to remove.
         let _ = runtime::delete_variable(&name, &vendor);
     }

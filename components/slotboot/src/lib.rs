@@ -1,16 +1,16 @@
-//! The program that the firmware starts. It finds the disk that it was loaded from, and boots a
-//! slot of it according to the rules of `osbuild_slots`.
+//! The program that the firmware starts. It finds the disk that it was loaded from, and boots one
+//! of its slots according to the rules of `osbuild_slots`.
 //!
 //! It reads only the partition table and the slots, and has no menu, input or settings. If nothing
-//! can be started it prints why and halts: a machine that halts is noticed, one that restarts
-//! forever is not.
+//! can be started it prints why and halts, because a halted machine is noticed sooner than one that
+//! restarts forever.
 
 #![no_std]
 
 extern crate alloc;
 
+mod boot_disk;
 mod clock;
-mod disk;
 mod firmware;
 mod floor;
 mod memory;
@@ -22,12 +22,12 @@ use osbuild_abi::console::{SLOTBOOT, SLOTBOOT_STOPPED};
 use uefi::boot::{self, EventType, TimerTrigger, Tpl};
 use uefi::println;
 
+use crate::boot_disk::BootDisk;
 use crate::clock::Clock;
-use crate::disk::Disk;
 use crate::firmware::Firmware;
 
-/// Seconds until the firmware resets a machine that hangs before the kernel takes over: the default
-/// of the firmware itself (UEFI 2.10, 7.5.1). They start over when the UKI starts.
+/// Seconds until the firmware resets a machine that hangs before the kernel takes over: the
+/// firmware's own default (UEFI 2.10, 7.5.1). They restart when the UKI starts.
 const WATCHDOG: usize = 300;
 /// The watchdog's code in the firmware's log: the first one for programs.
 const WATCHDOG_CODE: u64 = 0x1_0000;
@@ -35,28 +35,28 @@ const WATCHDOG_CODE: u64 = 0x1_0000;
 /// Boots the machine.
 pub fn run() -> ! {
     let clock = Clock::start();
-    watch(WATCHDOG);
-    match Disk::booted() {
+    set_watchdog(WATCHDOG);
+    match BootDisk::booted() {
         Ok(disk) => stop(osbuild_slots::boot(&mut Firmware::new(disk, clock))),
         Err(why) => stop(why),
     }
 }
 
 /// Sets the firmware's watchdog, which stops when the kernel takes over. 0 disables it.
-fn watch(seconds: usize) {
-    // A machine without a watchdog boots as well.
+fn set_watchdog(seconds: usize) {
+    // A machine without a watchdog also boots.
     let _ = boot::set_watchdog_timer(seconds, WATCHDOG_CODE, None);
 }
 
-/// Writes a line on the console.
-fn say(line: impl Display) {
+/// Prints a line to the console.
+fn print(line: impl Display) {
     println!("{SLOTBOOT}{line}");
 }
 
 /// Prints why nothing can be started, and halts until the machine is switched off.
 pub fn stop(why: impl Display) -> ! {
     println!("{SLOTBOOT_STOPPED}{why}");
-    watch(0);
+    set_watchdog(0);
     // SAFETY: a timer event without a callback has no other requirements.
     let timer = unsafe { boot::create_event(EventType::TIMER, Tpl::APPLICATION, None, None) };
     loop {

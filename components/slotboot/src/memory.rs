@@ -41,7 +41,7 @@ impl AsMut<[u8]> for Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: these pages were allocated together, and nothing refers to them any more. If this
-        // fails they only stay allocated.
+        // fails, they only stay allocated.
         let _ = unsafe { boot::free_pages(self.start, self.size.div_ceil(PAGE_SIZE)) };
     }
 }

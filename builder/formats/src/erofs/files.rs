@@ -7,8 +7,8 @@ use super::{Entry, Error, Image, Inode, Layout};
 /// The largest compression ratio of LZ4.
 const MAX_RATIO: u64 = 255;
 
-/// The most bytes that chunks may yield for each byte of the image: chunks can be shared, and holes
-/// take no space.
+/// The maximum bytes that chunks may yield for each byte of the image: chunks can be shared, and
+/// holes take no space.
 const MAX_CHUNKED: u64 = 1024;
 
 /// The bytes of a hole, in pieces.

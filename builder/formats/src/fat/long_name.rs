@@ -5,7 +5,7 @@ use super::raw::{DirEntry, LongNameEntry};
 
 /// The flag in a part's number that marks the last part of a name, which comes first.
 const LAST: u8 = 0x40;
-/// The most parts of a name.
+/// The maximum number of parts of a name.
 const MAX_PARTS: u8 = 20;
 
 /// The parts of a name so far.

@@ -28,7 +28,7 @@ pub(super) const BAD: u32 = 0x0FFF_FFF7;
 
 /// A file or a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct TreeEntry {
     /// The absolute path.
     pub path: String,
     pub is_folder: bool,
@@ -105,7 +105,7 @@ impl<'a> Tree<'a> {
     }
 
     /// All files and folders except the root, each folder before what it holds.
-    pub fn nodes(&mut self) -> Result<Vec<Node>, Error> {
+    pub fn nodes(&mut self) -> Result<Vec<TreeEntry>, Error> {
         let root = self.chain(self.root)?;
         let mut nodes = Vec::new();
         let mut folders = vec![(String::new(), root)];
@@ -131,7 +131,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The bytes of a file.
-    pub fn content(&self, file: &Node) -> Vec<u8> {
+    pub fn content(&self, file: &TreeEntry) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(file.extents.len() * self.cluster_size);
         file.extents.iter().for_each(|extent| {
             bytes.extend_from_slice(&self.bytes[*extent..*extent + self.cluster_size])
@@ -141,7 +141,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Reads one folder.
-    fn folder(&mut self, path: &str, extents: &[usize]) -> Result<Vec<Node>, Error> {
+    fn folder(&mut self, path: &str, extents: &[usize]) -> Result<Vec<TreeEntry>, Error> {
         let mut nodes = Vec::new();
         let mut long_name = LongName::default();
         let bytes = self.bytes;
@@ -167,7 +167,7 @@ impl<'a> Tree<'a> {
                     _ => {
                         let name = long_name.take_for(entry).ok_or_else(damaged)?;
                         let node = self.node(path, entry, &name)?;
-                        nodes.push(Node { entry: extent + index * ENTRY, ..node });
+                        nodes.push(TreeEntry { entry: extent + index * ENTRY, ..node });
                     }
                 }
             }
@@ -175,7 +175,12 @@ impl<'a> Tree<'a> {
         Ok(nodes)
     }
 
-    fn node(&mut self, folder: &str, entry: &DirEntry, long_name: &[u16]) -> Result<Node, Error> {
+    fn node(
+        &mut self,
+        folder: &str,
+        entry: &DirEntry,
+        long_name: &[u16],
+    ) -> Result<TreeEntry, Error> {
         let size = entry.size.get() as usize;
         let name = if long_name.is_empty() {
             short_name(entry)
@@ -196,7 +201,7 @@ impl<'a> Tree<'a> {
         if !is_folder && size.div_ceil(self.cluster_size) != extents.len() {
             return Err(Error::Cluster(first));
         }
-        Ok(Node { path, is_folder, extents, size, entry: 0 })
+        Ok(TreeEntry { path, is_folder, extents, size, entry: 0 })
     }
 
     /// Returns the offsets of the clusters of a chain, and marks them as used. A cluster in use is

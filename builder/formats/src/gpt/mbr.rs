@@ -1,4 +1,4 @@
-//! The protective MBR, which tells programs without GPT support that the disk is in use (UEFI 2.10,
+//! The protective MBR, which shows programs without GPT support that the disk is in use (UEFI 2.10,
 //! 5.2.3).
 
 use alloc::vec::Vec;

@@ -50,7 +50,7 @@ impl fmt::Display for Error {
             Self::SectionData(name) => {
                 write!(f, "the data of PE section `{name}` lie outside the file")
             }
-            Self::SectionName(name) => write!(f, "`{name}` is no name for a PE section"),
+            Self::SectionName(name) => write!(f, "`{name}` is not a valid name for a PE section"),
             Self::SectionExists(name) => write!(f, "the PE image has a section `{name}` already"),
             Self::NoRoom(count) => {
                 write!(f, "the PE header has no room for `{count}` more sections")

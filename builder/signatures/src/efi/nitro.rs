@@ -13,7 +13,7 @@ use std::io::Write;
 const MAGIC: &[u8; 8] = b"AMZNUEFI";
 const VERSION: u32 = 0;
 
-/// The most bytes of base64 that EC2 accepts.
+/// The maximum bytes of base64 that EC2 accepts.
 const MAX_LENGTH: usize = 64 << 10;
 
 /// Returns the text of `UefiData` with the variables that these updates would set; `None` if it is

@@ -24,7 +24,7 @@ fn run(input: &[u8]) -> Answer {
     assert_eq!(index, INDEX);
     let answer = if adverts.is_empty() { Answer::Refused } else { Answer::Taken };
     let mut advertised = Advertised::default();
-    advertised.hear(adverts, Duration::ZERO);
+    advertised.update(adverts, Duration::ZERO);
     let facts = Facts {
         link: "eth0",
         terms: None,

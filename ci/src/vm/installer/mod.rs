@@ -163,7 +163,7 @@ fn installs(machine: &StickMachine, log: &str, asks: bool) -> Result<f64> {
         node.wait_for(ASKS)?;
         machine.keyboard().type_line(WORD)?;
     }
-    node.wait_for("installer: begins in 1 s")?;
+    node.wait_for("installer: starts in 1 s")?;
     let started = Instant::now();
     node.wait_for(INSTALLER_DONE)?;
     let took = started.elapsed().as_secs_f64();
@@ -182,7 +182,7 @@ fn does_not_change_a_node(machine: &StickMachine) -> Result<()> {
     let done = node.wait_for(INSTALLER_DONE)?;
     let stopped = node.wait_for(INSTALLER_STOPPED)?;
     node.power_off()?;
-    if !done.contains("held a node already") || !stopped.contains("take the stick out") {
+    if !done.contains("already held a node") || !stopped.contains("take the stick out") {
         return Err(Error::build("the installer does not recognize the node")
             .cause(format!("{done}\n{stopped}")));
     }

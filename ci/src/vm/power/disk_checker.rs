@@ -234,7 +234,7 @@ impl Machine for ReplayMachine<'_, '_> {
         *Digest::of(bytes).hash()
     }
 
-    fn say(&mut self, _: &str) {}
+    fn print(&mut self, _: &str) {}
 
     fn load(&mut self, _: &Slot, _: &[u8]) -> std::result::Result<(), String> {
         Ok(())

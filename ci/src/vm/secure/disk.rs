@@ -5,7 +5,7 @@ use osbuild::error::{Context, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
 use osbuild_abi::disk::{ESP, ESP_TYPE, SLOT_A, SLOT_TYPE};
-use osbuild_formats::disk::{Content, Disk, Partition};
+use osbuild_formats::disk_image::{Content, DiskImage, Partition};
 use osbuild_formats::fat::{File, Volume};
 use osbuild_formats::gpt::guid_from_name;
 use osbuild_slots::{Header, State};
@@ -29,7 +29,8 @@ pub fn write(path: &Path, files: &[File<Vec<u8>>], uki: Option<&[u8]>) -> Result
     let slot = uki.map(slot).transpose()?;
     let mut partitions = vec![partition(ESP, ESP_TYPE, 0, &esp)];
     partitions.extend(slot.as_ref().map(|slot| partition(SLOT_A, SLOT_TYPE, GOOD.write(0), slot)));
-    let disk = Disk { sector_size: SECTOR_SIZE.into(), guid: guid_from_name("disk"), partitions };
+    let disk =
+        DiskImage { sector_size: SECTOR_SIZE.into(), guid: guid_from_name("disk"), partitions };
     let file = std::fs::File::create(path).or_build(cannot)?;
     disk.write(file).map(drop).or_build(cannot)
 }

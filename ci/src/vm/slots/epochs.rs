@@ -21,7 +21,7 @@ pub fn older(disk: &SlotDisk) -> Result<String> {
     raise(disk)?;
     disk.set(A, State { priority: 3, ..GOOD })?;
     let mut node = disk.start()?;
-    let why = "passed over SLOT-A: its security epoch is 1, and this machine starts none below 2";
+    let why = "passed over SLOT-A: its security epoch is 1, below this machine's minimum of 2";
     node.wait_for_line(SLOTBOOT_STARTS, &["SLOT-B", why])?;
     node.power_off()?;
     Ok(String::new())
@@ -33,7 +33,7 @@ fn raise(disk: &SlotDisk) -> Result<()> {
     for (a, b, line) in [
         (GOOD, LAST_TRY, "slotboot: starts SLOT-B 0.0.1: on trial"),
         (GOOD, SECOND, "slotboot: starts SLOT-A"),
-        (SECOND, GOOD, "slotboot: security epochs below 2 are not started any more"),
+        (SECOND, GOOD, "slotboot: security epochs below 2 are no longer started"),
     ] {
         disk.set(A, a)?;
         disk.set(B, b)?;

@@ -183,7 +183,7 @@ fn differing_tables(disk: &SlotDisk) -> Result<String> {
     disk.set(B, State::EMPTY)?;
     disk.write(end, &before)?;
     let mut node = disk.start()?;
-    node.wait_for_line(SLOTBOOT, &["the partition table is repaired: its copies differed"])?;
+    node.wait_for_line(SLOTBOOT, &["repaired the partition table: its copies differed"])?;
     node.wait_for_line(SLOTBOOT_STARTS, &["SLOT-A", "good"])?;
     node.power_off()?;
     disk.is_sound()?;

@@ -256,8 +256,8 @@ mod tests {
         let path = folder.path().join("admin");
         let client = std::thread::spawn(move || {
             let mut client = osbuild_protocol::Client::connect(&path, Duration::from_secs(5))?;
-            client.tell(&Request::RestartKubelet)?;
-            client.tell(&Request::Reboot)
+            client.send(&Request::RestartKubelet)?;
+            client.send(&Request::Reboot)
         });
         let mut served = Vec::new();
         while served.len() < 2 {

@@ -1,8 +1,8 @@
-//! `mount` as the kubelet executes it. See the library for what it serves.
+//! `mount`, as the kubelet executes it. See the library.
 
 use mount::failure::{FAILED, USAGE};
 use mount::perform::{self, Outcome};
-use mount::request::{MountRequest, SERVED_MOUNT};
+use mount::request::{MOUNT_USAGE, MountRequest};
 use mount::{guard, request::UsageError};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,6 +35,6 @@ fn perform(request: &MountRequest) -> ExitCode {
 }
 
 fn refuse(error: &UsageError) -> ExitCode {
-    eprintln!("mount: {error}; served is: {SERVED_MOUNT}");
+    eprintln!("mount: {error}; usage: {MOUNT_USAGE}");
     ExitCode::from(USAGE)
 }

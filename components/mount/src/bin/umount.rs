@@ -1,7 +1,7 @@
-//! `umount` as the kubelet executes it. See the library for what it serves.
+//! `umount`, as the kubelet executes it. See the library.
 
 use mount::failure::{FAILED, USAGE, explain_umount};
-use mount::request::{SERVED_UMOUNT, UmountRequest};
+use mount::request::{UMOUNT_USAGE, UmountRequest};
 use mount::{guard, perform};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     let request = match UmountRequest::parse(&args) {
         Ok(request) => request,
         Err(error) => {
-            eprintln!("umount: {error}; served is: {SERVED_UMOUNT}");
+            eprintln!("umount: {error}; usage: {UMOUNT_USAGE}");
             return ExitCode::from(USAGE);
         }
     };

@@ -1,4 +1,4 @@
-//! The table of calls against the source it was taken from.
+//! Compares the table of calls with the source that it was taken from.
 
 use crate::golang;
 use crate::table::{self, Site};
@@ -7,13 +7,13 @@ use std::ffi::OsString;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
-/// A call of one of the methods of mount-utils' `Interface` and `SafeFormatAndMount` that mount.
+/// Whether a line calls a method of mount-utils' `Interface` or `SafeFormatAndMount` that mounts.
 fn mounts(line: &str) -> bool {
     [".Mount(", ".MountSensitive", ".FormatAndMount"].iter().any(|call| line.contains(call))
 }
 
 #[test]
-fn every_line_of_the_kubelet_that_mounts_is_in_the_table() {
+fn every_kubelet_line_that_mounts_is_in_the_table() {
     let calls = table::calls();
     let root = golang::module(KUBERNETES, &calls.kubernetes);
     let found = golang::sites(KUBERNETES, &root, &["cmd/kubelet".into(), "pkg".into()], mounts);
@@ -23,10 +23,10 @@ fn every_line_of_the_kubelet_that_mounts_is_in_the_table() {
     golang::same_sites(found, known);
 }
 
-/// Options are put together in the functions around those lines and in a few others. When one of
-/// them changes, somebody has to read it before this table may be called current.
+/// The functions around those lines, and a few others, build the options. If one of them changes,
+/// it must be read before the table counts as current.
 #[test]
-fn every_function_that_builds_arguments_is_the_one_that_was_read() {
+fn every_function_that_builds_arguments_is_unchanged() {
     let calls = table::calls();
     let around = calls
         .call
@@ -48,7 +48,7 @@ fn every_function_that_builds_arguments_is_the_one_that_was_read() {
     }
     assert!(
         changed.is_empty(),
-        "read these, then set their digests in calls.toml:\n{}",
+        "read these functions, then set their digests in calls.toml:\n{}",
         changed.join("\n")
     );
 }
@@ -68,14 +68,14 @@ fn every_line_of_the_table_is_in_its_function() {
 }
 
 #[test]
-fn every_call_is_served() {
+fn every_call_is_supported() {
     for line in table::calls().call.iter().flat_map(|call| &call.lines) {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let served = match words[0].to_str() {
+        let parsed = match words[0].to_str() {
             Some("mount") => MountRequest::parse(&words[1..]).map(drop),
             Some("umount") => UmountRequest::parse(&words[1..]).map(drop),
             _ => panic!("{line}"),
         };
-        assert_eq!(served, Ok(()), "{line}");
+        assert_eq!(parsed, Ok(()), "{line}");
     }
 }

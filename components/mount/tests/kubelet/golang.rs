@@ -1,4 +1,4 @@
-//! Go source in the module cache: fetched, walked, and taken apart as far as the claims need.
+//! Downloads Go modules, and finds lines and functions in their source.
 
 use crate::table::Site;
 use sha2::{Digest, Sha256};
@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of a module at the version that `kubernetes` at this version is built with,
-/// downloaded if need be.
+/// The folder of a module, at the version that this version of Kubernetes is built with. Downloads
+/// it if necessary.
 pub fn module(path: &str, kubernetes: &str) -> PathBuf {
     let version = match path {
         "k8s.io/kubernetes" => kubernetes.to_owned(),
@@ -36,17 +36,17 @@ fn download(path: &str, version: &str) -> PathBuf {
         "go mod download {module}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    PathBuf::from(answer["Dir"].as_str().unwrap())
+    let download: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    PathBuf::from(download["Dir"].as_str().unwrap())
 }
 
-/// Every line below `folders` for which `wanted` holds, without comments, tests, and files for
-/// other systems.
+/// All lines below `folders` that `matches` accepts, except comments, tests, and files for other
+/// systems.
 pub fn sites(
     module: &str,
     root: &Path,
     folders: &[String],
-    wanted: impl Fn(&str) -> bool,
+    matches: impl Fn(&str) -> bool,
 ) -> Vec<Site> {
     let mut files = Vec::new();
     for folder in folders {
@@ -57,7 +57,7 @@ pub fn sites(
         let text = fs::read_to_string(&file).unwrap();
         let file = file.strip_prefix(root).unwrap().to_str().unwrap();
         for line in text.lines().map(str::trim) {
-            if !line.starts_with("//") && !line.starts_with("func ") && wanted(line) {
+            if !line.starts_with("//") && !line.starts_with("func ") && matches(line) {
                 found.push(Site { module: module.into(), file: file.into(), source: line.into() });
             }
         }
@@ -65,8 +65,8 @@ pub fn sites(
     found
 }
 
-/// Fails with the lines that stand in only one of the two, where a line that stands several times
-/// must be known as often.
+/// Panics with the lines that are in only one of the two lists. A line that occurs several times
+/// must be listed as often.
 pub fn same_sites(mut found: Vec<Site>, mut known: Vec<Site>) {
     found.sort();
     known.sort();
@@ -76,7 +76,7 @@ pub fn same_sites(mut found: Vec<Site>, mut known: Vec<Site>) {
         new.is_empty() && gone.is_empty(),
         "not in the table: {new:#?}\nno longer in the source: {gone:#?}"
     );
-    assert_eq!(found.len(), known.len(), "a line that stands several times is listed as often");
+    assert_eq!(found.len(), known.len(), "a repeated line must be listed as often");
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -102,8 +102,8 @@ fn is_foreign(name: &str) -> bool {
         || name.starts_with("fake_")
 }
 
-/// The text of a function, without comments and indentation. A method is found by its name alone,
-/// so the file must hold only one of that name.
+/// The text of a function, without comments and indentation. A method is found by its name only, so
+/// the file must have only one with that name.
 pub fn function(file: &Path, name: &str) -> String {
     let text =
         fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));

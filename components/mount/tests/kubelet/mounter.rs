@@ -1,5 +1,5 @@
-//! The kubelet's own mount library, driving our two programs: `tests/mounter` is a Go program that
-//! claims and checks.
+//! Runs the kubelet's own mount library with our two programs: `tests/mounter` is a Go program with
+//! the checks.
 
 use crate::namespace::private;
 use crate::table;
@@ -28,7 +28,7 @@ fn the_kubelets_own_library_mounts_with_our_programs() {
 }
 
 #[test]
-fn the_library_is_the_one_that_the_kubelet_is_built_with() {
+fn the_library_has_the_kubelets_version() {
     let version = table::calls().kubernetes.replacen("v1.", "v0.", 1);
     let go_mod = std::fs::read_to_string(Path::new(SOURCE).join("go.mod")).unwrap();
     assert!(go_mod.contains(&format!("k8s.io/mount-utils {version}\n")), "{go_mod}");
@@ -40,7 +40,7 @@ fn build(scratch: &Path) -> PathBuf {
     go.args(["build", "-C", SOURCE, "-mod=readonly", "-trimpath", "-o"])
         .arg(&program)
         .env("CGO_ENABLED", "0");
-    let output = go.output().expect("`go` runs");
+    let output = go.output().expect("`go` is not installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program
 }

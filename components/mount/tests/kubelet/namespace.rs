@@ -1,4 +1,4 @@
-//! A mount namespace for one test: nothing that happens in it reaches the host.
+//! A mount namespace for one test, which keeps its mounts from the host.
 
 use mount::guard;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-/// Where programs come from.
+/// The programs to run.
 #[derive(Clone, Copy, Debug)]
 pub enum Programs {
-    /// This crate.
+    /// This crate's.
     Ours,
-    /// util-linux, of the host.
+    /// The host's util-linux.
     UtilLinux,
 }
 
@@ -32,13 +32,12 @@ impl Programs {
     }
 }
 
-/// Runs `work` on a thread with a private mount namespace of its own, in which `folder` is an empty
-/// tmpfs.
+/// Runs `work` on a thread with its own mount namespace, in which `folder` is an empty tmpfs.
 pub fn private<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> T {
     let inside = || {
         // SAFETY: only the mount namespace is unshared, which no memory of this process depends on.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }
-            .expect("these tests need uid 0 and CAP_SYS_ADMIN");
+            .expect("these tests require uid 0 and CAP_SYS_ADMIN");
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
         mount("work", folder, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).unwrap();
         work()

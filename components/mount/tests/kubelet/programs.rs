@@ -1,10 +1,10 @@
-//! The table of programs that the node lacks against the source it was taken from.
+//! Compares the table of programs that the node lacks with the source that it was taken from.
 
 use crate::golang;
 use crate::table::{self, Phrase, Site};
 use std::fs;
 
-/// A call of `os/exec`, of `k8s.io/utils/exec`, or of the iscsi plugin's wrapper around it.
+/// Whether a line calls `os/exec`, `k8s.io/utils/exec`, or the iscsi plugin's wrapper around it.
 fn executes(line: &str) -> bool {
     [".Command(", ".CommandContext(", ".LookPath(", "execWithLog("]
         .iter()
@@ -31,17 +31,17 @@ fn every_line_that_executes_a_program_is_in_a_table() {
 }
 
 #[test]
-fn what_a_user_sees_is_what_the_source_says() {
+fn the_messages_for_users_are_those_of_the_source() {
     let kubernetes = table::calls().kubernetes;
     for program in table::programs().program {
         for Phrase { module, file, text } in program.phrases {
             let source =
                 fs::read_to_string(golang::module(&module, &kubernetes).join(&file)).unwrap();
-            assert!(source.contains(&text), "{}: {file} does not say `{text}`", program.name);
+            assert!(source.contains(&text), "{}: {file} does not contain `{text}`", program.name);
             for part in text.split("%").map(|part| part.trim_start_matches(['s', 'v', 'w'])) {
                 assert!(
                     program.seen.contains(part.trim()),
-                    "{}: `seen` does not say `{part}`",
+                    "{}: `seen` does not contain `{part}`",
                     program.name
                 );
             }

@@ -1,11 +1,11 @@
-//! The README's tables are those of the two files.
+//! Compares the README's tables with `calls.toml` and `programs.toml`.
 
 use crate::table;
 use std::fmt::Write;
 
-fn readme_holds(table: &str) {
+fn assert_in_readme(table: &str) {
     let readme = include_str!("../../README.md");
-    assert!(readme.contains(table), "README.md must hold this table:\n\n{table}");
+    assert!(readme.contains(table), "README.md must have this table:\n\n{table}");
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn the_readme_shows_the_calls() {
         let lines: Vec<String> = call.lines.iter().map(|line| format!("`{line}`")).collect();
         writeln!(shown, "| {} | {} |", call.used_by, lines.join("<br>")).unwrap();
     }
-    readme_holds(&shown);
+    assert_in_readme(&shown);
 }
 
 #[test]
@@ -24,5 +24,5 @@ fn the_readme_shows_the_programs() {
     for program in table::programs().program {
         writeln!(shown, "| {} | {} | {} |", program.name, program.used_for, program.seen).unwrap();
     }
-    readme_holds(&shown);
+    assert_in_readme(&shown);
 }

@@ -1,11 +1,11 @@
-//! What our programs do not do.
+//! What our programs refuse.
 
 use crate::namespace::{Programs, private};
 use mount::guard;
 use std::process::{Command, Output};
 
 #[test]
-fn outside_a_node_and_without_the_word_nothing_is_mounted() {
+fn outside_a_node_nothing_is_mounted_by_default() {
     let folder = tempfile::tempdir().unwrap();
     private(folder.path(), || {
         for (program, words) in [
@@ -23,7 +23,7 @@ fn outside_a_node_and_without_the_word_nothing_is_mounted() {
                     .unwrap();
                 assert_eq!(output.status.code(), Some(1));
                 assert!(
-                    stderr(&output).contains("this is not a node of ours"),
+                    stderr(&output).contains("this is not an osbuild node"),
                     "{}",
                     stderr(&output)
                 );
@@ -35,7 +35,7 @@ fn outside_a_node_and_without_the_word_nothing_is_mounted() {
 }
 
 #[test]
-fn an_ordinary_user_may_not_mount() {
+fn only_root_may_mount() {
     let mut command = Command::new("setpriv");
     command.args([
         "--reuid=65534",
@@ -54,19 +54,19 @@ fn an_ordinary_user_may_not_mount() {
 }
 
 #[test]
-fn more_than_is_served_is_refused_with_what_is() {
+fn an_unsupported_argument_is_refused_with_the_usage() {
     let lines = [
         (
             "mount --bind /a /b",
-            "mount: `--bind` is not served; served is: mount [--no-canonicalize] [-t TYPE] \
+            "mount: `--bind` is not supported; usage: mount [--no-canonicalize] [-t TYPE] \
              [-o OPTION,…] SOURCE TARGET\n",
         ),
         (
             "mount -o loop /a /b",
-            "mount: option `loop` is not served; served is: mount [--no-canonicalize] [-t TYPE] \
+            "mount: option `loop` is not supported; usage: mount [--no-canonicalize] [-t TYPE] \
              [-o OPTION,…] SOURCE TARGET\n",
         ),
-        ("umount -l /a", "umount: `-l` is not served; served is: umount [-f] TARGET\n"),
+        ("umount -l /a", "umount: `-l` is not supported; usage: umount [-f] TARGET\n"),
     ];
     for (line, text) in lines {
         let output = Programs::Ours.run(line);
@@ -74,10 +74,10 @@ fn more_than_is_served_is_refused_with_what_is() {
     }
 }
 
-/// In a user namespace the flags of what was mounted outside are locked, so the second call, which
-/// would drop them, fails.
+/// In a user namespace the flags of outer mounts are locked, so the second call, which would clear
+/// them, fails.
 #[test]
-fn a_bind_mount_that_cannot_get_its_flags_is_undone() {
+fn a_bind_mount_whose_flags_cannot_be_set_is_undone() {
     let folder = tempfile::tempdir().unwrap();
     let output = private(folder.path(), || {
         std::fs::create_dir(folder.path().join("target")).unwrap();

@@ -1,8 +1,8 @@
-//! `calls.toml` and `programs.toml`, read.
+//! Reads `calls.toml` and `programs.toml`.
 
 use serde::Deserialize;
 
-/// The calls that are served.
+/// The supported calls.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Calls {
@@ -10,22 +10,22 @@ pub struct Calls {
     pub kubernetes: String,
     /// Lines of the kubelet's volume code that mount, and lines of mount-utils that unmount.
     pub call: Vec<Call>,
-    /// Functions through which every such line's arguments go.
+    /// Functions that build the arguments of those lines.
     pub function: Vec<Function>,
-    /// Lines that look like a mount and are none.
+    /// Lines that look like a mount but are not.
     pub other: Vec<Site>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Call {
-    /// The kind of volume, or the other reason.
+    /// The kind of volume, or another reason.
     pub used_by: String,
     pub site: Site,
     /// The function around the line, and the digest of its text: see [`Function`].
     pub function: String,
     pub digest: String,
-    /// What is then executed, one command line after the other. `W` is a folder.
+    /// The command lines that are then executed, in order. `W` is a folder.
     pub lines: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Function {
     pub module: String,
     pub file: String,
     pub name: String,
-    /// The first 16 digits of the SHA-256 of its text, as of [`crate::golang::digest`].
+    /// The digest of its text: see [`crate::golang::digest`].
     pub digest: String,
 }
 
@@ -63,9 +63,9 @@ pub struct Program {
     pub name: String,
     /// What needs it.
     pub used_for: String,
-    /// What a user sees on this node, and where.
+    /// What a user of this node sees, and where.
     pub seen: String,
-    /// Phrases of `seen` that are in the source, each with the file that holds it.
+    /// Phrases of `seen` that are in the source, each with its file.
     pub phrases: Vec<Phrase>,
     /// The lines that execute it.
     pub sites: Vec<Site>,
@@ -79,11 +79,11 @@ pub struct Phrase {
     pub text: String,
 }
 
-/// A line that executes no program that the table should name.
+/// A line that executes none of the programs for the table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Other {
-    /// Why it does not.
+    /// Why not.
     #[serde(rename = "why")]
     pub _why: String,
     pub site: Site,

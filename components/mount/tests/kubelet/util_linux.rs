@@ -1,5 +1,5 @@
-//! The same command lines to util-linux and to ours, in two namespaces that start alike: exit
-//! codes, texts and the mounts that are left must be the same.
+//! Runs the same command lines with util-linux and with our programs, in two equal namespaces. Exit
+//! codes, messages and the resulting mounts must be the same.
 
 use crate::namespace::{Programs, private};
 use crate::table;
@@ -11,10 +11,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// More lines than the kubelet's own: what users write into `mountOptions`, and each text that they
-/// may come to see.
+/// More lines than the kubelet's own: options that users may set in `mountOptions`, and every
+/// message that they may see.
 const SCENES: &[&[&str]] = &[
-    // One call of ours where the kubelet makes two: util-linux makes the second by itself.
+    // One command where the kubelet runs two: util-linux makes the second system call itself.
     &["mount -o bind,ro,nosuid W/dir W/target"],
     &["mount -t tmpfs tmpfs W/dir/below", "mount -o bind W/dir W/target"],
     &[
@@ -46,7 +46,7 @@ const SCENES: &[&[&str]] = &[
         "umount W/target",
     ],
     &["mount -o bind W/dir/file W/file", "umount W/file"],
-    // A device, by name and by symbolic link, with its type and without.
+    // A device, by name and by symbolic link, with and without its type.
     &["mount -t ext4 -o ro,noatime DEVICE W/target", "umount W/target"],
     &[
         "mount -t ext4 -o ro DEVICE W/target",
@@ -103,15 +103,15 @@ const SCENES: &[&[&str]] = &[
     &["mount -o bind W/dir W/target", "mount -t tmpfs tmpfs W/target/below", "umount W/target"],
 ];
 
-/// A symbolic link to the device, where such links are: udev makes them below `/dev/disk`.
+/// A symbolic link to the device. It is below `/dev`, as are those that udev makes.
 const LINK: &str = "/dev/shm/link";
 
-/// Everything that can be seen of a scene.
+/// The observable results of a scene.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
-    /// Exit code and text of each line.
-    answers: Vec<(Option<i32>, String)>,
-    /// The mounts below the folder, as in `/proc/self/mountinfo` without numbers.
+struct Observed {
+    /// Exit code and message of each line.
+    outputs: Vec<(Option<i32>, String)>,
+    /// The mounts below the folder, as in `/proc/self/mountinfo` without its numbers.
     mounts: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ fn util_linux_agrees_on_every_call_of_the_kubelet() {
 }
 
 #[test]
-fn util_linux_agrees_on_what_users_write_and_on_every_failure() {
+fn util_linux_agrees_on_users_options_and_on_every_failure() {
     let scenes: Vec<Vec<String>> =
         SCENES.iter().map(|scene| scene.iter().map(|line| line.to_string()).collect()).collect();
     agree(&scenes);
@@ -143,10 +143,10 @@ fn agree(scenes: &[Vec<String>]) {
     assert!(differences.is_empty(), "{differences}");
 }
 
-fn play(lines: &[String], folder: &Path, devices: &[Device; 2], programs: Programs) -> Seen {
+fn play(lines: &[String], folder: &Path, devices: &[Device; 2], programs: Programs) -> Observed {
     let [device, protected] = devices;
     let held = furnish(folder, device);
-    let answers = lines.iter().map(|line| {
+    let outputs = lines.iter().map(|line| {
         let line =
             line.replace("FD", &format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd()));
         let line = line
@@ -155,15 +155,15 @@ fn play(lines: &[String], folder: &Path, devices: &[Device; 2], programs: Progra
             .replace("PROTECTED", &protected.path);
         let output = programs.run(&line.replace("W/", &format!("{}/", folder.display())));
         assert!(output.stdout.is_empty());
-        (output.status.code(), said(&output.stderr))
+        (output.status.code(), message(&output.stderr))
     });
-    let seen = Seen { answers: answers.collect(), mounts: mounts(folder) };
+    let observed = Observed { outputs: outputs.collect(), mounts: mounts(folder) };
     clear(folder);
-    seen
+    observed
 }
 
-/// What was said, without util-linux's second line about a program that the node does not have.
-fn said(stderr: &[u8]) -> String {
+/// The message, without util-linux's second line about dmesg(1), which the node does not have.
+fn message(stderr: &[u8]) -> String {
     let text = String::from_utf8(stderr.to_vec()).unwrap();
     text.lines().filter(|line| !line.contains("dmesg(1)")).collect()
 }
@@ -181,7 +181,7 @@ fn mounts(folder: &Path) -> Vec<String> {
         .map(|fields| {
             let mut fields = fields[3..].join(" ");
             for group in groups(&fields) {
-                // Peer groups get numbers that no two runs share.
+                // The numbers of peer groups differ between runs.
                 let place = shared.iter().position(|known| *known == group).unwrap_or_else(|| {
                     shared.push(group.clone());
                     shared.len() - 1
@@ -200,8 +200,8 @@ fn groups(fields: &str) -> Vec<String> {
     numbers.map(str::to_owned).collect()
 }
 
-/// Unmounts at once what the end of the namespace would unmount some time later, so that the device
-/// is free for the next run.
+/// Unmounts everything now. The end of the namespace would do so too, but too late for the next run
+/// to use the device.
 fn clear(folder: &Path) {
     let below = format!("{}/", folder.display());
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
@@ -246,7 +246,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The folder's contents, and `W/dir`, held open.
+/// Creates the folder's contents, and returns `W/dir`, open.
 fn furnish(folder: &Path, device: &Device) -> File {
     for name in ["dir", "dir/below", "target", "other"] {
         fs::create_dir(folder.join(name)).unwrap();

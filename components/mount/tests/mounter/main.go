@@ -1,5 +1,5 @@
-// Drives the `mount` and `umount` of PATH through the kubelet's own mount library, as its volume code does. It takes an empty
-// folder, works in it, and exits with the first answer that is not the expected one.
+// Uses the `mount` and `umount` of PATH through the kubelet's own mount library, as its volume code
+// does. It takes an empty folder to work in, and fails at the first unexpected result.
 package main
 
 import (
@@ -20,11 +20,11 @@ func main() {
 		claim string
 		check func(mount.Interface, string) error
 	}{
-		{"umount is known to say when nothing is mounted", unmountingIsSafe},
+		{"umount reports when nothing is mounted", unmountingIsSafe},
 		{"an emptyDir in memory is mounted, found and cleaned up", emptyDir},
 		{"a read-only local volume keeps the flags of its source", readOnlyBind},
 		{"a subPath is bound from a file descriptor", subPath},
-		{"a volume of an unknown type says so", unknownType},
+		{"an unknown file system type is reported", unknownType},
 		{"a block device needs blkid", formatAndMount},
 	}
 	mounter := mount.New("")
@@ -46,7 +46,7 @@ func main() {
 
 func unmountingIsSafe(mounter mount.Interface, place string) error {
 	if !mounter.CanSafelySkipMountPointCheck() {
-		return fmt.Errorf("the mounter took our umount for an unsafe one")
+		return fmt.Errorf("the library considers our umount unsafe")
 	}
 	return mounter.Unmount(filepath.Join(place, "target"))
 }
@@ -58,7 +58,7 @@ func emptyDir(mounter mount.Interface, place string) error {
 		return err
 	}
 	if notMount, err := mounter.IsLikelyNotMountPoint(target); err != nil || notMount {
-		return fmt.Errorf("is it no mount point? %v, %v", notMount, err)
+		return fmt.Errorf("it is not a mount point: %v, %v", notMount, err)
 	}
 	if err := has(mounter, target, "tmpfs", "size=1024k", "noswap"); err != nil {
 		return err
@@ -67,7 +67,7 @@ func emptyDir(mounter mount.Interface, place string) error {
 		return err
 	}
 	if _, err := os.Stat(target); !os.IsNotExist(err) {
-		return fmt.Errorf("the mount point is left: %v", err)
+		return fmt.Errorf("the mount point still exists: %v", err)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func subPath(mounter mount.Interface, place string) error {
 		return err
 	}
 	if isMount, err := mounter.IsMountPoint(target); err != nil || !isMount {
-		return fmt.Errorf("is it a mount point? %v, %v", isMount, err)
+		return fmt.Errorf("it is not a mount point: %v, %v", isMount, err)
 	}
 	return mount.CleanupMountPoint(target, mounter, true)
 }
@@ -123,13 +123,13 @@ func subPath(mounter mount.Interface, place string) error {
 func unknownType(mounter mount.Interface, place string) error {
 	target := filepath.Join(place, "target")
 	err := mounter.MountSensitiveWithoutSystemd("server:/exports", target, "unheard-of", []string{"ro"}, nil)
-	return says(err, "exit status 32", "Output: mount: "+target+": unknown filesystem type 'unheard-of'.")
+	return contains(err, "exit status 32", "Output: mount: "+target+": unknown filesystem type 'unheard-of'.")
 }
 
 func formatAndMount(mounter mount.Interface, place string) error {
 	disk := mount.NewSafeFormatAndMount(mounter, utilexec.New())
 	err := disk.FormatAndMount("/dev/null", filepath.Join(place, "target"), "ext4", nil)
-	return says(err, "failed to get disk format of disk /dev/null: executable file not found in $PATH")
+	return contains(err, "failed to get disk format of disk /dev/null: executable file not found in $PATH")
 }
 
 func has(mounter mount.Interface, target, kind string, options ...string) error {
@@ -154,13 +154,13 @@ func has(mounter mount.Interface, target, kind string, options ...string) error 
 	return fmt.Errorf("%s is not mounted", target)
 }
 
-func says(err error, parts ...string) error {
+func contains(err error, parts ...string) error {
 	if err == nil {
 		return fmt.Errorf("no error")
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			return fmt.Errorf("%q does not say %q", err, part)
+			return fmt.Errorf("%q does not contain %q", err, part)
 		}
 	}
 	return nil

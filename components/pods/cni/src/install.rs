@@ -1,5 +1,5 @@
-//! Copies files so that at each moment the old or the new one is there, whole, and leaves alone
-//! what is as it should be.
+//! Installs files atomically: at every moment the whole old file or the whole new one exists. Files
+//! that are up to date are not touched.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -12,34 +12,34 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::launch::folder_of;
 
-/// Permission bits of a program, and of a folder of them.
+/// Permission bits of programs and their folders.
 const EXECUTABLE: u32 = 0o755;
 
-/// Permission bits of a configuration.
+/// Permission bits of configurations.
 const READABLE: u32 = 0o644;
 
-/// How many bytes are compared at a time.
+/// Bytes to compare at a time.
 const PIECE: usize = 64 << 10;
 
-/// Where things come from. None of the folders has to be there.
+/// The sources. Each folder may be missing.
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// Static programs.
     pub programs: &'a Path,
-    /// Dynamically linked programs, each a folder with its libraries.
+    /// Dynamically linked programs, each in a folder with its libraries.
     pub dynamic: &'a Path,
-    /// This program, which becomes the launcher of each of those.
+    /// This program, which is installed as the launcher of each dynamically linked program.
     pub launcher: &'a Path,
     /// Network configurations.
     pub configurations: &'a Path,
 }
 
-/// Installs programs in the folder `plugins` and then configurations in the folder
-/// `configurations`: as soon as there is one of those, containerd uses the programs. Gives the path
-/// of each file or folder that was not there or was another one.
+/// Installs programs in the folder `plugins`, then configurations in the folder `configurations`:
+/// containerd uses the programs as soon as there is a configuration. Returns the paths of the files
+/// and folders that are new or changed.
 ///
 /// # Errors
-/// Something cannot be read or written. What was installed so far stays.
+/// A file cannot be read or written. What was installed before it stays.
 pub fn install(
     sources: &Sources<'_>,
     plugins: &Path,
@@ -59,7 +59,7 @@ pub fn install(
     Ok(changed)
 }
 
-/// What is in a folder, in order of name; nothing if there is no such folder.
+/// The entries of a folder, sorted by name; none if it does not exist.
 fn entries(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let read = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -76,13 +76,13 @@ fn name_of(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Makes the file `to` a copy of `from`. Gives its path, unless it is one already.
+/// Makes the file `to` a copy of `from`. Returns its path if it changed.
 fn file(from: &Path, to: &Path, mode: u32) -> Outcome<Option<PathBuf>> {
     let copy = || {
         if is_copy(from, to, mode)? {
             return Ok(None);
         }
-        let new = beside(to);
+        let new = temporary(to);
         remove(&new)?;
         write(from, &new, mode)?;
         if fs::symlink_metadata(to).is_ok_and(|found| found.is_dir()) {
@@ -95,8 +95,8 @@ fn file(from: &Path, to: &Path, mode: u32) -> Outcome<Option<PathBuf>> {
     copy().map_err(|error: io::Error| error).explain(format_args!("install {}", to.display()))
 }
 
-/// Makes the folder `to` a copy of `from`, which holds files alone. Gives its path, unless it is
-/// one already. Nobody sees files of the old and of the new one beside each other.
+/// Makes the folder `to` a copy of `from`, which holds only files. Returns its path if it changed.
+/// The two folders are exchanged in one step, so old and new files never mix.
 fn folder(from: &Path, to: &Path) -> Outcome<Option<PathBuf>> {
     let sources = entries(from)?;
     let copy = || {
@@ -113,7 +113,7 @@ fn folder(from: &Path, to: &Path) -> Outcome<Option<PathBuf>> {
         {
             return Ok(None);
         }
-        let new = beside(to);
+        let new = temporary(to);
         remove(&new)?;
         fs::create_dir(&new)?;
         fs::set_permissions(&new, Permissions::from_mode(EXECUTABLE))?;
@@ -132,7 +132,7 @@ fn folder(from: &Path, to: &Path) -> Outcome<Option<PathBuf>> {
     copy().map_err(|error: io::Error| error).explain(format_args!("install {}", to.display()))
 }
 
-/// Whether `to` is a regular file with the bytes of `from` and this mode. What is a link is none.
+/// Whether `to` is a regular file, not a link, with the bytes of `from` and this mode.
 fn is_copy(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
     let is_file =
         |found: &fs::Metadata| found.is_file() && found.permissions().mode() & 0o7777 == mode;
@@ -141,39 +141,39 @@ fn is_copy(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
     if from.metadata()?.len() != found.len() {
         return Ok(false);
     }
-    let (mut wanted, mut is) = (Vec::with_capacity(PIECE), Vec::with_capacity(PIECE));
+    let (mut expected, mut actual) = (Vec::with_capacity(PIECE), Vec::with_capacity(PIECE));
     loop {
-        wanted.clear();
-        is.clear();
-        from.by_ref().take(PIECE as u64).read_to_end(&mut wanted)?;
-        to.by_ref().take(PIECE as u64).read_to_end(&mut is)?;
-        if wanted != is {
+        expected.clear();
+        actual.clear();
+        from.by_ref().take(PIECE as u64).read_to_end(&mut expected)?;
+        to.by_ref().take(PIECE as u64).read_to_end(&mut actual)?;
+        if expected != actual {
             return Ok(false);
         }
-        if wanted.is_empty() {
+        if expected.is_empty() {
             return Ok(true);
         }
     }
 }
 
-/// Writes a new file to its end, onto the disk.
+/// Copies and flushes a new file.
 fn write(from: &Path, to: &Path, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
     io::copy(&mut File::open(from)?, &mut file)?;
-    // Whatever the process's mask is.
+    // Independent of the umask.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.sync_all()
 }
 
-/// Where a file or folder is made before it gets its name. CNI takes none whose name begins so for
-/// a configuration.
-fn beside(path: &Path) -> PathBuf {
+/// The temporary path of a file or folder that is being written. CNI does not read a configuration
+/// whose name starts with a dot.
+fn temporary(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".new-");
     name.push(name_of(path));
     path.with_file_name(name)
 }
 
-/// Removes what is there, whatever it is. A link is removed, and not what it points at.
+/// Removes a file, a folder or a link, if it exists. The target of a link stays.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,5 +1,4 @@
-//! Starts a dynamically linked program with the loader and the libraries that are installed beside
-//! it.
+//! Starts a dynamically linked program with the loader and the libraries in its folder.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,19 +16,19 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The program that is started in place of the one at the path `own`: that in the folder
-    /// `.NAME` beside it. None if there is no such folder.
+    /// The program for which the launcher at the path `own` stands: the one in the folder `.NAME`
+    /// next to it. `None` if there is no such folder.
     pub fn beside(own: &Path) -> Option<Installed> {
         let name = own.file_name()?;
         let folder = own.with_file_name(folder_of(name));
         folder.join(LOADER).is_file().then(|| Installed { folder, name: name.to_owned() })
     }
 
-    /// Becomes the program, with these arguments and the environment of this process. It comes back
-    /// only with an error.
-    pub fn become_it(&self, arguments: impl Iterator<Item = OsString>) -> io::Error {
+    /// Replaces this process with the program, with these arguments and the same environment.
+    /// Returns only if that fails.
+    pub fn exec(&self, arguments: impl Iterator<Item = OsString>) -> io::Error {
         let mut loader = Command::new(self.folder.join(LOADER));
-        // The cache is of libraries that a distribution has at their usual places (ld.so(8)).
+        // The cache would lead to a distribution's libraries in their standard folders (ld.so(8)).
         loader.args(["--inhibit-cache", "--library-path"]).arg(&self.folder);
         loader
             .arg("--argv0")
@@ -40,7 +39,7 @@ impl Installed {
     }
 }
 
-/// The folder of the program `name`: hidden, as CNI calls each file beside it by its name.
+/// The folder of the program `name`: hidden, because CNI calls the files next to it by name.
 pub fn folder_of(name: &std::ffi::OsStr) -> OsString {
     let mut folder = OsString::from(".");
     folder.push(name);

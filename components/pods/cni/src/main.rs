@@ -1,7 +1,7 @@
-//! The `cni` pod: installs what its image carries in /opt/cni/bin, and the recipe's network
+//! The `cni` pod: installs its image's plugins in /opt/cni/bin and the recipe's network
 //! configurations in /etc/cni/net.d, and waits.
 //!
-//! Installed as `nft`, the same program starts the `nft` in the folder beside it.
+//! Installed as `nft`, the same program starts the `nft` in the folder next to it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,8 +26,8 @@ fn main() -> ExitCode {
 fn run() -> Outcome {
     let own = std::env::current_exe().explain("find this program")?;
     if let Some(installed) = Installed::beside(&own) {
-        return Err(installed.become_it(std::env::args_os().skip(1)))
-            .explain(format_args!("start what {} stands for", own.display()));
+        return Err(installed.exec(std::env::args_os().skip(1)))
+            .explain(format_args!("start the program of the launcher {}", own.display()));
     }
     let mut signals = Signals::new([SIGTERM, SIGINT]).explain("wait for signals")?;
     let sources = Sources {
@@ -42,7 +42,7 @@ fn run() -> Outcome {
         eprintln!("installed {}", path.display());
     }
     if changed.is_empty() {
-        eprintln!("everything is installed already");
+        eprintln!("everything is up to date");
     }
     signals.forever().next();
     Ok(())

@@ -1,5 +1,5 @@
-//! The real program installs and launches: dynamically linked programs of this machine with its
-//! loader and its libraries.
+//! Installs and launches this machine's own dynamically linked programs, with its loader and its
+//! libraries.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const LAUNCHER: &str = env!("CARGO_BIN_EXE_cni");
 
-/// What an image carries, and the folders of a node.
+/// An image's payload, and the folders of a node.
 struct World {
     folder: TempDir,
 }
@@ -43,7 +43,7 @@ impl World {
         self.folder.path().join(path)
     }
 
-    /// Installs, and gives the names of what has changed.
+    /// Installs, and returns the names of what changed.
     fn install(&self) -> Vec<String> {
         let [programs, dynamic, configurations] =
             ["programs", "dynamic", "recipe"].map(|path| self.path(path));
@@ -66,16 +66,16 @@ impl World {
     }
 }
 
-/// What a program of this machine is linked with, by its loader's own word (ldd(1)).
+/// The libraries of a program of this machine, as its loader lists them (ldd(1)).
 fn libraries(program: &str) -> Vec<PathBuf> {
-    let said = Command::new("ldd").arg(program).output().unwrap().stdout;
-    let said = String::from_utf8(said).unwrap();
-    let paths = said.split_whitespace().filter(|word| word.starts_with('/'));
+    let output = Command::new("ldd").arg(program).output().unwrap().stdout;
+    let output = String::from_utf8(output).unwrap();
+    let paths = output.split_whitespace().filter(|word| word.starts_with('/'));
     paths.map(PathBuf::from).collect()
 }
 
 #[test]
-fn a_dynamic_program_runs_with_the_libraries_beside_it() {
+fn a_dynamic_program_runs_with_its_own_libraries() {
     let world = World::new();
     world.install();
     let ran = world.run(&["/proc/self/maps"]);
@@ -94,17 +94,17 @@ fn a_dynamic_program_runs_with_the_libraries_beside_it() {
 }
 
 #[test]
-fn a_launched_program_gets_its_words_and_gives_its_exit_code() {
+fn the_launcher_passes_on_arguments_and_the_exit_code() {
     let world = World::new();
     world.install();
     let ran = world.run(&["--no-such-flag"]);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
-    // It knows by which name it was called.
+    // It gets its own name as argument 0.
     assert!(String::from_utf8(ran.stderr).unwrap().starts_with("cat: unrecognized option"));
 }
 
 #[test]
-fn what_is_installed_already_is_left_alone() {
+fn files_that_are_up_to_date_are_not_touched() {
     let world = World::new();
     assert_eq!(world.install(), ["bridge", ".cat", "cat", "10-bridge.conflist"]);
     let inode = || fs::metadata(world.path("plugins/.cat/cat")).unwrap().ino();
@@ -114,7 +114,7 @@ fn what_is_installed_already_is_left_alone() {
 }
 
 #[test]
-fn whatever_is_in_the_way_is_replaced_and_what_a_link_points_at_is_not() {
+fn obstacles_are_replaced_but_a_links_target_is_kept() {
     let world = World::new();
     fs::write(world.path("kept"), "kept").unwrap();
     fs::create_dir_all(world.path("plugins/bridge/folder")).unwrap();
@@ -134,7 +134,7 @@ fn whatever_is_in_the_way_is_replaced_and_what_a_link_points_at_is_not() {
 }
 
 #[test]
-fn another_release_takes_the_place_of_the_one_before_and_what_runs_goes_on() {
+fn a_new_release_replaces_the_old_one_without_breaking_open_files() {
     let world = World::new();
     world.install();
     let mut open = File::open(world.path("plugins/bridge")).unwrap();
@@ -151,7 +151,7 @@ fn another_release_takes_the_place_of_the_one_before_and_what_runs_goes_on() {
 }
 
 #[test]
-fn programs_are_executable_and_configurations_are_not_whatever_they_were() {
+fn wrong_modes_are_corrected() {
     let world = World::new();
     world.install();
     let mode = |path: &str| fs::metadata(world.path(path)).unwrap().permissions().mode() & 0o7777;
@@ -165,7 +165,7 @@ fn programs_are_executable_and_configurations_are_not_whatever_they_were() {
 }
 
 #[test]
-fn an_image_without_a_payload_and_a_recipe_without_a_configuration_install_nothing() {
+fn without_a_payload_and_a_configuration_nothing_is_installed() {
     let world = World::new();
     for folder in ["programs", "dynamic", "recipe"] {
         fs::remove_dir_all(world.path(folder)).unwrap();

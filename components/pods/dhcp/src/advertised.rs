@@ -14,8 +14,8 @@ const FIRST_QUESTION: Duration = Duration::from_secs(1);
 /// `MAX_WAIT` (`MRT`).
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
-/// The most name servers, and the most domains, that are kept per link. A host on the link may
-/// advertise any number.
+/// The maximum number of name servers and of domains that are kept per link. A host on the link
+/// may advertise any number.
 const MAX_ENTRIES: usize = 8;
 
 /// The options that a link's routers have advertised.
@@ -54,7 +54,7 @@ impl Advertised {
     }
 
     /// Adds the options of an advertisement.
-    pub fn hear(&mut self, adverts: Vec<Advert>, now: Duration) {
+    pub fn update(&mut self, adverts: Vec<Advert>, now: Duration) {
         for advert in adverts {
             match advert {
                 Advert::NameServers(servers, lifetime) => {
@@ -172,20 +172,20 @@ mod tests {
     #[test]
     fn expired_options_go_and_repeated_ones_stay() {
         let mut advertised = Advertised::default();
-        advertised.hear(servers(&[1, 2], Some(60)), seconds(0));
-        advertised.hear(servers(&[2], Some(60)), seconds(50));
+        advertised.update(servers(&[1, 2], Some(60)), seconds(0));
+        advertised.update(servers(&[2], Some(60)), seconds(50));
         assert_eq!(advertised.deadline(), Some(seconds(60)));
         advertised.tick(seconds(60));
         assert_eq!(known(&advertised), [server(2)]);
-        advertised.hear(servers(&[2], None), seconds(70));
+        advertised.update(servers(&[2], None), seconds(70));
         assert_eq!(advertised.deadline(), None, "it never expires");
     }
 
     #[test]
     fn a_lifetime_of_zero_withdraws_at_once() {
         let mut advertised = Advertised::default();
-        advertised.hear(servers(&[1, 2], Some(60)), seconds(0));
-        advertised.hear(servers(&[1, 3], Some(0)), seconds(1));
+        advertised.update(servers(&[1, 2], Some(60)), seconds(0));
+        advertised.update(servers(&[1, 3], Some(0)), seconds(1));
         assert_eq!(known(&advertised), [server(2)]);
     }
 
@@ -193,9 +193,9 @@ mod tests {
     fn a_router_cannot_exhaust_memory() {
         let mut advertised = Advertised::default();
         for number in 0..1000 {
-            advertised.hear(servers(&[number], None), seconds(0));
+            advertised.update(servers(&[number], None), seconds(0));
             let domain = format!("{number}.example");
-            advertised.hear(vec![Advert::Search(vec![domain], None)], seconds(0));
+            advertised.update(vec![Advert::Search(vec![domain], None)], seconds(0));
         }
         assert_eq!(
             (known(&advertised).len(), advertised.search().count()),

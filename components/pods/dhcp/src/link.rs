@@ -106,7 +106,7 @@ impl LinkClient {
         }
         match netlink.addresses6(link.index) {
             Ok(addresses) => self.note_addresses6(addresses),
-            Err(error) => self.log(&format!("does not say its IPv6 addresses: {error}")),
+            Err(error) => self.log(&format!("cannot list its IPv6 addresses: {error}")),
         }
     }
 
@@ -121,9 +121,9 @@ impl LinkClient {
     }
 
     /// Handles a router's advertisement on this link.
-    pub fn hear(&mut self, adverts: Vec<Advert>) {
+    pub fn take_adverts(&mut self, adverts: Vec<Advert>) {
         self.advertised.answered();
-        self.advertised.hear(adverts, now());
+        self.advertised.update(adverts, now());
     }
 
     /// Does everything that is due.
@@ -131,11 +131,11 @@ impl LinkClient {
         self.handle(Event::Tick, netlink);
         if self.advertised.tick(now()) {
             match socket::solicit(&self.link.name, self.link.index) {
-                Ok(()) => self.log("asks for routers"),
+                Ok(()) => self.log("solicits routers"),
                 // EADDRNOTAVAIL: duplicate address detection is still running. The link is
                 // solicited again soon.
                 Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {}
-                Err(error) => self.log(&format!("cannot ask for routers: {error}")),
+                Err(error) => self.log(&format!("cannot solicit routers: {error}")),
             }
         }
     }
@@ -149,7 +149,7 @@ impl LinkClient {
                 Err(error) => {
                     // The link is going down or away, which the monitor reports; a new question
                     // opens a new socket.
-                    self.log(&format!("cannot be listened on: {error}"));
+                    self.log(&format!("cannot receive: {error}"));
                     self.socket = None;
                 }
             }
@@ -172,15 +172,15 @@ impl LinkClient {
             Action::Broadcast(from, message) => {
                 self.log(&question(&message));
                 let sent = self.listen().and_then(|socket| socket.broadcast(from, &message));
-                sent.map_err(|error| failed("cannot ask everybody", error))
+                sent.map_err(|error| failed("cannot broadcast", error))
             }
             Action::Unicast(from, to, message) => {
-                self.log(&format!("asks {to} to prolong the lease of {from}"));
+                self.log(&format!("asks {to} to extend the lease of {from}"));
                 let sent = self
                     .listen()
                     .map(drop)
                     .and_then(|()| socket::unicast(&self.link.name, from, to, &message));
-                sent.map_err(|error| failed("cannot ask the server", error))
+                sent.map_err(|error| failed("cannot send to the server", error))
             }
             Action::Apply(terms, left) => self.configure(&terms, left, netlink),
             Action::Remove(reason) => {
@@ -214,8 +214,10 @@ impl LinkClient {
             prefix_length: terms.prefix_length,
             permanent: left.is_none(),
         };
-        let span =
-            left.map_or_else(|| "ever".to_owned(), |left| format!("{:.0} s", left.as_secs_f64()));
+        let span = left.map_or_else(
+            || "unlimited time".to_owned(),
+            |left| format!("{:.0} s", left.as_secs_f64()),
+        );
         self.log(&format!(
             "has {}/{} from {} for {span}",
             terms.address, terms.prefix_length, terms.server
@@ -224,12 +226,12 @@ impl LinkClient {
         // the new one with it.
         self.remove_addresses(Some(&address), netlink)?;
         let put = netlink.put_address(self.link.index, &address, left);
-        put.map_err(|error| failed("cannot be given the address", error))?;
+        put.map_err(|error| failed("cannot set the address", error))?;
         self.configured = Some(address);
         if let Some(mtu) = terms.mtu
             && let Err(error) = netlink.set_mtu(self.link.index, mtu)
         {
-            self.log(&format!("cannot have an mtu of {mtu}: {error}"));
+            self.log(&format!("cannot set the MTU to {mtu}: {error}"));
         }
         self.configure_routes(terms, netlink)
     }
@@ -252,7 +254,7 @@ impl LinkClient {
             }
             let deleted = netlink.delete_address(self.link.index, &address);
             deleted.map_err(|error| {
-                failed(&format!("cannot lose the address {}", address.address), error)
+                failed(&format!("cannot remove the address {}", address.address), error)
             })?;
         }
         self.configured = self.configured.filter(|ours| kept.is_some_and(|kept| same(kept, ours)));
@@ -264,13 +266,13 @@ impl LinkClient {
         for route in netlink.routes(index)?.iter().filter(|route| !terms.routes.contains(route)) {
             netlink
                 .delete_route(index, route)
-                .map_err(|error| failed(&format!("cannot lose {}", shown(route)), error))?;
+                .map_err(|error| failed(&format!("cannot remove {}", shown(route)), error))?;
         }
         for route in &terms.routes {
             let beyond = route.gateway.is_some_and(|gateway| !within(gateway, terms));
             match netlink.put_route(index, route, terms.address, beyond) {
                 Ok(()) => self.log(&format!("has {}", shown(route))),
-                Err(error) => self.log(&format!("cannot have {}: {error}", shown(route))),
+                Err(error) => self.log(&format!("cannot set {}: {error}", shown(route))),
             }
         }
         Ok(())
@@ -287,14 +289,14 @@ fn failed(what: &str, error: io::Error) -> io::Error {
 
 fn question(message: &Message) -> String {
     match message.kind() {
-        Some(Kind::Discover) => "asks everybody for an address".to_owned(),
-        _ => format!("asks everybody to confirm its address (request {:08x})", message.xid),
+        Some(Kind::Discover) => "seeks a server".to_owned(),
+        _ => format!("requests its address (transaction {:08x})", message.xid),
     }
 }
 
 fn shown(route: &Route) -> String {
     let to = format!("the route to {}/{}", route.destination, route.prefix_length);
-    route.gateway.map_or_else(|| to.clone(), |gateway| format!("{to} by {gateway}"))
+    route.gateway.map_or_else(|| to.clone(), |gateway| format!("{to} via {gateway}"))
 }
 
 /// Whether an address is in the subnet of the lease.
@@ -309,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_subnet_ends_where_the_prefix_says() {
+    fn the_prefix_length_sets_the_subnet() {
         let terms = |prefix_length| Terms {
             address: Ipv4Addr::new(10, 0, 0, 9),
             prefix_length,

@@ -22,8 +22,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 
-/// The wait before `init` is tried again: it may not listen yet.
-const INIT_AGAIN: Duration = Duration::from_secs(1);
+/// The wait before a retry of `init`, which may not listen yet.
+const INIT_RETRY: Duration = Duration::from_secs(1);
 const USAGE: &str = "usage: dhcp [--link PATTERN]... [--except PATTERN]... [--socket PATH]";
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match exit_on_signals().and_then(|()| Node::new(arguments)).and_then(Node::run) {
+    match exit_on_signals().and_then(|()| ServedLinks::new(arguments)).and_then(ServedLinks::run) {
         Ok(never) => match never {},
         Err(error) => {
             eprintln!("error: {error}");
@@ -69,18 +69,18 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(arguments)
 }
 
-/// All links of the node and their shared state.
-struct Node {
+/// The node's links that the program serves, and their shared state.
+struct ServedLinks {
     arguments: Arguments,
     netlink: Netlink,
     monitor: LinkMonitor,
     clients: BTreeMap<u32, LinkClient>,
     sent: settings::Sent,
-    /// When `init` has to be tried again.
-    init_again: Option<Duration>,
+    /// When to retry `init`.
+    init_retry: Option<Duration>,
 }
 
-impl Node {
+impl ServedLinks {
     fn new(arguments: Arguments) -> io::Result<Self> {
         Ok(Self {
             arguments,
@@ -88,7 +88,7 @@ impl Node {
             netlink: Netlink::open()?,
             clients: BTreeMap::new(),
             sent: settings::Sent::default(),
-            init_again: None,
+            init_retry: None,
         })
     }
 
@@ -100,12 +100,12 @@ impl Node {
                     client.tick(&mut self.netlink);
                 }
             }
-            self.tell_init();
+            self.send_to_init();
             let (links_changed, readable) = self.wait()?;
             if links_changed {
                 for (index, adverts) in self.monitor.read() {
                     if let Some(client) = self.clients.get_mut(&index) {
-                        client.hear(adverts);
+                        client.take_adverts(adverts);
                     }
                 }
                 self.look_at_links()?;
@@ -136,9 +136,9 @@ impl Node {
         let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(|link| !link.up).collect();
         self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
         if !off.is_empty() {
-            // The kernel solicits routers when a link is switched on, if it accepts advertisements
-            // there: `init` has to set that before.
-            self.tell_init();
+            // The kernel solicits routers when a link is set up, but only if it already accepts
+            // advertisements there: `init` must enable that first.
+            self.send_to_init();
         }
         for link in off {
             if let Err(error) = self.netlink.switch_on(link.index) {
@@ -153,19 +153,19 @@ impl Node {
         Ok(())
     }
 
-    fn tell_init(&mut self) {
+    fn send_to_init(&mut self) {
         let links: Vec<_> = self.clients.values().map(LinkClient::facts).collect();
         let requests = settings::requests(&links);
         let socket = &self.arguments.socket;
         let done = self.sent.bring_up_to(&requests, socket, |report| eprintln!("{report}"));
-        self.init_again = (!done).then(|| now() + INIT_AGAIN);
+        self.init_retry = (!done).then(|| now() + INIT_RETRY);
     }
 
     /// Waits for the next event. Returns whether links have changed, and the links whose clients
     /// have messages to read.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let deadlines = self.clients.values().filter_map(LinkClient::deadline);
-        let deadline = deadlines.chain(self.init_again).min();
+        let deadline = deadlines.chain(self.init_retry).min();
         let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));
         let sockets =
             self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
@@ -186,7 +186,7 @@ impl Node {
 }
 
 fn timespec(span: Duration) -> Timespec {
-    // A span beyond the clock's range is as good as the longest.
+    // A span beyond the clock's range becomes the longest one.
     Timespec {
         tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: span.subsec_nanos().into(),

@@ -37,7 +37,7 @@ pub mod code {
     pub const OVERLOAD: u8 = 52;
     pub const KIND: u8 = 53;
     pub const SERVER: u8 = 54;
-    pub const WANTED: u8 = 55;
+    pub const REQUESTED_OPTIONS: u8 = 55;
     pub const MAX_SIZE: u8 = 57;
     pub const T1: u8 = 58;
     pub const T2: u8 = 59;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_end_is_no_harm() {
+    fn a_missing_end_option_is_accepted() {
         assert_eq!(
             Message::decode(&reply_with(&[code::KIND, 1, 5])).unwrap().kind(),
             Some(Kind::Ack)
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_is_no_kind() {
+    fn an_unknown_message_type_has_no_kind() {
         assert_eq!(Message::decode(&reply_with(&[code::KIND, 1, 99])).unwrap().kind(), None);
         assert_eq!(Message::decode(&reply_with(&[code::KIND, 2, 5, 5])).unwrap().kind(), None);
     }

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         for bad in [
             &b""[..],
             b"a b",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn zeroes_behind_a_list_are_no_names() {
+    fn padding_after_a_list_is_ignored() {
         assert_eq!(padded_list(b"\x03eng\x02hq\0\x01a\0\0\0\0").unwrap(), ["eng.hq", "a"]);
         assert_eq!(padded_list(&[0; 16]), Some(vec![]));
         assert_eq!(padded_list(b"\x01a"), None, "the last name has no end");

@@ -20,8 +20,8 @@ const ADDRESS: usize = 8;
 const ROUTE: usize = 12;
 /// The flags of requests that list, that act, and that create or replace.
 const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
-const TELL: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
-const PUT: i32 = TELL | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+const EXECUTE: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+const PUT: i32 = EXECUTE | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// The address family, as one byte.
 const INET: u8 = libc::AF_INET as u8;
 const INET6: u8 = libc::AF_INET6 as u8;
@@ -46,7 +46,7 @@ const FLAGS: u16 = 8;
 /// routes is stable.
 const METRIC: u32 = 1024;
 /// The infinite lifetime.
-const FOR_EVER: u32 = u32::MAX;
+const FOREVER: u32 = u32::MAX;
 
 /// An Ethernet link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,9 +102,9 @@ impl Netlink {
     /// Switches a link on.
     pub fn switch_on(&mut self, index: u32) -> io::Result<()> {
         let up = (libc::IFF_UP as u32).to_ne_bytes();
-        self.tell(Request::new(
+        self.execute(Request::new(
             libc::RTM_NEWLINK,
-            TELL,
+            EXECUTE,
             &[[0; 4], index.to_ne_bytes(), up, up].concat(),
         ))
     }
@@ -113,10 +113,10 @@ impl Netlink {
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
         let request = Request::new(
             libc::RTM_NEWLINK,
-            TELL,
+            EXECUTE,
             &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
         );
-        self.tell(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
+        self.execute(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
     }
 
     /// Lists the IPv4 addresses of a link.
@@ -146,8 +146,8 @@ impl Netlink {
         lifetime: Option<Duration>,
     ) -> io::Result<()> {
         // The kernel counts whole seconds. They are rounded up, because zero is refused.
-        let seconds = lifetime.map_or(FOR_EVER, |left| {
-            left.as_secs().saturating_add(1).min(u64::from(FOR_EVER) - 1) as u32
+        let seconds = lifetime.map_or(FOREVER, |left| {
+            left.as_secs().saturating_add(1).min(u64::from(FOREVER) - 1) as u32
         });
         // Preferred and valid lifetime; the kernel fills in the two timestamps of `ifa_cacheinfo`.
         let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
@@ -156,7 +156,7 @@ impl Netlink {
         let host_bits = u32::MAX.checked_shr(address.prefix_length.into()).unwrap_or(0);
         let broadcast = (u32::from(address.address) | host_bits).to_be_bytes();
         // A subnet of one or two addresses has no broadcast address (RFC 3021).
-        self.tell(if address.prefix_length < 31 {
+        self.execute(if address.prefix_length < 31 {
             request.with(libc::IFA_BROADCAST, &broadcast)
         } else {
             request
@@ -165,7 +165,7 @@ impl Netlink {
 
     /// Removes an address from a link, with all routes from it.
     pub fn delete_address(&mut self, index: u32, address: &Address) -> io::Result<()> {
-        self.tell(address_request(libc::RTM_DELADDR, TELL, index, address))
+        self.execute(address_request(libc::RTM_DELADDR, EXECUTE, index, address))
     }
 
     /// Lists the IPv4 routes over a link that came from DHCP.
@@ -187,15 +187,15 @@ impl Netlink {
     ) -> io::Result<()> {
         let flags = if on_link && route.gateway.is_some() { ON_LINK } else { 0 };
         let request = route_request(libc::RTM_NEWROUTE, PUT, index, route, flags);
-        self.tell(request.with(libc::RTA_PREFSRC, &source.octets()))
+        self.execute(request.with(libc::RTA_PREFSRC, &source.octets()))
     }
 
     /// Removes a route that [`Netlink::routes`] returned.
     pub fn delete_route(&mut self, index: u32, route: &Route) -> io::Result<()> {
-        self.tell(route_request(libc::RTM_DELROUTE, TELL, index, route, 0))
+        self.execute(route_request(libc::RTM_DELROUTE, EXECUTE, index, route, 0))
     }
 
-    fn tell(&mut self, request: Request) -> io::Result<()> {
+    fn execute(&mut self, request: Request) -> io::Result<()> {
         self.list(request, |_| None::<()>).map(drop)
     }
 

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_from_server_to_client_is_refused() {
+    fn packets_not_from_server_to_client_are_refused() {
         assert_eq!(payload(&packet(FROM, TO, b"hello")), None);
         let mut fragment = from_server(b"hello");
         fragment[6] = 0x20;

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn several_messages_are_told_apart() {
+    fn several_messages_are_separated() {
         let bytes =
             [Request::new(1, 0, &[]).finish(1), Request::new(2, 0, &[0; 4]).finish(2)].concat();
         assert!(answers(&bytes).map(|answer| answer.kind).eq([1, 2]));

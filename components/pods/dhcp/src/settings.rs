@@ -1,4 +1,4 @@
-//! What leases and routers say about the whole node, and how `init` gets it: it alone can set a
+//! Merges the settings of all leases and routers, and sends them to `init`, which alone can set a
 //! host name or write resolv.conf.
 
 use std::collections::BTreeSet;
@@ -10,15 +10,15 @@ use osbuild_protocol::{Client, ClientError, Request};
 
 use crate::terms::Terms;
 
-/// How long `init` may take to reply: it does much else at boot, but nothing that takes long.
+/// How long to wait for `init`, which is busy at boot but never for long.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How many name servers a resolver reads (resolv.conf(5)), and so how many `init` takes.
+/// The maximum number of name servers that a resolver (resolv.conf(5)) and `init` accept.
 const MAX_NAME_SERVERS: usize = 3;
-/// How many domains it reads.
+/// The maximum number of search domains that a resolver accepts.
 const MAX_DOMAINS: usize = 6;
-/// How many time servers are worth asking.
+/// The maximum number of time servers to use.
 const MAX_TIME_SERVERS: usize = 4;
-/// How many addresses of a link `init` takes.
+/// The maximum number of a link's addresses that `init` accepts.
 const MAX_ADDRESSES: usize = 8;
 
 /// What is known of one link.
@@ -36,8 +36,8 @@ pub struct Facts<'a> {
     pub search6: Vec<&'a String>,
 }
 
-/// What to ask `init` for, for all links together: the first link comes first, and names the node.
-/// A setting that no lease or router has is left as it is.
+/// The requests to `init` for all links together. The first link has precedence, and names the
+/// node. A setting that no lease or router has stays as it is.
 pub fn requests(links: &[Facts]) -> Vec<Request> {
     let mut requests: Vec<Request> =
         links.iter().map(|facts| Request::RouterAdvertisements(facts.link.to_owned())).collect();
@@ -61,7 +61,7 @@ pub fn requests(links: &[Facts]) -> Vec<Request> {
     requests
 }
 
-/// The addresses of a link, of which it may have none.
+/// The request for a link's addresses, which may be none.
 fn addresses(facts: &Facts) -> Request {
     let leased = facts.terms.map(|terms| format!("{}/{}", terms.address, terms.prefix_length));
     let advertised = facts
@@ -72,9 +72,8 @@ fn addresses(facts: &Facts) -> Request {
     Request::Addresses { addresses, link: facts.link.to_owned() }
 }
 
-/// The name servers of all links: those of leases first, but at least one that a router has
-/// advertised, if there is any: a resolver reads three, and a node may lose one of the two
-/// protocols.
+/// The name servers of all links: those of leases first, but at least one from a router, if there
+/// is one. A resolver uses three, and one of the two protocols may fail.
 fn name_servers(links: &[Facts]) -> Vec<IpAddr> {
     let leased = links.iter().filter_map(|facts| facts.terms).flat_map(|terms| &terms.name_servers);
     let leased = distinct(leased.map(|server| IpAddr::from(*server)), MAX_NAME_SERVERS);
@@ -84,10 +83,10 @@ fn name_servers(links: &[Facts]) -> Vec<IpAddr> {
     distinct(leased.into_iter().take(kept).chain(advertised), MAX_NAME_SERVERS)
 }
 
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, max: usize) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
-        if distinct.len() < most && !distinct.contains(&one) {
+        if distinct.len() < max && !distinct.contains(&one) {
             distinct.push(one);
         }
     }
@@ -98,14 +97,14 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
 #[derive(Debug, Default)]
 pub struct Sent {
     requests: Vec<Request>,
-    /// The links whose addresses it has, or has had.
+    /// The links whose addresses were sent at least once.
     addressed: BTreeSet<String>,
 }
 
 impl Sent {
-    /// Sends those of the requests that `init` has not replied to yet. Returns whether it now has
-    /// all of them, so that none has to be sent again; `report` gets each one that it carried out
-    /// or refused. A refused request is not repeated: it would be refused again.
+    /// Sends the requests that `init` has not replied to yet. Returns whether it has replied to all
+    /// of them now. `report` gets a line for each request that was accepted or refused. A refused
+    /// request is not repeated: it would be refused again.
     pub fn bring_up_to(
         &mut self,
         requests: &[Request],
@@ -117,7 +116,7 @@ impl Sent {
             if self.requests.contains(request) || self.is_needless(request) {
                 continue;
             }
-            let sent = Client::connect(socket, TIMEOUT).and_then(|mut init| init.tell(request));
+            let sent = Client::connect(socket, TIMEOUT).and_then(|mut init| init.send(request));
             match sent {
                 Ok(()) => report(format!("init took `{request}`")),
                 Err(ClientError::Connection(_)) => return false,
@@ -131,7 +130,7 @@ impl Sent {
         true
     }
 
-    /// Whether the request says that a link has no address which never had one.
+    /// Whether the request reports that a link has no address, although it never had one.
     fn is_needless(&self, request: &Request) -> bool {
         matches!(request, Request::Addresses { addresses, link }
             if addresses.is_empty() && !self.addressed.contains(link))

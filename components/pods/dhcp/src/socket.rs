@@ -1,6 +1,6 @@
-//! The sockets on one link. All reading goes through a packet socket, which needs no address, and
-//! only while an answer is awaited; a port of the kernel's UDP would need a right that the pod does
-//! not have (`NET_BIND_SERVICE`).
+//! The sockets on one link. Messages are received with a packet socket, which needs no address, and
+//! only while a reply is expected. A UDP socket on the client's port would need a capability that
+//! the pod does not have (`NET_BIND_SERVICE`).
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
@@ -12,10 +12,10 @@ use crate::message::Message;
 use crate::packet::{self, CLIENT_PORT};
 use crate::sys;
 
-/// Larger than any frame that a server sends to a client which says that it takes 1472 bytes.
+/// Larger than any frame for a client whose maximum message size is 1472 bytes.
 const MAX_FRAME: usize = 2048;
 
-/// A socket that hears what is sent to our port on one link, and speaks to everybody on it.
+/// A socket that receives messages to our port on one link, and broadcasts on it.
 #[derive(Debug)]
 pub struct LinkSocket {
     socket: Socket,
@@ -23,9 +23,9 @@ pub struct LinkSocket {
 }
 
 impl LinkSocket {
-    /// Opens one on the link with this index.
+    /// Opens a socket on the link with this index.
     pub fn open(index: u32) -> io::Result<Self> {
-        // Made without a protocol, it hears nothing before it is filtered and bound.
+        // Without a protocol it receives nothing before it has its filter and is bound.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, None)?;
         socket.attach_filter(&filter())?;
         socket.set_nonblocking(true)?;
@@ -33,13 +33,13 @@ impl LinkSocket {
         Ok(Self { socket, index })
     }
 
-    /// Sends a message to everybody.
+    /// Broadcasts a message.
     pub fn broadcast(&self, from: Ipv4Addr, message: &Message) -> io::Result<()> {
         let packet = packet::packet(from, Ipv4Addr::BROADCAST, &message.encode());
         self.socket.send_to(&packet, &sys::everybody_on(self.index)?).map(drop)
     }
 
-    /// The next message that has come in, `None` if there is none. What is not DHCP is passed over.
+    /// The next received message, `None` if there is none. Packets that are not DHCP are skipped.
     pub fn receive(&self) -> io::Result<Option<Message>> {
         loop {
             let mut buffer = [0; MAX_FRAME];
@@ -61,9 +61,9 @@ impl AsFd for LinkSocket {
     }
 }
 
-/// Sends a message to one server over a link that has an address, by the kernel's routes: the
-/// server can be behind a router. The answer goes to a [`LinkSocket`]; the kernel, which knows of
-/// no such port, may tell the server so, which servers ignore.
+/// Sends a message to one server over a link that has an address. The kernel routes it, because the
+/// server may be behind a router. The reply goes to a [`LinkSocket`]; the kernel may also send the
+/// server a "port unreachable", which servers ignore.
 pub fn unicast(link: &str, from: Ipv4Addr, to: Ipv4Addr, message: &Message) -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP))?;
     socket.bind_device(Some(link.as_bytes()))?;
@@ -73,21 +73,20 @@ pub fn unicast(link: &str, from: Ipv4Addr, to: Ipv4Addr, message: &Message) -> i
         .map(drop)
 }
 
-/// Asks the routers of a link to advertise themselves (RFC 4861, 4.1). The answer goes to the
-/// kernel. It needs an address on the link: the link-local one, which the kernel gives it about a
-/// second after it has a carrier.
+/// Solicits advertisements from the routers of a link (RFC 4861, 4.1). The kernel processes them.
+/// The link needs its link-local address, which it gets about a second after its carrier.
 pub fn solicit(link: &str, index: u32) -> io::Result<()> {
     const SOLICITATION: [u8; 8] = [133, 0, 0, 0, 0, 0, 0, 0];
     const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
     let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6))?;
     socket.bind_device(Some(link.as_bytes()))?;
-    // Routers answer only what no other router can have passed on.
+    // Routers ignore solicitations that another router could have forwarded.
     socket.set_multicast_hops_v6(255)?;
     socket.send_to(&SOLICITATION, &SocketAddrV6::new(ALL_ROUTERS, 0, 0, index).into()).map(drop)
 }
 
-/// Lets pass what is UDP, unfragmented, and to our port (classic BPF over the IPv4 header), so that
-/// a busy link wakes nobody up.
+/// A filter for unfragmented UDP packets to our port (classic BPF over the IPv4 header), so that a
+/// busy link does not wake the program.
 fn filter() -> [SockFilter; 9] {
     const LOAD_BYTE: u16 = 0x30;
     const LOAD_HALF: u16 = 0x28;

@@ -82,7 +82,7 @@ impl fmt::Display for Unacceptable {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "no host can have the address {address}"),
-            Self::Mask(mask) => write!(f, "{mask} is no subnet mask"),
+            Self::Mask(mask) => write!(f, "{mask} is not a subnet mask"),
             Self::NoServer => f.write_str("the server does not say who it is"),
             Self::NoLeaseTime => f.write_str("the server does not say for how long"),
             Self::TooShort(lease) => write!(f, "a lease of {} s is too short", lease.as_secs()),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_number_is_for_ever() {
+    fn the_maximum_lifetime_is_infinite() {
         let message = without(code::LEASE_TIME).with(code::LEASE_TIME, &[255; 4]);
         assert_eq!(Terms::read(&message).unwrap().lifetimes, None);
     }
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_mtu_is_not_believed() {
+    fn a_tiny_mtu_is_ignored() {
         assert_eq!(Terms::read(&ack().with(code::MTU, &68u16.to_be_bytes())).unwrap().mtu, None);
         assert_eq!(
             Terms::read(&ack().with(code::MTU, &9001u16.to_be_bytes())).unwrap().mtu,

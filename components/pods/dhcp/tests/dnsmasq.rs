@@ -54,9 +54,9 @@ fn a_lease_configures_the_node() {
         "{routes}"
     );
     assert!(world.ip(&format!("link show dev {LINK}")).contains("mtu 1400"));
-    until("init's lines", || (world.told().len() == 5).then_some(()));
+    until("init's lines", || (world.requests().len() == 5).then_some(()));
     assert_eq!(
-        world.told(),
+        world.requests(),
         [
             "router-advertisements on eth0",
             "address 10.9.0.50/24 on eth0",
@@ -98,7 +98,7 @@ fn classless_routes_are_set_instead_of_the_router() {
 }
 
 #[test]
-fn a_renewal_brings_what_has_changed() {
+fn a_renewal_applies_changed_terms() {
     let mut world = World::new();
     world.start_init();
     let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
@@ -120,7 +120,7 @@ fn a_renewal_brings_what_has_changed() {
     });
     assert!(!world.ip("-4 route show").contains("10.9.0.1 "), "the first route is gone");
     until("the second name server", || {
-        world.told().contains(&"resolv 10.9.0.2".to_owned()).then_some(())
+        world.requests().contains(&"resolv 10.9.0.2".to_owned()).then_some(())
     });
     world.until_address("10.9.0.50/24");
 }

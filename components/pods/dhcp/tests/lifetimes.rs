@@ -1,4 +1,4 @@
-//! The client over time, against a server that gives leases of a few seconds, is silent or lies.
+//! The client over time, with a server that gives leases of a few seconds, is silent, or lies.
 
 mod world;
 
@@ -25,24 +25,29 @@ fn a_short_lease_is_kept_by_renewing() {
     world.until_address("10.9.0.50/24");
     thread::sleep(Duration::from_secs(7));
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
-    let renewals = server.heard().iter().filter(|message| !message.ciaddr.is_unspecified()).count();
+    let renewals =
+        server.received().iter().filter(|message| !message.ciaddr.is_unspecified()).count();
     assert!((2..=3).contains(&renewals), "{renewals} renewals in 7 s");
 }
 
 #[test]
-fn without_a_server_the_lease_is_rebound_then_given_up_then_sought_again() {
+fn without_a_server_a_lease_is_rebound_expires_and_is_sought() {
     let mut world = World::new();
     let server = Server::start(&world, Some(SHORT));
     world.start_client();
     world.until_address("10.9.0.50/24");
     server.give(None);
     world.until_no_address();
-    until("a new search", || (server.heard().last()?.kind() == Some(Kind::Discover)).then_some(()));
-    let heard = server.heard().into_iter().skip_while(|message| message.ciaddr.is_unspecified());
-    let heard: Vec<_> =
-        heard.map(|message| (message.kind().unwrap(), !message.ciaddr.is_unspecified())).collect();
+    until("a new search", || {
+        (server.received().last()?.kind() == Some(Kind::Discover)).then_some(())
+    });
+    let received =
+        server.received().into_iter().skip_while(|message| message.ciaddr.is_unspecified());
+    let received: Vec<_> = received
+        .map(|message| (message.kind().unwrap(), !message.ciaddr.is_unspecified()))
+        .collect();
     let (renew, discover) = ((Kind::Request, true), (Kind::Discover, false));
-    assert_eq!(heard, [renew, renew, discover], "renewed at T1, rebound at T2");
+    assert_eq!(received, [renew, renew, discover], "renewed at T1, rebound at T2");
     server.give(Some(LONG));
     world.until_address("10.9.0.50/24");
 }
@@ -68,10 +73,10 @@ fn a_restarted_client_keeps_its_address_without_a_gap() {
     world.until_address("10.9.0.50/24");
     assert_eq!(world.end(client, "-TERM"), Some(0));
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
-    let before = server.heard().len();
+    let before = server.received().len();
     world.start_client();
-    until("a request", || (server.heard().len() > before).then_some(()));
-    let request = &server.heard()[before];
+    until("a request", || (server.received().len() > before).then_some(()));
+    let request = &server.received()[before];
     assert_eq!(request.kind(), Some(Kind::Request), "no search: the address is known");
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
 }
@@ -87,7 +92,7 @@ fn a_server_may_change_the_address_when_it_renews() {
 }
 
 #[test]
-fn an_address_that_somebody_else_has_set_stays() {
+fn an_address_from_another_source_stays() {
     let mut world = World::new();
     run_in_client(&world, "ip address add 10.8.0.8/24 dev eth0");
     let server = Server::start(&world, Some(SHORT));
@@ -105,12 +110,12 @@ fn a_pulled_cable_is_noticed_and_its_address_confirmed() {
     let server = Server::start(&world, Some(LONG));
     world.start_client();
     world.until_address("10.9.0.50/24");
-    let before = server.heard().len();
+    let before = server.received().len();
     world::run(&format!("ip -n {} link set {SERVER_LINK} down", world.server_side));
-    // The kernel takes up to a second to say so.
+    // The kernel takes up to a second to report it.
     until("the loss", || world.log().contains("has lost its carrier").then_some(()));
     world::run(&format!("ip -n {} link set {SERVER_LINK} up", world.server_side));
-    let confirmation = until("a question", || server.heard().get(before).cloned());
+    let confirmation = until("a question", || server.received().get(before).cloned());
     assert_eq!(
         (confirmation.kind(), confirmation.ciaddr),
         (Some(Kind::Request), Ipv4Addr::UNSPECIFIED)
@@ -119,7 +124,7 @@ fn a_pulled_cable_is_noticed_and_its_address_confirmed() {
 }
 
 #[test]
-fn a_link_that_comes_later_is_served_and_init_told_when_it_listens() {
+fn a_later_link_is_served_and_reported_once_init_listens() {
     let mut world = World::without_cable();
     world.start_client();
     thread::sleep(Duration::from_millis(300));
@@ -127,8 +132,8 @@ fn a_link_that_comes_later_is_served_and_init_told_when_it_listens() {
     Server::start(&world, Some(LONG));
     world.until_address("10.9.0.50/24");
     world.start_init();
-    until("init is told", || {
-        (world.told() == ["router-advertisements on eth0", "address 10.9.0.50/24 on eth0"])
+    until("the requests to init", || {
+        (world.requests() == ["router-advertisements on eth0", "address 10.9.0.50/24 on eth0"])
             .then_some(())
     });
 }
@@ -140,7 +145,7 @@ fn links_made_by_software_are_left_alone() {
     world.start_client_with(&[]);
     thread::sleep(Duration::from_secs(1));
     assert!(
-        server.heard().is_empty()
+        server.received().is_empty()
             && world.ip(&format!("link show dev {LINK}")).contains("state DOWN")
     );
 }
@@ -150,7 +155,7 @@ fn garbage_and_lies_are_ignored() {
     let mut world = World::new();
     let server = Server::start(&world, None);
     let client = world.start_client();
-    let discover = until("a question", || server.heard().first().cloned());
+    let discover = until("a question", || server.received().first().cloned());
     let garbage = garbage(&discover);
     let shown =
         world::run(&format!("ip -n {} -oneline link show dev {SERVER_LINK}", world.server_side));
@@ -169,11 +174,11 @@ fn garbage_and_lies_are_ignored() {
     assert_eq!(
         world.end(client, "-TERM"),
         Some(0),
-        "it is the same client that has heard the garbage"
+        "the client that received the garbage still runs"
     );
 }
 
-/// A thousand packets to the client's port, none of which is an answer to its question.
+/// A thousand packets to the client's port, none of which is a reply to its request.
 fn garbage(question: &Message) -> Vec<Vec<u8>> {
     let to_client = |payload: &[u8]| {
         let mut packet = packet::packet(SERVER, [255; 4].into(), payload);

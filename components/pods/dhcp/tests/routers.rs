@@ -1,5 +1,5 @@
 //! The client on a link whose router advertises itself: dnsmasq (Debian package `dnsmasq-base`).
-//! The node's side is a router as well, which by itself would hear no router.
+//! The node forwards packets as well, so by default it would ignore router advertisements.
 
 mod world;
 
@@ -45,11 +45,11 @@ fn a_network_with_ipv6_alone_gives_address_route_and_name_servers() {
     world.start_client();
     let address = world.address_in(PREFIX);
     until("the line about the address", || {
-        world.told().contains(&format!("address {address}/64 on {LINK}")).then_some(())
+        world.requests().contains(&format!("address {address}/64 on {LINK}")).then_some(())
     });
-    until("the name server", || world.last_told("resolv "));
+    until("the name server", || world.last_request("resolv "));
     assert_eq!(
-        world.last_told("resolv ").unwrap(),
+        world.last_request("resolv ").unwrap(),
         "resolv 2001:db8:9::53 search eng.example example"
     );
     assert!(
@@ -62,24 +62,24 @@ fn a_network_with_ipv6_alone_gives_address_route_and_name_servers() {
 }
 
 #[test]
-fn a_restarted_client_asks_for_what_the_routers_say() {
+fn a_restarted_client_solicits_the_routers_again() {
     let mut world = World::new();
     world.make_router();
     world.start_init();
-    // A router that says something by itself once in ten minutes.
+    // A router that sends unsolicited advertisements once in ten minutes.
     start_router(
         &mut world,
         &["--dhcp-option=option6:dns-server,[2001:db8:9::53]", "--ra-param=eth1,600,1800"],
     );
     let client = world.start_client();
-    until("the name server", || world.last_told("resolv "));
-    // dnsmasq says more in its first minute, but not at once.
+    until("the name server", || world.last_request("resolv "));
+    // dnsmasq sends more of them in its first minute, but not at once.
     thread::sleep(Duration::from_secs(2));
     world.end(client, "-KILL");
-    let before = world.told().len();
+    let before = world.requests().len();
     world.start_client();
     let again = |start: &str| {
-        world.told()[before..].iter().any(|line| line.starts_with(start)).then_some(())
+        world.requests()[before..].iter().any(|line| line.starts_with(start)).then_some(())
     };
     until("the address, again", || again("address 2001:db8:9:"));
     until("the name server, again", || again("resolv 2001:db8:9::53"));
@@ -101,9 +101,9 @@ fn name_servers_of_leases_and_routers_stand_beside_each_other() {
     world.start_client();
     let address = world.address_in(PREFIX);
     let both = "resolv 10.9.0.1 10.9.0.2 2001:db8:9::53";
-    until("name servers of both", || world.told().contains(&both.to_owned()).then_some(()));
+    until("name servers of both", || world.requests().contains(&both.to_owned()).then_some(()));
     let line = format!("address 10.9.0.50/24 {address}/64 on {LINK}");
-    until("addresses of both", || world.told().contains(&line).then_some(()));
+    until("addresses of both", || world.requests().contains(&line).then_some(()));
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn a_router_that_leaves_addresses_to_dhcpv6_is_said_to_do_so() {
     start_router(&mut world, &["--dhcp-range=2001:db8:9::100,2001:db8:9::200,64,10m"]);
     world.start_client();
     until("the line about DHCPv6", || {
-        let said = format!(
+        let line = format!(
             "{LINK}: its routers leave addresses or name servers to DHCPv6, which is not supported"
         );
-        world.log().contains(&said).then_some(())
+        world.log().contains(&line).then_some(())
     });
 }
 
@@ -130,16 +130,16 @@ fn an_address_that_goes_is_taken_back() {
     world.start_client();
     let address = world.address_in(PREFIX);
     until("the address", || {
-        world.told().contains(&format!("address {address}/64 on {LINK}")).then_some(())
+        world.requests().contains(&format!("address {address}/64 on {LINK}")).then_some(())
     });
     run(&format!("ip -n {} address delete {address}/64 dev {LINK}", world.client_side));
-    until("that there is none", || {
-        (world.last_told("address").unwrap() == format!("address on {LINK}")).then_some(())
+    until("an empty address list", || {
+        (world.last_request("address").unwrap() == format!("address on {LINK}")).then_some(())
     });
 }
 
 #[test]
-fn what_a_cni_has_made_is_left_alone() {
+fn links_that_a_cni_made_are_left_alone() {
     let mut world = World::new();
     world.make_router();
     world.start_init();
@@ -159,7 +159,7 @@ fn what_a_cni_has_made_is_left_alone() {
     world.start_client_with(&["--link", "*", "--link", "e*"]);
     world.start_client_with(&["--link", LINK, "--except", "et*"]);
     thread::sleep(Duration::from_secs(3));
-    assert_eq!(world.told(), [""; 0]);
+    assert_eq!(world.requests(), [""; 0]);
     for link in ["eth0", "cni0", "cali0", "flannel.1", "tap0"] {
         assert!(
             !world.log().lines().any(|line| line.starts_with(&format!("{link}: "))),

@@ -3,17 +3,17 @@
 
 use osbuild_formats::gpt::Partition;
 
-/// What the entry is called: an entry of this name is ours, and is replaced.
+/// The name of the entry. An existing entry with this name is ours, and is replaced.
 pub const NAME: &str = "osbuild node";
 
 /// `LOAD_OPTION_ACTIVE`
 const ACTIVE: u32 = 1;
-/// Bytes in front of the name: the attributes, and the length of the device path.
+/// Bytes before the name: the attributes, and the length of the device path.
 const HEAD: usize = 6;
 
-/// The entry that starts a program, by its path with slashes, from the system partition. Its device
-/// path has a short form, which begins with the partition (10.3.5.1), so it does not matter where
-/// the disk is plugged in.
+/// Encodes an entry that starts a program from the system partition; `program` is its path with
+/// slashes. The device path has the short form that starts with the partition (10.3.5.1), so it
+/// does not matter where the disk is plugged in.
 pub fn encode(esp: &Partition, program: &str) -> Vec<u8> {
     let path = [hard_drive(esp), file(program), vec![0x7F, 0xFF, 4, 0]].concat();
     let length = u16::try_from(path.len()).expect("a path of three nodes is short");
@@ -25,14 +25,14 @@ pub fn is_ours(entry: &[u8]) -> bool {
     entry.get(HEAD..).is_some_and(|rest| rest.starts_with(&text(NAME)))
 }
 
-/// The order of the boot menu with this entry first (`BootOrder`: numbers of two bytes).
-pub fn first(number: u16, order: &[u8]) -> Vec<u8> {
+/// Puts this entry first in the order of the boot menu (`BootOrder`: numbers of two bytes).
+pub fn move_first(number: u16, order: &[u8]) -> Vec<u8> {
     let (others, _) = order.as_chunks::<2>();
     let others = others.iter().filter(|other| **other != number.to_le_bytes());
     number.to_le_bytes().into_iter().chain(others.flatten().copied()).collect()
 }
 
-/// A partition (10.3.5.1): media device path, hard drive.
+/// The node for a partition (10.3.5.1): media device path, hard drive.
 fn hard_drive(partition: &Partition) -> Vec<u8> {
     const GPT: u8 = 2;
     const BY_GUID: u8 = 2;
@@ -47,14 +47,14 @@ fn hard_drive(partition: &Partition) -> Vec<u8> {
     .concat()
 }
 
-/// A file (10.3.5.4): media device path, file path.
+/// The node for a file (10.3.5.4): media device path, file path.
 fn file(path: &str) -> Vec<u8> {
     let path = text(&format!("\\{}", path.replace('/', "\\")));
     let length = u16::try_from(path.len() + 4).expect("the path of a boot program is short");
     [&[4, 4][..], &length.to_le_bytes(), &path].concat()
 }
 
-/// A text in UCS-2, with its end.
+/// A text in UCS-2, with its terminator.
 fn text(text: &str) -> Vec<u8> {
     text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
 }
@@ -76,10 +76,10 @@ mod tests {
         }
     }
 
-    /// Written from the tables of UEFI 2.10: 3.1.3, 10.3.5.1 and 10.3.5.4. A path of 21 letters and
-    /// its end are 44 bytes, behind 4 of its node.
+    /// The bytes follow the tables of UEFI 2.10: 3.1.3, 10.3.5.1 and 10.3.5.4. A path of 21 letters
+    /// with its terminator has 44 bytes, after 4 bytes of the node's header.
     #[test]
-    fn the_entry_is_what_the_specification_says() {
+    fn the_entry_follows_the_specification() {
         let mut expected = vec![1, 0, 0, 0, 42 + 48 + 4, 0];
         expected.extend(b"o\0s\0b\0u\0i\0l\0d\0 \0n\0o\0d\0e\0\0\0");
         expected.extend([4, 1, 42, 0, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0]);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_ours_is_known_again_and_no_other() {
+    fn only_our_own_entry_is_recognized() {
         let ours = encode(&esp(), "x");
         assert!(is_ours(&ours));
         for other in [&ours[..10], &[], &[1, 0, 0, 0, 0, 0, b'W', 0]] {
@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_stands_first_and_once() {
-        assert_eq!(first(2, &[1, 0, 2, 0, 3, 0]), [2, 0, 1, 0, 3, 0]);
-        assert_eq!(first(2, &[]), [2, 0]);
+    fn an_entry_is_moved_to_the_front_once() {
+        assert_eq!(move_first(2, &[1, 0, 2, 0, 3, 0]), [2, 0, 1, 0, 3, 0]);
+        assert_eq!(move_first(2, &[]), [2, 0]);
     }
 }

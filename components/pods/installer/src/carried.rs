@@ -1,4 +1,4 @@
-//! The image that the installer carries, and whose it is.
+//! The image that the installer carries, and its signer.
 
 use std::fs;
 use std::ops::Range;
@@ -13,32 +13,32 @@ use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_slots::Header;
 
-use crate::rule::Need;
+use crate::rule::Requirements;
 
-/// Where the system partition has what firmware starts, on a machine of this architecture.
+/// The path on the system partition of the program that firmware starts, for this architecture.
 pub const BOOT_PROGRAM: &str =
     if cfg!(target_arch = "aarch64") { BOOT_PROGRAM_ARM64 } else { BOOT_PROGRAM_AMD64 };
 
-/// The sector sizes for which there are images.
+/// The sector sizes of images, in bytes.
 const SECTOR_SIZES: [u32; 2] = [512, 4096];
 
-/// The image, whose signatures were verified.
+/// The image, with its signatures verified.
 pub struct Carried {
-    /// Its bytes.
+    /// The image.
     pub image: Image,
     /// The version of the node in it.
     pub version: String,
-    /// Whose it is; nobody's if it is not signed.
+    /// The signer's certificate; `None` if the image is not signed.
     pub signer: Option<Certificate>,
 }
 
 impl Carried {
-    /// Opens the image, and verifies what the firmware would: the boot program and the UKI in the
-    /// first slot, by the certificate in this file. An image that nobody has signed has no such
-    /// file.
+    /// Opens the image and verifies what the firmware would verify: the boot program, and the UKI
+    /// in the first slot. Both must be signed with the key of the certificate in the file
+    /// `certificate`, which an unsigned image does not have.
     ///
     /// # Errors
-    /// It is damaged, or not signed by whom the certificate names.
+    /// The image is damaged, or not signed with the certificate's key.
     pub fn open(image: &Path, certificate: &Path) -> Outcome<Carried> {
         let opened = SECTOR_SIZES.iter().map(|size| Image::open(image, *size));
         let image = opened.reduce(Result::or).expect("there are two").explain("open the image")?;
@@ -47,17 +47,17 @@ impl Carried {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).explain("read the certificate"),
         };
-        let system = place(&image, ESP)?;
+        let system = byte_range(&image, ESP)?;
         let files =
             fat::read(&bytes(&image, &system)?).explain("read the image's system partition")?;
         let boot = files.iter().find(|file| file.path.trim_start_matches('/') == BOOT_PROGRAM);
         let boot = boot.ok_or_else(|| Failure::new("the image is for another architecture"))?;
-        let slot = place(&image, SLOT_A)?;
+        let slot = byte_range(&image, SLOT_A)?;
         let header = bytes(&image, &(slot.start..slot.start + HEADER_SIZE))?;
         let header = Header::parse(&header).explain("read the image's slot")?;
         let start = slot.start + HEADER_SIZE;
         let end = start.checked_add(header.length).filter(|end| *end <= slot.end);
-        let end = end.ok_or_else(|| Failure::new("the image's slot is cut short"))?;
+        let end = end.ok_or_else(|| Failure::new("the image's slot is truncated"))?;
         let uki = bytes(&image, &(start..end))?;
         if let Some(signer) = &signer {
             let trusted = std::slice::from_ref(signer);
@@ -68,14 +68,14 @@ impl Carried {
         Ok(Carried { version: header.version, signer, image })
     }
 
-    /// What it asks of a disk.
-    pub fn need(&self) -> Need {
-        Need { size: self.image.size(), sector_size: self.image.sector_size() }
+    /// The image's requirements for a disk.
+    pub fn requirements(&self) -> Requirements {
+        Requirements { size: self.image.size(), sector_size: self.image.sector_size() }
     }
 }
 
-/// Where a partition of the image stands, in bytes.
-fn place(image: &Image, name: &str) -> Outcome<Range<u64>> {
+/// The byte range of a partition in the image.
+fn byte_range(image: &Image, name: &str) -> Outcome<Range<u64>> {
     let found = image
         .table()
         .named(name)

@@ -1,4 +1,4 @@
-//! What people see, and say.
+//! The console's output and input.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use osbuild_abi::console::INSTALLER;
 use osbuild_consoles::{Consoles, typed};
 use osbuild_failure::{Failure, Outcome};
 
-/// What somebody has to type. Its letters are at the same place on the keyboards of most countries,
-/// as the kernel takes each for an American one.
+/// The word to type. Its letters have the same place on most countries' keyboards; the kernel
+/// assumes the US layout.
 const WORD: &str = "begin";
 
 /// The machine's consoles.
@@ -17,42 +17,42 @@ pub struct Console {
 }
 
 impl Console {
-    /// Opens them all. A machine that has none is installed as well.
+    /// Opens all consoles. A machine may have none.
     pub fn open() -> Console {
         let mut consoles = Consoles::first();
         consoles.open_others();
         Console { consoles }
     }
 
-    /// Writes a line, to the pod's log as well.
-    pub fn say(&mut self, line: impl AsRef<str>) {
+    /// Prints a message to all consoles and to the pod's log.
+    pub fn print(&mut self, line: impl AsRef<str>) {
         self.line(&format!("{INSTALLER}{}", line.as_ref()));
     }
 
-    /// Writes a line that has its beginning already.
+    /// Prints a whole line, which has its prefix already.
     pub fn line(&mut self, line: &str) {
         eprintln!("{line}");
         self.consoles.line(line);
     }
 
     /// Waits until somebody types the word.
-    pub fn ask(&mut self) -> Outcome {
+    pub fn confirm(&mut self) -> Outcome {
         let typed = typed();
-        self.say(format!("type `{WORD}` and Enter to go on"));
+        self.print(format!("type `{WORD}` and Enter to continue"));
         while let Ok(line) = typed.recv() {
             if line.trim() == WORD {
                 return Ok(());
             }
-            self.say(format!("type `{WORD}`, or switch the machine off"));
+            self.print(format!("type `{WORD}`, or switch the machine off"));
         }
-        Err(Failure::new("nobody can type here: say `unattended = true`"))
+        Err(Failure::new("no console has an input: set `unattended = true`"))
     }
 
-    /// Counts seconds down, in which the plug can be pulled.
+    /// Counts down, during which the machine can still be switched off.
     pub fn count_down(&mut self, seconds: u32) {
         for left in (1..=seconds).rev() {
             if left <= 5 || left % 5 == 0 {
-                self.say(format!("begins in {left} s; nothing is written yet"));
+                self.print(format!("starts in {left} s; nothing is written yet"));
             }
             sleep(Duration::from_secs(1));
         }

@@ -1,4 +1,4 @@
-//! Files of the stick on the new node's DATA, at the paths that the node has declared.
+//! Copies the stick's files to the new node's DATA, at paths that the node declares as persistent.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -14,27 +14,27 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// How long the device file of a partition may take to appear.
+/// How long to wait for a partition's device file.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A file that is to be put onto DATA.
+/// A file to write to DATA.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Planned<'a> {
-    /// The folder of DATA that is behind a declared path.
+    /// The folder of DATA behind a declared path.
     folder: &'static str,
-    /// That path's mode.
+    /// The mode of that folder.
     folder_mode: u32,
-    /// The file in that folder.
+    /// The file's path in that folder.
     path: PathBuf,
-    /// Its mode.
+    /// The file's mode.
     mode: u32,
     bytes: &'a [u8],
 }
 
-/// Where a file of the node stands on DATA.
+/// Maps a path of the node to a file on DATA.
 ///
 /// # Errors
-/// Nothing of that path lasts on the node.
+/// The path is not persistent.
 pub fn plan<'a>(path: &str, bytes: &'a [u8]) -> Outcome<Planned<'a>> {
     let below =
         |row: &&Writable| path.strip_prefix(row.path).is_some_and(|rest| rest.starts_with('/'));
@@ -43,19 +43,19 @@ pub fn plan<'a>(path: &str, bytes: &'a [u8]) -> Outcome<Planned<'a>> {
         if let Backing::Data(folder) = row.backing { Some((row, folder)) } else { None }
     });
     let (row, folder) = found.ok_or_else(|| {
-        Failure::new(format!("`{path}` is not below a path of the node that lasts"))
+        Failure::new(format!("`{path}` is not below a persistent path of the node"))
     })?;
     let rest = &path[row.path.len() + 1..];
     if rest.split('/').any(|name| matches!(name, "" | "." | "..")) || rest.contains('\0') {
         return Err(Failure::new(format!("`{path}` is not the path of a file")));
     }
-    // What a configuration holds is nobody else's business.
+    // A configuration may hold secrets.
     let mode = if row.exec { 0o755 } else { 0o600 };
     Ok(Planned { folder, folder_mode: row.mode, path: rest.into(), mode, bytes })
 }
 
 impl Planned<'_> {
-    /// Writes it below `data`, where DATA is mounted, onto the medium.
+    /// Writes and flushes the file. DATA is mounted at `data`.
     fn write(&self, data: &Path) -> std::io::Result<()> {
         let folder = data.join(self.folder);
         fs::create_dir_all(&folder)?;
@@ -71,10 +71,10 @@ impl Planned<'_> {
     }
 }
 
-/// Puts the files onto DATA of a disk that holds all of an image but its table, which says where
-/// DATA is. Nobody else has the disk open.
-pub fn put(disk: &Disk, table: &Table, files: &[Planned], mount_point: &Path) -> Outcome {
-    let what = || format!("put files onto {DATA} of {}", disk.device.display());
+/// Writes the files to DATA of a disk that has the whole image except its partition table; `table`
+/// is that table. The disk must not be open elsewhere.
+pub fn write_files(disk: &Disk, table: &Table, files: &[Planned], mount_point: &Path) -> Outcome {
+    let what = || format!("write files to {DATA} of {}", disk.device.display());
     let entry = table
         .named(DATA)
         .ok_or_else(|| Failure::new(format!("the image has no partition {DATA}")))?;
@@ -104,10 +104,11 @@ fn write_all(device: &Path, files: &[Planned], mount_point: &Path) -> std::io::R
     written.and(unmounted.map_err(Into::into))
 }
 
-/// The device file of a partition: a number at the end of a disk's name is kept apart by a `p`.
+/// The device file of a partition. If the disk's name ends with a digit, a `p` separates the
+/// numbers.
 fn partition(disk: &Disk, number: u32) -> PathBuf {
-    let between = if disk.name.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
-    device_file(&format!("{}{between}{number}", disk.name))
+    let separator = if disk.name.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
+    device_file(&format!("{}{separator}{number}", disk.name))
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_declared_path_leads_to_its_folder_of_data() {
+    fn a_declared_path_maps_to_its_folder_of_data() {
         let file = plan("/etc/kubernetes/kubelet.conf.d/10-a.conf", b"x").unwrap();
         assert_eq!((file.folder, file.folder_mode, file.mode), ("kubernetes", 0o700, 0o600));
         assert_eq!(file.path, Path::new("kubelet.conf.d/10-a.conf"));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_last_or_leads_elsewhere_is_refused() {
+    fn paths_that_are_not_persistent_files_are_refused() {
         for path in [
             "/etc/machine-id",
             "/etc/machine-id/x",
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_lands_with_its_modes() {
+    fn a_file_and_its_folder_get_their_modes() {
         let folder = tempfile::tempdir().unwrap();
         plan("/etc/kubernetes/a/b", b"text").unwrap().write(folder.path()).unwrap();
         assert_eq!(fs::read(folder.path().join("kubernetes/a/b")).unwrap(), b"text");

@@ -1,5 +1,5 @@
-//! The keys that the stick gives to a machine in setup mode: what `osbuild keys enroll` leaves, in
-//! its folder `keys`.
+//! Enrolls keys in the firmware of a machine in setup mode: those that `osbuild keys enroll` wrote
+//! to the stick's folder `keys`.
 
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::certificate::Certificate;
@@ -8,15 +8,15 @@ use osbuild_signatures::efi::{Listed, Variable, read_list};
 use crate::firmware::Firmware;
 use crate::stick::Stick;
 
-/// Bytes of `EFI_TIME`, with which a signed update begins. The length of its signature follows
-/// (UEFI 2.10, 8.2.2).
+/// Bytes of `EFI_TIME` at the start of a signed update. The length of its signature follows (UEFI
+/// 2.10, 8.2.2).
 const TIME: usize = 16;
-/// The attributes of these variables: kept, there before and after the system has started, and
-/// written by signed updates alone.
+/// The attributes of these variables: non-volatile, boot service access, runtime access,
+/// time-based authenticated write access.
 const ATTRIBUTES: u32 = 0x27;
 
-/// Signed updates in the order in which a machine in setup mode has to get them: the last one ends
-/// that mode.
+/// Signed updates, in the order in which a machine in setup mode needs them: the last one ends
+/// setup mode.
 pub struct Keys {
     updates: Vec<(Variable, Vec<u8>)>,
 }
@@ -25,7 +25,7 @@ impl Keys {
     /// Reads `keys/db.auth`, `keys/KEK.auth` and `keys/PK.auth`.
     ///
     /// # Errors
-    /// One is not there, or a machine with these keys would not start what `signer` has signed.
+    /// A file is missing, or a machine with these keys would not start what `signer` has signed.
     pub fn read(stick: &Stick, signer: Option<&Certificate>) -> Outcome<Keys> {
         let read = |variable: Variable| {
             let bytes = stick.file(&format!("keys/{}.auth", variable.name()))?;
@@ -35,14 +35,12 @@ impl Keys {
         let db = updates.iter().find(|(variable, _)| *variable == Variable::Db);
         let trusts = db.map_or(Ok(false), |(_, update)| trusts(update, signer))?;
         if !trusts {
-            return Err(Failure::new(
-                "a machine with the keys of the stick would not start the image",
-            ));
+            return Err(Failure::new("a machine with the stick's keys would not start the image"));
         }
         Ok(Keys { updates })
     }
 
-    /// Gives them to the firmware.
+    /// Writes the keys to the firmware's variables.
     pub fn enroll(&self, firmware: &Firmware) -> Outcome {
         let variable = |(variable, update): &(Variable, Vec<u8>)| {
             (format!("{}-{}", variable.name(), variable.vendor()), ATTRIBUTES, update.clone())
@@ -51,7 +49,7 @@ impl Keys {
     }
 }
 
-/// Whether a signed update of db has the certificate of whoever signed the image.
+/// Whether a signed update of db has the certificate of the image's signer.
 fn trusts(update: &[u8], signer: Option<&Certificate>) -> Outcome<bool> {
     let length = update
         .get(TIME..)
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_is_cut_short_is_none() {
+    fn a_truncated_update_is_refused() {
         assert!(trusts(&[0; 18], None).is_err());
         assert!(trusts(&[0xFF; 20], None).is_err());
     }

@@ -1,8 +1,8 @@
-//! The installation, from the question which disk to the reboot.
+//! The installation, from the choice of the disk to the reboot.
 //!
-//! Everything that can be wrong is looked at before a byte is written. From then on the disk has no
-//! partition table until all else is on it and was read back: whenever the power fails, the next
-//! try begins anew.
+//! All checks come before the first write. From then on the disk has no partition table until
+//! everything else is on it and has been read back, so that after a power cut at any time the next
+//! attempt starts over.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -26,16 +26,16 @@ use crate::rule;
 use crate::settings::Settings;
 use crate::stick::{self, Stick};
 
-/// How long `init` may take to reply.
+/// How long to wait for `init`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where things are in the pod.
-pub struct Places {
+/// Paths in the pod.
+pub struct Paths {
     /// The image.
     pub image: PathBuf,
-    /// Whose it is.
+    /// The certificate of the image's signer.
     pub certificate: PathBuf,
-    /// What to do where no stick says it.
+    /// The settings for a machine without a stick.
     pub settings: PathBuf,
     /// The firmware's variables.
     pub firmware: PathBuf,
@@ -45,65 +45,69 @@ pub struct Places {
     pub data: PathBuf,
 }
 
-/// What is to be done besides writing the image.
-struct Wishes<'a> {
+/// What to install besides the image.
+struct Extras<'a> {
     files: Vec<Planned<'a>>,
     keys: Option<Keys>,
 }
 
-/// Installs, and has the machine reboot into what it has installed.
+/// Installs the image, and reboots the machine into it.
 ///
 /// # Errors
-/// Why nothing more is done. If it does not say otherwise, no disk was touched.
-pub fn install(places: &Places, console: &mut Console) -> Outcome {
-    let firmware = Firmware::new(&places.firmware);
+/// The installation stopped. No disk was changed, unless the error says so.
+pub fn install(paths: &Paths, console: &mut Console) -> Outcome {
+    let firmware = Firmware::new(&paths.firmware);
     let stick = firmware.booted().map(|booted| Stick::find(booted.disk)).transpose()?;
-    let settings = settings(places, stick.as_ref())?;
-    console.say("looks at the image that it carries");
-    let carried = Carried::open(&places.image, &places.certificate)?;
-    let signer =
-        carried.signer.as_ref().map_or_else(|| "nobody".to_owned(), |signer| signer.name());
-    console.say(format!("carries version {}, signed by {signer}", carried.version));
+    let settings = settings(paths, stick.as_ref())?;
+    console.print("verifies the image");
+    let carried = Carried::open(&paths.image, &paths.certificate)?;
+    let signer = match &carried.signer {
+        Some(signer) => format!("is signed by {}", signer.name()),
+        None => "is not signed".to_owned(),
+    };
+    console.print(format!("the image has version {} and {signer}", carried.version));
     let disk = choose(&settings, stick.as_ref(), &carried, console)?;
-    let wishes = Wishes::of(&settings, stick.as_ref(), &carried, &firmware, console)?;
+    let extras = Extras::of(&settings, stick.as_ref(), &carried, &firmware, console)?;
     if let Some(table) =
         stick::table(&disk).filter(|table| !settings.replace_node && is_node(table))
     {
-        return match found(&settings, &firmware, &table) {
-            None => boot(places, &firmware, &disk, &table, "held a node already", console),
+        return match why_not_boot(&settings, &firmware, &table) {
+            None => boot(paths, &firmware, &disk, &table, "already held a node", console),
             Some(why) => {
-                Err(Failure::new(format!("{} holds a node already{why}", disk.device.display())))
+                Err(Failure::new(format!("{} already holds a node{why}", disk.device.display())))
             }
         };
     }
-    console.line(&format!("{INSTALLER_ERASES}{}", rule::shown(&disk)));
+    console.line(&format!("{INSTALLER_ERASES}{}", rule::describe(&disk)));
     if !settings.unattended {
-        console.ask()?;
+        console.confirm()?;
     }
     console.count_down(settings.countdown_s);
-    let table = put(&carried, &disk, &wishes, places, &firmware, console).map_err(|failure| {
-        Failure::new(format!(
-            "{failure}; {} has no partition table now, and can be installed again",
-            disk.device.display()
-        ))
-    })?;
-    boot(places, &firmware, &disk, &table, &format!("holds version {}", carried.version), console)
+    let table =
+        write_disk(&carried, &disk, &extras, paths, &firmware, console).map_err(|failure| {
+            Failure::new(format!(
+                "{failure}; {} has no partition table now, and can be installed again",
+                disk.device.display()
+            ))
+        })?;
+    boot(paths, &firmware, &disk, &table, &format!("holds version {}", carried.version), console)
 }
 
-/// What the stick says, or without one what the image says.
-fn settings(places: &Places, stick: Option<&Stick>) -> Outcome<Settings> {
+/// The stick's settings; without a stick the image's.
+fn settings(paths: &Paths, stick: Option<&Stick>) -> Outcome<Settings> {
     let name = SETTINGS.trim_start_matches('/');
     match stick {
         Some(stick) => Settings::read(name, stick.file(SETTINGS)?),
         None => {
-            let bytes = std::fs::read(&places.settings)
-                .explain(format_args!("read {}", places.settings.display()))?;
+            let bytes = std::fs::read(&paths.settings)
+                .explain(format_args!("read {}", paths.settings.display()))?;
             Settings::read(name, &bytes)
         }
     }
 }
 
-/// The disk that the settings mean. If it is not one, the console shows all there are.
+/// The one disk that matches the settings. If there is not exactly one, the console lists all
+/// disks.
 fn choose(
     settings: &Settings,
     stick: Option<&Stick>,
@@ -112,22 +116,23 @@ fn choose(
 ) -> Outcome<Disk> {
     let disks = stick::settled();
     let Some(rule) = &settings.disk else {
-        disks.iter().for_each(|disk| console.say(rule::shown(disk)));
+        disks.iter().for_each(|disk| console.print(rule::describe(disk)));
         return Err(Failure::new(format!(
             "`{}` has no section `[disk]`",
             SETTINGS.trim_start_matches('/')
         )));
     };
-    match rule::choose(&disks, rule, carried.need(), stick.map(|stick| stick.name.as_str())) {
+    match rule::choose(&disks, rule, carried.requirements(), stick.map(|stick| stick.name.as_str()))
+    {
         Ok(disk) => Ok(disk.clone()),
         Err(lines) => {
-            lines[1..].iter().for_each(|line| console.say(line));
+            lines[1..].iter().for_each(|line| console.print(line));
             Err(Failure::new(lines[0].clone()))
         }
     }
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> Extras<'a> {
     fn of(
         settings: &Settings,
         stick: Option<&'a Stick>,
@@ -136,31 +141,35 @@ impl<'a> Wishes<'a> {
         console: &mut Console,
     ) -> Outcome<Self> {
         let stick_for = |what: &str| {
-            stick.ok_or_else(|| Failure::new(format!("there is no stick that could have {what}")))
+            stick.ok_or_else(|| {
+                Failure::new(format!("the settings ask for {what}, but there is no stick"))
+            })
         };
         let files = settings
             .files
             .iter()
-            .map(|(path, file)| data::plan(path, stick_for("files")?.file(file)?));
+            .map(|(path, file)| data::plan(path, stick_for("a stick's files")?.file(file)?));
         let files = files.collect::<Outcome<_>>()?;
         let keys = match (settings.enroll_keys, firmware.is_in_setup_mode()) {
-            (true, true) => Some(Keys::read(stick_for("keys")?, carried.signer.as_ref())?),
+            (true, true) => {
+                Some(Keys::read(stick_for("a stick's keys")?, carried.signer.as_ref())?)
+            }
             (true, false) => {
-                console.say("the firmware is not in setup mode, and keeps its keys");
+                console.print("the firmware is not in setup mode, so its keys stay");
                 None
             }
             (false, _) => None,
         };
-        Ok(Wishes { files, keys })
+        Ok(Extras { files, keys })
     }
 }
 
-/// Puts all of it onto the disk, and its partition table last. Gives the table.
-fn put(
+/// Writes the image, the stick's files and keys, and last the partition table. Returns the table.
+fn write_disk(
     carried: &Carried,
     disk: &Disk,
-    wishes: &Wishes,
-    places: &Places,
+    extras: &Extras,
+    paths: &Paths,
     firmware: &Firmware,
     console: &mut Console,
 ) -> Outcome<Table> {
@@ -169,18 +178,18 @@ fn put(
     let table = carried.image.table_for(geometry).explain(what())?;
     let ends = Ends::new(&table, geometry).explain(what())?;
     let pieces = carried.image.pieces().explain(what())?;
-    let mut written = write(carried, disk, &pieces, &ends, console).explain(what())?;
-    if !wishes.files.is_empty() {
-        data::put(disk, &table, &wishes.files, &places.data)?;
-        console.say(format!("its {DATA} has {} of the stick's files", wishes.files.len()));
+    let mut written = write_image(carried, disk, &pieces, &ends, console).explain(what())?;
+    if !extras.files.is_empty() {
+        data::write_files(disk, &table, &extras.files, &paths.data)?;
+        console.print(format!("copied {} of the stick's files to {DATA}", extras.files.len()));
         let data = table.named(DATA).map_or(0..0, |data| {
             data.first * geometry.sector_size()..(data.last + 1) * geometry.sector_size()
         });
         written.retain(|piece| is_outside(piece, &data));
     }
-    if let Some(keys) = &wishes.keys {
+    if let Some(keys) = &extras.keys {
         keys.enroll(firmware)?;
-        console.say("the firmware has the keys of the stick");
+        console.print("enrolled the stick's keys in the firmware");
     }
     let mut device = Device::open(&disk.device, true).explain(what())?;
     let compared = write::write_table(&ends, &mut device, |device| {
@@ -203,7 +212,7 @@ fn is_outside(piece: &Piece, range: &Range<u64>) -> bool {
 
 /// Removes the old partition table, writes the image without its own, and reads that back. Returns
 /// the pieces to compare again later. The disk must not be open elsewhere.
-fn write(
+fn write_image(
     carried: &Carried,
     disk: &Disk,
     pieces: &[Piece],
@@ -212,13 +221,14 @@ fn write(
 ) -> osbuild_disks::Result<Vec<Piece>> {
     let mut device = Device::open(&disk.device, true)?;
     write::remove_table(ends, &mut device)?;
-    // Their places are those of the new ones.
+    // The new partitions have the same device files.
     if device.shows_old_partitions() {
         return Err(osbuild_disks::Error::InUse(disk.device.clone()));
     }
-    let mut told = Told::of("written", length(pieces.iter().filter(|piece| !piece.is_zero)));
+    let mut progress =
+        Progress::of("written", length(pieces.iter().filter(|piece| !piece.is_zero)));
     let to_compare =
-        write::write(&carried.image, pieces, &mut device, |more| told.tell(more, console))?;
+        write::write(&carried.image, pieces, &mut device, |more| progress.advance(more, console))?;
     compare("read back", carried, &to_compare, &mut device, console)?;
     Ok(to_compare)
 }
@@ -231,48 +241,48 @@ fn compare(
     device: &mut Device,
     console: &mut Console,
 ) -> osbuild_disks::Result<()> {
-    let mut told = Told::of(doing, length(pieces));
-    write::compare(&carried.image, pieces, device, |more| told.tell(more, console))
+    let mut progress = Progress::of(doing, length(pieces));
+    write::compare(&carried.image, pieces, device, |more| progress.advance(more, console))
 }
 
-/// How far it is, for whoever watches: a line for each quarter.
-struct Told {
+/// Prints a line of progress for each quarter.
+struct Progress {
     doing: &'static str,
     total: u64,
     done: u64,
 }
 
-impl Told {
-    fn of(doing: &'static str, total: u64) -> Told {
-        Told { doing, total, done: 0 }
+impl Progress {
+    fn of(doing: &'static str, total: u64) -> Progress {
+        Progress { doing, total, done: 0 }
     }
 
-    fn tell(&mut self, more: u64, console: &mut Console) -> osbuild_disks::Result<()> {
+    fn advance(&mut self, more: u64, console: &mut Console) -> osbuild_disks::Result<()> {
         let quarter = |done: u64| done * 4 / self.total.max(1);
         let before = quarter(self.done);
         self.done += more;
         if quarter(self.done) > before {
-            console.say(format!("{} of {} {}", size(self.done), size(self.total), self.doing));
+            console.print(format!("{} of {} {}", size(self.done), size(self.total), self.doing));
         }
         Ok(())
     }
 }
 
-/// Why a node that is there already is not booted, if there is a reason.
-fn found(settings: &Settings, firmware: &Firmware, table: &Table) -> Option<&'static str> {
+/// Why the node that the disk already holds is not booted; `None` if it is.
+fn why_not_boot(settings: &Settings, firmware: &Firmware, table: &Table) -> Option<&'static str> {
     if !settings.unattended {
-        return Some(": take the stick out, or say `replace-node = true`");
+        return Some(": take the stick out, or set `replace-node = true`");
     }
-    // The machine would boot the stick again and again.
-    table.named(ESP).is_some_and(|esp| firmware.was_told(esp)).then_some(
-        ", and the firmware was set to boot it, but has booted the stick: take the stick out, or \
-         put the disk before it in the firmware's menu",
+    // Otherwise the machine would boot the stick in a loop.
+    table.named(ESP).is_some_and(|esp| firmware.was_set_to_boot(esp)).then_some(
+        ", and the firmware was set to boot it, but booted the stick: take the stick out, or put \
+         the disk first in the firmware's boot menu",
     )
 }
 
-/// Has the machine boot a disk with a node.
+/// Sets the firmware to boot the disk, and reboots.
 fn boot(
-    places: &Places,
+    paths: &Paths,
     firmware: &Firmware,
     disk: &Disk,
     table: &Table,
@@ -284,19 +294,19 @@ fn boot(
     let by_hand = |failure: Failure| {
         let device = disk.device.display();
         Failure::new(format!(
-            "{device} {what}, and has to be booted by hand, as the firmware is not told: {failure}"
+            "{device} {what}, but must be booted by hand, as the boot menu cannot be set: {failure}"
         ))
     };
-    firmware.boot(esp, BOOT_PROGRAM).map_err(by_hand)?;
+    firmware.set_boot(esp, BOOT_PROGRAM).map_err(by_hand)?;
     console.line(&format!(
         "{INSTALLER_DONE}{} {what}, and the machine reboots into it",
         disk.device.display()
     ));
-    let init = Client::connect(&places.admin, TIMEOUT);
-    init.and_then(|mut init| init.tell(&Request::Reboot)).explain("have init reboot the machine")
+    let init = Client::connect(&paths.admin, TIMEOUT);
+    init.and_then(|mut init| init.send(&Request::Reboot)).explain("have init reboot the machine")
 }
 
-/// Whether a disk with this table holds a node, and all of it: the table is written last.
+/// Whether a disk with this table holds a complete node: the table is written last.
 fn is_node(table: &Table) -> bool {
     [ESP, SLOT_A, SLOT_B, DATA].iter().all(|name| table.named(name).is_some())
 }

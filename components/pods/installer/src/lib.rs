@@ -1,5 +1,4 @@
-//! Installs a machine from the stick, or the network, that it was booted from. See the README
-//! beside it.
+//! Installs a machine that was booted from a stick or over the network. See the README.
 
 pub mod boot_entry;
 pub mod carried;

@@ -1,4 +1,4 @@
-//! Which disk is meant.
+//! Chooses the disk to install to.
 
 use osbuild_disks::{Disk, size};
 
@@ -7,58 +7,58 @@ use crate::settings::Rule;
 /// Bytes of a GiB.
 const GIB: u64 = 1 << 30;
 
-/// What the image asks of a disk.
+/// The image's requirements for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct Requirements {
     /// The image's size in bytes.
     pub size: u64,
     /// The image's sector size in bytes.
     pub sector_size: u64,
 }
 
-/// The one disk that the rule means. `stick` is the kernel's name of the disk that was booted.
+/// Returns the one disk that fits the rule. `stick` is the kernel's name of the booted disk.
 ///
 /// # Errors
-/// None fits, or several do: lines that say of each disk why.
+/// No disk or several disks fit: a line with the result for each disk.
 pub fn choose<'a>(
     disks: &'a [Disk],
     rule: &Rule,
-    need: Need,
+    required: Requirements,
     stick: Option<&str>,
 ) -> Result<&'a Disk, Vec<String>> {
-    let judged: Vec<(&Disk, Option<String>)> = disks
+    let checked: Vec<(&Disk, Option<String>)> = disks
         .iter()
-        .map(|disk| (disk, obstacle(disk, need, stick).or_else(|| differs(disk, rule))))
+        .map(|disk| (disk, obstacle(disk, required, stick).or_else(|| mismatch(disk, rule))))
         .collect();
     let fit: Vec<&Disk> =
-        judged.iter().filter(|(_, why)| why.is_none()).map(|(disk, _)| *disk).collect();
-    let lines = judged
+        checked.iter().filter(|(_, why)| why.is_none()).map(|(disk, _)| *disk).collect();
+    let lines = checked
         .iter()
-        .map(|(disk, why)| format!("{}: {}", shown(disk), why.as_deref().unwrap_or("fits")));
+        .map(|(disk, why)| format!("{}: {}", describe(disk), why.as_deref().unwrap_or("fits")));
     match fit[..] {
         [one] => Ok(one),
         [] => Err(["no disk fits the rule".to_owned()].into_iter().chain(lines).collect()),
-        _ => Err([format!("{} disks fit the rule, and it has to be one", fit.len())]
+        _ => Err([format!("{} disks fit the rule, which must fit exactly one", fit.len())]
             .into_iter()
             .chain(lines)
             .collect()),
     }
 }
 
-/// A disk in words: whoever is about to lose it should know it again.
-pub fn shown(disk: &Disk) -> String {
+/// Describes a disk so that its owner recognizes it before it is erased.
+pub fn describe(disk: &Disk) -> String {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let Disk { device, bus, contents, .. } = disk;
     let (model, serial) = (or_dash(&disk.model), or_dash(&disk.serial));
     format!(
-        "{}, {}, {bus}, model {model}, serial {serial}, on it: {contents}",
+        "{}, {}, {bus}, model {model}, serial {serial}, contents: {contents}",
         device.display(),
         size(disk.size)
     )
 }
 
-/// Why this disk never counts, whatever the rule.
-fn obstacle(disk: &Disk, need: Need, stick: Option<&str>) -> Option<String> {
+/// Why this disk never fits, whatever the rule.
+fn obstacle(disk: &Disk, required: Requirements, stick: Option<&str>) -> Option<String> {
     if stick == Some(disk.name.as_str()) {
         return Some("this machine was booted from it".to_owned());
     }
@@ -68,18 +68,18 @@ fn obstacle(disk: &Disk, need: Need, stick: Option<&str>) -> Option<String> {
     if disk.is_read_only {
         return Some("it is write-protected".to_owned());
     }
-    if u64::from(disk.sector_size) != need.sector_size {
+    if u64::from(disk.sector_size) != required.sector_size {
         return Some(format!(
-            "it has sectors of {} bytes, and the image of {}",
-            disk.sector_size, need.sector_size
+            "it has sectors of {} bytes, but the image has sectors of {}",
+            disk.sector_size, required.sector_size
         ));
     }
-    (disk.size < need.size)
-        .then(|| format!("it is smaller than the image, which has {}", size(need.size)))
+    (disk.size < required.size)
+        .then(|| format!("it is smaller than the image, which has {}", size(required.size)))
 }
 
-/// What the rule says otherwise.
-fn differs(disk: &Disk, rule: &Rule) -> Option<String> {
+/// The first part of the rule that the disk does not match.
+fn mismatch(disk: &Disk, rule: &Rule) -> Option<String> {
     let texts = [
         ("bus", &rule.bus, Some(&disk.bus)),
         ("model", &rule.model, disk.model.as_ref()),
@@ -92,15 +92,15 @@ fn differs(disk: &Disk, rule: &Rule) -> Option<String> {
             return Some(format!("its {name} is not `{wanted}`"));
         }
     }
-    if rule.min_size_gib.is_some_and(|least| disk.size < least.saturating_mul(GIB)) {
+    if rule.min_size_gib.is_some_and(|min| disk.size < min.saturating_mul(GIB)) {
         return Some("it is smaller than `min-size-gib`".to_owned());
     }
     rule.max_size_gib
-        .is_some_and(|most| disk.size > most.saturating_mul(GIB))
+        .is_some_and(|max| disk.size > max.saturating_mul(GIB))
         .then(|| "it is larger than `max-size-gib`".to_owned())
 }
 
-/// Whether a text is that of a pattern, in which `*` stands for any text.
+/// Whether a text matches a pattern, in which `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(before) else { return false };
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const NEED: Need = Need { size: 600 << 20, sector_size: 512 };
+    const REQUIRED: Requirements = Requirements { size: 600 << 20, sector_size: 512 };
 
     fn disk(name: &str, bus: &str) -> Disk {
         Disk {
@@ -135,13 +135,13 @@ mod tests {
     }
 
     fn chosen(disks: &[Disk], rule: &Rule, stick: Option<&str>) -> Result<String, String> {
-        choose(disks, rule, NEED, stick)
+        choose(disks, rule, REQUIRED, stick)
             .map(|disk| disk.name.clone())
             .map_err(|lines| lines.join("\n"))
     }
 
     #[test]
-    fn a_rule_that_fits_one_disk_names_it() {
+    fn a_rule_that_fits_one_disk_chooses_it() {
         let disks = [disk("sda", "sata"), disk("nvme0n1", "nvme"), disk("nvme1n1", "nvme")];
         assert_eq!(
             chosen(&disks, &Rule { bus: text("sata"), ..Rule::default() }, None),
@@ -154,26 +154,26 @@ mod tests {
     }
 
     #[test]
-    fn two_that_fit_are_as_bad_as_none() {
+    fn two_matching_disks_are_an_error_like_none() {
         let disks = [disk("nvme0n1", "nvme"), disk("nvme1n1", "nvme")];
-        let said =
+        let error =
             chosen(&disks, &Rule { model: text("Samsung*"), ..Rule::default() }, None).unwrap_err();
         assert!(
-            said.starts_with("2 disks fit the rule") && said.matches(": fits").count() == 2,
-            "{said}"
+            error.starts_with("2 disks fit the rule") && error.matches(": fits").count() == 2,
+            "{error}"
         );
-        let said =
+        let error =
             chosen(&disks, &Rule { model: text("samsung"), ..Rule::default() }, None).unwrap_err();
         assert!(
-            said.starts_with("no disk fits the rule")
-                && said.contains("its model is not `samsung`"),
-            "{said}"
+            error.starts_with("no disk fits the rule")
+                && error.contains("its model is not `samsung`"),
+            "{error}"
         );
         assert!(chosen(&[], &Rule::default(), None).is_err());
     }
 
     #[test]
-    fn the_stick_and_what_cannot_hold_the_image_never_count() {
+    fn the_stick_and_unsuitable_disks_never_fit() {
         let fine = disk("sda", "usb");
         let rule = Rule::default();
         assert!(chosen(std::slice::from_ref(&fine), &rule, None).is_ok());
@@ -182,27 +182,24 @@ mod tests {
                 .unwrap_err()
                 .contains("was booted from it")
         );
-        for (wrong, says) in [
+        for (wrong, why) in [
             (Disk { is_removable: true, ..fine.clone() }, "it is removable"),
             (Disk { is_read_only: true, ..fine.clone() }, "it is write-protected"),
             (
                 Disk { sector_size: 4096, ..fine.clone() },
-                "it has sectors of 4096 bytes, and the image of 512",
+                "it has sectors of 4096 bytes, but the image has sectors of 512",
             ),
-            (Disk { size: NEED.size - 1, ..fine.clone() }, "it is smaller than the image"),
+            (Disk { size: REQUIRED.size - 1, ..fine.clone() }, "it is smaller than the image"),
         ] {
-            assert!(chosen(&[wrong], &rule, None).unwrap_err().contains(says), "{says}");
+            assert!(chosen(&[wrong], &rule, None).unwrap_err().contains(why), "{why}");
         }
     }
 
     #[test]
-    fn sizes_are_bounds_that_still_fit() {
+    fn size_bounds_are_inclusive() {
         let disks = [disk("sda", "sata")];
-        let rule = |least, most| Rule {
-            min_size_gib: Some(least),
-            max_size_gib: Some(most),
-            ..Rule::default()
-        };
+        let rule =
+            |min, max| Rule { min_size_gib: Some(min), max_size_gib: Some(max), ..Rule::default() };
         assert!(chosen(&disks, &rule(8, 8), None).is_ok());
         assert!(
             chosen(&disks, &rule(9, u64::MAX), None).is_err()
@@ -211,14 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_disk_does_not_tell_fits_no_pattern() {
+    fn a_missing_serial_number_matches_no_pattern() {
         let disks = [Disk { serial: None, ..disk("sda", "sata") }];
         assert!(chosen(&disks, &Rule { serial: text("*"), ..Rule::default() }, None).is_err());
     }
 
     proptest! {
         #[test]
-        fn a_star_is_any_text(before in "[ab]{0,3}", middle in "[ab]{0,3}", after in "[ab]{0,3}") {
+        fn a_star_matches_any_text(
+            before in "[ab]{0,3}",
+            middle in "[ab]{0,3}",
+            after in "[ab]{0,3}",
+        ) {
             let whole = format!("{before}{middle}{after}");
             let pattern = format!("{before}*{after}");
             let suits = matches(&pattern, &whole);

@@ -1,64 +1,64 @@
-//! What the installer is to do: the file `installer.toml`, which people write.
+//! The installer's settings: `installer.toml`, which users edit.
 
 use std::collections::BTreeMap;
 
 use osbuild_failure::{Failure, Outcome};
 use serde::Deserialize;
 
-/// The whole file. Whatever it does not say is off.
+/// The whole file. Every missing key means off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Settings {
-    /// Whether to install without anybody's word on the console.
+    /// Whether to install without confirmation at the console.
     #[serde(default)]
     pub unattended: bool,
-    /// How many seconds before it begins.
+    /// Seconds to count down before the first write.
     #[serde(default = "countdown_s")]
     pub countdown_s: u32,
     /// Whether to give the firmware the keys in the folder `keys` of the stick, if it is in setup
     /// mode.
     #[serde(default)]
     pub enroll_keys: bool,
-    /// Whether a disk that holds a node already may be erased.
+    /// Whether a disk that already holds a node may be erased.
     #[serde(default)]
     pub replace_node: bool,
-    /// Which disk. Without this section nothing is installed.
+    /// The rule for the disk. Without it nothing is installed.
     pub disk: Option<Rule>,
-    /// What is put onto the new DATA: files of the stick by the path that they have on the node.
+    /// Files of the stick to copy to the new DATA: the path on the node to the path on the stick.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
 }
 
-/// What is known of the disk. It must not fit a second one.
+/// A rule that must fit exactly one disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
-    /// What it is connected to: `nvme`, `sata`, `scsi`, `virtio`, `mmc`, `usb`.
+    /// The bus that it is connected to: `nvme`, `sata`, `scsi`, `virtio`, `mmc`, `usb`.
     pub bus: Option<String>,
-    /// Its model, in which `*` stands for anything.
+    /// Its model; `*` matches any text.
     pub model: Option<String>,
-    /// Its serial number, in which `*` stands for anything.
+    /// Its serial number; `*` matches any text.
     pub serial: Option<String>,
-    /// Its least size, in units of 2^30 bytes.
+    /// Its minimum size in units of 2^30 bytes.
     pub min_size_gib: Option<u64>,
-    /// Its greatest size, in units of 2^30 bytes.
+    /// Its maximum size in units of 2^30 bytes.
     pub max_size_gib: Option<u64>,
 }
 
-/// As long as it takes to see that it is the wrong disk.
+/// Enough time to notice that it is the wrong disk.
 fn countdown_s() -> u32 {
     10
 }
 
 impl Settings {
-    /// Reads the file, of which people know the name.
+    /// Parses the file. `name` is its name in errors.
     ///
     /// # Errors
-    /// One line that says where it is wrong.
+    /// One line with the place of the first mistake.
     pub fn read(name: &str, bytes: &[u8]) -> Outcome<Settings> {
         let text = std::str::from_utf8(bytes)
             .map_err(|_| Failure::new(format!("{name} is not UTF-8 text")))?;
-        // Editors of some systems begin a file with a mark of its encoding.
+        // Some editors write a byte order mark.
         toml::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
             let line = error
                 .span()
@@ -74,7 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_nobody_asks_for_is_off() {
+    fn everything_is_off_by_default() {
         assert_eq!(
             Settings::read("x", b"").unwrap(),
             Settings { countdown_s: 10, ..Settings::default() }
@@ -83,8 +83,7 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        // As an editor writes it that marks its encoding and ends a line as DOS did. The builder's
-        // tests read it, too.
+        // The file has a byte order mark and DOS line ends. The builder's tests read it too.
         let text = include_bytes!("../tests/every-key.toml");
         let text_of = |text: &str| Some(text.to_owned());
         let disk = Rule {
@@ -107,17 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_named_with_its_line_and_nothing_else_counts() {
-        let said =
+    fn a_mistake_is_reported_with_its_line() {
+        let error =
             Settings::read("installer.toml", b"unattended = true\n[disk]\nbuss = \"nvme\"\n")
                 .unwrap_err()
                 .to_string();
-        assert!(said.starts_with("installer.toml:3: unknown field `buss`"), "{said}");
+        assert!(error.starts_with("installer.toml:3: unknown field `buss`"), "{error}");
         assert!(Settings::read("x", b"\xFF").unwrap_err().to_string().contains("UTF-8"));
     }
 
     #[test]
-    fn the_file_that_comes_with_a_stick_installs_nothing() {
+    fn the_default_file_installs_nothing() {
         let settings =
             Settings::read("installer.toml", include_bytes!("../installer.toml")).unwrap();
         assert_eq!(settings, Settings { countdown_s: 10, ..Settings::default() });

@@ -1,4 +1,4 @@
-//! What the machine was booted from.
+//! The disk that the machine was booted from.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,27 +12,27 @@ use osbuild_formats::fat;
 use osbuild_formats::gpt::{Geometry, Label, Table};
 use uuid::Uuid;
 
-/// How long a disk may take to be seen.
+/// How long to wait for the booted disk.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long no disk may have come or gone before one is chosen.
+/// How long the set of disks must be unchanged before one is chosen.
 const SETTLED: Duration = Duration::from_secs(4);
-/// How often it is looked.
+/// The interval between two looks at the disks.
 const TICK: Duration = Duration::from_millis(250);
-/// The largest system partition that is read: it is read whole.
+/// The maximum size of the system partition in bytes, which is read into memory.
 const MAX_ESP: u64 = 512 << 20;
 
 /// The disk that was booted.
 pub struct Stick {
-    /// The kernel's name of it.
+    /// Its name in the kernel.
     pub name: String,
     files: Vec<fat::File<Vec<u8>>>,
 }
 
 impl Stick {
-    /// The disk with this GUID and what is on its system partition. Waits until it is there.
+    /// Waits for the disk with this GUID, and reads its system partition.
     ///
     /// # Errors
-    /// It does not come, or another disk has the same GUID, so that nobody could tell them apart.
+    /// The disk does not appear, or another disk has the same GUID.
     pub fn find(guid: Uuid) -> Outcome<Stick> {
         let end = Instant::now() + TIMEOUT;
         loop {
@@ -64,7 +64,7 @@ impl Stick {
         let (sector_size, sectors) = (u64::from(disk.sector_size), esp.sectors());
         if sectors * sector_size > MAX_ESP {
             return Err(Failure::new(format!(
-                "partition {ESP} of {} is too large to be read",
+                "partition {ESP} of {} is too large",
                 disk.device.display()
             )));
         }
@@ -77,10 +77,10 @@ impl Stick {
         Ok(Stick { name: disk.name.clone(), files })
     }
 
-    /// A file by its path. Whether letters are capitals does not matter on such a file system.
+    /// The file at this path. Case does not matter, as FAT ignores it.
     ///
     /// # Errors
-    /// It is not there.
+    /// The file does not exist.
     pub fn file(&self, path: &str) -> Outcome<&[u8]> {
         let path = path.trim_start_matches('/');
         let found = self
@@ -100,7 +100,7 @@ pub fn table(disk: &Disk) -> Option<Table> {
     Some(Label::read(&mut file, geometry).ok()?.table().clone())
 }
 
-/// All disks, once none has come or gone for a while.
+/// All disks, once none has appeared or disappeared for a while.
 pub fn settled() -> Vec<Disk> {
     let mut disks = osbuild_disks::all();
     let mut since = Instant::now();

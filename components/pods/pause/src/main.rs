@@ -1,16 +1,15 @@
-//! PID 1 of a pod's sandbox: it holds the pod's namespaces open and reaps what is orphaned into
-//! them.
+//! PID 1 of a pod's sandbox: it keeps the pod's namespaces open and reaps orphaned processes.
 //!
-//! It ends with status 0 on SIGTERM and SIGINT. It allocates nothing and prints nothing, so that
-//! the one process that every pod has costs as little memory as a process can: `main` is C's,
-//! without the start-up code of `std`.
+//! It exits with status 0 on SIGTERM and SIGINT. Every pod has this process, so it uses as little
+//! memory as a process can: it allocates nothing, prints nothing, and defines C's `main` to avoid
+//! the start-up code of `std`.
 
 #![no_main]
 
 use std::ffi::{c_char, c_int};
 use std::{mem, ptr};
 
-/// Waits for signals until one says to end.
+/// Waits for signals until SIGTERM or SIGINT.
 #[unsafe(no_mangle)]
 pub extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
     let signals = block_signals();
@@ -25,9 +24,9 @@ pub extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
     }
 }
 
-/// Blocks the signals that end the pod or tell of an ended child, and returns them for
-/// `sigwaitinfo`. A PID 1 gets no signal that it neither handles nor blocks, so this also is what
-/// makes SIGTERM arrive.
+/// Blocks the signals that end the pod or report an ended child, and returns them for
+/// `sigwaitinfo`. The kernel drops signals that PID 1 neither handles nor blocks, so without this
+/// SIGTERM would be lost.
 fn block_signals() -> libc::sigset_t {
     // SAFETY: the set is plain data that `sigemptyset` initialises before anything reads it; all
     // pointers are to locals. None of these calls can fail with these signal numbers.
@@ -42,7 +41,7 @@ fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// Reaps every child that has ended: one SIGCHLD can stand for several.
+/// Reaps every child that has ended: one SIGCHLD can mean several.
 fn reap() {
     // SAFETY: a null status pointer is allowed, and WNOHANG makes the call return at once.
     while unsafe { libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) } > 0 {}

@@ -18,7 +18,7 @@ impl Sandbox {
         let unshare = Command::new("unshare")
             .args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_pause")])
             .spawn()
-            .expect("`unshare` of util-linux has to be installed");
+            .expect("`unshare` of util-linux is not installed");
         let pause = until(|| {
             children(unshare.id()).into_iter().find(|pid| name(*pid).as_deref() == Some("pause"))
         })
@@ -31,7 +31,7 @@ impl Sandbox {
         let status = Command::new("nsenter")
             .args(["--target", &self.pause.to_string(), "--pid", "sh", "-c", script])
             .status();
-        assert!(status.expect("`nsenter` of util-linux has to be installed").success());
+        assert!(status.expect("`nsenter` of util-linux is not installed").success());
     }
 
     fn signal(&self, signal: &str) {
@@ -76,8 +76,8 @@ fn name(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
-/// The only thing that `pause` ever sleeps on is a signal. (The set that it waits for is not in
-/// `SigBlk` meanwhile.)
+/// Whether `pause` waits: it sleeps for signals only. (While it waits for them, they are not in
+/// `SigBlk`.)
 fn waits_for_signals(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.contains("State:\tS (sleeping)")
@@ -112,7 +112,7 @@ fn sigint_ends_it_with_success() {
 }
 
 #[test]
-fn any_other_signal_is_passed_over() {
+fn any_other_signal_is_ignored() {
     let mut sandbox = Sandbox::start();
     sandbox.signal("-HUP");
     thread::sleep(Duration::from_millis(100));

@@ -1,4 +1,4 @@
-//! Facts about the control groups of pods, as the host has them.
+//! Facts about the pods' control groups on the host.
 
 use std::fs;
 use std::io;
@@ -7,12 +7,11 @@ use std::path::Path;
 /// The kubelet's control group for pods, below the host's root.
 const KUBEPODS: &str = "sys/fs/cgroup/kubepods";
 
-/// `pids-max FOLDER LIMIT` for the control group of each pod, with the limit of processes and
-/// threads that the kernel enforces there.
+/// `pids-max FOLDER LIMIT` for each pod's control group: the limit of processes and threads.
 pub fn facts(host: &Path) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let kubepods = host.join(KUBEPODS);
-    // Guaranteed pods are directly below, others in a folder of their quality of service.
+    // Guaranteed pods are direct children; the others are in a folder of their quality of service.
     for parent in [kubepods.clone(), kubepods.join("besteffort"), kubepods.join("burstable")] {
         for entry in fs::read_dir(parent)? {
             let entry = entry?;

@@ -1,12 +1,12 @@
-//! Facts about files: what is in `/bin`, what is a shell or a script, what is mounted, how big DATA
-//! and its disk are.
+//! Facts about files: the programs in `/bin`, shells and scripts, mounts, the sizes of DATA and of
+//! disks.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Names under which shells are known.
+/// Names of shells.
 const SHELLS: [&str; 14] = [
     "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh",
     "toybox", "zsh",
@@ -40,8 +40,8 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Everything below `folder` on the file system `device` that is a shell by name or a script by its
-/// first bytes.
+/// Finds shells by their names and scripts by their first bytes, below `folder` on the file system
+/// `device`.
 fn shells(host: &Path, folder: &Path, device: u64, facts: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -61,8 +61,8 @@ fn is_script(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
 }
 
-/// One line of mountinfo (proc(5)): the fields up to a lone `-`, then type and source. Flags of the
-/// mount and of the file system both count.
+/// Parses a line of mountinfo (proc(5)): the fields up to a lone `-`, then type and source. The
+/// fact has the flags of both the mount and the file system.
 fn mount(line: &str) -> Option<String> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ');
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_and_scripts_are_found_wherever_they_are() {
+    fn shells_and_scripts_are_found_in_any_folder() {
         let root = tempfile::tempdir().unwrap();
         let bin = root.path().join("usr/bin");
         fs::create_dir_all(&bin).unwrap();

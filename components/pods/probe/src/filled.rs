@@ -1,16 +1,16 @@
-//! A file on DATA that nobody flushes: a test ends the node and looks how much of it is there.
+//! A file on DATA that is not flushed: a test ends the node and checks how much of it remains.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Its path.
+/// The file's path below the root.
 const PATH: &str = "data/filled";
 
-/// Bytes of a line, which has its number.
+/// Bytes of a line, which holds its number.
 const LINE: u64 = 16;
 
-/// Writes so many MiB below the root `host`.
+/// Writes `mib` MiB below the root `host`.
 pub fn write(host: &Path, mib: u64) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(host.join(PATH))?);
     for number in 0..(mib << 20) / LINE {

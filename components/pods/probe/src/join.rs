@@ -1,5 +1,5 @@
-//! Makes the node join a cluster as an administrator's pod would: a kubeconfig and settings of the
-//! kubelet on DATA, and a request at the `admin` socket.
+//! Makes the node join a cluster as an administrator's pod would: it writes a kubeconfig and
+//! kubelet settings to DATA, and sends a request to the `admin` socket.
 
 use osbuild_abi::paths::{ADMIN_SOCKET, CLIENT_CA, KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_protocol::Request;
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 
 use crate::sockets;
 
-/// A setting of the kubelet that weakens it, which `init` has to say.
+/// A kubelet setting that weakens the node, which `init` must report.
 const DROP_IN: &str =
     "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreadOnlyPort: 10255\n";
 
-/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`,
-/// whose clients have certificates of `authority`, and gives `init`'s reply.
+/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`.
+/// `authority` is the certificate of the CA of its clients. Returns `init`'s reply.
 pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
     let settings = inside(host, KUBELET_CONFIG_DIR);
     fs::create_dir_all(&settings)?;
-    keep(&inside(host, CLIENT_CA), authority)?;
-    keep(&settings.join("50-cluster.conf"), DROP_IN)?;
-    keep(&inside(host, KUBECONFIG), &kubeconfig(server))?;
-    sockets::say(host, ADMIN_SOCKET, &Request::RestartKubelet.to_string())
+    write(&inside(host, CLIENT_CA), authority)?;
+    write(&settings.join("50-cluster.conf"), DROP_IN)?;
+    write(&inside(host, KUBECONFIG), &kubeconfig(server))?;
+    sockets::request(host, ADMIN_SOCKET, &Request::RestartKubelet.to_string())
 }
 
-/// Writes a file that a power cut leaves as it is from now on.
-fn keep(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a file and flushes it and its folder, so that it survives a power cut.
+fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
@@ -36,7 +36,7 @@ fn inside(host: &Path, path: &str) -> PathBuf {
     host.join(path.trim_start_matches('/'))
 }
 
-/// A kubeconfig for a server that believes everybody.
+/// A kubeconfig for a server that accepts any client.
 fn kubeconfig(server: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
@@ -53,7 +53,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn the_kubeconfig_is_there_before_the_kubelet_is_restarted() {
+    fn the_kubeconfig_is_written_before_the_kubelet_restarts() {
         let root = tempfile::tempdir().unwrap();
         let (socket, config) = (inside(root.path(), ADMIN_SOCKET), inside(root.path(), KUBECONFIG));
         fs::create_dir_all(socket.parent().unwrap()).unwrap();

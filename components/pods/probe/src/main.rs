@@ -1,6 +1,6 @@
-//! A pod for tests: whoever connects to one of its ports and says what there is to say there gets
-//! an answer, or a line that begins with `error`. `PORTS` names the ports. What it tells it asks
-//! for anew for each connection.
+//! A pod for tests. Each of its ports (`PORTS`) takes a request, up to the end of the client's
+//! stream, and sends a reply or a line that starts with `error`. Facts are read anew for each
+//! connection.
 //!
 //! `/proc/1/root` is the host's root.
 
@@ -27,25 +27,25 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
-/// What answers one connection.
-type Answer = fn(&TcpStream) -> io::Result<String>;
+/// Handles one connection and returns the reply.
+type Handler = fn(&TcpStream) -> io::Result<String>;
 
-/// The ports, each with what answers there.
-const PORTS: [(u16, Answer); 11] = [
-    (7070, tell),
+/// The ports with their handlers.
+const PORTS: [(u16, Handler); 11] = [
+    (7070, report),
     (7071, join),
     (7072, freeze),
     (7073, write),
     (7074, unpack),
     (7075, copy),
-    (7076, say),
+    (7076, request),
     (7077, make_disk),
     (7078, put),
     (7088, fill),
     (7089, signal),
 ];
 
-/// The host's root, by way of PID 1.
+/// The host's root, which is PID 1's.
 const HOST: &str = "/proc/1/root";
 
 /// Where the host's folder for releases is mounted.
@@ -54,32 +54,32 @@ const RELEASES: &str = "/releases";
 fn main() -> io::Result<()> {
     let bound: io::Result<Vec<_>> = PORTS
         .iter()
-        .map(|(port, answer)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *answer)))
+        .map(|(port, handler)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *handler)))
         .collect();
     let bound = bound?;
     std::thread::scope(|threads| {
         threads.spawn(|| {
             names::serve(Path::new(HOST)).unwrap_or_else(|error| eprintln!("error: names: {error}"))
         });
-        for (listener, answer) in &bound {
-            threads.spawn(move || serve(listener, *answer));
+        for (listener, handler) in &bound {
+            threads.spawn(move || serve(listener, *handler));
         }
     });
     Ok(())
 }
 
-/// Serves one after another, for ever.
-fn serve(listener: &TcpListener, answer: Answer) {
+/// Serves one connection after another, forever.
+fn serve(listener: &TcpListener, handler: Handler) {
     for stream in listener.incoming().flatten() {
-        let answer = answer(&stream).unwrap_or_else(|error| format!("error: {error}\n"));
-        // Who went away before the end does not want the rest.
-        let _ = (&stream).write_all(answer.as_bytes());
+        let reply = handler(&stream).unwrap_or_else(|error| format!("error: {error}\n"));
+        // The client may have closed the connection.
+        let _ = (&stream).write_all(reply.as_bytes());
     }
 }
 
-/// Every fact about the node, one a line. The last line is `end`, so that a report that was cut
-/// short is not taken for a whole one.
-fn tell(_: &TcpStream) -> io::Result<String> {
+/// Reports all facts about the node, one per line. The last line is `end`, so that a truncated
+/// report is recognized.
+fn report(_: &TcpStream) -> io::Result<String> {
     let host = Path::new(HOST);
     let proc = Path::new("/proc");
     let facts = [
@@ -95,32 +95,33 @@ fn tell(_: &TcpStream) -> io::Result<String> {
     Ok(facts.chain(["end".to_owned()]).map(line).collect())
 }
 
-/// Takes the URL of an API server, in a line, and then the certificate of the CA of its clients,
-/// and makes the node join that cluster.
+/// Takes a line with the URL of an API server and then the certificate of its clients' CA, and
+/// makes the node join that cluster.
 fn join(stream: &TcpStream) -> io::Result<String> {
-    let cluster = said(stream)?;
+    let cluster = read(stream)?;
     let (server, authority) = cluster.split_once('\n').unwrap_or((&cluster, ""));
     join::join(Path::new(HOST), server, authority)
 }
 
-/// Makes PID 1 stand still.
+/// Freezes PID 1.
 fn freeze(_: &TcpStream) -> io::Result<String> {
     freeze::freeze(Path::new(HOST)).map(|()| line("end"))
 }
 
-/// Takes a number, and writes so many files, each on the disk before the next.
+/// Takes a number, and writes that many files, each flushed before the next.
 fn write(stream: &TcpStream) -> io::Result<String> {
-    let last = said(stream)?.trim().parse().map_err(io::Error::other)?;
+    let last = read(stream)?.trim().parse().map_err(io::Error::other)?;
     synced::write(Path::new(HOST), last).map(|()| line("ok"))
 }
 
-/// Takes a tar archive, and unpacks it where the node without a network looks for releases.
+/// Takes a tar archive, and unpacks it to the folder in which a node without a network looks for
+/// releases.
 fn unpack(stream: &TcpStream) -> io::Result<String> {
     tar::Archive::new(stream).unpack(RELEASES).map(|()| line("ok"))
 }
 
-/// Takes the name of a partition, in a line, and then what to write over it, and says how many
-/// seconds that took.
+/// Takes a line with the name of a partition and then the bytes to write to it. Replies with the
+/// seconds that it took.
 fn copy(stream: &TcpStream) -> io::Result<String> {
     let mut sent = BufReader::new(stream);
     let mut partition = String::new();
@@ -129,46 +130,48 @@ fn copy(stream: &TcpStream) -> io::Result<String> {
         .map(|took| line(took.as_secs_f64()))
 }
 
-/// Takes the path of one of `init`'s sockets, and behind a space a line, and gives what `init`
-/// answers to that.
-fn say(stream: &TcpStream) -> io::Result<String> {
-    let words = said(stream)?;
-    let (path, words) = words.split_once(' ').unwrap_or((&words, ""));
-    sockets::say(Path::new(HOST), path, words)
+/// Takes the path of one of `init`'s sockets, a space and a request line. Replies with `init`'s
+/// reply.
+fn request(stream: &TcpStream) -> io::Result<String> {
+    let request = read(stream)?;
+    let (path, line) = request.split_once(' ').unwrap_or((&request, ""));
+    sockets::request(Path::new(HOST), path, line)
 }
 
-/// Takes `read-only` or `writable`, and makes the node's disk so.
+/// Takes `read-only` or `writable`, and sets the node's disk to that.
 fn make_disk(stream: &TcpStream) -> io::Result<String> {
-    let is_read_only = match said(stream)?.as_str() {
+    let is_read_only = match read(stream)?.as_str() {
         "read-only" => true,
         "writable" => false,
-        other => return Err(io::Error::other(format!("no disk is made `{other}`"))),
+        other => {
+            return Err(io::Error::other(format!("`{other}` is not `read-only` or `writable`")));
+        }
     };
     read_only::set(Path::new(HOST), is_read_only).map(|()| line("ok"))
 }
 
-/// Takes a tar archive of files, and puts them below the node's root.
+/// Takes a tar archive of files, and unpacks it below the node's root.
 fn put(stream: &TcpStream) -> io::Result<String> {
     place::place(Path::new(HOST), stream).map(|()| line("ok"))
 }
 
-/// Takes a number of MiB, and writes so much without a flush.
+/// Takes a number of MiB, and writes that much without a flush.
 fn fill(stream: &TcpStream) -> io::Result<String> {
-    let mib = said(stream)?.trim().parse().map_err(io::Error::other)?;
+    let mib = read(stream)?.trim().parse().map_err(io::Error::other)?;
     filled::write(Path::new(HOST), mib).map(|()| line("ok"))
 }
 
-/// Takes `NAME STOP`, and has that daemon of the host stand still.
+/// Takes `NAME STOP`, and stops that daemon of the host.
 fn signal(stream: &TcpStream) -> io::Result<String> {
-    signals::send(Path::new("/proc"), &said(stream)?).map(|()| line("ok"))
+    signals::send(Path::new("/proc"), &read(stream)?).map(|()| line("ok"))
 }
 
-/// What somebody says on `stream`, to the end.
-fn said(mut stream: &TcpStream) -> io::Result<String> {
-    let mut said = String::new();
-    stream.read_to_string(&mut said).map(|_| said)
+/// Reads the request, up to the end of the client's stream.
+fn read(mut stream: &TcpStream) -> io::Result<String> {
+    let mut request = String::new();
+    stream.read_to_string(&mut request).map(|_| request)
 }
 
-fn line(words: impl Display) -> String {
-    format!("{words}\n")
+fn line(text: impl Display) -> String {
+    format!("{text}\n")
 }

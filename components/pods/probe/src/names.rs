@@ -1,6 +1,6 @@
-//! A name server for one name, on the loopback of a node whose recipe asks for it: QEMU's own
-//! passes on what the machine of the test knows, which may be nothing. It has `init` point the node
-//! at it, after the pods beside it have started without any name server.
+//! A name server for one name, on the loopback of a node whose recipe asks for it. QEMU's own only
+//! forwards to the name server of the test machine, which may have none. It has `init` configure
+//! the node to use it, after the other pods have started without a name server.
 
 use osbuild_abi::paths::{NET_SOCKET, RESOLV_CONF};
 use osbuild_protocol::{Client, Request};
@@ -10,18 +10,18 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-/// The file that asks for it: `NAME ADDRESS`.
+/// The file that enables it: `NAME ADDRESS`.
 const SETTINGS: &str = "/usr/share/osbuild/probe-names";
-/// Where it listens (RFC 1035, 4.2.1).
+/// The address to listen on (RFC 1035, 4.2.1).
 const ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 53);
-/// How often to look whether the node still asks it: `dhcp` names another one.
+/// How often to check that the node still uses it: `dhcp` configures another one.
 const TICK: Duration = Duration::from_secs(1);
-/// Length of the header of a message (RFC 1035, 4.1.1).
+/// Bytes of a message's header (RFC 1035, 4.1.1).
 const HEADER: usize = 12;
 /// Type and class of an IPv4 address.
 const A_IN: [u8; 4] = [0, 1, 0, 1];
 
-/// Serves if the root `host` asks for it; otherwise it returns at once.
+/// Serves if the root `host` has the settings file; otherwise returns at once.
 pub fn serve(host: &Path) -> io::Result<()> {
     let Ok(settings) = fs::read_to_string(host.join(SETTINGS.trim_start_matches('/'))) else {
         return Ok(());
@@ -30,20 +30,20 @@ pub fn serve(host: &Path) -> io::Result<()> {
     let address: Ipv4Addr = address.parse().map_err(io::Error::other)?;
     let socket = UdpSocket::bind(ADDRESS)?;
     std::thread::scope(|threads| {
-        threads.spawn(|| point_at_it(host));
+        threads.spawn(|| keep_configured(host));
         let mut question = [0; 512];
         loop {
             let Ok((length, client)) = socket.recv_from(&mut question) else { continue };
-            if let Some(answer) = answer(&question[..length], name, address) {
-                // Who asked will ask again.
-                let _ = socket.send_to(&answer, client);
+            if let Some(response) = response(&question[..length], name, address) {
+                // A client that gets no response retries.
+                let _ = socket.send_to(&response, client);
             }
         }
     })
 }
 
-/// Asks `init` to use it whenever the node has another name server, for ever.
-fn point_at_it(host: &Path) {
+/// Has `init` configure this name server whenever the node has another one, forever.
+fn keep_configured(host: &Path) {
     let resolver = host.join(RESOLV_CONF.trim_start_matches('/'));
     let socket = host.join(NET_SOCKET.trim_start_matches('/'));
     let request = Request::Resolver { servers: vec![ADDRESS.0.into()], search: vec![] };
@@ -51,15 +51,15 @@ fn point_at_it(host: &Path) {
         let ours = format!("nameserver {}\n", ADDRESS.0);
         if fs::read_to_string(&resolver).is_ok_and(|text| text != ours) {
             // `init` may not listen yet.
-            let _ = Client::connect(&socket, TICK).and_then(|mut init| init.tell(&request));
+            let _ = Client::connect(&socket, TICK).and_then(|mut init| init.send(&request));
         }
         std::thread::sleep(TICK);
     }
 }
 
-/// The answer to a message with one question, if it is one: the address for the name, nothing else
-/// for it, and that there is no other name.
-fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
+/// The response to a message with one question; `None` if it is not one. Only `name` exists, and it
+/// has only this address.
+fn response(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
     let mut end = HEADER;
     let mut labels = Vec::new();
     loop {
@@ -76,10 +76,10 @@ fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
     let kind = message.get(end..end + 4)?;
     let is_known = labels.join(".") == name;
     let has_address = is_known && kind == A_IN;
-    let mut answer = message[..2].to_vec();
-    // A final answer, with recursion, and for another name the code that there is none; one
-    // question, and how many answers.
-    answer.extend([
+    let mut response = message[..2].to_vec();
+    // An authoritative response with recursion, NXDOMAIN for other names; one question, the number
+    // of answers.
+    response.extend([
         0x85,
         if is_known { 0x80 } else { 0x83 },
         0,
@@ -91,45 +91,45 @@ fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
         0,
         0,
     ]);
-    answer.extend(&message[HEADER..end + 4]);
+    response.extend(&message[HEADER..end + 4]);
     if has_address {
-        // The name of the question, for a minute, four bytes.
-        answer.extend([0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
-        answer.extend(address.octets());
+        // The question's name, a TTL of a minute, four bytes.
+        response.extend([0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        response.extend(address.octets());
     }
-    Some(answer)
+    Some(response)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PLACE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+    const TARGET: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
     fn question(name: &[u8], kind: u8) -> Vec<u8> {
         [&[7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], name, &[0, kind, 0, 1]].concat()
     }
 
     #[test]
-    fn the_name_has_its_address_in_either_case_and_no_other_one() {
+    fn the_name_has_one_address_in_any_case() {
         let found =
-            answer(&question(b"\x07Updates\x07example\0", 1), "updates.example", PLACE).unwrap();
+            response(&question(b"\x07Updates\x07example\0", 1), "updates.example", TARGET).unwrap();
         assert_eq!(
             (&found[..2], &found[2..12]),
             (&[7, 9][..], &[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0][..])
         );
         assert!(found.ends_with(&[0, 4, 192, 0, 2, 1]));
-        let none =
-            answer(&question(b"\x07updates\x07example\0", 28), "updates.example", PLACE).unwrap();
+        let none = response(&question(b"\x07updates\x07example\0", 28), "updates.example", TARGET)
+            .unwrap();
         assert_eq!(none[2..8], [0x85, 0x80, 0, 1, 0, 0]);
     }
 
     #[test]
-    fn another_name_is_unknown_and_nonsense_has_no_answer() {
-        let other = answer(&question(b"\x05other\0", 1), "updates.example", PLACE).unwrap();
+    fn another_name_is_unknown_and_nonsense_gets_no_response() {
+        let other = response(&question(b"\x05other\0", 1), "updates.example", TARGET).unwrap();
         assert_eq!(other[2..8], [0x85, 0x83, 0, 1, 0, 0]);
         for message in [&b""[..], b"\0\0", &question(b"\xc0\x0c", 1), &question(b"\x3fshort", 1)] {
-            assert_eq!(answer(message, "updates.example", PLACE), None);
+            assert_eq!(response(message, "updates.example", TARGET), None);
         }
     }
 }

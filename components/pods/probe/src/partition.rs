@@ -12,14 +12,14 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The partition that has this name in its table (block/partitions/core.c: `PARTNAME` in its
-    /// events), on the node whose root is `host`.
+    /// Finds a partition by its name in the partition table (`PARTNAME` in its uevent,
+    /// block/partitions/core.c), on the node whose root is `host`.
     pub fn named(host: &Path, wanted: &str) -> io::Result<Partition> {
         for entry in fs::read_dir(host.join("sys/class/block"))? {
             let entry = entry?;
             let about = fs::read_to_string(entry.path().join("uevent"))?;
             if about.lines().any(|line| line.strip_prefix("PARTNAME=") == Some(wanted)) {
-                // The entry is a link to the partition's folder, which is in the disk's.
+                // The entry links to the partition's folder, which is inside the disk's folder.
                 let folder = fs::read_link(entry.path())?;
                 let disk =
                     folder.parent().and_then(Path::file_name).ok_or(io::ErrorKind::NotFound)?;
@@ -45,8 +45,9 @@ pub mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Gives a node these partitions of the disk `vda`, each with its device's name and its own.
-    pub fn have(host: &Path, partitions: &[(&str, &str)]) {
+    /// Creates these partitions of the disk `vda`, each with its device name and its partition
+    /// name.
+    pub fn create(host: &Path, partitions: &[(&str, &str)]) {
         let class = host.join("sys/class/block");
         for folder in [&class, &host.join("dev")] {
             fs::create_dir_all(folder).unwrap();
@@ -62,9 +63,9 @@ pub mod tests {
     }
 
     #[test]
-    fn a_partition_is_found_by_its_name_and_so_is_its_disk() {
+    fn a_partition_and_its_disk_are_found_by_name() {
         let host = tempfile::tempdir().unwrap();
-        have(host.path(), &[("vda2", "SLOT-A"), ("vda3", "SLOT-B")]);
+        create(host.path(), &[("vda2", "SLOT-A"), ("vda3", "SLOT-B")]);
         let partition = Partition::named(host.path(), "SLOT-B").unwrap();
         assert_eq!(partition.device(host.path()), host.path().join("dev/vda3"));
         assert_eq!(partition.disk(host.path()), host.path().join("dev/vda"));

@@ -1,19 +1,17 @@
-//! Puts files onto the node as an administrator's pod and a CNI's pod would.
+//! Writes files to the node as the pods of an administrator or a CNI would.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-/// Unpacks a tar archive of regular files below `host`. A power cut leaves them as they are from
-/// now on.
+/// Unpacks a tar archive of regular files below `host`, and flushes them.
 pub fn place(host: &Path, archive: impl Read) -> io::Result<()> {
     let mut archive = tar::Archive::new(archive);
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        // `host` may be a link to a root that only the kernel follows, so what leads out of it is
-        // refused here.
+        // `host` may be a magic link of the kernel, so paths that lead out of it are refused here.
         if !entry.header().entry_type().is_file()
             || !path.components().all(|part| matches!(part, Component::Normal(_)))
         {
@@ -51,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_comes_with_its_folders_and_its_mode() {
+    fn a_file_gets_its_folders_and_its_mode() {
         let root = tempfile::tempdir().unwrap();
         place(root.path(), &archive("opt/cni/bin/bridge", tar::EntryType::Regular)[..]).unwrap();
         let about = root.path().join("opt/cni/bin/bridge").metadata().unwrap();
@@ -59,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_out_of_the_root_or_is_no_file_is_refused() {
+    fn only_regular_files_below_the_root_are_accepted() {
         let root = tempfile::tempdir().unwrap();
         for (path, kind) in [
             ("../a", tar::EntryType::Regular),

@@ -1,5 +1,5 @@
-//! What `dd bs=1M iflag=fullblock conv=fsync` does at the end of a network's pipe, with the slot
-//! that does not run: a test holds the time of an update against that.
+//! Copies a stream to a partition as `dd bs=1M iflag=fullblock conv=fsync` does. A test compares
+//! the time of an update with it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::partition::Partition;
 
-/// Bytes of a write.
+/// Bytes per write.
 const BLOCK: usize = 1 << 20;
 
-/// Writes what comes to the partition of that name, from its start, and gives how long it took
-/// until all of it was on the medium.
+/// Writes the bytes to the start of the partition of this name. Returns the time until they were on
+/// the medium.
 pub fn write(host: &Path, partition: &str, mut bytes: impl Read) -> io::Result<Duration> {
     let mut device =
         File::options().write(true).open(Partition::named(host, partition)?.device(host))?;
@@ -33,9 +33,9 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn the_bytes_go_to_the_partition_of_that_name() {
+    fn the_bytes_are_written_to_the_named_partition() {
         let host = tempfile::tempdir().unwrap();
-        partition::tests::have(host.path(), &[("vda2", "SLOT-A"), ("vda3", "SLOT-B")]);
+        partition::tests::create(host.path(), &[("vda2", "SLOT-A"), ("vda3", "SLOT-B")]);
         fs::write(host.path().join("dev/vda3"), [9; 8]).unwrap();
         let bytes = vec![7; BLOCK + 1];
         write(host.path(), "SLOT-B", &bytes[..]).unwrap();

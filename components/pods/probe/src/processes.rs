@@ -1,19 +1,20 @@
-//! Facts about processes: those of the host, their memory, and what pods may do; and the memory of
-//! the machine.
+//! Facts about processes (those of the host, their memory, the pods' rights) and about memory.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What the kernel does when it finds itself broken (admin-guide/sysctl/kernel.rst).
-const NUMBERS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
+/// Settings for the kernel's reaction to its own faults (admin-guide/sysctl/kernel.rst).
+const SYSCTLS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
 
-/// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID
-/// EFFECTIVE BOUNDING` with the two sets of capabilities for all others and `seccomp NAME MODE`
-/// with how the kernel filters their system calls, `blocked NAME SIGNALS` for each of both with the
-/// set of signals that it has blocked, `memory TOTAL AVAILABLE` in bytes, `kernel NAME NUMBER` for
-/// each of [`NUMBERS`], and `hears LINK NUMBER` with the setting by which each link hears IPv6
-/// routers.
+/// One fact per line:
+/// - `host NAME PID RESIDENT-BYTES` for each process in the mount namespace of `init`;
+/// - `pod NAME PID EFFECTIVE BOUNDING` with two capability sets, and `seccomp NAME MODE`, for each
+///   other process;
+/// - `blocked NAME SIGNALS` with the blocked signals of each process;
+/// - `memory TOTAL AVAILABLE` in bytes;
+/// - `kernel NAME NUMBER` for each of [`SYSCTLS`];
+/// - `hears LINK NUMBER` with each link's `accept_ra`.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let host = fs::read_link(proc.join(init).join("ns/mnt"))?;
@@ -23,7 +24,7 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         else {
             continue;
         };
-        // A process may end while it is looked at; the kernel's own have no program.
+        // A process may end at any time, and kernel threads have no program.
         let (Ok(namespace), Ok(status), Ok(program)) = (
             fs::read_link(folder.join("ns/mnt")),
             fs::read_to_string(folder.join("status")),
@@ -51,7 +52,7 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         kibibytes(&memory, "MemTotal:"),
         kibibytes(&memory, "MemAvailable:")
     ));
-    for name in NUMBERS {
+    for name in SYSCTLS {
         let number = fs::read_to_string(proc.join("sys/kernel").join(name))?;
         facts.push(format!("kernel {name} {}", number.trim()));
     }
@@ -67,7 +68,7 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
     text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
 }
 
-/// A field that the kernel writes in KiB, in bytes; 0 when it is not there.
+/// A field that the kernel prints in KiB, in bytes; 0 if it is missing.
 fn kibibytes(text: &str, name: &str) -> u64 {
     field(text, name)
         .strip_suffix(" kB")
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_as_the_kernel_writes_them() {
+    fn fields_are_parsed_as_the_kernel_prints_them() {
         let status = "Name:\tkubelet\nVmRSS:\t   80208 kB\nCapEff:\t0000000000003000\n";
         assert_eq!(kibibytes(status, "VmRSS:"), 80_208 * 1024);
         assert_eq!(field(status, "CapEff:"), "0000000000003000");

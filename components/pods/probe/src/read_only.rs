@@ -1,5 +1,4 @@
-//! Makes the node's disk one that takes no write to its partition table, as a disk at its end does,
-//! and then takes writes again.
+//! Makes the node's disk refuse writes, as a worn-out disk does, and accept them again.
 
 use std::fs::File;
 use std::io;
@@ -8,12 +7,12 @@ use std::path::Path;
 use crate::partition::Partition;
 use crate::sys;
 
-/// A partition of every node's disk.
-const ANY: &str = "SLOT-A";
+/// A partition of the node's disk, by which the disk is found.
+const PARTITION: &str = "SLOT-A";
 
-/// Makes the disk of the node whose root is `host` read-only, or ends that. A file system that is
-/// mounted is not kept from writing (block/blk-core.c: `bio_check_ro`).
-pub fn set(host: &Path, is_so: bool) -> io::Result<()> {
-    let disk = File::open(Partition::named(host, ANY)?.disk(host))?;
-    sys::set_read_only(&disk, is_so)
+/// Makes the disk of the node whose root is `host` read-only or writable. A mounted file system can
+/// still write (block/blk-core.c: `bio_check_ro`).
+pub fn set(host: &Path, is_read_only: bool) -> io::Result<()> {
+    let disk = File::open(Partition::named(host, PARTITION)?.disk(host))?;
+    sys::set_read_only(&disk, is_read_only)
 }

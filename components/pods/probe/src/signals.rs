@@ -1,4 +1,4 @@
-//! Signals to the daemons of the host.
+//! Sends signals to the host's daemons.
 
 use std::fs;
 use std::io;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Has a daemon stand still: `NAME STOP`.
-pub fn send(proc: &Path, words: &str) -> io::Result<()> {
-    let Some((name, "STOP")) = words.trim_end().split_once(' ') else {
-        return Err(io::Error::other(format!("`{words}` is not `NAME STOP`")));
+/// Stops a daemon, on the request `NAME STOP`.
+pub fn send(proc: &Path, request: &str) -> io::Result<()> {
+    let Some((name, "STOP")) = request.trim_end().split_once(' ') else {
+        return Err(io::Error::other(format!("`{request}` is not `NAME STOP`")));
     };
     let pid = find(proc, name)?.ok_or_else(|| io::Error::other(format!("no `{name}` runs")))?;
     Ok(kill_process(pid, Signal::STOP)?)
 }
 
-/// The process in the mount namespace of this program's first one whose program is `/bin/NAME`.
+/// Finds the process that runs the program `NAME` in PID 1's mount namespace.
 fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
     let host = fs::read_link(proc.join("1/ns/mnt"))?;
     for entry in fs::read_dir(proc)? {
@@ -23,7 +23,7 @@ fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
         let Some(number) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else {
             continue;
         };
-        // A process may end while it is looked at; the kernel's own have no program.
+        // A process may end at any time, and kernel threads have no program.
         let (Ok(namespace), Ok(program)) =
             (fs::read_link(folder.join("ns/mnt")), fs::read_link(folder.join("exe")))
         else {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_a_stop_is_sent_and_only_to_what_runs() {
+    fn only_a_stop_to_a_running_daemon_is_sent() {
         assert!(send(Path::new("/proc"), "kubelet KILL").is_err());
         assert!(send(Path::new("/proc"), "no-such-program STOP").is_err());
     }

@@ -1,4 +1,4 @@
-//! Sends lines to `init`'s sockets as a test gives them, right or wrong.
+//! Sends a test's lines to `init`'s sockets, valid or not.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -6,21 +6,21 @@ use std::path::Path;
 
 use osbuild_protocol::{ERROR, OK};
 
-/// Sends a line to the socket at `path` below the root `host`, and gives the reply up to its last
+/// Sends a line to the socket at `path` below the root `host`, and returns the reply with its last
 /// line.
-pub fn say(host: &Path, path: &str, line: &str) -> io::Result<String> {
+pub fn request(host: &Path, path: &str, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(host.join(path.trim_start_matches('/')))?;
     writeln!(stream, "{line}")?;
-    let mut answer = String::new();
+    let mut reply = String::new();
     for line in BufReader::new(stream).lines() {
         let line = line?;
-        answer.push_str(&line);
-        answer.push('\n');
+        reply.push_str(&line);
+        reply.push('\n');
         if line == OK || line.starts_with(ERROR) {
             break;
         }
     }
-    Ok(answer)
+    Ok(reply)
 }
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn an_answer_goes_to_its_last_line_and_no_further() {
+    fn a_reply_ends_with_its_last_line() {
         let host = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(host.path().join("socket")).unwrap();
         let init = std::thread::spawn(move || {
@@ -39,7 +39,7 @@ mod tests {
             stream.write_all(b"slot SLOT-A\nok\nmore\n").unwrap();
             line
         });
-        assert_eq!(say(host.path(), "/socket", "status").unwrap(), "slot SLOT-A\nok\n");
+        assert_eq!(request(host.path(), "/socket", "status").unwrap(), "slot SLOT-A\nok\n");
         assert_eq!(init.join().unwrap(), "status\n");
     }
 }

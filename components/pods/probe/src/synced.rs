@@ -1,5 +1,5 @@
-//! Files on DATA, each on the disk before the next one begins: a test cuts the power and looks
-//! which are there.
+//! Files on DATA, each flushed before the next one: a test cuts the power and checks which files
+//! exist.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub fn write(host: &Path, last: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What a file holds: its number, so often that it can be found in any sector.
+/// The contents of a file: its number, repeated so that every sector has it.
 fn content(number: u32) -> Vec<u8> {
     let line = format!("synced {number:>56}\n");
     line.into_bytes().into_iter().cycle().take(SIZE).collect()
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_tells_its_number_in_every_sector() {
+    fn every_sector_of_a_file_has_its_number() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), 12).unwrap();
         let bytes = fs::read(root.path().join("data/synced/12")).unwrap();

@@ -1,11 +1,11 @@
-//! Facts about versions: the running kernel's, and what each upstream program says of itself.
+//! Facts about versions: the running kernel's, and each upstream program's own output.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Programs of the host that know their version.
+/// Programs of the host that print their version.
 const PROGRAMS: [&str; 4] = ["containerd", "containerd-shim-runc-v2", "kubelet", "runc"];
 
 /// `version NAME WORDS` lines.
@@ -15,7 +15,7 @@ pub fn facts(host: &Path) -> io::Result<Vec<String>> {
     for program in PROGRAMS {
         // The shim knows no long flag.
         let flag = if program == "containerd-shim-runc-v2" { "-v" } else { "--version" };
-        // All are static, so they run from another root too.
+        // Static programs run from another root too.
         let output = Command::new(host.join("bin").join(program)).arg(flag).output()?;
         let words = String::from_utf8_lossy(&output.stdout)
             .split_whitespace()

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_is_a_majority_and_no_server_is_none() {
+    fn one_server_is_a_majority_but_none_is_not() {
         assert_eq!(agreed(&[5]), Some((5, 1)));
         assert_eq!(agreed(&[]), None);
         assert!(
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn two_pairs_are_no_majority() {
+    fn two_pairs_are_not_a_majority() {
         assert_eq!(agreed(&[0, 10, 5_000_000, 5_000_010]), None);
         assert_eq!(agreed(&[0, 10, 20, 5_000_010]), Some((10, 3)));
     }

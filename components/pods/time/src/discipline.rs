@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_clock_is_moved_by_its_reserve_and_then_by_what_clocks_drift() {
+    fn a_right_clock_moves_by_its_reserve_and_then_by_its_drift() {
         let mut discipline = right();
         assert_eq!(take(&mut discipline, 1000 * SECOND + 1, 0), Err(Doubt::TooFar));
         assert_eq!(take(&mut discipline, -1000 * SECOND, 0), Ok(Adjustment::Step(-1000 * SECOND)));
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(take(&mut discipline, SECOND, 2000), Ok(Adjustment::Step(SECOND)));
         let all = Agreement { offset: SECOND, agreeing: 4, answered: 4 };
         let refused = discipline.take(&all, 4, CLOCK, Duration::from_secs(2000));
-        assert_eq!(refused, Err(Doubt::TooFar), "whoever says so");
+        assert_eq!(refused, Err(Doubt::TooFar), "however many servers agree");
     }
 
     #[test]
@@ -362,8 +362,8 @@ mod tests {
                 {
                     moved += u128::from(by.unsigned_abs());
                 }
-                let most = u128::from(MAX_RESERVE) + u128::from(now) * 1_000_000 / DRIFT;
-                prop_assert!(moved <= most, "{moved} us of {most} us in {now} s");
+                let max = u128::from(MAX_RESERVE) + u128::from(now) * 1_000_000 / DRIFT;
+                prop_assert!(moved <= max, "{moved} us of {max} us in {now} s");
             }
         }
     }

@@ -40,7 +40,7 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
     loop {
         match sntp_process_response(server, socket, context, question) {
             Ok(answer) if answer.roundtrip() > MAX_DELAY => {
-                return Err(Refusal::Unusable("its answer took too long"));
+                return Err(Refusal::Unusable("its response took too long"));
             }
             Ok(answer) => {
                 let root_distance =
@@ -86,8 +86,8 @@ fn refusal(error: Error) -> Refusal {
         Error::KissOfDeath(_) => "it does not serve time",
         Error::UnsynchronizedClock => "it does not know the time itself",
         Error::ExcessiveRootDistance => "it is too far from a reference clock",
-        Error::Network => "there is no answer",
-        _ => "its answer makes no sense",
+        Error::Network => "there is no response",
+        _ => "its response is invalid",
     })
 }
 

@@ -1,5 +1,4 @@
-//! What `init` knows of the clock, and the reports that it gets: it has the console, and DATA,
-//! where it keeps when the node last ran.
+//! Requests to `init`, which has the console, and keeps on DATA when the node last ran.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use osbuild_protocol::{Client, ClientError, ClockReport, LastSeen, Request};
 
 use crate::agreement::Agreement;
 
-/// How long `init` may take to reply: it does much else at boot, but nothing that takes long.
+/// How long to wait for `init`, which is busy at boot but never for long.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When the node last ran, and whether the machine kept the time since then.
@@ -18,7 +17,7 @@ pub fn last_seen(socket: &Path) -> Result<LastSeen, ClientError> {
 
 /// Sends a report about the clock.
 pub fn report(socket: &Path, request: &Request) -> Result<(), ClientError> {
-    Client::connect(socket, TIMEOUT)?.tell(request)
+    Client::connect(socket, TIMEOUT)?.send(request)
 }
 
 impl From<&Agreement> for ClockReport {

@@ -1,9 +1,9 @@
-//! The `time` pod: asks time servers and keeps the node's clock right, which needs `SYS_TIME`.
+//! The `time` pod: queries time servers and keeps the node's clock right, which needs `SYS_TIME`.
 //!
 //! `time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]…`: without a server on the command
-//! line, those in the file are asked, as soon as there are any; `--dry-run` says what it would do
-//! and leaves the clock alone; `--socket` is where `init` listens. One line an event on stderr; it
-//! ends only by a signal.
+//! line, it queries those in the file, as soon as there are any; `--dry-run` prints what it would
+//! do and leaves the clock alone; `--socket` is the socket of `init`. It prints one line per event
+//! on stderr, and ends only by a signal.
 
 mod agreement;
 mod discipline;
@@ -32,8 +32,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 
 const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]...";
-/// What it says while there is nobody to ask.
-const IDLE: &str = "waits for somebody to name a server";
+/// The message while there is no server.
+const IDLE: &str = "waits for a server to be configured";
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments(std::env::args().skip(1)) else {
@@ -84,14 +84,14 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
 struct Keeper {
     dry_run: bool,
     source: Source,
-    /// Where `init` listens, if it does.
+    /// The socket of `init`, if it exists.
     socket: Option<PathBuf>,
     discipline: Discipline,
-    /// The servers as of the last look.
+    /// The servers at the last read of the list.
     servers: Vec<String>,
-    /// Those of them that are not to be asked for a while.
+    /// The servers that refuse queries for a while.
     holds: Holds,
-    /// From when the time is counted that the clock has no part in.
+    /// The start of the monotonic time.
     start: Instant,
 }
 
@@ -104,16 +104,16 @@ impl Keeper {
         }
         let asked = host::last_seen(&socket);
         if let Err(error) = &asked {
-            eprintln!("`init` does not say when the node last ran: {error}");
+            eprintln!("cannot ask `init` when the node last ran: {error}");
         }
-        // Without that socket nothing is reported later either, as the line above says.
+        // Without that socket nothing is reported later either.
         let is_absent = matches!(&asked, Err(ClientError::Connection(error))
             if error.kind() == io::ErrorKind::NotFound);
         let socket = (!is_absent).then_some(socket);
         let seen = asked.unwrap_or(LastSeen { seconds: 0, clock_kept: false });
         let (last, kept) = (seen.seconds, seen.clock_kept);
         let bounds = Bounds { image: image_epoch(), last, kept };
-        // A pod that is started anew does not give the servers another first word.
+        // A restarted pod does not let the servers set the clock freely again.
         let is_right = !dry_run && sys::clock_is_right();
         let discipline = if is_right {
             Discipline::of_right_clock(bounds, Duration::ZERO)
@@ -139,8 +139,8 @@ impl Keeper {
         }
     }
 
-    /// Reads the list anew, and returns whether it has changed. That the clock has been right
-    /// before stays known: whoever changes the list has no more power over it than a server.
+    /// Rereads the list, and returns whether it changed. The clock's state is kept, so that a
+    /// changed list has no more power over the clock than a server.
     fn look_for_servers(&mut self) -> io::Result<bool> {
         let servers = self.source.list()?;
         if self.servers == servers {
@@ -148,14 +148,14 @@ impl Keeper {
         }
         match servers.as_slice() {
             [] => eprintln!("{IDLE}"),
-            servers => eprintln!("asks {}", servers.join(" ")),
+            servers => eprintln!("queries {}", servers.join(" ")),
         }
         self.holds.keep_only(&servers);
         self.servers = servers;
         Ok(true)
     }
 
-    /// Asks all servers once and does to the clock what is to be done.
+    /// Queries all servers once, and adjusts the clock.
     fn keep(&mut self) {
         let now = self.start.elapsed();
         let servers: Vec<_> =
@@ -165,7 +165,7 @@ impl Keeper {
             servers.iter().filter_map(|server| self.ask(server, &mut asked)).collect();
         let Some(agreement) = agreement::agree(&samples) else {
             if !samples.is_empty() {
-                eprintln!("{} servers do not agree: no majority says the same", samples.len());
+                eprintln!("{} servers do not agree: no majority agrees", samples.len());
             }
             return self.discipline.fail();
         };
@@ -188,7 +188,7 @@ impl Keeper {
     fn carry_out(&mut self, adjustment: Adjustment, agreement: &Agreement, is_first: bool) {
         let (verb, would) = match adjustment {
             Adjustment::Step(_) => ("sets the clock", "would set the clock"),
-            Adjustment::Slew(..) => ("turns the clock", "would turn the clock"),
+            Adjustment::Slew(..) => ("slews the clock", "would slew the clock"),
         };
         if is_first && !agreement.is_confirmed() {
             eprintln!("nobody confirms the first time: {} of three servers", agreement.answered);
@@ -197,7 +197,7 @@ impl Keeper {
         if !self.dry_run
             && let Err(error) = sys::adjust(adjustment)
         {
-            eprintln!("cannot touch the clock: {error}");
+            eprintln!("cannot adjust the clock: {error}");
             return;
         }
         if is_first || matches!(adjustment, Adjustment::Step(_)) {
@@ -209,18 +209,17 @@ impl Keeper {
         if let Some(socket) = &self.socket
             && let Err(error) = host::report(socket, &request)
         {
-            eprintln!("`init` is not told: {error}");
+            eprintln!("cannot report to `init`: {error}");
         }
     }
 
-    /// Asks one server, unless another of its names was asked before (`asked`). What is wrong with
-    /// it is said.
+    /// Queries a server, unless it was queried under another name (`asked`). Prints an error.
     fn ask(&mut self, server: &str, asked: &mut Vec<SocketAddr>) -> Option<Sample> {
         let address = match servers::resolve(server) {
             Ok(address) if asked.contains(&address) => return None,
             Ok(address) => address,
             Err(error) => {
-                eprintln!("{server}: is not found: {error}");
+                eprintln!("{server}: cannot be resolved: {error}");
                 return None;
             }
         };
@@ -237,12 +236,12 @@ impl Keeper {
             }
             Err(Refusal::Denied) => {
                 let span = self.holds.deny(server, self.start.elapsed());
-                eprintln!("{server}: does not want to be asked, for {} s", span.as_secs());
+                eprintln!("{server}: refuses queries, paused for {} s", span.as_secs());
                 None
             }
             Err(Refusal::TooOften) => {
                 let span = self.holds.slow_down(server, self.start.elapsed());
-                eprintln!("{server}: wants to be asked less often, in {} s", span.as_secs());
+                eprintln!("{server}: asks for fewer queries, paused for {} s", span.as_secs());
                 None
             }
             Err(Refusal::Unusable(reason)) => {
@@ -259,20 +258,19 @@ fn seconds(microseconds: i64) -> String {
 }
 
 fn wall_clock() -> Duration {
-    // A clock before 1970 is as wrong as one that shows 1970.
+    // A time before 1970 counts as 1970.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at
-    // boot. These numbers keep no secret, and one that were not random at all would be no danger,
-    // only impolite.
+    // Without the flag, the call would wait for the kernel's entropy, which takes seconds at boot.
+    // These numbers protect no secret; predictable ones would only make nodes less polite.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE);
     u32::from_ne_bytes(bytes)
 }
 
-/// The image's epoch, which the signed command line holds; 0 on a machine that is no node.
+/// The image's epoch, which the signed command line holds; 0 on a machine that is not a node.
 fn image_epoch() -> u64 {
     let line = std::fs::read_to_string(Path::new("/proc/cmdline")).unwrap_or_default();
     cmdline::value(&line, cmdline::EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(0)
@@ -283,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offset_is_written_with_sign_and_six_digits() {
+    fn an_offset_has_a_sign_and_six_decimals() {
         assert_eq!(
             (seconds(-1_000_001), seconds(42)),
             ("-1.000001".to_owned(), "+0.000042".to_owned())

@@ -37,15 +37,15 @@ impl Program {
     /// Waits for a line with this text, and returns it.
     #[track_caller]
     fn says(&self, text: &str) -> String {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         let start = Instant::now();
         while let Ok(line) = self.lines.recv_timeout(TIMEOUT.saturating_sub(start.elapsed())) {
             if line.contains(text) {
                 return line;
             }
-            said.push(line);
+            lines.push(line);
         }
-        panic!("`{text}` was not said: {said:#?}");
+        panic!("`{text}` was not printed: {lines:#?}");
     }
 
     #[track_caller]
@@ -61,7 +61,7 @@ impl Drop for Program {
     }
 }
 
-/// An answer as a good server gives it, field by field as RFC 5905, figure 8, has them.
+/// The response of a good server, with the fields of RFC 5905, figure 8.
 #[derive(Clone, Copy)]
 struct Answer {
     leap_version_mode: u8,
@@ -101,7 +101,7 @@ impl Answer {
     }
 }
 
-/// Starts a server that gives all of these answers to every question.
+/// Starts a server that sends all of these responses to every request.
 fn serve(answers: &[Answer]) -> String {
     let answers = answers.to_vec();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -157,7 +157,7 @@ fn a_chrony_server_is_understood() {
         .args(&directives)
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let mut chrony = chrony.spawn().expect("`chrony` has to be installed");
+    let mut chrony = chrony.spawn().expect("`chrony` is not installed");
     let program = Program::start(&[&format!("127.0.0.1:{port}")]);
     let line = program.says("stratum 8");
     let offset = seconds(&program.says("would set the clock by"));
@@ -167,17 +167,17 @@ fn a_chrony_server_is_understood() {
 }
 
 #[test]
-fn answers_that_cannot_be_believed_are_refused_for_their_reason() {
+fn unusable_answers_are_refused_with_their_reason() {
     let cases = [
         (
             "does not know the time itself",
             Answer { leap_version_mode: LEAP_UNKNOWN | 4 << 3 | 4, ..GOOD },
         ),
-        ("makes no sense", Answer { stratum: 16, ..GOOD }),
-        ("makes no sense", Answer { leap_version_mode: 4 << 3 | 5, ..GOOD }),
+        ("is invalid", Answer { stratum: 16, ..GOOD }),
+        ("is invalid", Answer { leap_version_mode: 4 << 3 | 5, ..GOOD }),
         ("too far from a reference clock", Answer { root_dispersion: 20 << 16, ..GOOD }),
-        ("does not want to be asked", Answer { stratum: 0, reference: *b"DENY", ..GOOD }),
-        ("wants to be asked less often", Answer { stratum: 0, reference: *b"RATE", ..GOOD }),
+        ("refuses queries", Answer { stratum: 0, reference: *b"DENY", ..GOOD }),
+        ("asks for fewer queries", Answer { stratum: 0, reference: *b"RATE", ..GOOD }),
     ];
     for (reason, answer) in cases {
         let program = Program::start(&[&serve(&[answer])]);
@@ -214,7 +214,7 @@ fn two_servers_that_disagree_do_not_move_the_clock() {
 }
 
 #[test]
-fn a_clock_that_was_right_is_not_moved_by_what_one_server_says_later() {
+fn a_right_clock_is_not_moved_by_one_servers_later_answer() {
     let folder = tempfile::tempdir().unwrap();
     let (list, new) = (folder.path().join("servers"), folder.path().join("new"));
     let write = |text: &str| {
@@ -225,7 +225,7 @@ fn a_clock_that_was_right_is_not_moved_by_what_one_server_says_later() {
     let program = Program::start(&["--servers", text(&list)]);
     program.says("would set the clock by");
     for ahead in [2e3, -2e3, 1e6, -1e6, 1e9] {
-        // Another list is no new beginning.
+        // A new list does not reset the state.
         write(&serve(&[Answer { ahead, ..GOOD }]));
         program.says("does not move the clock by");
     }
@@ -234,21 +234,21 @@ fn a_clock_that_was_right_is_not_moved_by_what_one_server_says_later() {
 }
 
 #[test]
-fn a_forged_kiss_of_death_needs_the_questions_time_stamp_and_holds_for_an_hour() {
+fn a_forged_kiss_of_death_needs_the_requests_time_stamp() {
     let blind = Answer { stratum: 0, reference: *b"DENY", origin_changed: 1, ..GOOD };
     let program = Program::start(&[&serve(&[blind, Answer { ahead: 5.0, ..GOOD }])]);
     assert!((seconds(&program.says("would set the clock by")) - 5.0).abs() < 0.2);
     let seen = Answer { stratum: 0, reference: *b"DENY", ..GOOD };
     let program = Program::start(&[&serve(&[seen])]);
-    program.says("does not want to be asked, for 3600 s");
+    program.says("refuses queries, paused for 3600 s");
 }
 
-/// An `init` that says that the node ran just now and that the machine kept the time, and hears
-/// what it is told.
+/// Starts an `init` that replies that the node ran just now and that the machine kept the time.
+/// Returns its socket and the requests.
 fn start_init(folder: &Path) -> (PathBuf, Receiver<String>) {
     let path = folder.join("socket");
     let listener = UnixListener::bind(&path).unwrap();
-    let (sender, told) = channel();
+    let (sender, requests) = channel();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -261,15 +261,15 @@ fn start_init(folder: &Path) -> (PathBuf, Receiver<String>) {
             sender.send(line.trim_end().to_owned()).unwrap();
         }
     });
-    (path, told)
+    (path, requests)
 }
 
 #[test]
 fn one_forged_answer_moves_a_kept_clock_by_a_day_at_most() {
     const TWO_DAYS: f64 = 172_800.0;
     let folder = tempfile::tempdir().unwrap();
-    let (socket, told) = start_init(folder.path());
-    let next = || told.recv_timeout(TIMEOUT).unwrap();
+    let (socket, requests) = start_init(folder.path());
+    let next = || requests.recv_timeout(TIMEOUT).unwrap();
     for ahead in [TWO_DAYS, -TWO_DAYS, 1e9] {
         let program =
             Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead, ..GOOD }])]);
@@ -290,15 +290,15 @@ fn one_forged_answer_moves_a_kept_clock_by_a_day_at_most() {
 }
 
 #[test]
-fn one_server_alone_sets_the_clock_and_init_is_told_that_it_was_alone() {
+fn a_single_server_sets_the_clock_and_init_learns_the_count() {
     let folder = tempfile::tempdir().unwrap();
-    let (socket, told) = start_init(folder.path());
+    let (socket, requests) = start_init(folder.path());
     let program =
         Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead: 5.0, ..GOOD }])]);
     program.says("nobody confirms the first time: 1 of three servers");
     program.says("would set the clock by");
-    assert_eq!(told.recv_timeout(TIMEOUT).unwrap(), "last");
-    let line = told.recv_timeout(TIMEOUT).unwrap();
+    assert_eq!(requests.recv_timeout(TIMEOUT).unwrap(), "last");
+    let line = requests.recv_timeout(TIMEOUT).unwrap();
     assert!(line.ends_with(" by 1 of 1") && line.starts_with("set "), "{line}");
 }
 
@@ -321,9 +321,9 @@ fn a_server_that_is_not_there_is_tried_again() {
     let address: SocketAddr = silent.local_addr().unwrap();
     drop(silent);
     let program = Program::start(&[&address.to_string()]);
-    program.says("there is no answer");
+    program.says("there is no response");
     let start = Instant::now();
-    program.says("there is no answer");
+    program.says("there is no response");
     assert!((1.9..4.0).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
 }
 
@@ -336,7 +336,7 @@ fn a_list_that_comes_later_and_changes_is_followed() {
         fs::rename(&new, &list).unwrap();
     };
     let program = Program::start(&["--servers", text(&list)]);
-    program.says("waits for somebody to name a server");
+    program.says("waits for a server to be configured");
     let first = serve(&[Answer { ahead: 10.0, ..GOOD }]);
     write(&format!("{first}\n"));
     assert!((seconds(&program.says("would set the clock by")) - 10.0).abs() < 0.2);
@@ -345,7 +345,7 @@ fn a_list_that_comes_later_and_changes_is_followed() {
     write(&serve(&[Answer { ahead: 20.0, ..GOOD }]));
     assert!((seconds(&program.says("would set the clock by")) - 20.0).abs() < 0.2);
     fs::remove_file(&list).unwrap();
-    program.says("waits for somebody to name a server");
+    program.says("waits for a server to be configured");
 }
 
 #[test]

@@ -1,31 +1,32 @@
-//! What to do about a release, by the state of the slots.
+//! Decides from the state of the slots what to do about a release.
 //!
-//! The rule: a node installs a release, or reboots for it, only as often as a known reason bounds.
-//! An unknown or unreadable state is neither; the updater waits and says why. [`InstallPermit`]
-//! holds the first half as a type: without one `init`'s client writes no slot.
+//! Every install and every reboot needs a known reason that bounds their number. If a state is
+//! unknown or unreadable, the updater waits and prints why. The type [`InstallPermit`] enforces the
+//! first half: the protocol's client does not open a slot without one.
 
 use osbuild_protocol::{Contents, InstallPermit, SlotState, SlotStatus, Slots};
 use osbuild_release::{Document, target};
 
-use crate::look::Look;
+use crate::check::CheckOutcome;
 
-/// What to do about a release.
+/// The next step for a release.
 #[derive(Debug)]
 pub enum Decision {
-    /// Nothing now.
-    Nothing(Look),
+    /// Do nothing now.
+    Nothing(CheckOutcome),
     /// Reboot: the other slot holds the release and is booted next.
     Reboot,
-    /// Make the other slot, which holds the release, the next one to be booted once more.
+    /// Boot the other slot, which holds the release, once more.
     Try,
-    /// Write the release over the other slot.
+    /// Write the release to the other slot.
     Install(InstallPermit),
 }
 
-/// Decides about the release that the channel has.
+/// Decides what to do about the release that the channel offers.
 pub fn decide(slots: &Slots, document: &Document) -> Decision {
     let version = &document.version;
-    let waits = |why: &str| Decision::Nothing(Look::Waits(format!("{version} waits: {why}")));
+    let waits =
+        |why: &str| Decision::Nothing(CheckOutcome::Waits(format!("{version} waits: {why}")));
     let status = match slots {
         Slots::Known(status) => status,
         Slots::Unknown => return waits("slotboot has not reported which slot runs"),
@@ -33,7 +34,7 @@ pub fn decide(slots: &Slots, document: &Document) -> Decision {
     };
     if matches!(&status.running.contents, Contents::Release(running) if running.version == *version)
     {
-        return Decision::Nothing(Look::Rests(format!("{version} is what runs")));
+        return Decision::Nothing(CheckOutcome::Idle(format!("{version} runs already")));
     }
     let permit = match status.permit_install() {
         Ok(permit) => permit,
@@ -43,25 +44,26 @@ pub fn decide(slots: &Slots, document: &Document) -> Decision {
         return Decision::Install(permit);
     };
     match other.state {
-        // The network had failed, and not the release.
+        // The network failed, not the release.
         SlotState::OnTrial { tries_left: 0 } if status.is_outage => Decision::Try,
-        SlotState::OnTrial { tries_left: 0 } => Decision::Nothing(Look::Rests(format!(
-            "{version} in {} did not become a good node",
+        SlotState::OnTrial { tries_left: 0 } => Decision::Nothing(CheckOutcome::Idle(format!(
+            "{version} in {} did not become good",
             other.name
         ))),
-        // The node would reboot without end.
-        SlotState::OnTrial { .. } if status.may_be_passed_over_for_ever() => {
+        // Rebooting now could loop forever.
+        SlotState::OnTrial { .. } if status.may_be_passed_over_forever() => {
             waits(&format!("slotboot does not start {}: {}", other.name, status.why))
         }
-        // This program ended before it could ask for the reboot.
+        // The updater ended before it could request the reboot.
         SlotState::OnTrial { .. } => Decision::Reboot,
-        // Its writer never came to mark it, or slotboot no longer starts it.
+        // The write was interrupted before the slot was marked, or slotboot no longer starts it.
         SlotState::NotBootable | SlotState::Good => Decision::Install(permit),
         SlotState::Unknown => waits(&format!("the state of {} is unknown", other.name)),
     }
 }
 
-/// Whether a slot holds this very release: another build may have the same version.
+/// Whether a slot holds exactly this release. Another build may have the same version, so the
+/// digest counts too.
 fn holds(slot: &SlotStatus, document: &Document) -> bool {
     let Contents::Release(held) = &slot.contents else { return false };
     let node = document.files.get(target::NODE);
@@ -72,7 +74,7 @@ fn holds(slot: &SlotStatus, document: &Document) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::look::HERE;
+    use crate::check::ARCHITECTURE;
     use osbuild_protocol::{PassReason, Release, SlotsStatus, StartReason};
     use osbuild_release::{File as Listed, Sha256};
 
@@ -85,7 +87,7 @@ mod tests {
     fn document() -> Document {
         let file = Listed { length: 1, sha256: Sha256([0xAB; 32]) };
         let files = [target::NODE, target::BOOT].map(|name| (name.to_owned(), file)).into();
-        Document::new("node", "2", HERE, 2, "2026-11-21", files).unwrap()
+        Document::new("node", "2", ARCHITECTURE, 2, "2026-11-21", files).unwrap()
     }
 
     fn held(name: &str, version: &str, state: SlotState) -> SlotStatus {
@@ -104,10 +106,10 @@ mod tests {
         }
     }
 
-    /// The decision as a word.
+    /// The name of the decision.
     fn word(status: SlotsStatus, document: &Document) -> &'static str {
         match decide(&Slots::Known(status), document) {
-            Decision::Nothing(Look::Rests(_)) => "rests",
+            Decision::Nothing(CheckOutcome::Idle(_)) => "idle",
             Decision::Nothing(_) => "waits",
             Decision::Reboot => "reboots",
             Decision::Try => "tries",
@@ -120,26 +122,26 @@ mod tests {
     }
 
     #[test]
-    fn another_version_than_the_one_that_runs_is_installed() {
+    fn a_version_other_than_the_running_one_is_installed() {
         assert_eq!(decided(("1", GOOD), ("0", GOOD)), "installs");
-        assert_eq!(decided(("2", GOOD), ("1", GOOD)), "rests");
-        assert_eq!(decided(("2", on_trial(1)), ("1", GOOD)), "rests");
+        assert_eq!(decided(("2", GOOD), ("1", GOOD)), "idle");
+        assert_eq!(decided(("2", on_trial(1)), ("1", GOOD)), "idle");
     }
 
     #[test]
-    fn nothing_is_installed_while_the_slot_that_runs_is_on_trial() {
+    fn nothing_is_installed_while_the_running_slot_is_on_trial() {
         assert_eq!(decided(("1", on_trial(2)), ("0", GOOD)), "waits");
     }
 
     #[test]
-    fn a_release_that_did_not_become_good_is_not_tried_for_ever() {
-        assert_eq!(decided(("1", GOOD), ("2", on_trial(0))), "rests");
+    fn a_release_that_did_not_become_good_is_not_retried() {
+        assert_eq!(decided(("1", GOOD), ("2", on_trial(0))), "idle");
         assert_eq!(decided(("1", GOOD), ("2", on_trial(3))), "reboots");
         assert_eq!(decided(("1", GOOD), ("2", SlotState::NotBootable)), "installs");
     }
 
     #[test]
-    fn a_release_that_an_outage_has_ended_is_tried_once_more_and_not_fetched_again() {
+    fn a_release_that_failed_in_an_outage_is_retried_without_a_download() {
         let tried = |version, state| {
             let status = SlotsStatus { is_outage: true, ..status(("1", GOOD), (version, state)) };
             word(status, &document())
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_whose_tries_cannot_be_counted_is_not_rebooted_into_for_ever() {
+    fn a_slot_with_uncountable_tries_causes_no_endless_reboots() {
         let passed = |reason, version| {
             let status = status(("1", GOOD), (version, on_trial(3)));
             word(SlotsStatus { passed: Some(reason), ..status }, &document())
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_unreadable_state_installs_nothing_and_reboots_nothing() {
+    fn an_unknown_or_unreadable_state_causes_no_install_or_reboot() {
         let changes: [fn(&mut SlotsStatus); 7] = [
             |status| status.running.state = SlotState::Unknown,
             |status| status.running.contents = Contents::Unknown,
@@ -188,12 +190,12 @@ mod tests {
         }
         for slots in [Slots::Unknown, Slots::Unreadable("EIO".to_owned())] {
             let decision = decide(&slots, &document());
-            assert!(matches!(decision, Decision::Nothing(Look::Waits(_))), "{decision:?}");
+            assert!(matches!(decision, Decision::Nothing(CheckOutcome::Waits(_))), "{decision:?}");
         }
     }
 
-    /// A node whose slotboot never starts the other slot, for this reason. Counts what the updater
-    /// does until it stops, or has done 20 things.
+    /// Simulates a node whose slotboot never starts the other slot, for this reason. Counts the
+    /// installs and reboots until the updater stops; panics after 20.
     fn installs_and_reboots(reason: Option<PassReason>, spends: bool, first: SlotState) -> usize {
         let mut node = status(("1", GOOD), ("2", first));
         for done in 0..20 {
@@ -216,7 +218,7 @@ mod tests {
     fn no_reason_to_pass_over_a_slot_makes_a_node_reboot_without_end() {
         for reason in PassReason::ALL {
             for first in [GOOD, on_trial(3), SlotState::NotBootable] {
-                let spends = !reason.may_last_for_ever();
+                let spends = !reason.may_last_forever();
                 let done = installs_and_reboots(Some(reason), spends, first);
                 assert!(done <= 4, "{reason:?}: {done}");
             }

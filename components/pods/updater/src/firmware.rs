@@ -1,5 +1,5 @@
-//! Whose programs this machine's firmware starts, by its own variables. The firmware does not look
-//! at dates, so this does.
+//! Which signers the machine's firmware trusts, read from its variables. Firmware ignores the
+//! validity dates of certificates, so this module checks them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use osbuild_signatures::authenticode::{self, Hasher, Verified};
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::{Listed, Variable, read_known};
 
-/// The bytes of a variable's attributes, with which a file of it begins.
+/// Bytes of the attributes at the start of a variable's file.
 const ATTRIBUTES: usize = 4;
-/// Whether signatures are enforced, beside the variables of UEFI itself.
+/// The variable that tells whether Secure Boot is on. Its vendor is that of `PK`.
 const SECURE_BOOT: &str = "SecureBoot";
 
-/// The firmware's variables, as the kernel shows them in a folder.
+/// The firmware's variables: a mounted efivarfs.
 #[derive(Clone, Debug)]
 pub struct Firmware {
     folder: PathBuf,
 }
 
-/// What it trusts.
+/// The certificates of `db`, and all entries of `dbx`.
 pub struct Trust {
     db: Vec<Certificate>,
     dbx: Vec<Listed>,
@@ -32,15 +32,15 @@ impl Firmware {
         Firmware { folder: folder.to_owned() }
     }
 
-    /// What it trusts; nothing if it starts whatever it finds.
+    /// Reads `db` and `dbx`; `None` if Secure Boot is off.
     pub fn trust(&self) -> Outcome<Option<Trust>> {
         if self.variable(SECURE_BOOT, Variable::Pk)?.as_deref() != Some(&[1]) {
             return Ok(None);
         }
         let list = |variable: Variable| {
             let bytes = self.variable(variable.name(), variable)?.unwrap_or_default();
-            // What is passed over may start a program or refuse one; the firmware itself decides,
-            // and a node that it does not start goes back.
+            // Entries of unknown types are skipped. If the firmware refuses a program because of
+            // one, the node falls back to its other slot.
             read_known(&bytes).explain(format_args!("read the firmware's {}", variable.name()))
         };
         let db = list(Variable::Db)?.into_iter().filter_map(|listed| match listed {
@@ -50,9 +50,9 @@ impl Firmware {
         Ok(Some(Trust { db: db.collect(), dbx: list(Variable::Dbx)? }))
     }
 
-    /// What a variable holds that stands beside `beside`; nothing if it is not there.
-    fn variable(&self, name: &str, beside: Variable) -> Outcome<Option<Vec<u8>>> {
-        let path = self.folder.join(format!("{name}-{}", beside.vendor()));
+    /// The contents of a variable with the vendor of `vendor_of`; `None` if it does not exist.
+    fn variable(&self, name: &str, vendor_of: Variable) -> Outcome<Option<Vec<u8>>> {
+        let path = self.folder.join(format!("{name}-{}", vendor_of.vendor()));
         match fs::read(&path) {
             Ok(bytes) => Ok(bytes.get(ATTRIBUTES..).map(<[u8]>::to_vec)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -62,8 +62,9 @@ impl Firmware {
 }
 
 impl Trust {
-    /// Refuses a program that the firmware would not start, and one whose certificate is not valid
-    /// at `now`, in seconds since 1970. `hasher` may have seen the program as it came.
+    /// Refuses a program that the firmware would not start, and a program whose certificate is not
+    /// valid at `now`, in seconds since 1970. A `hasher` that already digested the program saves
+    /// reading it again.
     pub fn check(&self, name: &str, program: &[u8], hasher: Hasher, now: u64) -> Outcome {
         let what = format!("verify {name}");
         let Verified { by, digest } =

@@ -1,14 +1,14 @@
-//! The `updater` pod: finds out what a channel has, verifies it, writes it into the slot that does
-//! not run, and has `init` boot it.
+//! The `updater` pod: checks which release a channel offers, verifies it, writes it to the other
+//! slot, and requests a reboot from `init`.
 //!
-//! It is a library so that the tests reach it; the program is `main.rs`. One look at the
-//! repository, and all that follows from it, is [`look::look`].
+//! It is a library for the sake of its tests; the program is `main.rs`. [`check::check`] is one
+//! check of the repository with all that follows from it.
 
 #![deny(unsafe_code)]
 
+pub mod check;
 pub mod decision;
 pub mod firmware;
-pub mod look;
 mod memory;
 mod newest;
 pub mod pace;

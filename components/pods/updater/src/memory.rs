@@ -1,4 +1,4 @@
-//! A file in memory as bytes. All `unsafe` of this crate is here.
+//! A file mapped into memory. All `unsafe` of this crate is here.
 
 #![allow(unsafe_code)]
 
@@ -8,17 +8,17 @@ use std::os::fd::AsFd;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The first bytes of a file or a device, read by the kernel when they are looked at: so a UKI of
-/// 70 MB takes no memory that the kernel could not have back.
+/// The first bytes of a file or a device. The kernel reads them on access and can reclaim them, so
+/// that a UKI of 70 MB does not count against the pod's memory limit.
 pub struct Mapped {
     start: *mut std::ffi::c_void,
     length: usize,
 }
 
 impl Mapped {
-    /// Maps `length` bytes, which the file must have, and which nobody may change meanwhile.
+    /// Maps `length` bytes. The file must have that many, and must not change while it is mapped.
     pub fn new(file: impl AsFd, length: usize) -> io::Result<Mapped> {
-        // SAFETY: the kernel chooses the place, so nothing that is in use is mapped over.
+        // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
         let start = unsafe {
             mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0)?
         };
@@ -31,16 +31,16 @@ impl Deref for Mapped {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the bytes are mapped until `self` is dropped. `init` gives the slot to one client
-        // at a time, and this one does not write while it reads. A medium that cannot be read ends
-        // the process, which is started anew.
+        // at a time, and this client does not write while it reads. A read error of the medium
+        // kills the process with SIGBUS, and the kubelet restarts it.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: `new` has mapped exactly this, and no slice of it outlives `self`. It fails for
-        // no mapping.
+        // SAFETY: `new` mapped exactly these bytes, and no slice of them outlives `self`. `munmap`
+        // does not fail for a whole mapping.
         let _ = unsafe { munmap(self.start, self.length) };
     }
 }

@@ -1,10 +1,10 @@
-//! The newest metadata that were seen of a repository, older than which nothing is taken.
+//! The newest metadata versions seen of a repository; older metadata are refused.
 //!
-//! `tough` begins with the root of the image at each look, and forgets what it has seen once that
-//! root's keys are not the repository's any more. So whoever has stolen a key that was replaced
-//! since could hide the new one, and whoever has an old release could serve it. What stands here
-//! only refuses: it lies on DATA, which anybody with the disk can write to, and nothing is believed
-//! because of it.
+//! `tough` starts each check with the image's root, and forgets what it has seen once the
+//! repository has replaced that root's keys. Without this file an attacker with a stolen key that
+//! was replaced since could hide the rotation, and an attacker with an old release could serve it.
+//! The file can only cause refusals: it is on DATA, which anybody with the disk can write, so
+//! nothing is trusted because of it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,13 +12,13 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
 use sha2::{Digest, Sha256};
 
-/// Bytes of the longest file that is read: two numbers and a space have fewer.
+/// The maximum size of the file in bytes; two numbers and a space need less.
 const MAX_LENGTH: u64 = 100;
-/// The permission bits of a file.
+/// The permission bits of the file.
 const MODE: u32 = 0o644;
 
-/// The versions of the root and of the timestamp. With a new root, which has other keys, the
-/// timestamp may begin anew.
+/// The versions of the root and timestamp metadata. A new root may have new keys, so the version of
+/// the timestamp may restart with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Newest {
     root: u64,
@@ -26,23 +26,23 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// These versions.
+    /// Creates it from the two versions.
     pub fn new(root: u64, timestamp: u64) -> Newest {
         Newest { root, timestamp }
     }
 
-    /// Refuses what is older than what the folder `seen` has of the repository with this first
-    /// root, and otherwise has it there from now on.
-    pub fn keep(self, seen: &Folder, first_root: &[u8]) -> Outcome {
+    /// Refuses versions older than those recorded in the folder `seen` for the repository with this
+    /// first root. Records newer ones.
+    pub fn advance(self, seen: &Folder, first_root: &[u8]) -> Outcome {
         let name = name(first_root);
         let before = seen.read_text(&name, MAX_LENGTH).ok().flatten().and_then(|text| parse(&text));
         match before {
             Some(before) if self.root < before.root => Err(Failure::new(format!(
-                "the repository has keys of version {}, which those of version {} have replaced",
+                "the repository has keys of version {}, which version {} has replaced",
                 self.root, before.root
             ))),
             Some(before) if self < before => Err(Failure::new(format!(
-                "the repository's metadata are of version {}, older than {}, which was seen",
+                "the repository's metadata have version {}, older than version {} seen before",
                 self.timestamp, before.timestamp
             ))),
             Some(before) if self == before => Ok(()),
@@ -59,14 +59,14 @@ impl Display for Newest {
     }
 }
 
-/// What a repository's file holds; nothing if it is damaged, as no node may be without updates for
-/// that.
+/// Parses the file. A damaged file counts as missing, so that it does not stop updates.
 fn parse(text: &str) -> Option<Newest> {
     let (root, timestamp) = text.split_once(' ')?;
     Some(Newest { root: root.parse().ok()?, timestamp: timestamp.parse().ok()? })
 }
 
-/// An image with another first root follows another repository, or the same one from newer keys on.
+/// The name of the file. An image with another first root follows another repository, or the same
+/// repository since a key rotation.
 fn name(first_root: &[u8]) -> String {
     let digits: String =
         Sha256::digest(first_root)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -85,39 +85,39 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_in_its_place_is_not_waited_for() {
+    fn a_fifo_in_its_place_does_not_block() {
         let place = tempfile::tempdir().unwrap();
         mkfifoat(CWD, place.path().join(name(b"first")), 0o600.into()).unwrap();
-        assert_eq!(Newest::new(1, 1).keep(&open(&place), b"first"), Ok(()));
-        assert!(Newest::new(1, 0).keep(&open(&place), b"first").is_err());
+        assert_eq!(Newest::new(1, 1).advance(&open(&place), b"first"), Ok(()));
+        assert!(Newest::new(1, 0).advance(&open(&place), b"first").is_err());
     }
 
     #[test]
-    fn nothing_older_is_kept() {
+    fn older_versions_are_refused() {
         let place = tempfile::tempdir().unwrap();
         let seen = open(&place);
-        let keep = |root, timestamp| {
+        let advance = |root, timestamp| {
             Newest::new(root, timestamp)
-                .keep(&seen, b"first")
+                .advance(&seen, b"first")
                 .map_err(|failure| failure.to_string())
         };
         for (root, timestamp) in [(1, 5), (1, 5), (1, 6), (2, 1), (2, 10)] {
-            assert_eq!(keep(root, timestamp), Ok(()));
+            assert_eq!(advance(root, timestamp), Ok(()));
         }
-        assert!(keep(1, 11).unwrap_err().contains("keys of version 1"));
-        assert!(keep(2, 9).unwrap_err().contains("older than 10"));
-        assert_eq!(keep(2, 10), Ok(()));
-        assert_eq!(Newest::new(1, 1).keep(&seen, b"another repository"), Ok(()));
+        assert!(advance(1, 11).unwrap_err().contains("keys of version 1"));
+        assert!(advance(2, 9).unwrap_err().contains("older than version 10"));
+        assert_eq!(advance(2, 10), Ok(()));
+        assert_eq!(Newest::new(1, 1).advance(&seen, b"another repository"), Ok(()));
     }
 
     #[test]
-    fn a_damaged_file_is_written_anew() {
+    fn a_damaged_file_is_rewritten() {
         let place = tempfile::tempdir().unwrap();
         let seen = open(&place);
         for text in ["", "2", "2 x", "-1 5", "99999999999999999999 1"] {
             fs::write(place.path().join(name(b"first")), text).unwrap();
-            assert_eq!(Newest::new(1, 1).keep(&seen, b"first"), Ok(()));
-            assert!(Newest::new(1, 0).keep(&seen, b"first").is_err());
+            assert_eq!(Newest::new(1, 1).advance(&seen, b"first"), Ok(()));
+            assert!(Newest::new(1, 0).advance(&seen, b"first").is_err());
         }
     }
 }

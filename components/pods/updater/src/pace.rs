@@ -1,4 +1,4 @@
-//! A transport that gives up on servers that keep it waiting.
+//! A TUF transport that gives up on slow servers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,32 +14,32 @@ use tough::{
 };
 use url::Url;
 
-/// How much a server has to send.
+/// How fast a server must be.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long a file may take besides what its bytes take: to connect, to answer, to pause.
+    /// How far a file may lag behind the rate: time to connect, to respond, to pause.
     pub grace: Duration,
-    /// The bytes a second that come on average at least.
-    pub least: u64,
+    /// The minimum average rate.
+    pub bytes_per_s: u64,
 }
 
 impl Pace {
-    /// For a node at the end of a bad line: 16 KiB a second, and a minute.
-    pub const USUAL: Pace = Pace { grace: Duration::from_secs(60), least: 16 << 10 };
+    /// For a node with a slow connection: 16 KiB per second, and a minute.
+    pub const DEFAULT: Pace = Pace { grace: Duration::from_secs(60), bytes_per_s: 16 << 10 };
 }
 
-/// How long to wait before a file is asked for, which `tough` does the first time as well, and how
-/// many times as long before each other try.
-const WAIT: Duration = Duration::from_millis(1);
-const LONGER: f32 = 100.0;
+/// The wait before a request; `tough` waits before the first one too. Each retry multiplies it by
+/// `BACKOFF_FACTOR`.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(1);
+const BACKOFF_FACTOR: f32 = 100.0;
 
-/// How often a file, or the rest of it, is asked for again before this look has failed.
+/// How often a file, or the rest of it, is requested before the check fails.
 const TRIES: u32 = 3;
 
-/// No file takes longer, whatever its pace.
+/// The time limit of a file, whatever its size.
 const MAX_TIME: Duration = Duration::from_secs(6 * 3600);
 
-/// Fetches by HTTP, HTTPS and from files, at a pace.
+/// Fetches over HTTP and HTTPS and from files, and enforces a pace.
 #[derive(Clone, Debug)]
 pub struct Paced {
     transport: DefaultTransport,
@@ -47,10 +47,11 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// Fetches at this pace.
+    /// Creates a transport that enforces this pace.
     pub fn new(pace: Pace) -> Paced {
         let http = HttpTransportBuilder::new().timeout(MAX_TIME).connect_timeout(pace.grace);
-        let http = http.tries(TRIES).initial_backoff(WAIT).backoff_factor(LONGER);
+        let http =
+            http.tries(TRIES).initial_backoff(INITIAL_BACKOFF).backoff_factor(BACKOFF_FACTOR);
         Paced { transport: DefaultTransport::new_with_http_settings(http), pace }
     }
 }
@@ -58,24 +59,24 @@ impl Paced {
 #[async_trait]
 impl Transport for Paced {
     async fn fetch(&self, url: Url) -> Result<TransportStream, TransportError> {
-        // Whoever opens a FIFO in the folder of a repository waits for ever.
+        // Opening a FIFO in a repository's folder would block forever.
         if url.to_file_path().is_ok_and(|path| path.metadata().is_ok_and(|found| !found.is_file()))
         {
             return Err(TransportError::new_with_cause(
                 TransportErrorKind::Other,
                 &url,
-                "it is no file",
+                "it is not a regular file",
             ));
         }
         let started = Instant::now();
         let stream = self.transport.fetch(url.clone()).await?;
         let end = Box::pin(sleep_until(started + self.pace.grace));
-        Ok(Box::pin(Watched { stream, url, pace: self.pace, started, received: 0, end }))
+        Ok(Box::pin(PacedStream { stream, url, pace: self.pace, started, received: 0, end }))
     }
 }
 
-/// A file that is coming.
-struct Watched {
+/// A file that is being received, until its pace falls below the limit.
+struct PacedStream {
     stream: TransportStream,
     url: Url,
     pace: Pace,
@@ -84,12 +85,12 @@ struct Watched {
     end: Pin<Box<Sleep>>,
 }
 
-impl Stream for Watched {
+impl Stream for PacedStream {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.end.as_mut().poll(context).is_ready() {
-            let cause = format!("it sends less than {} bytes a second", self.pace.least);
+            let cause = format!("it sends less than {} bytes per second", self.pace.bytes_per_s);
             return Poll::Ready(Some(Err(TransportError::new_with_cause(
                 TransportErrorKind::Other,
                 &self.url,
@@ -99,8 +100,9 @@ impl Stream for Watched {
         let next = self.stream.as_mut().poll_next(context);
         if let Poll::Ready(Some(Ok(bytes))) = &next {
             self.received += bytes.len() as u64;
-            let earned = Duration::from_secs_f64(self.received as f64 / self.pace.least as f64);
-            let end = self.started + (self.pace.grace + earned).min(MAX_TIME);
+            let rate = self.pace.bytes_per_s as f64;
+            let allowed = Duration::from_secs_f64(self.received as f64 / rate);
+            let end = self.started + (self.pace.grace + allowed).min(MAX_TIME);
             self.end.as_mut().reset(end);
         }
         next

@@ -1,4 +1,4 @@
-//! The TUF repository that releases are in.
+//! The TUF repository with the releases.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::pace::{Pace, Paced};
 use crate::seen;
 use crate::settings::Settings;
 
-/// The most bytes of metadata whose length nothing says that is verified already.
+/// Size limits in bytes, for metadata whose length no verified metadata declare.
 const LIMITS: Limits = Limits {
     max_root_size: 64 << 10,
     max_targets_size: 4 << 20,
@@ -26,17 +26,17 @@ const LIMITS: Limits = Limits {
     max_root_updates: 256,
 };
 
-/// A file as it comes. Its end is an error if it was not the file that the metadata name.
+/// A file as it arrives. It ends with an error if it does not match the metadata.
 pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
 
-/// A repository whose metadata are verified.
+/// A repository with verified metadata.
 pub struct Repository {
     tuf: Tuf,
 }
 
 impl Repository {
-    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than
-    /// what `seen` has (see [`Newest`]), and of one piece. `seen` is a folder that lasts.
+    /// Loads and verifies the metadata: signed by the root's keys, not expired, not older than what
+    /// was seen before (see [`Newest`]), and consistent. `seen` is a persistent folder.
     pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
         let kept = seen::open(seen)?;
         let folder = |name| settings.url.join(name).explain("read the repository's address");
@@ -48,11 +48,11 @@ impl Repository {
                 .expiration_enforcement(ExpirationEnforcement::Safe);
         let tuf = loader.load().await.explain(format_args!("load {}", settings.url))?;
         let (root, timestamp) = (tuf.root().signed.version, tuf.timestamp().signed.version);
-        Newest::new(root.get(), timestamp.get()).keep(&kept, &settings.root)?;
+        Newest::new(root.get(), timestamp.get()).advance(&kept, &settings.root)?;
         Ok(Repository { tuf })
     }
 
-    /// The document of what the channel has for the recipe.
+    /// The document of the release that the channel offers for the recipe.
     pub async fn document(&self, settings: &Settings) -> Outcome<Document> {
         let name = target::document(settings.channel, &settings.recipe);
         let stream = self.stream(&name, Document::MAX_BYTES as u64).await?;
@@ -60,7 +60,7 @@ impl Repository {
         Document::parse(&bytes).explain(format_args!("read {name}"))
     }
 
-    /// A file of the release, piece by piece. See [`Pieces`].
+    /// A file of the release: its length and digest, and its bytes as they arrive.
     pub async fn file(&self, document: &Document, name: &str) -> Outcome<(File, Pieces)> {
         let file = *document
             .files
@@ -69,7 +69,7 @@ impl Repository {
         let name = target::file(&document.recipe, &document.version, name);
         let listed = self.listed(&name)?;
         if (listed.length, &listed.hashes.sha256[..]) != (file.length, &file.sha256.0[..]) {
-            return Err(Failure::new(format!("{name} is not the file that the release names")));
+            return Err(Failure::new(format!("{name} does not match the release's document")));
         }
         Ok((file, self.stream(&name, file.length).await?))
     }
@@ -80,11 +80,11 @@ impl Repository {
         found.ok_or_else(|| Failure::new(format!("the repository has no {}", name.raw())))
     }
 
-    async fn stream(&self, name: &str, most: u64) -> Outcome<Pieces> {
+    async fn stream(&self, name: &str, max_length: u64) -> Outcome<Pieces> {
         let length = self.listed(name)?.length;
-        if length > most {
+        if length > max_length {
             return Err(Failure::new(format!(
-                "{name} has {length} bytes, which is more than {most}"
+                "{name} has {length} bytes, which is more than {max_length}"
             )));
         }
         let target = TargetName::new(name).explain(format_args!("look for {name}"))?;
@@ -95,14 +95,14 @@ impl Repository {
     }
 }
 
-/// Waits for the first piece of a file: only then is it known that somebody has it.
-pub async fn begun(mut stream: Pieces) -> Outcome<Pieces> {
+/// Waits for the first piece of a file, which shows that the server has the file.
+pub async fn wait_for_first_piece(mut stream: Pieces) -> Outcome<Pieces> {
     let first = stream.next().await.transpose().explain("read the release")?;
     Ok(Box::pin(tokio_stream::iter(first.map(Ok)).chain(stream)))
 }
 
-/// All of a file's pieces, each given to `take`.
-pub async fn each(mut stream: Pieces, mut take: impl FnMut(&[u8]) -> Outcome) -> Outcome {
+/// Calls `take` with each piece of a file.
+pub async fn for_each_piece(mut stream: Pieces, mut take: impl FnMut(&[u8]) -> Outcome) -> Outcome {
     while let Some(piece) = stream.next().await {
         take(&piece.explain("read the release")?)?;
     }

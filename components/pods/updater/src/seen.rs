@@ -1,5 +1,5 @@
-//! The folder of what was seen. Other pods may write there, too: one fills the repository of a node
-//! without a network.
+//! The persistent folder of the metadata seen so far. Other pods may write there too: one of them
+//! fills the repository of a node without a network.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::{Folder, moved};
 use rustix::fs::FileType;
 
-/// The folder in it of what was in the way.
+/// The subfolder for what was moved out of the way.
 const ASIDE: &str = "aside";
 
-/// The folder in it that may hold a repository.
+/// The subfolder that may hold a repository.
 const REPOSITORY: &str = "repository";
 
-/// Opens it, and moves aside what is neither a file nor one of the two folders: whoever reads a
-/// FIFO waits for ever.
+/// Opens the folder, and moves aside everything but regular files and the two subfolders: opening a
+/// FIFO would block forever.
 pub fn open(path: &Path) -> Outcome<Folder> {
     let what = format!("open {}", path.display());
     let folder = Folder::open(path, ASIDE).explain(&what)?;
@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> Outcome<Folder> {
     if folder.is_untidy() {
         folder.tidy().explain(&what)?;
     }
-    moved().into_iter().for_each(|said| eprintln!("{said}"));
+    moved().into_iter().for_each(|line| eprintln!("{line}"));
     Ok(folder)
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn files_and_the_repository_stay_and_all_else_is_moved_aside() {
+    fn everything_but_files_and_the_repository_is_moved_aside() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().canonicalize().unwrap();
         fs::create_dir(path.join(REPOSITORY)).unwrap();

@@ -1,4 +1,4 @@
-//! What the image tells the pod.
+//! The settings that the image has for the pod.
 
 use std::fs;
 use std::path::Path;
@@ -8,30 +8,30 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_release::Channel;
 use url::Url;
 
-/// Where releases are, and which of them are meant for this node.
+/// Where the releases are, and which of them are for this node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The TUF repository's folder, on a web server or of this node (`file://`).
+    /// The TUF repository's folder, on a web server or on this node (`file://`).
     pub url: Url,
     /// The channel that the node follows.
     pub channel: Channel,
-    /// The recipe that it was built from.
+    /// The recipe that the node was built from.
     pub recipe: String,
-    /// How many seconds to wait between two looks.
+    /// Seconds between two checks.
     pub interval_s: u64,
-    /// The security epoch of the image that runs.
+    /// The security epoch of the running image.
     pub security_epoch: u32,
-    /// TUF's root metadata: whose releases they have to be.
+    /// TUF's root metadata: the keys that must have signed the releases.
     pub root: Vec<u8>,
 }
 
 impl Settings {
-    /// Reads the two files.
+    /// Reads the settings and the root metadata from two files.
     pub fn read(settings: &Path, root: &Path) -> Outcome<Settings> {
         let text =
             fs::read_to_string(settings).explain(format_args!("read {}", settings.display()))?;
         let lines = Lines::parse(&text)
-            .ok_or_else(|| Failure::new(format!("{} makes no sense", settings.display())))?;
+            .ok_or_else(|| Failure::new(format!("{} has invalid settings", settings.display())))?;
         Ok(Settings {
             url: Url::parse(&format!("{}/", lines.url.trim_end_matches('/')))
                 .explain(format_args!("read `{}`", lines.url))?,

@@ -1,4 +1,4 @@
-//! The slot that is written: the UKI first, and its header last.
+//! Writes a slot: first the UKI, and last its header.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,95 +11,95 @@ use osbuild_slots::Header;
 use crate::memory::Mapped;
 use crate::writer::Writer;
 
-/// Bytes of a write. A piece that comes over a network ends anywhere; written as it comes, the
-/// kernel would have to read the rest of each last block from the medium first.
+/// Bytes per write. A piece from the network may end anywhere; writing it as it arrives would make
+/// the kernel read the rest of its last block from the medium first.
 const BLOCK: usize = 1 << 20;
 
-/// A slot that `init` has taken out of use and whose header it has erased.
+/// A slot that `init` has taken out of use and whose header `init` has erased.
 pub struct Slot {
     file: File,
-    /// Bytes that it has room for.
-    room: u64,
-    /// Bytes of the UKI that the writer was given.
-    given: u64,
-    /// Those behind them that wait for a whole block.
-    waiting: Vec<u8>,
+    /// The size of the slot in bytes.
+    size: u64,
+    /// Bytes of the UKI passed to the writer so far.
+    passed: u64,
+    /// The bytes after them, less than a block.
+    pending: Vec<u8>,
     writer: Writer,
 }
 
 impl Slot {
-    /// The slot behind this descriptor.
-    pub fn new(file: File, room: u64) -> Outcome<Slot> {
+    /// Takes the slot's descriptor, and its size in bytes.
+    pub fn new(file: File, size: u64) -> Outcome<Slot> {
         let writer = Writer::start(file.try_clone().explain("write the slot")?, HEADER_SIZE);
-        Ok(Slot { file, room, given: 0, waiting: Vec::with_capacity(BLOCK), writer })
+        Ok(Slot { file, size, passed: 0, pending: Vec::with_capacity(BLOCK), writer })
     }
 
-    /// Takes the next piece of the UKI, and has what has become a whole block written.
+    /// Takes the next piece of the UKI, and passes whole blocks to the writer.
     pub fn push(&mut self, mut piece: &[u8]) -> Outcome {
-        if HEADER_SIZE + self.given + (self.waiting.len() + piece.len()) as u64 > self.room {
+        if HEADER_SIZE + self.passed + (self.pending.len() + piece.len()) as u64 > self.size {
             return Err(Failure::new(format!(
-                "the release does not fit the slot, which has room for {} bytes",
-                self.room
+                "the release does not fit into the slot, which has {} bytes",
+                self.size
             )));
         }
         while !piece.is_empty() {
-            let (now, later) = piece.split_at(piece.len().min(BLOCK - self.waiting.len()));
-            self.waiting.extend_from_slice(now);
+            let (now, later) = piece.split_at(piece.len().min(BLOCK - self.pending.len()));
+            self.pending.extend_from_slice(now);
             piece = later;
-            if self.waiting.len() == BLOCK {
-                self.write()?;
+            if self.pending.len() == BLOCK {
+                self.pass()?;
             }
         }
         Ok(())
     }
 
-    /// Ends the UKI, once all of it is on the medium.
-    pub fn written(mut self) -> Outcome<Uki> {
-        self.write()?;
+    /// Waits until the whole UKI is on the medium, and maps it.
+    pub fn finish(mut self) -> Outcome<Uki> {
+        self.pass()?;
         let hasher = self.writer.finish()?;
-        let length = usize::try_from(HEADER_SIZE + self.given).explain("read the slot")?;
+        let length = usize::try_from(HEADER_SIZE + self.passed).explain("read the slot")?;
         let bytes = Mapped::new(&self.file, length).explain("read the slot")?;
         Ok(Uki { file: self.file, bytes, hasher })
     }
 
-    /// Has written what waits.
-    fn write(&mut self) -> Outcome {
-        let block = std::mem::replace(&mut self.waiting, Vec::with_capacity(BLOCK));
-        self.given += block.len() as u64;
+    /// Passes the pending bytes to the writer.
+    fn pass(&mut self) -> Outcome {
+        let block = std::mem::replace(&mut self.pending, Vec::with_capacity(BLOCK));
+        self.passed += block.len() as u64;
         self.writer.push(block)
     }
 }
 
-/// A UKI in its slot, which has no header yet.
+/// A UKI in a slot that has no header yet.
 pub struct Uki {
     file: File,
-    /// The slot up to its end.
+    /// The slot from its start to the end of the UKI.
     bytes: Mapped,
     hasher: Hasher,
 }
 
 impl Uki {
-    /// Its bytes, as they are read back.
+    /// The UKI, read back from the medium.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[HEADER_SIZE as usize..]
     }
 
-    /// What has digested them as they came. That the slot holds the same is for `init` to find,
-    /// which reads it back before it marks it.
+    /// The hasher that digested the UKI as it was written. `init` reads the slot back before it
+    /// marks it, and so finds whether the slot holds the same bytes.
     pub fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
 
-    /// Writes the header. Then the slot is whole.
-    pub fn finish(self, header: &Header) -> Outcome {
+    /// Writes the header, which makes the slot complete.
+    pub fn write_header(self, header: &Header) -> Outcome {
         let length = self.bytes().len() as u64;
         if header.length != length {
             return Err(Failure::new(format!(
-                "the UKI has {} bytes, and {length} have come",
+                "the UKI has {} bytes, but {length} were received",
                 header.length
             )));
         }
-        let bytes = header.encode().explain("make the slot's header")?;
+        let bytes = header.encode().explain("encode the slot's header")?;
         self.file
             .write_all_at(&bytes, 0)
             .and_then(|()| self.file.sync_all())
@@ -112,18 +112,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_any_size_are_written_as_one() {
+    fn pieces_of_any_size_are_written_in_whole_blocks() {
         let file = tempfile::tempfile().unwrap();
         let mut slot = Slot::new(file.try_clone().unwrap(), 8 << 20).unwrap();
         let uki: Vec<u8> = (0..3 * BLOCK + 5).map(|number| (number / 7) as u8).collect();
         for piece in uki.chunks(14_321) {
             slot.push(piece).unwrap();
-            assert_eq!(slot.given % BLOCK as u64, 0, "no block is written in parts");
+            assert_eq!(slot.passed % BLOCK as u64, 0, "no block is written in pieces");
         }
-        let written = slot.written().unwrap();
+        let written = slot.finish().unwrap();
         assert_eq!(written.bytes(), uki);
         let header = Header { length: uki.len() as u64, sha256: [1; 32], version: "2".to_owned() };
-        written.finish(&header).unwrap();
+        written.write_header(&header).unwrap();
         let mut bytes = vec![0; HEADER_SIZE as usize + uki.len()];
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(Header::parse(&bytes).unwrap(), header);
@@ -136,14 +136,14 @@ mod tests {
         let mut slot = Slot::new(file.try_clone().unwrap(), 8 << 20).unwrap();
         slot.push(&[7; 100]).unwrap();
         let header = Header { length: 101, sha256: [1; 32], version: "2".to_owned() };
-        assert!(slot.written().unwrap().finish(&header).is_err());
+        assert!(slot.finish().unwrap().write_header(&header).is_err());
         let mut first = [1; 4];
         file.read_exact_at(&mut first, 0).unwrap();
         assert_eq!(first, [0; 4]);
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_before_it_is_written() {
+    fn a_uki_that_does_not_fit_is_refused_before_it_is_written() {
         let mut slot = Slot::new(tempfile::tempfile().unwrap(), HEADER_SIZE + 10).unwrap();
         slot.push(&[0; 10]).unwrap();
         assert!(slot.push(&[0]).is_err());

@@ -1,4 +1,4 @@
-//! The thread that writes a slot and digests what it writes, so that a download goes on meanwhile.
+//! The thread that writes a slot and digests what it writes, in parallel with the download.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,42 +8,41 @@ use std::thread;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::authenticode::Hasher;
 
-/// Bytes between two flushes: more of them would fill the pod's memory while they wait for the
-/// disk.
+/// Bytes between two flushes: unwritten bytes count against the pod's memory limit.
 const FLUSH: u64 = 16 << 20;
 
-/// Blocks that wait for the thread at most.
-const WAITING: usize = 4;
+/// The maximum number of queued blocks.
+const MAX_QUEUED: usize = 4;
 
-/// Writes blocks one behind the other. When it is gone, nobody writes any more or holds the file.
+/// Writes blocks one after another. Dropping it waits for the thread, which closes the file.
 pub struct Writer {
-    // This is dropped first, which ends the thread that `thread` waits for.
+    // Dropped first, which ends the thread that `thread` waits for.
     blocks: SyncSender<Vec<u8>>,
     thread: Thread,
 }
 
-/// Gets how it went, with the first error or when there are no more blocks.
+/// Receives the thread's outcome: at its first error, or after the last block.
 struct Thread(Receiver<Outcome<Hasher>>);
 
 impl Writer {
-    /// Writes into `file`, from `offset` on.
+    /// Starts writing to `file` at `offset`.
     pub fn start(file: File, offset: u64) -> Writer {
-        let (blocks, receiver) = sync_channel(WAITING);
+        let (blocks, receiver) = sync_channel(MAX_QUEUED);
         let (sender, end) = sync_channel(1);
         thread::spawn(move || {
             let outcome = write(file, offset, receiver);
-            // Nobody asks how a download went that was broken off.
+            // The receiver is gone if the download was cancelled.
             drop(sender.send(outcome));
         });
         Writer { blocks, thread: Thread(end) }
     }
 
-    /// Has a block written behind those before it. An error may be one of theirs.
+    /// Queues a block. The error may be that of an earlier block.
     pub fn push(&self, block: Vec<u8>) -> Outcome {
         self.blocks.send(block).or_else(|_| self.thread.outcome().map(drop))
     }
 
-    /// Waits until all blocks are on the medium. What it gives has seen them.
+    /// Waits until all blocks are on the medium, and returns the hasher that digested them.
     pub fn finish(self) -> Outcome<Hasher> {
         drop(self.blocks);
         self.thread.outcome()
@@ -51,9 +50,11 @@ impl Writer {
 }
 
 impl Thread {
-    /// Waits for its end.
+    /// Waits for the thread to end.
     fn outcome(&self) -> Outcome<Hasher> {
-        self.0.recv().unwrap_or_else(|_| Err(Failure::new("write the slot: its thread is gone")))
+        self.0
+            .recv()
+            .unwrap_or_else(|_| Err(Failure::new("write the slot: the writing thread ended")))
     }
 }
 
@@ -63,7 +64,7 @@ impl Drop for Thread {
     }
 }
 
-/// Writes until there are no more blocks, and closes the file.
+/// Writes all blocks, and closes the file.
 fn write(file: File, mut offset: u64, blocks: Receiver<Vec<u8>>) -> Outcome<Hasher> {
     let (what, mut hasher) = ("write the slot", Hasher::default());
     for block in blocks {
@@ -84,10 +85,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_refuses_to_be_written_is_told_of_at_once_and_at_the_end() {
+    fn a_write_error_is_reported_at_the_next_block_and_at_the_end() {
         let full = || Writer::start(File::options().write(true).open("/dev/full").unwrap(), 0);
         let writer = full();
-        let failure = (0..2 * WAITING + 1).find_map(|_| writer.push(vec![0; 512]).err()).unwrap();
+        let failure =
+            (0..2 * MAX_QUEUED + 1).find_map(|_| writer.push(vec![0; 512]).err()).unwrap();
         assert!(failure.to_string().contains("No space left on device"), "{failure}");
         let writer = full();
         writer.push(vec![0; 512]).unwrap();
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_holds_the_file_when_the_writer_is_gone() {
+    fn a_dropped_writer_has_closed_the_file() {
         let folder = tempfile::tempdir().unwrap();
         for ends in [|writer: Writer| _ = writer.finish().unwrap(), |writer: Writer| drop(writer)] {
             let path = folder.path().join("slot");

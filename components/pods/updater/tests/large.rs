@@ -1,6 +1,6 @@
-//! A release as large as a node's. How long this program takes to install it on this machine is
-//! printed, and how long `curl` and `dd` take to put the same bytes there from the same server. On
-//! a node in QEMU the emulated processor takes the time, for what real ones have instructions.
+//! Installs a release as large as a node's. Prints how long the updater takes on this machine, and
+//! how long `curl` and `dd` take to copy the same bytes from the same server. On a node in QEMU the
+//! emulation of cryptographic instructions would dominate.
 
 mod world;
 
@@ -11,17 +11,16 @@ use std::time::Instant;
 
 use world::{Certified, Release, Web, World, uki};
 
-/// Bytes of the root in the UKI, which make it as large as a node's.
+/// Bytes of the root in the UKI, as many as a node's.
 const ROOT: usize = 64 << 20;
 
 /// Bytes of the slot.
-const ROOM: u64 = 128 << 20;
+const SLOT_SIZE: u64 = 128 << 20;
 
-/// Bytes a second of a line of 1 Gbit/s, which is also what AWS gives a gp3 volume by default.
+/// Bytes per second of 1 Gbit/s, which is also the default throughput of an AWS gp3 volume.
 const GIGABIT: u64 = 125_000_000;
 
-/// How often each is measured; the fastest counts, as whatever else the machine does only makes it
-/// slower.
+/// How often each is measured. The fastest counts: other work on the machine only adds time.
 const ROUNDS: u32 = 3;
 
 #[test]
@@ -33,39 +32,36 @@ fn a_release_as_large_as_a_nodes_is_installed() {
         let times: Vec<[f64; 2]> = (0..ROUNDS).map(|_| times(&key, &node, rate)).collect();
         let [updated, copied] =
             [0, 1].map(|at| times.iter().map(|times| times[at]).fold(f64::INFINITY, f64::min));
-        println!("seconds to update by {line}: {updated:.3}");
-        println!("seconds to copy by {line}: {copied:.3}");
+        println!("seconds to update over {line}: {updated:.3}");
+        println!("seconds to copy over {line}: {copied:.3}");
     }
 }
 
-/// From the program's start until it says that the release is installed: fetched by HTTPS,
-/// verified, written. And what `curl` and `dd` take.
+/// Seconds from the program's start until it prints that the release is installed (fetched over
+/// HTTPS, verified, written), and seconds that `curl` and `dd` take.
 fn times(key: &Certified, node: &[u8], rate: Option<u64>) -> [f64; 2] {
-    let world = World::with_room(ROOM);
+    let world = World::with_slot_size(SLOT_SIZE);
     key.enrolled(&world.firmware(), &[]);
     let release = Release::new(2);
     let boot = key.signed(&release.boot);
     let folder = world.publish(&Release { node: node.to_vec(), boot, ..release });
     let web = Web::start_with_rate(&folder, world.folder("web"), "127.0.0.1", rate);
     let slot = world.folder("slot");
-    on_the_medium(&slot);
+    flush(&slot);
     let started = Instant::now();
-    let said = world.run(&web.url(), web.authority().parent().unwrap());
+    let line = world.run(&web.url(), web.authority().parent().unwrap());
     let updated = started.elapsed().as_secs_f64();
-    assert_eq!(said, "2 is installed: the node reboots into it");
+    assert_eq!(line, "2 is installed: the node reboots into it");
     let name = target(&folder);
-    on_the_medium(&slot);
+    flush(&slot);
     let started = Instant::now();
     copy(&web, &format!("{}/targets/{name}", web.url()), &slot);
     let copied = started.elapsed().as_secs_f64();
-    assert!(
-        fs::read(&slot).unwrap().starts_with(node),
-        "`curl` and `dd` have written something else"
-    );
+    assert!(fs::read(&slot).unwrap().starts_with(node), "`curl` and `dd` wrote other bytes");
     [updated, copied]
 }
 
-/// What the file with the UKI is called in the repository.
+/// The name of the UKI's file in the repository.
 fn target(repository: &Path) -> String {
     let names = fs::read_dir(repository.join("targets"))
         .unwrap()
@@ -73,7 +69,7 @@ fn target(repository: &Path) -> String {
     names.into_iter().find(|name| name.ends_with("node.efi")).unwrap()
 }
 
-/// From the server to a slot that is a file, until it is on the medium.
+/// Copies from the server to the slot's file, until the bytes are on the medium.
 fn copy(web: &Web, url: &str, slot: &Path) {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--fail", "--cacert"]).arg(web.authority()).arg(url);
@@ -89,8 +85,7 @@ fn copy(web: &Web, url: &str, slot: &Path) {
     assert!(curl.wait().unwrap().success());
 }
 
-/// Has nothing of this file left to be written, which the first flush of what is measured would
-/// wait for.
-fn on_the_medium(path: &Path) {
+/// Flushes the file, so that the first flush of a measurement does not wait for earlier writes.
+fn flush(path: &Path) {
     fs::File::open(path).unwrap().sync_all().unwrap();
 }

@@ -1,5 +1,5 @@
 //! The slots: the format of their partitions, the meaning of the bits in their partition table
-//! entries, and the variable in which slotboot tells `init` the slot that it started.
+//! entries, and the variable in which slotboot reports to `init` the slot that it started.
 
 /// The first bytes of a slot.
 pub const MAGIC: &[u8; 8] = b"OSBSLOT\0";

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The most bytes in one read or write, enough for a stick's full speed.
+/// The maximum bytes of one read or write, enough for a stick's full speed.
 pub const CHUNK: u64 = 4 << 20;
 
 /// Alignment of memory for direct I/O: no device needs more than a page.

@@ -63,12 +63,12 @@ impl Aside {
         let kind = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
         let new = numbered(&self.kept, folder, name, unlock)?;
         let what = word(rustix::fs::FileType::from_raw_mode(kind));
-        let said = format!(
+        let message = format!(
             "{} is {what}, and is moved aside to {}",
             path.join(name).display(),
             self.path.join(new).display()
         );
-        MOVED.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+        MOVED.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         Ok(())
     }
 

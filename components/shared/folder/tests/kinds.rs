@@ -233,7 +233,7 @@ fn an_entry_moved_aside_is_reported_and_kept() {
     place.folder().create("a link", 0o600).unwrap();
     assert_eq!(fs::read_link(place.path("data/aside/0-a link")).unwrap(), Path::new("nowhere"));
     let end = "data/a link is a symbolic link, and is moved aside to ";
-    assert!(moved().iter().any(|said| said.contains(end) && said.ends_with("data/aside/0-a link")));
+    assert!(moved().iter().any(|line| line.contains(end) && line.ends_with("data/aside/0-a link")));
 }
 
 #[test]

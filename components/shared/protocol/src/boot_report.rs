@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::fields::{number, printable, split_trailer, value};
 use crate::{PassReason, VERSION};
 
-/// Most bytes of the text. Readers of version 0 refuse a longer one.
+/// The maximum bytes of the text. Readers with version 0 refuse a longer one.
 pub const MAX_REPORT: usize = 512;
 /// The first field, whose value is the protocol's version.
 const FORMAT: &str = "format";
@@ -23,9 +23,9 @@ pub struct BootReport {
     pub disk: Uuid,
     /// The name of the slot that it started.
     pub slot: &'static str,
-    /// Why it started that one.
+    /// Why it started that slot.
     pub started: StartReason,
-    /// Why it did not start the other one, if that one comes first.
+    /// Why it did not start the other slot, if that one comes first in the boot order.
     pub passed: Option<PassReason>,
     /// The same as a sentence in printable ASCII, for people.
     pub text: String,
@@ -36,7 +36,7 @@ pub struct BootReport {
 pub enum StartReason {
     /// A reason that this release does not know.
     Unknown,
-    /// The slot has been a good node before.
+    /// The slot is successful: it became good in an earlier boot.
     Good,
     /// The slot is on trial.
     OnTrial {
@@ -74,7 +74,7 @@ impl StartReason {
 }
 
 impl BootReport {
-    /// Reads the value of the variable. Anybody may have written it, so the result is a claim.
+    /// Parses the value of the variable. Anybody may have written it, so it is untrusted.
     pub fn decode(bytes: &[u8]) -> Option<BootReport> {
         let text = core::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_REPORT)?;
         let mut words = text.splitn(3, ' ');
@@ -128,8 +128,8 @@ pub(crate) fn passed_of_version_0(sentence: &str, started: &str) -> Option<PassR
 }
 
 impl fmt::Display for BootReport {
-    /// Writes the value of the variable. The sentence is cut where there is no room for it, so that
-    /// the fields always fit.
+    /// Writes the value of the variable. The sentence is truncated if necessary, so that the fields
+    /// always fit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BootReport { disk, slot, started, passed, text } = self;
         let start = format!("{disk} {slot} ");
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_report_that_is_written_is_read(
+        fn write_then_read_is_identity(
             disk: u128,
             second: bool,
             tries in proptest::option::of(any::<u8>()),

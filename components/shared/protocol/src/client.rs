@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::reply::OK;
 use crate::{InstallPermit, LastSeen, MAX_LINE, Refusal, Reply, Request, Slots, fd_passing};
 
-/// More bytes than any reply has: the longest is a `status` with all addresses and processes.
+/// The maximum bytes of a reply; the longest is a `status` with all addresses and processes.
 const MAX_REPLY: usize = 64 << 10;
 
 /// A connection to one of `init`'s sockets.
@@ -26,7 +26,7 @@ pub enum ClientError {
     Connection(io::Error),
     /// `init` refuses. The same request would be refused again.
     Refused(Refusal),
-    /// The request or the reply is not in the protocol's form: how.
+    /// The request or the reply does not have the protocol's form: the reason.
     Malformed(String),
 }
 
@@ -41,8 +41,8 @@ impl Client {
         Ok(Client { stream })
     }
 
-    /// Sends a request that has no data in its reply.
-    pub fn tell(&mut self, request: &Request) -> Result {
+    /// Sends a request whose reply has no data.
+    pub fn send(&mut self, request: &Request) -> Result {
         self.ask(request, None).map(drop)
     }
 
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// Takes the other slot, to write a release: its descriptor, and how many bytes it has.
+    /// Takes the other slot, to write a release. Returns its descriptor, and its size in bytes.
     pub fn open_slot(&mut self, _: InstallPermit) -> Result<(OwnedFd, u64)> {
         match self.ask(&Request::OpenSlot, None)? {
             (Reply::Slot { length }, Some(descriptor)) => Ok((descriptor, length)),
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// Replaces slotboot with what `program` holds, from its current offset on.
+    /// Replaces slotboot with the contents of `program`, from its current offset on.
     pub fn replace_boot_program(&mut self, program: impl AsFd) -> Result {
         self.ask(&Request::ReplaceBootProgram, Some(program.as_fd())).map(drop)
     }
@@ -78,7 +78,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and gives the reply and the descriptor that came with it.
+    /// Sends a request, and returns the reply and the descriptor that came with it.
     pub fn ask(
         &mut self,
         request: &Request,
@@ -157,7 +157,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixListener;
 
-    /// What a client makes of a reply that arrives in these pieces, and the line that it sent.
+    /// The result for a reply that arrives in these pieces, and the line that the client sent.
     fn asks(request: &Request, pieces: &'static [&'static str]) -> (Result<Reply>, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -200,7 +200,7 @@ mod tests {
         let (one, _other) = UnixStream::pair().unwrap();
         let mut client = Client { stream: one };
         for name in ["a\nreboot", &"a".repeat(MAX_LINE)] {
-            let error = client.tell(&Request::HostName(name.to_owned())).unwrap_err();
+            let error = client.send(&Request::HostName(name.to_owned())).unwrap_err();
             assert!(matches!(error, ClientError::Malformed(_)), "{error}");
         }
     }

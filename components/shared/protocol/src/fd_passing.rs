@@ -9,9 +9,9 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
 
-/// Reads what has arrived, at most a whole buffer, and the descriptor that came with it. Of several
-/// descriptors the first is kept; the kernel closes those for which there is no room. No bytes mean
-/// that the other side has closed the socket.
+/// Receives at most a whole buffer, and the descriptor that came with it. The first of several
+/// descriptors is kept; the kernel closes the others. Zero bytes mean that the peer has closed the
+/// socket.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -24,15 +24,15 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Optio
     Ok((received.bytes, given))
 }
 
-/// Copies what has arrived, at most a whole buffer, and leaves it to be read.
+/// Copies at most a whole buffer of received bytes, and leaves them in the socket.
 pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(recv(socket, buffer, RecvFlags::PEEK)?.0)
 }
 
-/// Sends a text and a descriptor with it, if there is one.
+/// Sends a text, with a descriptor if there is one.
 ///
 /// # Errors
-/// The kernel does not take all of the text at once: the other side does not read.
+/// The socket's buffer has no room for the whole text, because the peer does not read.
 pub fn send(socket: impl AsFd, text: &str, given: Option<BorrowedFd>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

@@ -1,18 +1,18 @@
 //! Lines of `KEY=VALUE` fields with one space between.
 
-/// The value of a field. Of a key that occurs several times the first one counts.
+/// The value of a field. If a key occurs several times, the first one counts.
 pub fn value<'t>(fields: &'t str, key: &str) -> Option<&'t str> {
     fields.split(' ').find_map(|field| field.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// The value of a field that is a number in decimal digits. `parse` alone would take a sign.
+/// The value of a field that is a number in decimal digits. `parse` alone would accept a sign.
 pub fn number<T: core::str::FromStr>(fields: &str, key: &str) -> Option<T> {
     let digits = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
     value(fields, key).filter(digits)?.parse().ok()
 }
 
-/// The text before the fields in brackets at its end, and these fields, if it has any. `first` is
-/// the key of the first field.
+/// Splits a text with fields in brackets at its end into the text and the fields. `first` is the
+/// key of the first field.
 pub fn split_trailer<'t>(text: &'t str, first: &str) -> (&'t str, Option<&'t str>) {
     let split = || {
         let inside = text.strip_suffix(']')?;
@@ -23,7 +23,7 @@ pub fn split_trailer<'t>(text: &'t str, first: &str) -> (&'t str, Option<&'t str
     split().unwrap_or((text, None))
 }
 
-/// Replaces all that is not printable ASCII, so that a text stays within its line.
+/// Replaces everything but printable ASCII, so that a text stays on its line.
 pub fn printable(text: &str) -> alloc::string::String {
     text.chars().map(|letter| if matches!(letter, ' '..='~') { letter } else { '?' }).collect()
 }

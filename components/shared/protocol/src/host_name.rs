@@ -1,12 +1,12 @@
-//! The names that a node may have.
+//! The valid names of a node.
 
 use crate::Refusal;
 
-/// Longest name in bytes: it is also a value of a Kubernetes label (`kubernetes.io/hostname`).
+/// The maximum bytes of a name, which is also the value of a Kubernetes label
+/// (`kubernetes.io/hostname`).
 const MAX_LENGTH: usize = 63;
 
-/// Returns the name in lower case if it is one of RFC 1123 that Kubernetes takes as the name of a
-/// node.
+/// Returns the name in lower case, if it is a name of RFC 1123 that Kubernetes accepts for a node.
 pub fn check(name: &str) -> Result<String, Refusal> {
     let name = name.to_ascii_lowercase();
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_rfc_1123_are_taken_in_lower_case() {
+    fn names_of_rfc_1123_are_accepted_in_lower_case() {
         for (given, taken) in
             [("node", "node"), ("Node-1.Example.ORG", "node-1.example.org"), ("7", "7")]
         {

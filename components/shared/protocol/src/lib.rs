@@ -12,32 +12,31 @@
 //! `error: REASON [code=N]` with a [`RefusalCode`]. Values that programs act on are `KEY=VALUE`
 //! fields; the sentences beside them are for people.
 //!
-//! A reader ignores keys that it does not know. A value that it does not know is `Unknown`, which
-//! never permits an installation or a reboot ([`InstallPermit`]). A key never changes its meaning
-//! within a [`VERSION`]; to a reader of an older version, every value of a newer one is unknown.
+//! A reader ignores unknown keys. An unknown value becomes `Unknown`, which never permits an
+//! installation or a reboot ([`InstallPermit`]). A key keeps its meaning within a [`VERSION`]; a
+//! reader of an older version treats every value of a newer version as unknown.
 //!
 //! # Releases
 //!
-//! Releases up to commit `3366aed` have no fields: there the sentences are the protocol, which
-//! counts as version 0. These pairings of programs from different releases occur:
+//! Releases up to commit `3366aed` have no fields: their sentences are the protocol, version 0.
+//! These pairings of programs from different releases occur:
 //!
-//! - *slotboot of version 0 and `init` of version 1*: the power fails between an update back to an
-//!   old release's slotboot and its reboot; or a pod of the user's own writes a slot and leaves
-//!   slotboot alone.
+//! - *slotboot of version 0 and `init` of version 1*: the power fails after an update to an old
+//!   release replaced slotboot and before its reboot; or a user's own pod writes a slot without
+//!   replacing slotboot.
 //! - *slotboot of version 1 and `init` and updater of version 0*: each update from version 0
 //!   replaces slotboot before it marks the slot, and the old slot runs again if the new one fails.
-//! - *`init` of version 1 and a client of version 0*: a pod of the user's own, or of a cluster, was
-//!   built for version 0.
+//! - *`init` of version 1 and a client of version 0*: a user's own pod was built for version 0.
 //! - *`init` of version 0 and a client of version 1*: such a pod is newer than the node, or the
 //!   node is back in its old slot.
 //! - *DATA of one version and `init` of the other*: each update, and each return to the old slot.
 //!
-//! The updater, `dhcp` and `time` that a release brings are in the same signed root as its `init`,
-//! so they never meet the `init` of another release. They still read version 0, because a recipe
-//! may name a pod image of its own choice.
+//! A release's own updater, `dhcp` and `time` are in the same signed root as its `init`, so they
+//! never meet the `init` of another release. They still read version 0, because a recipe may name
+//! another pod image.
 //!
-//! So this crate reads the sentences of version 0, and `init` and slotboot still write them, beside
-//! the fields. `tests/release_3366aed.rs` pins both directions.
+//! This crate therefore reads the sentences of version 0, and `init` and slotboot still write them
+//! beside the fields. `tests/release_3366aed.rs` pins both directions.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
@@ -92,7 +91,7 @@ pub use slots_status::{
 #[cfg(feature = "std")]
 pub use socket::Socket;
 
-/// Longest line in bytes, with its newline.
+/// The maximum bytes of a line, with its newline.
 pub const MAX_LINE: usize = 4096;
-/// Most bytes of a boot program.
+/// The maximum bytes of a boot program.
 pub const MAX_BOOT_PROGRAM: u64 = 4 << 20;

@@ -13,7 +13,7 @@ pub struct NodeStatus {
     pub uptime: Duration,
     /// The host name.
     pub host_name: String,
-    /// The name by which the kubelet knows the node.
+    /// The kubelet's name of the node.
     pub node_name: String,
     /// When the node was ready, since boot; none if it is not.
     pub ready: Option<Duration>,
@@ -34,11 +34,11 @@ pub struct NodeStatus {
 pub struct ProcessStatus {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its state.
     pub state: ProcessState,
 }
 
-/// What a process does.
+/// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessState {
     /// It runs.

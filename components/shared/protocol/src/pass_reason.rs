@@ -2,8 +2,8 @@
 
 use alloc::string::String;
 
-/// Why slotboot did not start a slot that comes before the one it started. The number is what the
-/// firmware variable and `init`'s `status` carry; a number is never used for anything else again.
+/// Why slotboot did not start a slot that precedes the started one in the boot order. The firmware
+/// variable and `init`'s `status` carry its number. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassReason {
     /// A reason that this release does not know.
@@ -12,7 +12,7 @@ pub enum PassReason {
     NotBootable = 1,
     /// The slot has no tries left.
     NoTries = 2,
-    /// The disk did not take the count of tries, so that the next boot would be no different.
+    /// The disk did not keep the count of tries, so the next boot would be the same.
     NotCounted = 3,
     /// The slot has no header, or a damaged one.
     Header = 4,
@@ -24,9 +24,9 @@ pub enum PassReason {
     Unreadable = 7,
     /// The UKI's SHA-256 is not the one in the header.
     Digest = 8,
-    /// The firmware refuses the UKI: its signature, as a rule.
+    /// The firmware refuses the UKI, usually because of its signature.
     Refused = 9,
-    /// The UKI's security epoch is below the machine's least one.
+    /// The UKI's security epoch is below the machine's minimum.
     EpochTooOld = 10,
     /// The UKI's security epoch cannot be read.
     EpochUnreadable = 11,
@@ -34,7 +34,7 @@ pub enum PassReason {
     Returned = 12,
 }
 
-/// A slot that slotboot passed over: the reason for programs, and the sentence for people.
+/// Why a slot was passed over: the reason for programs, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
     /// The reason.
@@ -71,14 +71,14 @@ impl PassReason {
         Self::ALL.into_iter().find(|reason| reason.code() == code).unwrap_or(Self::Unknown)
     }
 
-    /// Whether slotboot may pass over the slot for this reason at every boot and never spend a try.
-    /// Rebooting into such a slot would go on without end. All other known reasons spend a try, or
-    /// follow from a slot state that the writer of the slot has changed since.
-    pub fn may_last_for_ever(self) -> bool {
+    /// Whether slotboot may pass over the slot for this reason at every boot without spending a
+    /// try. Rebooting into such a slot could repeat forever. All other known reasons spend a try,
+    /// or follow from a slot state that writing the slot changes.
+    pub fn may_last_forever(self) -> bool {
         matches!(self, Self::Unknown | Self::NotCounted)
     }
 
-    /// The reason behind a sentence of version 0.
+    /// The reason for a sentence of version 0.
     pub(crate) fn of_version_0(sentence: &str) -> Self {
         const OPENINGS: [(&str, PassReason); 15] = [
             ("it is not to be booted", PassReason::NotBootable),
@@ -116,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_reason_counts_as_one_that_lasts_for_ever() {
-        assert!(PassReason::from_code(999).may_last_for_ever());
-        assert!(PassReason::of_version_0("the moon is full").may_last_for_ever());
-        assert!(!PassReason::of_version_0("it came back: aborted").may_last_for_ever());
+    fn an_unknown_reason_may_last_forever() {
+        assert!(PassReason::from_code(999).may_last_forever());
+        assert!(PassReason::of_version_0("the moon is full").may_last_forever());
+        assert!(!PassReason::of_version_0("it came back: aborted").may_last_forever());
     }
 }

@@ -1,16 +1,16 @@
-//! What `init` replies.
+//! The replies of `init`.
 
 use crate::{NodeStatus, Request, Slots};
 
-/// Ends the reply to a request that was carried out.
+/// The last line of the reply to a successful request.
 pub const OK: &str = "ok";
-/// Starts the only line of a refusal.
+/// The start of the only line of a refusal.
 pub const ERROR: &str = "error: ";
 
 /// The data of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// None: the request was carried out.
+    /// No data: the request succeeded.
     Done,
     /// To [`Request::LastSeen`].
     LastSeen(LastSeen),
@@ -18,8 +18,8 @@ pub enum Reply {
     Node(Box<NodeStatus>),
     /// To [`Request::SlotsStatus`].
     Slots(Slots),
-    /// To [`Request::OpenSlot`]: how many bytes the slot has. Its descriptor comes with the first
-    /// byte of the reply.
+    /// To [`Request::OpenSlot`]: the size of the slot. Its descriptor comes with the first byte of
+    /// the reply.
     Slot {
         /// The bytes.
         length: u64,
@@ -31,8 +31,8 @@ pub enum Reply {
 pub struct LastSeen {
     /// Seconds since 1970; 0 if the node has never run, or this is unknown.
     pub seconds: u64,
-    /// Whether the machine's clock kept the time since then. A clock that stood before that moment,
-    /// or before the image was made, did not; of an unknown answer the same is assumed.
+    /// Whether the machine's clock has kept the time since then. It has not if it shows a time
+    /// before that moment or before the image was made, or if the answer is unknown.
     pub clock_kept: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Both slots as `init` sees them, and when a new release may be written over the other one.
+//! The state of both slots, and when a new release may be written to the other slot.
 
 use std::fmt::Write;
 
@@ -11,9 +11,9 @@ use crate::{PassReason, StartReason, VERSION, version0};
 pub enum Slots {
     /// slotboot has reported which slot it started.
     Known(SlotsStatus),
-    /// It has not.
+    /// slotboot has not reported it.
     Unknown,
-    /// It has, and the disk cannot be read: the reason.
+    /// The disk cannot be read: the reason.
     Unreadable(String),
 }
 
@@ -22,16 +22,16 @@ pub enum Slots {
 pub struct SlotsStatus {
     /// slotboot's sentence, for people.
     pub why: String,
-    /// Why slotboot started the slot that runs.
+    /// Why slotboot started the running slot.
     pub started: StartReason,
-    /// Why slotboot passed over the other slot at the last boot, if it did.
+    /// Why slotboot passed over the other slot at this boot, if it did.
     pub passed: Option<PassReason>,
-    /// The slot that runs.
+    /// The running slot.
     pub running: SlotStatus,
-    /// The other one, if the disk has it.
+    /// The other slot, if the disk has one.
     pub other: Option<SlotStatus>,
-    /// Whether the release in the other slot was given up for want of an address or of its cluster,
-    /// and the slot that runs did not get there either, so that the release may be tried once more.
+    /// Whether the release in the other slot failed without an address or its cluster, and the
+    /// running slot does not reach them either, so that the release may be tried once more.
     pub is_outage: bool,
 }
 
@@ -42,58 +42,58 @@ pub struct SlotStatus {
     pub name: String,
     /// What it holds.
     pub contents: Contents,
-    /// What slotboot would do with it now.
+    /// Its state.
     pub state: SlotState,
 }
 
 /// What a slot holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// Something that this release has no word for.
+    /// Contents that this release does not know.
     Unknown,
-    /// The header of a release. Whether the bytes behind it are whole is not checked.
+    /// The header of a release. The UKI after it is not checked.
     Release(Release),
     /// No header.
     Empty,
-    /// A header that is damaged: how.
+    /// A damaged header: the kind of damage.
     Damaged(String),
-    /// The disk does not give the header.
+    /// The header cannot be read from the disk.
     Unreadable,
 }
 
-/// A release, by its header.
+/// A release, from its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The version: printable ASCII without spaces.
     pub version: String,
-    /// How the SHA-256 of the UKI begins, in hexadecimal.
+    /// The start of the UKI's SHA-256, in hexadecimal.
     pub sha256: String,
 }
 
-/// What slotboot would do with a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Something that this release has no word for.
+    /// A state that this release does not know.
     Unknown,
-    /// Start it: it has been a good node.
+    /// It has become good.
     Good,
-    /// Start it so many times more, unless it becomes a good node.
+    /// It has not become good yet.
     OnTrial {
-        /// How many times.
+        /// How often slotboot still starts it.
         tries_left: u8,
     },
-    /// Never start it.
+    /// slotboot does not start it.
     NotBootable,
 }
 
-/// The permission to write a new release over the other slot. It exists only where each fact that
-/// keeps an updater from installing the same release without end is known: the running slot is good
-/// and names what it holds, and so does the other slot. An unknown or unreadable state gives none.
+/// The permission to write a new release to the other slot. It requires every fact that keeps an
+/// updater from installing the same release endlessly: the running slot is good, and the contents
+/// of both slots and the state of the other one are known.
 #[derive(Debug)]
 pub struct InstallPermit(());
 
 impl SlotsStatus {
-    /// The permission to install, or the reason why there is none.
+    /// Returns the permission to install, or the reason why there is none.
     pub fn permit_install(&self) -> Result<InstallPermit, String> {
         let running = &self.running;
         match running.state {
@@ -116,14 +116,14 @@ impl SlotsStatus {
     }
 
     /// Whether slotboot may pass over the other slot at every boot without spending a try, so that
-    /// a reboot for its sake could follow another without end.
-    pub fn may_be_passed_over_for_ever(&self) -> bool {
-        self.passed.is_some_and(PassReason::may_last_for_ever)
+    /// rebooting into it could repeat forever.
+    pub fn may_be_passed_over_forever(&self) -> bool {
+        self.passed.is_some_and(PassReason::may_last_forever)
     }
 }
 
 impl SlotState {
-    /// The state in words, as people read it.
+    /// The state in words, for people.
     pub fn words(self) -> String {
         match self {
             Self::Unknown => "in an unknown state".to_owned(),
@@ -153,7 +153,7 @@ impl SlotState {
 }
 
 impl Contents {
-    /// The contents in words, as people read them.
+    /// The contents in words, for people.
     pub fn words(&self) -> String {
         match self {
             Self::Unknown => "unknown".to_owned(),
@@ -176,7 +176,7 @@ impl Contents {
         }
     }
 
-    /// What fields say. How a header is damaged is in the sentence beside them.
+    /// Parses the fields. The kind of damage is in the sentence beside them.
     fn decode(fields: &str, sentence: Option<&SlotStatus>) -> Self {
         match value(fields, "holds") {
             Some("release") => match (value(fields, "version"), value(fields, "sha256")) {
@@ -200,7 +200,7 @@ impl SlotStatus {
     fn write(&self, text: &mut String, which: &str) {
         let SlotStatus { name, contents, state } = self;
         let is_known = !matches!(contents, Contents::Unknown) && *state != SlotState::Unknown;
-        // Version 0 would take an unknown state for one that is not to be booted, and install.
+        // Version 0 would treat an unknown state as not bootable, and install.
         if is_known {
             let words = printable(&format!("{}: {}", contents.words(), state.words()));
             let _ = writeln!(text, "slot-{which} {name}, {words}");
@@ -379,7 +379,7 @@ mod tests {
         );
         (unknown.started, unknown.passed) = (StartReason::Unknown, Some(PassReason::Unknown));
         assert_eq!(Slots::decode(&lines), Ok(Slots::Known(unknown.clone())));
-        assert!(unknown.may_be_passed_over_for_ever());
+        assert!(unknown.may_be_passed_over_forever());
     }
 
     #[test]

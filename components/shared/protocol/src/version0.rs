@@ -1,21 +1,21 @@
-//! The sentences of version 0, which were the whole protocol up to commit `3366aed`. Their wording
-//! is frozen: clients and nodes of those releases are in the field.
+//! The sentences of version 0, which were the protocol up to commit `3366aed`. Their wording is
+//! frozen, because clients and nodes of those releases are in use.
 
 use osbuild_abi::disk::{SLOT_A, SLOT_B};
 
 use crate::boot_report::passed_of_version_0;
 use crate::{Contents, PassReason, Release, SlotState, SlotStatus};
 
-/// How version 0 reports a header that the disk does not give.
+/// How version 0 reports a header that cannot be read from the disk.
 pub const UNREADABLE: &str = "its header cannot be read";
 
-/// Starts the contents of a slot whose header is damaged.
+/// The start of the contents of a slot with a damaged header.
 const DAMAGED: &str = "damaged (";
 
-/// Reads `SLOT, CONTENTS: STATE`.
+/// Parses `SLOT, CONTENTS: STATE`.
 pub fn slot(line: &str) -> Option<SlotStatus> {
     let (name, rest) = line.split_once(", ").filter(|(name, _)| is_word(name))?;
-    // How a header is damaged may be any text, in brackets.
+    // The kind of damage may be any text in brackets.
     let end = if rest.starts_with(DAMAGED) { rest.find("): ")? + 1 } else { rest.find(": ")? };
     let (contents, state) = (self::contents(&rest[..end]), self::state(&rest[end + 2..]));
     Some(SlotStatus { name: name.to_owned(), contents, state })
@@ -50,7 +50,7 @@ fn state(words: &str) -> SlotState {
     }
 }
 
-/// Why slotboot passed over the slot that does not run, by its sentence.
+/// Why slotboot passed over the other slot, from its sentence.
 pub fn passed(why: &str, running: &str) -> Option<PassReason> {
     let running = [SLOT_A, SLOT_B].into_iter().find(|slot| *slot == running);
     running.map_or(Some(PassReason::Unknown), |running| passed_of_version_0(why, running))

@@ -15,7 +15,7 @@ const DISK: &str = "881b7c28-2e50-5a7c-bdb6-f8aaeb4bbb06";
 mod old_init {
     use uuid::Uuid;
 
-    const MOST: usize = 512;
+    const MAX: usize = 512;
     const VOLATILE: u32 = 6;
 
     #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ mod old_init {
     }
 
     pub fn parse(text: &[u8]) -> Option<Booted> {
-        let text = core::str::from_utf8(text).ok().filter(|text| text.len() <= MOST)?;
+        let text = core::str::from_utf8(text).ok().filter(|text| text.len() <= MAX)?;
         let mut words = text.splitn(3, ' ');
         let disk = Uuid::try_parse(words.next()?).ok()?;
         let name = words.next()?;
@@ -69,12 +69,12 @@ mod old_updater {
 
     fn held(line: &str) -> Option<Held> {
         let (slot, rest) = line.split_once(", ")?;
-        let told = rest.strip_prefix("version ").and_then(|rest| {
+        let parsed = rest.strip_prefix("version ").and_then(|rest| {
             let (version, rest) = rest.split_once(", sha256 ")?;
             let (sha256, state) = rest.split_once(": ")?;
             Some(((version.to_owned(), sha256.to_owned()), state))
         });
-        let (release, state) = match told {
+        let (release, state) = match parsed {
             Some((release, state)) => (Some(release), state),
             None => (None, rest.split_once(": ")?.1),
         };
@@ -193,7 +193,7 @@ fn the_guard_of_its_updater_holds_with_this_slotboot() {
     assert!(old_updater::waits(&booted.why, "SLOT-B"), "{booted:?}");
 }
 
-/// What the other slot may hold in an answer of its `init`, with its state.
+/// The other slot's contents and states in replies of that release's `init`.
 fn answers() -> Vec<(&'static str, Contents, SlotState)> {
     let version = "version 1.35.8-2, sha256 4e02fc8e70db";
     let damaged = "damaged (the checksum of its header is wrong)";

@@ -37,7 +37,7 @@ pub struct UnknownChannel(pub String);
 
 impl fmt::Display for UnknownChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no channel: there are `stable` and `candidate`", self.0)
+        write!(f, "`{}` is not a channel: use `stable` or `candidate`", self.0)
     }
 }
 

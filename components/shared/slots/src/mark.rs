@@ -10,8 +10,7 @@ use crate::{State, other};
 /// A change of a slot's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// slotboot starts the slot: one try less. A successful slot does not use tries and does not
-    /// change.
+    /// slotboot starts the slot: one try less. A successful slot uses no tries and does not change.
     Started,
     /// The updater has written the slot: it boots next, a few times, and the other slot after it.
     ForTry,

@@ -1,4 +1,4 @@
-//! Our attribute bits against `cgpt`, in both directions, and our changes against sgdisk.
+//! Compares our attribute bits with `cgpt` in both directions, and checks our changes with sgdisk.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,10 +16,10 @@ fn tool(package: &str, command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| {
         panic!("{command:?}: {error}: install the Debian package `{package}`")
     });
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-    said
+    assert!(output.status.success(), "{command:?}: {text}");
+    text
 }
 
 fn geometry() -> Geometry {
@@ -57,9 +57,9 @@ fn new_disk(path: &Path) {
 }
 
 /// Changes a slot's state on the disk.
-fn change(path: &Path, name: &str, as_what: Mark) {
+fn change(path: &Path, name: &str, change: Mark) {
     let label = label(path);
-    apply(path, &label.change_to(&mark(label.table(), name, as_what).unwrap()).unwrap());
+    apply(path, &label.change_to(&mark(label.table(), name, change).unwrap()).unwrap());
 }
 
 #[test]
@@ -69,12 +69,12 @@ fn cgpt_and_sgdisk_read_our_slot_bits() {
     new_disk(&path);
     let shown =
         |number: &str| tool("cgpt", Command::new("cgpt").args(["show", "-i", number]).arg(&path));
-    for (as_what, bits) in [
+    for (mark, bits) in [
         (Mark::ForTry, "priority=2 tries=3 successful=0"),
         (Mark::Started, "priority=2 tries=2 successful=0"),
         (Mark::Good, "priority=2 tries=0 successful=1"),
     ] {
-        change(&path, SLOT_A, as_what);
+        change(&path, SLOT_A, mark);
         assert!(shown("1").contains(bits), "{}", shown("1"));
     }
     change(&path, SLOT_B, Mark::ForTry);

@@ -26,7 +26,7 @@ const REBOOT_REQUESTS: u32 = 2;
 const MAX_SIZE: u16 = 1472;
 /// The parameter request list, in order of preference. RFC 3442 requires classless routes before
 /// routers.
-const WANTED: [u8; 12] = [
+const REQUESTED_OPTIONS: [u8; 12] = [
     code::SUBNET_MASK,
     code::CLASSLESS_ROUTES,
     code::ROUTERS,
@@ -150,7 +150,7 @@ impl Exchange {
         let mut message = Message::request(kind, self.xid, mac)
             .with(code::CLIENT, &client)
             .with(code::MAX_SIZE, &MAX_SIZE.to_be_bytes())
-            .with(code::WANTED, &WANTED);
+            .with(code::REQUESTED_OPTIONS, &REQUESTED_OPTIONS);
         message.secs = (self.sent - self.since).as_secs().try_into().unwrap_or(u16::MAX);
         message
     }

@@ -26,8 +26,8 @@ impl Scene {
     fn bound() -> Self {
         let mut scene = Self::new(None);
         let discover = sent(&scene.handle(Event::CarrierUp)).1;
-        let request = sent(&scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
-        scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER));
+        let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
+        scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER));
         scene
     }
 
@@ -36,7 +36,7 @@ impl Scene {
         self.client.handle(event, self.now, self.random)
     }
 
-    fn hear(&mut self, message: &Message) -> Vec<Action> {
+    fn receive(&mut self, message: &Message) -> Vec<Action> {
         self.handle(Event::Message(message))
     }
 
@@ -88,12 +88,12 @@ fn carrier_leads_to_an_address_in_four_messages() {
     assert!(matches!(&actions[0], Action::Broadcast(from, _) if *from == NOBODY));
     assert_eq!((to, discover.kind()), (None, Some(Kind::Discover)));
 
-    let (to, request) = sent(&scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER)));
+    let (to, request) = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER)));
     assert_eq!((to, request.kind(), request.ciaddr), (None, Some(Kind::Request), NOBODY));
     assert_eq!(request.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
     assert_eq!(request.option(code::SERVER), Some(&SERVER.octets()[..]));
 
-    let actions = scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER));
+    let actions = scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER));
     assert_eq!(applied(&actions).0.address, ADDRESS);
     assert_eq!(applied(&actions).1, Some(Duration::from_secs(1000)));
     assert!(!scene.client.listens());
@@ -114,7 +114,7 @@ fn an_unanswered_discover_is_sent_again_ever_more_slowly() {
 }
 
 #[test]
-fn chance_spreads_the_waits() {
+fn jitter_spreads_the_waits() {
     let wait = |random| {
         let mut exchange = Exchange::new(0, Duration::ZERO);
         exchange.back_off(Duration::ZERO, random);
@@ -127,7 +127,7 @@ fn chance_spreads_the_waits() {
 }
 
 #[test]
-fn a_message_says_how_long_the_client_has_been_asking() {
+fn a_message_has_the_seconds_since_the_first_request() {
     let mut scene = Scene::new(None);
     assert_eq!(sent(&scene.handle(Event::CarrierUp)).1.secs, 0);
     scene.pass();
@@ -138,7 +138,7 @@ fn a_message_says_how_long_the_client_has_been_asking() {
 fn an_offer_that_is_not_confirmed_is_given_up() {
     let mut scene = Scene::new(None);
     let discover = sent(&scene.handle(Event::CarrierUp)).1;
-    scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER));
+    scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER));
     let kinds: Vec<_> = (0..4).map(|_| sent(&scene.pass()).1.kind().unwrap()).collect();
     assert_eq!(kinds, [Kind::Request, Kind::Request, Kind::Request, Kind::Discover]);
 }
@@ -147,9 +147,9 @@ fn an_offer_that_is_not_confirmed_is_given_up() {
 fn an_offer_that_cannot_be_taken_is_passed_over() {
     let mut scene = Scene::new(None);
     let discover = sent(&scene.handle(Event::CarrierUp)).1;
-    let actions = scene.hear(&answer(&discover, Kind::Offer, Ipv4Addr::LOCALHOST, SERVER));
+    let actions = scene.receive(&answer(&discover, Kind::Offer, Ipv4Addr::LOCALHOST, SERVER));
     assert!(matches!(&actions[..], [Action::Note(_)]), "{actions:?}");
-    sent(&scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER)));
+    sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER)));
 }
 
 #[test]
@@ -157,22 +157,22 @@ fn answers_to_others_are_ignored() {
     let mut scene = Scene::new(None);
     let discover = sent(&scene.handle(Event::CarrierUp)).1;
     let offer = answer(&discover, Kind::Offer, ADDRESS, SERVER);
-    assert_eq!(scene.hear(&Message { xid: offer.xid + 1, ..offer.clone() }), []);
-    assert_eq!(scene.hear(&Message { chaddr: [2, 0, 0, 0, 0, 2], ..offer.clone() }), []);
-    assert_eq!(scene.hear(&Message { side: Side::Client, ..offer.clone() }), []);
-    assert_eq!(scene.hear(&answer(&discover, Kind::Ack, ADDRESS, SERVER)), []);
-    assert_eq!(scene.hear(&answer(&discover, Kind::Nak, ADDRESS, SERVER)), []);
-    sent(&scene.hear(&offer));
+    assert_eq!(scene.receive(&Message { xid: offer.xid + 1, ..offer.clone() }), []);
+    assert_eq!(scene.receive(&Message { chaddr: [2, 0, 0, 0, 0, 2], ..offer.clone() }), []);
+    assert_eq!(scene.receive(&Message { side: Side::Client, ..offer.clone() }), []);
+    assert_eq!(scene.receive(&answer(&discover, Kind::Ack, ADDRESS, SERVER)), []);
+    assert_eq!(scene.receive(&answer(&discover, Kind::Nak, ADDRESS, SERVER)), []);
+    sent(&scene.receive(&offer));
 }
 
 #[test]
 fn only_the_chosen_server_can_confirm_or_refuse() {
     let mut scene = Scene::new(None);
     let discover = sent(&scene.handle(Event::CarrierUp)).1;
-    let request = sent(&scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
-    assert_eq!(scene.hear(&answer(&request, Kind::Ack, OTHER_ADDRESS, OTHER_SERVER)), []);
-    assert_eq!(scene.hear(&answer(&request, Kind::Nak, NOBODY, OTHER_SERVER)), []);
-    applied(&scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER)));
+    let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
+    assert_eq!(scene.receive(&answer(&request, Kind::Ack, OTHER_ADDRESS, OTHER_SERVER)), []);
+    assert_eq!(scene.receive(&answer(&request, Kind::Nak, NOBODY, OTHER_SERVER)), []);
+    applied(&scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_lease_is_renewed_with_its_server_at_t1() {
         (ADDRESS, None, None)
     );
     scene.now += Duration::from_secs(7);
-    let actions = scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER));
+    let actions = scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER));
     assert_eq!(
         applied(&actions).1,
         Some(Duration::from_secs(993)),
@@ -196,7 +196,7 @@ fn a_lease_is_renewed_with_its_server_at_t1() {
 }
 
 #[test]
-fn a_renewal_is_sent_again_after_half_of_what_is_left() {
+fn a_renewal_is_repeated_after_half_of_the_remaining_time() {
     let mut scene = Scene::bound();
     let mut moments = Vec::new();
     while scene.seconds() < 800 {
@@ -216,7 +216,7 @@ fn without_its_server_a_lease_is_rebound_with_any() {
         }
     };
     assert_eq!((to, request.ciaddr, request.option(code::SERVER)), (None, ADDRESS, None));
-    let actions = scene.hear(&answer(&request, Kind::Ack, ADDRESS, OTHER_SERVER));
+    let actions = scene.receive(&answer(&request, Kind::Ack, ADDRESS, OTHER_SERVER));
     assert_eq!(applied(&actions).0.server, OTHER_SERVER);
 }
 
@@ -227,7 +227,7 @@ fn a_late_answer_to_a_renewal_does_not_count_while_rebinding() {
     while scene.seconds() < 800 {
         scene.pass();
     }
-    assert_eq!(scene.hear(&answer(&renewal, Kind::Ack, ADDRESS, SERVER)), []);
+    assert_eq!(scene.receive(&answer(&renewal, Kind::Ack, ADDRESS, SERVER)), []);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_machine_that_slept_past_expiry_does_not_renew() {
 }
 
 #[test]
-fn a_lease_that_expired_on_its_way_is_passed_over_and_costs_no_other() {
+fn a_lease_that_expired_on_arrival_is_ignored() {
     let mut scene = Scene::bound();
     scene.handle(Event::CarrierLost);
     scene.now += Duration::from_secs(990);
@@ -268,7 +268,7 @@ fn a_lease_that_expired_on_its_way_is_passed_over_and_costs_no_other() {
     scene.now += Duration::from_secs(5);
     let mut short = answer(&request, Kind::Ack, ADDRESS, SERVER);
     short.options.retain(|(code, _)| *code != code::LEASE_TIME);
-    let actions = scene.hear(&short.with(code::LEASE_TIME, &4u32.to_be_bytes()));
+    let actions = scene.receive(&short.with(code::LEASE_TIME, &4u32.to_be_bytes()));
     assert_eq!(
         actions[0],
         Action::Note("a lease is passed over: it has expired on its way".to_owned())
@@ -281,7 +281,7 @@ fn a_lease_that_expired_on_its_way_is_passed_over_and_costs_no_other() {
 fn a_refused_renewal_gives_the_address_up_at_once() {
     let mut scene = Scene::bound();
     let request = sent(&scene.pass()).1;
-    let actions = scene.hear(&answer(&request, Kind::Nak, NOBODY, SERVER));
+    let actions = scene.receive(&answer(&request, Kind::Nak, NOBODY, SERVER));
     assert_eq!(actions[0], Action::Remove("the server refuses it"));
     let discover = sent(&actions).1;
     assert_eq!(
@@ -291,15 +291,15 @@ fn a_refused_renewal_gives_the_address_up_at_once() {
 }
 
 #[test]
-fn a_server_that_refuses_what_it_offers_is_asked_ever_more_slowly() {
+fn a_server_that_refuses_its_own_offers_is_asked_less_often() {
     let mut scene = Scene::new(None);
     let mut actions = scene.handle(Event::CarrierUp);
     let mut moments = Vec::new();
     for _ in 0..5 {
         let discover = sent(&actions).1;
         moments.push(scene.seconds());
-        let request = sent(&scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
-        actions = scene.hear(&answer(&request, Kind::Nak, NOBODY, SERVER));
+        let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
+        actions = scene.receive(&answer(&request, Kind::Nak, NOBODY, SERVER));
         if actions.is_empty() {
             actions = scene.pass();
         }
@@ -313,7 +313,7 @@ fn a_renewal_may_change_the_lease() {
     let request = sent(&scene.pass()).1;
     let ack =
         answer(&request, Kind::Ack, OTHER_ADDRESS, SERVER).with(code::MTU, &1400u16.to_be_bytes());
-    let actions = scene.hear(&ack);
+    let actions = scene.receive(&ack);
     assert_eq!((applied(&actions).0.address, applied(&actions).0.mtu), (OTHER_ADDRESS, Some(1400)));
 }
 
@@ -321,10 +321,10 @@ fn a_renewal_may_change_the_lease() {
 fn an_endless_lease_waits_for_nothing() {
     let mut scene = Scene::new(None);
     let discover = sent(&scene.handle(Event::CarrierUp)).1;
-    let request = sent(&scene.hear(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
+    let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
     let mut ack = answer(&request, Kind::Ack, ADDRESS, SERVER);
     ack.options.retain(|(code, _)| *code != code::LEASE_TIME);
-    assert_eq!(applied(&scene.hear(&ack.with(code::LEASE_TIME, &[255; 4]))).1, None);
+    assert_eq!(applied(&scene.receive(&ack.with(code::LEASE_TIME, &[255; 4]))).1, None);
     assert_eq!(scene.client.deadline(), None);
 }
 
@@ -337,7 +337,7 @@ fn a_cable_that_was_pulled_asks_for_the_same_address_first() {
     assert_eq!((to, request.kind(), request.ciaddr), (None, Some(Kind::Request), NOBODY));
     assert_eq!(request.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
     assert_eq!(request.option(code::SERVER), None);
-    let actions = scene.hear(&answer(&request, Kind::Nak, NOBODY, OTHER_SERVER));
+    let actions = scene.receive(&answer(&request, Kind::Nak, NOBODY, OTHER_SERVER));
     assert_eq!(actions[0], Action::Remove("the server refuses it"), "this is another network");
 }
 
@@ -355,13 +355,13 @@ fn a_restarted_client_keeps_the_address_it_finds() {
     let request = sent(&scene.handle(Event::CarrierUp)).1;
     assert_eq!(request.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
     assert_eq!(
-        applied(&scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER))).0.address,
+        applied(&scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER))).0.address,
         ADDRESS
     );
 }
 
 #[test]
-fn a_restarted_client_that_nobody_knows_looks_for_an_offer() {
+fn a_restarted_client_unknown_to_servers_seeks_an_offer() {
     let mut scene = Scene::new(Some(ADDRESS));
     scene.handle(Event::CarrierUp);
     assert_eq!(sent(&scene.pass()).1.kind(), Some(Kind::Request));
@@ -389,10 +389,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: no panic, no busy loop, no message without carrier, and no address past
+    /// For any events: no panic, no busy loop, no message without carrier, and no address past
     /// its expiry.
     #[test]
-    fn any_story_ends_well(steps in prop::collection::vec(step(), 0..60)) {
+    fn any_sequence_of_events_is_safe(steps in prop::collection::vec(step(), 0..60)) {
         let mut scene = Scene::new(None);
         let mut question = Message::request(Kind::Discover, 0, MAC);
         for step in steps {
@@ -412,7 +412,7 @@ proptest! {
                         .with(code::LEASE_TIME, &lease).with(code::T1, &t1).with(code::T2, &t2);
                     message.options[0].1 = vec![kind];
                     (message.side, message.yiaddr) = (Side::Server, Ipv4Addr::new(10, 0, 0, host));
-                    scene.hear(&message)
+                    scene.receive(&message)
                 }
             };
             for action in &actions {

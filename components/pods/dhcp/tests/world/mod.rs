@@ -1,5 +1,5 @@
-//! A world for one client: two network namespaces with a cable (a veth pair) between them, a fake
-//! `init`, and the real program with the rights of the pod and no others. Needs root, iproute2 and
+//! A test world for one client: two network namespaces connected by a cable (a veth pair), a fake
+//! `init`, and the real program with only the pod's capabilities. Needs root, iproute2 and
 //! util-linux (`setpriv`).
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take that has no time of its own, on a busy machine.
+/// The default time limit, enough for a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// The link on the client's side, and the one on the server's.
 pub const LINK: &str = "eth0";
@@ -28,20 +28,20 @@ pub struct World {
     pub client_side: String,
     pub server_side: String,
     folder: PathBuf,
-    told: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     children: Vec<Child>,
 }
 
-/// Runs a command that has to succeed and returns what it prints.
+/// Runs a command, which must succeed, and returns its output.
 pub fn run(command: &str) -> String {
     let mut words = command.split_ascii_whitespace();
     let output = Command::new(words.next().unwrap()).args(words).output();
-    let output = output.unwrap_or_else(|error| panic!("`{command}` has to be installed: {error}"));
+    let output = output.unwrap_or_else(|error| panic!("cannot run `{command}`: {error}"));
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Tries until there is a value, as long as [`TIMEOUT`] lasts.
+/// Repeats `attempt` until it returns a value; panics after [`TIMEOUT`].
 #[track_caller]
 pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -49,20 +49,20 @@ pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(start.elapsed() < TIMEOUT, "in vain: {what}");
+        assert!(start.elapsed() < TIMEOUT, "timed out: {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }
 
 impl World {
-    /// A world with its cable in place, and the server's address on its side.
+    /// A world with its cable connected, and the server's address on the server's side.
     pub fn new() -> Self {
         let world = Self::without_cable();
         world.plug();
         world
     }
 
-    /// A world with two sides and nothing in between.
+    /// A world whose two sides are not connected.
     pub fn without_cable() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("dhcp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -72,7 +72,7 @@ impl World {
             client_side: format!("{name}-c"),
             server_side: format!("{name}-s"),
             folder,
-            told: Arc::default(),
+            requests: Arc::default(),
             children: vec![],
         };
         for side in [&world.client_side, &world.server_side] {
@@ -82,7 +82,7 @@ impl World {
         world
     }
 
-    /// Puts the cable in, and switches its server's end on.
+    /// Connects the cable, and sets the server's end up.
     pub fn plug(&self) {
         let (client, server) = (&self.client_side, &self.server_side);
         run(&format!(
@@ -92,8 +92,8 @@ impl World {
         run(&format!("ip -n {server} link set {SERVER_LINK} up"));
     }
 
-    /// Makes the client's side what `init` makes of a node: a router that hears no router
-    /// advertisements by itself.
+    /// Configures the client's side as `init` configures a node: it forwards packets, and does not
+    /// accept router advertisements by default.
     pub fn make_router(&self) {
         for setting in [
             "conf/default/accept_ra 0",
@@ -107,11 +107,11 @@ impl World {
         }
     }
 
-    /// Starts a fake `init`, which takes every line, and has router advertisements heard as the
+    /// Starts a fake `init`, which accepts every request, and enables router advertisements as the
     /// real one does.
     pub fn start_init(&self) {
         let listener = UnixListener::bind(self.folder.join("socket")).unwrap();
-        let (told, side) = (Arc::clone(&self.told), self.client_side.clone());
+        let (requests, side) = (Arc::clone(&self.requests), self.client_side.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -121,18 +121,18 @@ impl World {
                     let file = format!("/proc/sys/net/ipv6/conf/{link}/accept_ra");
                     server::in_side(&side, || fs::write(file, "2").unwrap());
                 }
-                told.lock().unwrap().push(line.trim_end().to_owned());
+                requests.lock().unwrap().push(line.trim_end().to_owned());
                 stream.write_all(b"ok\n").unwrap();
             }
         });
     }
 
-    /// What `init` has been told so far.
-    pub fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+    /// The requests that `init` has received so far.
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 
-    /// Starts the client for [`LINK`], and returns its process's number.
+    /// Starts the client for [`LINK`], and returns its process id.
     pub fn start_client(&mut self) -> u32 {
         self.start_client_with(&["--link", LINK])
     }
@@ -164,12 +164,12 @@ impl World {
     fn start(&mut self, command: &mut Command) -> u32 {
         let log = File::options().append(true).create(true).open(self.folder.join("log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let child = command.spawn().expect("iproute2 has to be installed");
+        let child = command.spawn().expect("iproute2 is not installed");
         self.children.push(child);
         self.children.last().unwrap().id()
     }
 
-    /// Sends a signal to a process that was started here, and returns its exit code.
+    /// Sends a signal to a process of this world, and returns its exit code.
     pub fn end(&mut self, pid: u32, signal: &str) -> Option<i32> {
         let at = self.children.iter().position(|child| child.id() == pid).unwrap();
         run(&format!("kill {signal} {pid}"));
@@ -177,7 +177,7 @@ impl World {
         until("a process ends", || child.try_wait().unwrap()).code()
     }
 
-    /// What `ip` says about the client's link, in its `-oneline` form.
+    /// The output of `ip -oneline` for the client's side.
     pub fn ip(&self, what: &str) -> String {
         run(&format!("ip -n {} -oneline {what}", self.client_side))
     }
@@ -195,12 +195,12 @@ impl World {
         until(&format!("the address {address}"), || (self.addresses() == [address]).then_some(()));
     }
 
-    /// The last line with this start that `init` has been told.
-    pub fn last_told(&self, start: &str) -> Option<String> {
-        self.told().into_iter().rfind(|line| line.starts_with(start))
+    /// The last request with this start that `init` has received.
+    pub fn last_request(&self, start: &str) -> Option<String> {
+        self.requests().into_iter().rfind(|line| line.starts_with(start))
     }
 
-    /// The address that the client's link has by its hardware address, in this prefix of 64 bits.
+    /// The address of the client's link that follows from its MAC address, in this 64-bit prefix.
     pub fn address_in(&self, prefix: Ipv6Addr) -> Ipv6Addr {
         let shown = self.ip(&format!("link show dev {LINK}"));
         let (_, mac) = shown.split_once("link/ether ").unwrap();
@@ -226,12 +226,12 @@ impl World {
         until("no address", || self.addresses().is_empty().then_some(()));
     }
 
-    /// What all that was started here has said so far.
+    /// The output of all processes of this world so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// A path in a folder that goes away with this world.
+    /// A path in this world's folder, which is deleted with it.
     pub fn path(&self, name: &str) -> String {
         self.folder.join(name).into_os_string().into_string().unwrap()
     }

@@ -1,4 +1,4 @@
-//! A DHCP server for what dnsmasq does not do: leases of a few seconds, silence, and lies.
+//! A DHCP server with behavior that dnsmasq does not have: leases of a few seconds, silence, lies.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{SERVER, SERVER_LINK, World};
 
-/// What it gives. Times are in seconds.
+/// A lease to give. Times are in seconds.
 #[derive(Clone, Copy)]
 pub struct Lease {
     pub address: [u8; 4],
@@ -22,7 +22,7 @@ pub struct Lease {
 #[derive(Default)]
 struct State {
     lease: Option<Lease>,
-    heard: Vec<Message>,
+    received: Vec<Message>,
 }
 
 /// The running server. It ends with the test's process.
@@ -31,9 +31,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one that is silent as long as it has no lease to give.
+    /// Starts a server, which is silent while it has no lease to give.
     pub fn start(world: &World, lease: Option<Lease>) -> Self {
-        let state = Arc::new(Mutex::new(State { lease, heard: vec![] }));
+        let state = Arc::new(Mutex::new(State { lease, received: vec![] }));
         let (side, shared) = (world.server_side.clone(), Arc::clone(&state));
         let socket = in_side(&side, || {
             let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).unwrap();
@@ -46,18 +46,18 @@ impl Server {
         Self { state }
     }
 
-    /// Changes what it gives; `None` makes it silent.
+    /// Sets the lease to give; `None` makes it silent.
     pub fn give(&self, lease: Option<Lease>) {
         self.state.lock().unwrap().lease = lease;
     }
 
-    /// The messages that it has heard.
-    pub fn heard(&self) -> Vec<Message> {
-        self.state.lock().unwrap().heard.clone()
+    /// The messages received so far.
+    pub fn received(&self) -> Vec<Message> {
+        self.state.lock().unwrap().received.clone()
     }
 }
 
-/// Does something in a thread that has moved to one side of a world.
+/// Runs `work` in the network namespace of one side of a world.
 pub fn in_side<T: Send>(side: &str, work: impl FnOnce() -> T + Send) -> T {
     let namespace = std::fs::File::open(format!("/run/netns/{side}")).unwrap();
     thread::scope(|scope| {
@@ -77,20 +77,19 @@ fn serve(socket: &UdpSocket, state: &Mutex<State>) {
     let mut buffer = [0; 2048];
     loop {
         let (length, _) = socket.recv_from(&mut buffer).unwrap();
-        let question =
-            Message::decode(&buffer[..length]).expect("the client sends what can be read");
+        let question = Message::decode(&buffer[..length]).expect("the client sends valid messages");
         let mut state = state.lock().unwrap();
-        state.heard.push(question.clone());
+        state.received.push(question.clone());
         let Some(lease) = state.lease else { continue };
         let kind = if question.kind() == Some(Kind::Discover) { Kind::Offer } else { Kind::Ack };
         let to =
             if question.ciaddr.is_unspecified() { Ipv4Addr::BROADCAST } else { question.ciaddr };
-        // A client that has gone meanwhile is no fault of the server's.
+        // The client may have ended.
         let _ = socket.send_to(&answer(&question, kind, lease).encode(), (to, 68));
     }
 }
 
-/// The answer to a question.
+/// The server's reply to a client's message.
 pub fn answer(question: &Message, kind: Kind, lease: Lease) -> Message {
     let message = Message::request(kind, question.xid, question.chaddr)
         .with(code::SERVER, &SERVER.octets())

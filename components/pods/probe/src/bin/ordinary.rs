@@ -1,13 +1,13 @@
-//! A pod for tests that has a network of its own: whoever connects to its port and says what there
-//! is to do, in words to the end, gets an answer, or a line that begins with `error`.
+//! A pod for tests that has a network of its own. Its port takes a request, up to the end of the
+//! client's stream, and sends a reply or a line that starts with `error`.
 //!
-//! | words | what it does |
+//! | request | reply |
 //! |---|---|
-//! | `address` | says its own address, and that of whom it answers |
-//! | `reach ADDRESS:PORT` | says what a server there says to the end |
-//! | `list FOLDER` | lists it, `empty` if there is nothing in it |
-//! | `read FILE`, `write FILE TEXT` | reads a file, or writes it |
-//! | `execute FILE` | makes a program of the file and says what it said: `executed` |
+//! | `address` | the pod's address and the client's |
+//! | `reach ADDRESS:PORT` | all that the server there sends |
+//! | `list FOLDER` | the folder's entries, or `empty` |
+//! | `read FILE`, `write FILE TEXT` | the file's text, or `ok` once it is written |
+//! | `execute FILE` | the output of a program copied to the file: `executed` |
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
@@ -16,13 +16,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Where it answers.
+/// The port to listen on.
 const PORT: u16 = 8080;
 
-/// How long a server may take that it is to reach.
+/// How long to wait for a server that a client asks to reach.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the program says, started with this word.
+/// The program prints this word if it is started with it.
 const EXECUTED: &str = "executed";
 
 fn main() -> io::Result<()> {
@@ -31,19 +31,19 @@ fn main() -> io::Result<()> {
         return Ok(());
     }
     for stream in TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?.incoming().flatten() {
-        let answer = answer(&stream).unwrap_or_else(|error| format!("error: {error}"));
-        // A test ends the machine by a power cut, and what was answered has to be on the disk then.
+        let reply = handle(&stream).unwrap_or_else(|error| format!("error: {error}"));
+        // What was replied must survive the power cut that ends a test.
         rustix::fs::sync();
-        // Who went away before the end does not want the rest.
-        let _ = writeln!(&stream, "{answer}");
+        // The client may have closed the connection.
+        let _ = writeln!(&stream, "{reply}");
     }
     Ok(())
 }
 
-fn answer(mut stream: &TcpStream) -> io::Result<String> {
-    let mut said = String::new();
-    stream.read_to_string(&mut said)?;
-    let mut words = said.trim_end().splitn(3, ' ');
+fn handle(mut stream: &TcpStream) -> io::Result<String> {
+    let mut request = String::new();
+    stream.read_to_string(&mut request)?;
+    let mut words = request.trim_end().splitn(3, ' ');
     match [words.next(), words.next(), words.next()] {
         [Some("address"), None, None] => {
             Ok(format!("{} {}", stream.local_addr()?.ip(), stream.peer_addr()?.ip()))
@@ -53,7 +53,7 @@ fn answer(mut stream: &TcpStream) -> io::Result<String> {
         [Some("read"), Some(file), None] => fs::read_to_string(file),
         [Some("write"), Some(file), Some(text)] => fs::write(file, text).map(|()| "ok".to_owned()),
         [Some("execute"), Some(file), None] => execute(file),
-        _ => Err(io::Error::other(format!("nobody knows how to `{said}`"))),
+        _ => Err(io::Error::other(format!("unknown request `{request}`"))),
     }
 }
 
@@ -61,9 +61,9 @@ fn reach(address: &str) -> io::Result<String> {
     let address: SocketAddr = address.parse().map_err(io::Error::other)?;
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    let mut said = String::new();
-    stream.read_to_string(&mut said)?;
-    Ok(said)
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn list(folder: &str) -> io::Result<String> {

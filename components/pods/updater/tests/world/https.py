@@ -54,12 +54,11 @@ def main(folder, port, keys, subject, rate=None):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(keys / "web.crt", keys / "web.key")
-    # The handshake belongs to the thread of a connection: a client that is slow with it keeps no
-    # other one waiting.
+    # Each connection's thread does its handshake, so that a slow client does not delay the others.
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
-    # It ends with whoever has started it.
+    # Standard input ends with the process that started this server.
     sys.stdin.read()
 
 

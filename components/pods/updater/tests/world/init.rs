@@ -1,4 +1,4 @@
-//! An `init` with a slot that is a file.
+//! A stand-in for `init`, whose slot is a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -13,26 +13,26 @@ use osbuild_protocol::{Reply, Slots, fd_passing};
 use osbuild_slots::Header;
 use sha2::{Digest, Sha256};
 
-/// The other side of the socket.
+/// The stand-in.
 pub struct Init {
     slot: PathBuf,
-    told: Arc<Mutex<Told>>,
+    state: Arc<Mutex<State>>,
 }
 
-/// What `init` knows, and what it was asked.
-struct Told {
+/// The status to report, and what was requested.
+struct State {
     status: String,
     verbs: Vec<String>,
     boot_program: Vec<u8>,
 }
 
 impl Init {
-    /// Listens. The slot has so many bytes.
-    pub fn start(socket: &Path, room: u64) -> Init {
+    /// Listens on the socket. The slot has `size` bytes.
+    pub fn start(socket: &Path, size: u64) -> Init {
         let slot = socket.with_file_name("slot");
-        std::fs::write(&slot, vec![0; room as usize]).unwrap();
+        std::fs::write(&slot, vec![0; size as usize]).unwrap();
         let listener = UnixListener::bind(socket).unwrap();
-        let told = Arc::new(Mutex::new(Told {
+        let state = Arc::new(Mutex::new(State {
             status: version_0(
                 "SLOT-A, version 1, sha256 000000000000: good",
                 "SLOT-B, empty: not to be booted",
@@ -40,34 +40,40 @@ impl Init {
             verbs: Vec::new(),
             boot_program: Vec::new(),
         }));
-        let (path, shared) = (slot.clone(), Arc::clone(&told));
+        let (path, shared) = (slot.clone(), Arc::clone(&state));
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (path, shared) = (path.clone(), Arc::clone(&shared));
-                thread::spawn(move || serve(&client, &path, room, &shared));
+                thread::spawn(move || serve(&client, &path, size, &shared));
             }
         });
-        Init { slot, told }
+        Init { slot, state }
     }
 
-    /// From now on the slots are these, as an `init` of version 0 reports them.
-    pub fn says(&self, running: &str, other: &str) {
-        self.told.lock().unwrap().status = version_0(running, other);
+    /// Sets the version in the running, good slot, as version 0 of the protocol reports it.
+    pub fn runs(&self, version: u32) {
+        let running = format!("SLOT-A, version {version}, sha256 000000000000: good");
+        self.reports_version_0(&running, "SLOT-B, empty: not to be booted");
     }
 
-    /// From now on the slots are these, as this release's `init` reports them.
+    /// Sets the slots that an `init` with version 0 of the protocol reports.
+    pub fn reports_version_0(&self, running: &str, other: &str) {
+        self.state.lock().unwrap().status = version_0(running, other);
+    }
+
+    /// Sets the slots that this release's `init` reports.
     pub fn reports(&self, slots: Slots) {
-        self.told.lock().unwrap().status = Reply::Slots(slots).encode();
+        self.state.lock().unwrap().status = Reply::Slots(slots).encode();
     }
 
-    /// What it was asked, without `status`.
+    /// The verbs of all requests but `status`.
     pub fn verbs(&self) -> Vec<String> {
-        self.told.lock().unwrap().verbs.clone()
+        self.state.lock().unwrap().verbs.clone()
     }
 
-    /// The boot program that it was given.
+    /// The boot program that it received.
     pub fn boot_program(&self) -> Vec<u8> {
-        self.told.lock().unwrap().boot_program.clone()
+        self.state.lock().unwrap().boot_program.clone()
     }
 
     /// All bytes of the slot.
@@ -80,20 +86,20 @@ fn version_0(running: &str, other: &str) -> String {
     format!("slot SLOT-A\nslot-why good\nslot-running {running}\nslot-other {other}\nok\n")
 }
 
-fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
-    while let Some((verb, given)) = receive(client) {
-        let mut told = told.lock().unwrap();
+fn serve(client: &UnixStream, slot: &Path, size: u64, state: &Mutex<State>) {
+    while let Some((verb, descriptor)) = receive(client) {
+        let mut state = state.lock().unwrap();
         match verb.as_str() {
             "status" => {
-                send(client, &told.status, None);
+                send(client, &state.status, None);
                 continue;
             }
             "slot" => {
                 let file = OpenOptions::new().read(true).write(true).open(slot).unwrap();
-                send(client, &format!("length {room}\nok\n"), Some(file.as_fd()));
+                send(client, &format!("length {size}\nok\n"), Some(file.as_fd()));
             }
             "boot-program" => {
-                File::from(given.unwrap()).read_to_end(&mut told.boot_program).unwrap();
+                File::from(descriptor.unwrap()).read_to_end(&mut state.boot_program).unwrap();
                 send(client, "ok\n", None);
             }
             "try" if !is_whole(slot) => {
@@ -102,11 +108,11 @@ fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
             "try" | "reboot" => send(client, "ok\n", None),
             _ => send(client, "error: `x` is no verb of this socket\n", None),
         }
-        told.verbs.push(verb);
+        state.verbs.push(verb);
     }
 }
 
-/// Whether the slot holds what its header says, for which the real one reads it, too.
+/// Whether the slot matches its header. The real `init` reads it back too.
 fn is_whole(slot: &Path) -> bool {
     let mut file = File::open(slot).unwrap();
     let mut first = vec![0; HEADER_SIZE as usize];
@@ -125,11 +131,11 @@ fn is_whole(slot: &Path) -> bool {
 
 fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
     let mut buffer = [0; 4096];
-    let (read, given) = fd_passing::receive(client, &mut buffer).unwrap();
+    let (read, descriptor) = fd_passing::receive(client, &mut buffer).unwrap();
     let verb = String::from_utf8(buffer[..read].to_vec()).unwrap();
-    verb.strip_suffix('\n').map(|verb| (verb.to_owned(), given))
+    verb.strip_suffix('\n').map(|verb| (verb.to_owned(), descriptor))
 }
 
-fn send(client: &UnixStream, text: &str, given: Option<BorrowedFd>) {
-    fd_passing::send(client, text, given).unwrap();
+fn send(client: &UnixStream, text: &str, descriptor: Option<BorrowedFd>) {
+    fd_passing::send(client, text, descriptor).unwrap();
 }

@@ -20,23 +20,23 @@ use tough::schema::{KeyHolder, RoleKeys, RoleType, Root};
 /// One Ed25519 key for all roles.
 pub struct Keys {
     file: PathBuf,
-    /// TUF's root metadata up to those by which every role has the key, and what they are in a
-    /// file. The first are version 1.
+    /// TUF's root metadata from version 1 on, parsed and as a file. The last give every role this
+    /// key.
     roots: Vec<(Root, Vec<u8>)>,
 }
 
 impl Keys {
-    /// A new one in this folder.
+    /// Creates a key in this folder.
     pub fn new(folder: &Path) -> Keys {
-        Keys::made(folder, None)
+        Keys::create(folder, None)
     }
 
-    /// A new one in this folder, which takes the place of this one.
+    /// Creates a key in this folder that replaces this one.
     pub fn rotated(&self, folder: &Path) -> Keys {
-        Keys::made(folder, Some(self))
+        Keys::create(folder, Some(self))
     }
 
-    fn made(folder: &Path, before: Option<&Keys>) -> Keys {
+    fn create(folder: &Path, before: Option<&Keys>) -> Keys {
         fs::create_dir_all(folder).unwrap();
         let file = folder.join("release.key");
         fs::write(&file, Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap()).unwrap();
@@ -48,18 +48,18 @@ impl Keys {
         keys
     }
 
-    /// TUF's root metadata in files, from version 1 on.
+    /// The files of TUF's root metadata, from version 1 on.
     pub fn roots(&self) -> impl Iterator<Item = &[u8]> {
         self.roots.iter().map(|(_, bytes)| &bytes[..])
     }
 
-    /// The key as the editor takes it.
+    /// The key in the form that the editor takes.
     pub fn sources(&self) -> Vec<Box<dyn KeySource>> {
         vec![Box::new(LocalKeySource { path: self.file.clone() })]
     }
 
-    /// The root metadata behind those that there are, by which every role has the key. Who had it
-    /// before says so, too.
+    /// The next version of the root metadata, which gives every role this key. The previous key, if
+    /// any, signs them too.
     async fn next_root(&self, before: Option<&Keys>) -> (Root, Vec<u8>) {
         let key = self.sources()[0].as_sign().await.unwrap().tuf_key();
         let id = key.key_id().unwrap();
@@ -86,7 +86,7 @@ impl Keys {
         (root, signed.buffer().clone())
     }
 
-    /// Signed by the key that the root metadata `by` name.
+    /// The root metadata, signed with this key as a key of the root `by`.
     async fn signed_root(&self, root: &Root, by: &Root) -> SignedRole<Root> {
         SignedRole::new(
             root.clone(),
@@ -117,7 +117,7 @@ impl Certified {
         Certified { key, certificate: Certificate::from_der(made.der()).unwrap() }
     }
 
-    /// The program with a signature by the key.
+    /// The program, signed with the key.
     pub fn signed(&self, program: &[u8]) -> Vec<u8> {
         let digest = authenticode::digest(program).unwrap();
         let mut signature = vec![0; self.key.public_modulus_len()];
@@ -128,17 +128,17 @@ impl Certified {
         signed
     }
 
-    /// The certificate, as a list of the firmware has it.
+    /// The certificate as an entry of a signature list.
     pub fn listed(&self) -> Listed {
         self.certificate.clone().into()
     }
 
-    /// Has the firmware behind this folder enforce signatures, and trust this key, and not what is
-    /// in `revoked`.
+    /// Writes firmware variables to this folder: Secure Boot is on, `db` has this certificate, and
+    /// `dbx` has `revoked`.
     pub fn enrolled(&self, firmware: &Path, revoked: &[Listed]) {
-        let write = |name: &str, beside: Variable, bytes: &[u8]| {
+        let write = |name: &str, vendor_of: Variable, bytes: &[u8]| {
             fs::write(
-                firmware.join(format!("{name}-{}", beside.vendor())),
+                firmware.join(format!("{name}-{}", vendor_of.vendor())),
                 [&[6, 0, 0, 0], bytes].concat(),
             )
             .unwrap();

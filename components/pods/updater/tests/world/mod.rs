@@ -1,5 +1,5 @@
-//! A repository that `tough`'s own editor makes, a server on the loopback, and an `init` that does
-//! what the real one would.
+//! A repository made with `tough`'s own editor, a server on the loopback, and a stand-in for
+//! `init`.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -12,7 +12,7 @@ mod web;
 pub use init::Init;
 pub use keys::{Certified, Keys};
 pub use repository::{Release, Repository, uki};
-pub use server::{Manner, Server};
+pub use server::{Fault, Server};
 pub use web::Web;
 
 use std::fs;
@@ -25,12 +25,12 @@ use osbuild_abi::update::Settings as Lines;
 use osbuild_failure::Outcome;
 use osbuild_release::Channel;
 use tempfile::TempDir;
+use updater::check::{CheckOutcome, Updater, check};
 use updater::firmware::Firmware;
-use updater::look::{Look, Updater, look};
 use updater::pace::Pace;
 use updater::settings::Settings;
 
-/// The recipe of all releases here.
+/// The recipe of all releases.
 pub const RECIPE: &str = "node";
 
 /// A node with its repository.
@@ -45,25 +45,25 @@ pub struct World {
 impl World {
     /// A node whose good slot runs version 1.
     pub fn new() -> World {
-        World::with_room(1 << 20)
+        World::with_slot_size(1 << 20)
     }
 
-    /// The same with slots of so many bytes.
-    pub fn with_room(room: u64) -> World {
+    /// The same, with slots of `size` bytes.
+    pub fn with_slot_size(size: u64) -> World {
         let folder = tempfile::tempdir().unwrap();
         for name in ["seen", "firmware"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let keys = Keys::new(&folder.path().join("keys"));
-        let init = Init::start(&folder.path().join("socket"), room);
+        let init = Init::start(&folder.path().join("socket"), size);
         let root = keys.roots().next().unwrap().to_vec();
-        // Fast enough for tests, and what an honest server on the loopback does.
+        // Short enough for tests, and slow enough for an honest server on the loopback.
         World {
             folder,
             keys,
             init,
             root,
-            pace: Pace { grace: Duration::from_secs(2), least: 1 << 20 },
+            pace: Pace { grace: Duration::from_secs(2), bytes_per_s: 1 << 20 },
         }
     }
 
@@ -72,32 +72,31 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// Where the firmware's variables are.
+    /// The folder of the firmware's variables.
     pub fn firmware(&self) -> PathBuf {
         self.folder("firmware")
     }
 
-    /// A release of this version, published in a folder of that name, as the repository's metadata
-    /// of that version.
+    /// Publishes the release in a folder named after its version, with metadata of that version.
     pub fn publish(&self, release: &Release) -> PathBuf {
         self.publish_by(&self.keys, release)
     }
 
-    /// The same with other keys.
+    /// The same, signed with other keys.
     pub fn publish_by(&self, keys: &Keys, release: &Release) -> PathBuf {
         let folder = self.folder(&format!("repository-{}", release.version));
         Repository::of(&folder, keys).write(release);
         folder
     }
 
-    /// Has the node look at what a server in this manner makes of a folder.
-    pub fn look_at(&self, folder: &Path, manner: Manner) -> Outcome<Look> {
-        let server = Server::start(folder, manner);
-        self.look(&server.url())
+    /// Has the node check a server with this fault, which serves a folder.
+    pub fn check_server(&self, folder: &Path, fault: Fault) -> Outcome<CheckOutcome> {
+        let server = Server::start(folder, fault);
+        self.check(&server.url())
     }
 
-    /// Has the program itself look at a repository at this address, trusting the certificates of a
-    /// folder. Gives what it says first of that.
+    /// Runs the program itself against the repository at this address, trusting the certificates of
+    /// a folder. Returns the first line that it prints about the check.
     pub fn run(&self, url: &str, certificates: &Path) -> String {
         let settings =
             Lines { url, channel: "stable", recipe: RECIPE, interval_s: 3600, security_epoch: 2 };
@@ -115,14 +114,14 @@ impl World {
         }
         let mut updater =
             updater.env("SSL_CERT_DIR", certificates).stderr(Stdio::piped()).spawn().unwrap();
-        // The first line is what it follows.
-        let said = BufReader::new(updater.stderr.take().unwrap()).lines().nth(1);
+        // The first line is about the channel.
+        let line = BufReader::new(updater.stderr.take().unwrap()).lines().nth(1);
         updater.kill().and_then(|()| updater.wait()).unwrap();
-        said.unwrap().unwrap()
+        line.unwrap().unwrap()
     }
 
-    /// Has the node look at a repository at this address.
-    pub fn look(&self, url: &str) -> Outcome<Look> {
+    /// Has the node check a repository at this address.
+    pub fn check(&self, url: &str) -> Outcome<CheckOutcome> {
         let settings = Settings {
             url: url.parse().unwrap(),
             channel: Channel::Stable,
@@ -140,6 +139,6 @@ impl World {
             pace: self.pace,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(look(&updater))
+        runtime.block_on(check(&updater))
     }
 }

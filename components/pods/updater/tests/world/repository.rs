@@ -15,10 +15,10 @@ use tough::schema::{Hashes, Target};
 
 use super::{Keys, RECIPE};
 
-/// Somebody else's UEFI program, which stands for slotboot, and for stub and kernel of a UKI.
+/// A UEFI program that stands for slotboot, and for the stub and the kernel of a UKI.
 const PROGRAM: &str = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
 
-/// What is released.
+/// A release's contents.
 pub struct Release {
     pub version: u32,
     pub security_epoch: u32,
@@ -84,7 +84,7 @@ pub struct Repository<'a> {
 }
 
 impl<'a> Repository<'a> {
-    /// The one in this folder, with these keys.
+    /// The repository in this folder, with these keys.
     pub fn of(folder: &Path, keys: &'a Keys) -> Self {
         Repository { folder: folder.to_owned(), keys }
     }

@@ -1,4 +1,4 @@
-//! A web server on the loopback, which may be up to something.
+//! A web server on the loopback, which may be malicious.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How a server deals with files whose names contain a word.
+/// What a server does wrong with files whose paths contain a word.
 #[derive(Clone, Copy, Debug)]
-pub enum Manner {
-    /// It sends what is there.
-    Honest,
-    /// It sends zeros behind such a file, and never stops.
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It appends zeros to such a file without end.
     Endless(&'static str),
     /// It sends such a file a byte at a time.
     Slow(&'static str),
-    /// It takes the request for such a file and says nothing.
+    /// It accepts the request for such a file, and never responds.
     Silent(&'static str),
     /// It flips a bit in the middle of such a file.
     Flipped(&'static str),
-    /// It closes in the middle of such a file.
+    /// It closes the connection in the middle of such a file.
     Short(&'static str),
 }
 
@@ -33,8 +33,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a folder.
-    pub fn start(folder: &Path, manner: Manner) -> Server {
+    /// Serves a folder with this fault.
+    pub fn start(folder: &Path, fault: Fault) -> Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (port, ended) =
             (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
@@ -45,14 +45,14 @@ impl Server {
                     break;
                 }
                 let (folder, is_over) = (folder.clone(), Arc::clone(&is_over));
-                // A client that hangs up has what it wanted.
-                thread::spawn(move || drop(serve(stream, folder, manner, &is_over)));
+                // A client may close the connection at any time.
+                thread::spawn(move || drop(serve(stream, folder, fault, &is_over)));
             }
         });
         Server { port, ended }
     }
 
-    /// Where it is.
+    /// The server's address.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
@@ -61,7 +61,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Wakes the thread that waits for somebody.
+        // Wakes the thread that waits for a connection.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
@@ -69,7 +69,7 @@ impl Drop for Server {
 fn serve(
     stream: TcpStream,
     folder: PathBuf,
-    manner: Manner,
+    fault: Fault,
     is_over: &AtomicBool,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -86,7 +86,7 @@ fn serve(
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
             continue;
         };
-        send(&mut stream, path, bytes, manner, is_over)?;
+        send(&mut stream, path, bytes, fault, is_over)?;
     }
 }
 
@@ -94,13 +94,13 @@ fn send(
     stream: &mut TcpStream,
     path: &str,
     mut bytes: Vec<u8>,
-    manner: Manner,
+    fault: Fault,
     is_over: &AtomicBool,
 ) -> std::io::Result<()> {
     let head = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
     let half = bytes.len() / 2;
-    match manner {
-        Manner::Endless(word) if path.contains(word) => {
+    match fault {
+        Fault::Endless(word) if path.contains(word) => {
             stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
             stream.write_all(&bytes)?;
             while !is_over.load(Ordering::Relaxed) {
@@ -108,7 +108,7 @@ fn send(
             }
             Ok(())
         }
-        Manner::Slow(word) if path.contains(word) => {
+        Fault::Slow(word) if path.contains(word) => {
             stream.write_all(head(bytes.len()).as_bytes())?;
             for byte in bytes.chunks(1).take_while(|_| !is_over.load(Ordering::Relaxed)) {
                 stream.write_all(byte)?;
@@ -116,19 +116,19 @@ fn send(
             }
             Ok(())
         }
-        Manner::Silent(word) if path.contains(word) => {
+        Fault::Silent(word) if path.contains(word) => {
             while !is_over.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(20));
             }
             Ok(())
         }
-        Manner::Short(word) if path.contains(word) => {
+        Fault::Short(word) if path.contains(word) => {
             stream.write_all(head(bytes.len()).as_bytes())?;
             stream.write_all(&bytes[..half])?;
             Err(std::io::ErrorKind::ConnectionAborted.into())
         }
         _ => {
-            if matches!(manner, Manner::Flipped(word) if path.contains(word)) {
+            if matches!(fault, Fault::Flipped(word) if path.contains(word)) {
                 bytes[half] ^= 1;
             }
             stream.write_all(head(bytes.len()).as_bytes())?;

@@ -1,4 +1,4 @@
-//! A web server of somebody else's, by HTTPS: that of this machine's Python.
+//! An independent HTTPS server: Python's.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,14 +13,12 @@ pub struct Web {
 }
 
 impl Web {
-    /// Serves a folder, with a CA of its own in the folder `keys` and a certificate that says that
-    /// it is at this address.
+    /// Serves a folder, with a new CA in the folder `keys` and a certificate for this address.
     pub fn start(folder: &Path, keys: PathBuf, address: &str) -> Web {
         Web::start_with_rate(folder, keys, address, None)
     }
 
-    /// The same, which sends no more than so many bytes a second on a connection, if a number is
-    /// said.
+    /// The same, limited to `rate` bytes per second for each connection.
     pub fn start_with_rate(folder: &Path, keys: PathBuf, address: &str, rate: Option<u64>) -> Web {
         fs::create_dir(&keys).unwrap();
         let mut python = Command::new("python3");
@@ -42,12 +40,12 @@ impl Web {
         Web { python, port: port.trim().parse().unwrap(), keys }
     }
 
-    /// Where it is.
+    /// The server's address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The certificate of whom a client has to trust.
+    /// The certificate of the CA that clients must trust.
     pub fn authority(&self) -> PathBuf {
         self.keys.join("ca.crt")
     }

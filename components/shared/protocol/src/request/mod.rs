@@ -1,4 +1,4 @@
-//! What clients ask `init` for.
+//! The requests of clients to `init`.
 
 mod decode;
 

@@ -1,5 +1,5 @@
-//! All that slotboot does, on any machine: repair the partition table, take the best slot, spend a
-//! try, load it, start it.
+//! Everything that slotboot does, on any machine: repair the partition table, choose a slot, spend
+//! a try, load the UKI, start it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -17,46 +17,45 @@ use uuid::Uuid;
 
 use crate::{Header, Mark, Slot, mark, slots};
 
-/// The machine that is booted, and of it the one disk that the program was loaded from.
+/// The machine to boot, with the one disk that slotboot was loaded from.
 pub trait Machine: Source {
-    /// Memory that a UKI is read into.
+    /// Memory to read a UKI into.
     type Memory: AsRef<[u8]> + AsMut<[u8]>;
     /// A UKI that the firmware has loaded.
     type Image;
 
-    /// So many bytes of memory, whatever is in them; none if the machine has not got that much.
+    /// Allocates this many bytes of memory with any contents; `None` if the machine has too little.
     fn memory(&mut self, size: usize) -> Option<Self::Memory>;
 
-    /// Sector size and size of the disk.
+    /// The sector size and size of the disk.
     fn geometry(&self) -> Geometry;
 
-    /// Writes to the disk, and comes back when that is on the medium.
+    /// Writes to the disk, and flushes.
     fn write(&mut self, write: &Write) -> Result<(), Self::Error>;
 
-    /// Whether the firmware refuses what is not signed, so that a slot's bytes need no other check.
+    /// Whether the firmware verifies signatures, so that slotboot need not check a slot's digest.
     fn verifies(&self) -> bool;
 
     /// The SHA-256 of these bytes.
     fn sha256(&mut self, bytes: &[u8]) -> [u8; 32];
 
-    /// Shows a line to whoever watches.
-    fn say(&mut self, line: &str);
+    /// Prints a line to the console.
+    fn print(&mut self, line: &str);
 
-    /// Has the firmware load a UKI, and verify it where it does that. The reason if it refuses.
+    /// Has the firmware load a UKI, and verify it if it verifies. Returns the reason if it refuses.
     fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Self::Image, String>;
 
-    /// Gives up a UKI that was loaded and is not to be started.
+    /// Unloads a UKI that will not be started.
     fn unload(&mut self, image: Self::Image);
 
-    /// The least security epoch that is still started; 0 if nothing, or nothing that can be read,
-    /// says so.
+    /// The minimum security epoch that this machine starts; 0 if there is none, or if it cannot be
+    /// read.
     fn floor(&mut self) -> u32;
 
-    /// Makes this the least security epoch.
+    /// Sets the minimum security epoch.
     fn raise_floor(&mut self, epoch: u32) -> Result<(), String>;
 
-    /// Starts what was loaded, and leaves it the report. Returns only when that did not work, with
-    /// the reason.
+    /// Starts the loaded UKI, and leaves it the report. Returns only on failure, with the reason.
     fn start(
         &mut self,
         slot: &Slot,
@@ -66,18 +65,18 @@ pub trait Machine: Source {
     ) -> String;
 }
 
-type Tried<T> = Result<T, PassedOver>;
+type Attempt<T> = Result<T, PassedOver>;
 
 /// Why nothing was started.
 #[derive(Debug)]
 pub enum Stop {
     /// Neither copy of the partition table can be read.
     NoTable(gpt::Error),
-    /// No slot could be started: for each a sentence that says why.
+    /// No slot could be started: for each slot the reason.
     NoSlot(Vec<String>),
 }
 
-/// Boots the machine. Comes back only when nothing on the disk can be started.
+/// Boots the machine. Returns only if nothing on the disk can be started.
 pub fn boot<M: Machine>(machine: &mut M) -> Stop {
     let geometry = machine.geometry();
     let label = match Label::read(machine, geometry) {
@@ -88,14 +87,14 @@ pub fn boot<M: Machine>(machine: &mut M) -> Stop {
     let mut passed: Vec<(&str, PassedOver)> = Vec::new();
     for slot in slots(label.table()) {
         let report = report(label.table().disk_guid, &slot, passed.last());
-        let over = attempt(machine, &slot, &report);
-        machine.say(&format!("{}: {}", slot.name, over.text));
-        passed.push((slot.name, over));
+        let reason = attempt(machine, &slot, &report);
+        machine.print(&format!("{}: {}", slot.name, reason.text));
+        passed.push((slot.name, reason));
     }
-    Stop::NoSlot(passed.iter().map(|(name, over)| format!("{name}: {}", over.text)).collect())
+    Stop::NoSlot(passed.iter().map(|(name, reason)| format!("{name}: {}", reason.text)).collect())
 }
 
-/// Makes both copies of the table good. A disk that cannot be repaired may still boot.
+/// Repairs both copies of the partition table. A disk that cannot be repaired may still boot.
 fn repair(machine: &mut impl Machine, label: &Label) {
     let found = match label.health() {
         Health::Sound => return,
@@ -105,75 +104,77 @@ fn repair(machine: &mut impl Machine, label: &Label) {
     };
     let writes = label.change_to(label.table()).map_err(|error| error.to_string());
     let line = match writes.and_then(|writes| write_all(machine, &writes)) {
-        Ok(()) => format!("the partition table is repaired: {found}"),
-        Err(why) => format!("the partition table cannot be repaired: {found}: {why}"),
+        Ok(()) => format!("repaired the partition table: {found}"),
+        Err(why) => format!("cannot repair the partition table: {found}: {why}"),
     };
-    machine.say(&line);
+    machine.print(&line);
 }
 
-/// Tries to start a slot. Returns only when that did not work, with the reason.
+/// Tries to start a slot. Returns only on failure, with the reason.
 fn attempt(machine: &mut impl Machine, slot: &Slot, report: &BootReport) -> PassedOver {
     let (header, memory) = match spend(machine, slot).and_then(|()| read_uki(machine, slot)) {
         Ok(read) => read,
-        Err(over) => return over,
+        Err(reason) => return reason,
     };
     let uki = &memory.as_ref()[..header.length as usize];
     let image = match machine.load(slot, uki) {
         Ok(image) => image,
-        Err(why) => return over(PassReason::Refused, why),
+        Err(why) => return passed_over(PassReason::Refused, why),
     };
-    if let Err(over) = admit(machine, slot, uki) {
+    if let Err(reason) = check_epoch(machine, slot, uki) {
         machine.unload(image);
-        return over;
+        return reason;
     }
-    over(PassReason::Returned, machine.start(slot, &header, image, report))
+    passed_over(PassReason::Returned, machine.start(slot, &header, image, report))
 }
 
-/// Refuses a UKI of an older security epoch than this machine still starts, and raises that one to
-/// the UKI's where the slot has been a good node already. Where the firmware verifies nothing the
-/// number is anybody's, and neither counts.
-fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Tried<()> {
+/// Refuses a UKI whose security epoch is below this machine's minimum, and raises the minimum to
+/// the UKI's epoch if the slot is successful. Without verification by the firmware anybody could
+/// set the epoch, so it is ignored.
+fn check_epoch(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Attempt<()> {
     if !machine.verifies() {
         return Ok(());
     }
-    let image = Image::parse(uki).map_err(|error| over(PassReason::EpochUnreadable, error))?;
-    let epoch = epoch::of(&image).map_err(|error| over(PassReason::EpochUnreadable, error))?;
+    let image =
+        Image::parse(uki).map_err(|error| passed_over(PassReason::EpochUnreadable, error))?;
+    let epoch =
+        epoch::of(&image).map_err(|error| passed_over(PassReason::EpochUnreadable, error))?;
     let floor = machine.floor();
     if epoch < floor {
-        let why =
-            format!("its security epoch is {epoch}, and this machine starts none below {floor}");
-        return Err(over(PassReason::EpochTooOld, why));
+        let why = format!("its security epoch is {epoch}, below this machine's minimum of {floor}");
+        return Err(passed_over(PassReason::EpochTooOld, why));
     }
     if slot.state.successful && epoch > floor {
         let line = match machine.raise_floor(epoch) {
-            Ok(()) => format!("security epochs below {epoch} are not started any more"),
+            Ok(()) => format!("security epochs below {epoch} are no longer started"),
             Err(why) => {
-                format!("security epochs below {epoch} cannot be refused from now on: {why}")
+                format!("the minimum security epoch cannot rise to {epoch}: {why}")
             }
         };
-        machine.say(&line);
+        machine.print(&line);
     }
     Ok(())
 }
 
-/// Spends a try, so that it is spent whatever comes of it.
-fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Tried<()> {
+/// Spends a try before anything of the slot is read.
+fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Attempt<()> {
     match slot.state {
         state if state.priority == 0 => {
-            return Err(over(PassReason::NotBootable, "it is not to be booted"));
+            return Err(passed_over(PassReason::NotBootable, "it is not to be booted"));
         }
         state if !state.is_bootable() => {
-            return Err(over(PassReason::NoTries, "it has no tries left"));
+            return Err(passed_over(PassReason::NoTries, "it has no tries left"));
         }
         _ => {}
     }
-    // A slot whose tries cannot be counted could fail for ever. Updaters of version 0 of the
-    // protocol read this reason from its wording.
-    count(machine, slot)
-        .map_err(|why| over(PassReason::NotCounted, format!("its try cannot be counted: {why}")))
+    // A slot whose tries cannot be counted could fail forever. Updaters with version 0 of the
+    // protocol parse this wording.
+    count(machine, slot).map_err(|why| {
+        passed_over(PassReason::NotCounted, format!("its try cannot be counted: {why}"))
+    })
 }
 
-/// Writes what the partition table says of a slot that is tried once more.
+/// Counts a try in the partition table, if the slot is on trial.
 fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     let geometry = machine.geometry();
     let label = Label::read(machine, geometry).map_err(|error| error.to_string())?;
@@ -184,41 +185,41 @@ fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     }
     let writes = label.change_to(&table).map_err(|error| error.to_string())?;
     write_all(machine, &writes)?;
-    // A worn disk may say that it has written and keep what it had.
+    // A worn-out disk may report success without keeping the write.
     match Label::read(machine, geometry) {
         Ok(label) if *label.table() == table => Ok(()),
-        _ => Err("the disk does not keep what is written to it".to_string()),
+        _ => Err("the disk does not keep written data".to_string()),
     }
 }
 
-/// Reads header and UKI, and checks them as far as the firmware does not.
-fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Tried<(Header, M::Memory)> {
+/// Reads header and UKI, and checks what the firmware does not verify.
+fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Attempt<(Header, M::Memory)> {
     let sector_size = machine.geometry().sector_size();
     let start = slot.first * sector_size;
     let mut bytes = vec![0; HEADER_SIZE as usize];
     read(machine, start, &mut bytes)?;
-    let header = Header::parse(&bytes).map_err(|error| over(PassReason::Header, error))?;
+    let header = Header::parse(&bytes).map_err(|error| passed_over(PassReason::Header, error))?;
     let room = (slot.sectors * sector_size).saturating_sub(HEADER_SIZE);
     if header.length == 0 || header.length > room {
         let length = header.length;
-        let why = format!("its header speaks of {length} bytes, and there is room for {room}");
-        return Err(over(PassReason::Length, why));
+        let why = format!("its header declares {length} bytes, but there is room for {room}");
+        return Err(passed_over(PassReason::Length, why));
     }
     let size = header.length.next_multiple_of(sector_size) as usize;
     let mut memory = machine.memory(size).ok_or_else(|| {
-        over(PassReason::Memory, format!("there is no memory for its {size} bytes"))
+        passed_over(PassReason::Memory, format!("there is no memory for its {size} bytes"))
     })?;
     read(machine, start + HEADER_SIZE, memory.as_mut())?;
     if !machine.verifies()
         && machine.sha256(&memory.as_ref()[..header.length as usize]) != header.sha256
     {
-        let why = "its bytes are not those that its header speaks of";
-        return Err(over(PassReason::Digest, why));
+        let why = "its SHA-256 is not the one in its header";
+        return Err(passed_over(PassReason::Digest, why));
     }
     Ok((header, memory))
 }
 
-/// Why this slot is started, for `init` and for people. `passed` is the slot that comes before it.
+/// The report on why this slot is started. `passed` is the slot before it in the boot order.
 fn report(disk: Uuid, slot: &Slot, passed: Option<&(&str, PassedOver)>) -> BootReport {
     let (started, state) = match slot.state {
         state if state.successful => (StartReason::Good, "good".to_string()),
@@ -228,13 +229,19 @@ fn report(disk: Uuid, slot: &Slot, passed: Option<&(&str, PassedOver)>) -> BootR
         }
     };
     let text = match passed {
-        Some((name, over)) => format!("{state}; passed over {name}: {}", over.text),
+        Some((name, reason)) => format!("{state}; passed over {name}: {}", reason.text),
         None => state,
     };
-    BootReport { disk, slot: slot.name, started, passed: passed.map(|(_, over)| over.reason), text }
+    BootReport {
+        disk,
+        slot: slot.name,
+        started,
+        passed: passed.map(|(_, passed)| passed.reason),
+        text,
+    }
 }
 
-fn over(reason: PassReason, why: impl ToString) -> PassedOver {
+fn passed_over(reason: PassReason, why: impl ToString) -> PassedOver {
     PassedOver { reason, text: why.to_string() }
 }
 
@@ -242,8 +249,8 @@ fn write_all<M: Machine>(machine: &mut M, writes: &[Write]) -> Result<(), String
     writes.iter().try_for_each(|write| machine.write(write)).map_err(text)
 }
 
-fn read<M: Machine>(machine: &mut M, offset: u64, bytes: &mut [u8]) -> Tried<()> {
-    machine.read_at(offset, bytes).map_err(|error| over(PassReason::Unreadable, text(error)))
+fn read<M: Machine>(machine: &mut M, offset: u64, bytes: &mut [u8]) -> Attempt<()> {
+    machine.read_at(offset, bytes).map_err(|error| passed_over(PassReason::Unreadable, text(error)))
 }
 
 fn text(error: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> String {

@@ -26,7 +26,7 @@ struct Model {
     /// The minimum security epoch, and whether the firmware lets it be written.
     floor: u32,
     keeps_floor: bool,
-    said: Vec<String>,
+    printed: Vec<String>,
     started: Option<(BootReport, Vec<u8>)>,
 }
 
@@ -81,8 +81,8 @@ impl Machine for Model {
         digest(bytes)
     }
 
-    fn say(&mut self, line: &str) {
-        self.said.push(line.to_string());
+    fn print(&mut self, line: &str) {
+        self.printed.push(line.to_string());
     }
 
     fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Vec<u8>, String> {
@@ -164,7 +164,7 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
     for (name, start) in [(SLOT_A, MIB), (SLOT_B, 2 * MIB)] {
         slot_of(start, &uki(name, 1)).iter().for_each(|(offset, bytes)| put(*offset, bytes));
     }
-    let (said, started, refuses, floor) = Default::default();
+    let (printed, started, refuses, floor) = Default::default();
     let (memory, power) = (usize::MAX, usize::MAX);
     Model {
         disk,
@@ -176,7 +176,7 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
         keeps: true,
         floor,
         keeps_floor: true,
-        said,
+        printed,
         started,
     }
 }
@@ -286,14 +286,14 @@ fn with_secure_boot_only_bounds_are_checked() {
 }
 
 #[test]
-fn an_older_epoch_is_refused_once_a_good_slot_of_a_newer_one_ran() {
+fn a_good_slot_of_a_newer_epoch_makes_older_epochs_refused() {
     let mut machine = model(512, State { priority: 2, ..GOOD }, GOOD).of_epochs(1, 2);
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 1));
     machine = Model { floor: 2, ..machine };
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 2));
     assert_eq!(
         machine.why(),
-        "good; passed over SLOT-A: its security epoch is 1, and this machine starts none below 2"
+        "good; passed over SLOT-A: its security epoch is 1, below this machine's minimum of 2"
     );
     assert_eq!(machine.passed(), Some(PassReason::EpochTooOld));
 }
@@ -309,19 +309,16 @@ fn only_the_boot_after_a_slots_success_raises_the_floor() {
     writes.iter().for_each(|write| Machine::write(&mut machine, write).unwrap());
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 5));
     assert!(
-        machine.said.iter().any(|line| line == "security epochs below 5 are not started any more")
+        machine.printed.iter().any(|line| line == "security epochs below 5 are no longer started")
     );
 }
 
 #[test]
-fn a_floor_that_cannot_be_written_is_reported_and_the_boot_goes_on() {
+fn an_unwritable_floor_is_reported_and_the_boot_continues() {
     let mut machine = model(512, GOOD, State::EMPTY).of_epochs(3, 1);
     machine.keeps_floor = false;
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 0));
-    assert_eq!(
-        machine.said[0],
-        "security epochs below 3 cannot be refused from now on: there is no room"
-    );
+    assert_eq!(machine.printed[0], "the minimum security epoch cannot rise to 3: there is no room");
 }
 
 #[test]
@@ -341,17 +338,17 @@ fn a_length_beyond_the_slot_is_refused_before_any_read() {
         let header = Header { length, sha256: [0; 32], version: "1".to_string() }.encode().unwrap();
         machine.disk[MIB as usize..][..4096].copy_from_slice(&header);
         assert_eq!(machine.boots(), None);
-        assert!(machine.said[0].contains("there is room for 1044480"), "{:?}", machine.said);
+        assert!(machine.printed[0].contains("there is room for 1044480"), "{:?}", machine.printed);
     }
 }
 
 #[test]
-fn a_try_that_cannot_be_counted_is_not_made() {
+fn a_slot_whose_try_cannot_be_counted_is_passed_over() {
     let mut machine = model(512, GOOD, TRIAL);
     machine.power = 0;
     boot(&mut machine);
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
-    assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the power is cut");
+    assert_eq!(machine.printed[0], "SLOT-B: its try cannot be counted: the power is cut");
     assert_eq!(
         machine.why(),
         "good; passed over SLOT-B: its try cannot be counted: the power is cut"
@@ -360,19 +357,19 @@ fn a_try_that_cannot_be_counted_is_not_made() {
 }
 
 #[test]
-fn a_try_that_the_disk_does_not_keep_is_not_made() {
+fn a_slot_whose_try_the_disk_does_not_keep_is_passed_over() {
     let mut machine = model(512, GOOD, TRIAL);
     machine.keeps = false;
     boot(&mut machine);
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
     assert_eq!(
-        machine.said[0],
-        "SLOT-B: its try cannot be counted: the disk does not keep what is written to it"
+        machine.printed[0],
+        "SLOT-B: its try cannot be counted: the disk does not keep written data"
     );
 }
 
 #[test]
-fn a_try_that_does_not_fit_the_partition_table_is_not_made() {
+fn a_try_that_cannot_be_written_to_the_table_is_not_made() {
     let mut machine = model(512, GOOD, TRIAL);
     // The disk ends where SLOT-B does, so no backup of the table fits after it.
     machine.geometry = Geometry::new(512, 3 * MIB).unwrap();
@@ -389,14 +386,14 @@ fn a_slot_that_does_not_fit_the_memory_is_passed_over() {
     machine.memory = 1000;
     assert_eq!(machine.boots(), None);
     assert!(
-        machine.said[0].starts_with("SLOT-A: there is no memory for its "),
+        machine.printed[0].starts_with("SLOT-A: there is no memory for its "),
         "{:?}",
-        machine.said
+        machine.printed
     );
 }
 
 #[test]
-fn the_stop_names_the_fault_of_each_slot() {
+fn the_stop_names_the_reason_for_each_slot() {
     let mut machine = model(512, State { tries: 0, ..TRIAL }, State { priority: 1, ..GOOD });
     machine.disk[2 * MIB as usize..][..4096].fill(0);
     let stop = boot(&mut machine).to_string();
@@ -412,13 +409,13 @@ fn the_stop_names_the_fault_of_each_slot() {
 #[test]
 fn either_damaged_copy_of_the_table_is_repaired() {
     let end = 5 * MIB;
-    for (byte, said) in
+    for (byte, copy) in
         [(512, "primary"), (1024, "primary"), (end - 512, "backup"), (end - 33 * 512, "backup")]
     {
         let mut machine = model(512, GOOD, State::EMPTY);
         machine.flip(byte);
         assert_eq!(machine.boots(), Some(SLOT_A));
-        assert!(machine.said[0].contains(said), "{:?}", machine.said);
+        assert!(machine.printed[0].contains(copy), "{:?}", machine.printed);
         assert_eq!(machine.label().health(), Health::Sound);
     }
 }

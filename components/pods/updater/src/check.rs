@@ -1,4 +1,4 @@
-//! One look at the repository, and what follows from it.
+//! One check of the repository, and the update that may follow from it.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -17,78 +17,76 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::decision::{Decision, decide};
 use crate::firmware::{Firmware, Trust};
 use crate::pace::Pace;
-use crate::repository::{Repository, begun, each};
+use crate::repository::{Repository, for_each_piece, wait_for_first_piece};
 use crate::settings::Settings;
 use crate::slot::{Slot, Uki};
 
-/// How long `init` may take: it hashes a whole slot, and gives up before this.
+/// How long to wait for `init`, which hashes a whole slot and has a shorter time limit of its own.
 const TIMEOUT: Duration = Duration::from_secs(360);
 
-/// The architecture that this program was compiled for.
-pub(crate) const HERE: Architecture =
+/// The architecture of this program.
+pub(crate) const ARCHITECTURE: Architecture =
     if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 };
 
-/// What a look needs.
+/// Everything that a check needs.
 pub struct Updater {
-    /// Where releases are.
+    /// Where the releases are, and which of them are for this node.
     pub settings: Settings,
     /// `init`'s socket.
     pub socket: PathBuf,
-    /// The folder with the newest metadata that were seen.
+    /// The folder that keeps the newest metadata seen so far.
     pub seen: PathBuf,
-    /// Whose programs the firmware starts.
+    /// The firmware, which decides whose programs it starts.
     pub firmware: Firmware,
-    /// What is asked of a server.
+    /// How fast a server must be.
     pub pace: Pace,
 }
 
-/// What a look has led to.
+/// The result of a check. The strings are lines for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Nothing is to be done until the channel has something else.
-    Rests(String),
+pub enum CheckOutcome {
+    /// Nothing to do until the channel offers another release.
+    Idle(String),
     /// Nothing can be done yet.
     Waits(String),
     /// The node reboots into this version.
     Reboots(String),
 }
 
-/// Looks, and if there is a release for this node puts it into the other slot and has the node
-/// reboot.
+/// Checks the channel, and installs a release for this node into the other slot and reboots.
 ///
 /// # Errors
-/// Nothing that could be verified was found, or it could not be installed. The slot that runs is as
-/// it was.
-pub async fn look(updater: &Updater) -> Outcome<Look> {
+/// No release could be verified, or it could not be installed. The running slot is unchanged.
+pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     let repository = Repository::load(&updater.settings, &updater.seen, updater.pace).await?;
     let document = repository.document(&updater.settings).await?;
     fits(&document, &updater.settings)?;
-    let slots = updater.init()?.slots().explain("ask init how the slots are")?;
+    let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
     match decide(&slots, &document) {
-        Decision::Nothing(look) => return Ok(look),
+        Decision::Nothing(outcome) => return Ok(outcome),
         Decision::Reboot => {}
-        Decision::Try => updater.tell(&Request::TrySlot)?,
+        Decision::Try => updater.send(&Request::TrySlot)?,
         Decision::Install(permit) => install(updater, &repository, &document, permit).await?,
     }
-    updater.tell(&Request::Reboot)?;
-    Ok(Look::Reboots(document.version))
+    updater.send(&Request::Reboot)?;
+    Ok(CheckOutcome::Reboots(document.version))
 }
 
 impl Updater {
-    /// A connection to `init`. Each is used at once: `init` keeps few of them.
+    /// Connects to `init`, which accepts few connections at a time: use each at once.
     fn init(&self) -> Outcome<Client> {
         Client::connect(&self.socket, TIMEOUT)
-            .explain(format_args!("reach init at {}", self.socket.display()))
+            .explain(format_args!("connect to init at {}", self.socket.display()))
     }
 
-    fn tell(&self, request: &Request) -> Outcome {
-        self.init()?.tell(request).explain(format_args!("ask init for `{request}`"))
+    fn send(&self, request: &Request) -> Outcome {
+        self.init()?.send(request).explain(format_args!("send init the request `{request}`"))
     }
 }
 
 /// Refuses a release that is not for this node.
 fn fits(document: &Document, settings: &Settings) -> Outcome {
-    if document.recipe != settings.recipe || document.architecture != HERE {
+    if document.recipe != settings.recipe || document.architecture != ARCHITECTURE {
         let (recipe, architecture) = (&document.recipe, document.architecture);
         return Err(Failure::new(format!(
             "the release is for {recipe} on {architecture}, not for this node"
@@ -97,16 +95,15 @@ fn fits(document: &Document, settings: &Settings) -> Outcome {
     if document.security_epoch < settings.security_epoch {
         let (its, ours) = (document.security_epoch, settings.security_epoch);
         return Err(Failure::new(format!(
-            "the release is of security epoch {its}, and the node of {ours}"
+            "the release has security epoch {its}, which is lower than the node's {ours}"
         )));
     }
     Ok(())
 }
 
-/// Puts the release onto the disk, in an order in which a power cut at any instant leaves a node
-/// that boots. First the slot, which nothing boots yet. Then slotboot: a new one starts old slots
-/// too, as it has to do when the update fails; but a new slot may need the new one. At last the
-/// slot is marked.
+/// Writes the release to the disk, in an order that leaves a bootable node after a power cut at any
+/// instant. The slot comes first: nothing boots it yet. Then slotboot: a new one also starts old
+/// slots, which the fallback needs, but a new slot may need a new slotboot. The mark comes last.
 async fn install(
     updater: &Updater,
     repository: &Repository,
@@ -117,23 +114,24 @@ async fn install(
     let boot = boot_program(repository, document, trust.as_ref()).await?;
     let mut init = updater.init()?;
     let (file, stream) = repository.file(document, target::NODE).await?;
-    // A server that has no such file must not cost the node the slot to which it could go back.
-    let stream = begun(stream).await?;
+    // `open_slot` takes the fallback slot out of use, so first make sure that the server has the
+    // file.
+    let stream = wait_for_first_piece(stream).await?;
     let (slot, length) = init.open_slot(permit).explain("ask init for the other slot")?;
     let mut slot = Slot::new(File::from(slot), length)?;
-    each(stream, |piece| slot.push(piece)).await?;
-    let uki = slot.written()?;
+    for_each_piece(stream, |piece| slot.push(piece)).await?;
+    let uki = slot.finish()?;
     verify(&uki, document, trust.as_ref())?;
-    uki.finish(&Header {
+    uki.write_header(&Header {
         length: file.length,
         sha256: file.sha256.0,
         version: document.version.clone(),
     })?;
     init.replace_boot_program(&boot).explain("have init replace slotboot")?;
-    init.tell(&Request::TrySlot).explain("have init mark the other slot")
+    init.send(&Request::TrySlot).explain("have init mark the other slot")
 }
 
-/// The release's slotboot, verified, in memory.
+/// Downloads the release's slotboot into a memfd and verifies it.
 async fn boot_program(
     repository: &Repository,
     document: &Document,
@@ -148,7 +146,7 @@ async fn boot_program(
         )));
     }
     let mut bytes = Vec::new();
-    each(stream, |piece| {
+    for_each_piece(stream, |piece| {
         bytes.extend_from_slice(piece);
         Ok(())
     })
@@ -156,36 +154,35 @@ async fn boot_program(
     if let Some(trust) = trust {
         trust.check(target::BOOT, &bytes, Hasher::default(), now())?;
     }
-    is_of_epoch(document, target::BOOT, &bytes)?;
-    let mut memory = File::from(
-        memfd_create(target::BOOT, MemfdFlags::CLOEXEC).explain("make a file in memory")?,
-    );
-    memory.write_all(&bytes).and_then(|()| memory.rewind()).explain("write to memory")?;
+    check_epoch(document, target::BOOT, &bytes)?;
+    let mut memory =
+        File::from(memfd_create(target::BOOT, MemfdFlags::CLOEXEC).explain("create a memfd")?);
+    memory.write_all(&bytes).and_then(|()| memory.rewind()).explain("write a memfd")?;
     Ok(memory)
 }
 
-/// Refuses a UKI that the firmware would not start, or that is of another epoch than its release.
+/// Refuses a UKI that the firmware would not start, or whose security epoch is not the release's.
 fn verify(uki: &Uki, document: &Document, trust: Option<&Trust>) -> Outcome {
     if let Some(trust) = trust {
         trust.check(target::NODE, uki.bytes(), uki.hasher(), now())?;
     }
-    is_of_epoch(document, target::NODE, uki.bytes())
+    check_epoch(document, target::NODE, uki.bytes())
 }
 
-/// Refuses a program of another security epoch than the release that it is in.
-fn is_of_epoch(document: &Document, name: &str, program: &[u8]) -> Outcome {
+/// Refuses a program whose security epoch is not the one that its release declares.
+fn check_epoch(document: &Document, name: &str, program: &[u8]) -> Outcome {
     let image = Image::parse(program).explain(format_args!("read {name}"))?;
-    let (its, named) =
-        (epoch::of(&image).explain(format_args!("read {name}"))?, document.security_epoch);
-    match its == named {
+    let found = epoch::of(&image).explain(format_args!("read {name}"))?;
+    let declared = document.security_epoch;
+    match found == declared {
         true => Ok(()),
         false => Err(Failure::new(format!(
-            "{name} is of security epoch {its}, and its release names {named}"
+            "{name} has security epoch {found}, but its release declares {declared}"
         ))),
     }
 }
 
-/// Seconds since 1970. A clock before that is as wrong as one that shows it.
+/// Seconds since 1970; 0 if the clock is before that.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

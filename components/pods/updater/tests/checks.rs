@@ -1,5 +1,4 @@
-//! Looks at repositories: those that are as they should be, and those that somebody has tampered
-//! with.
+//! Checks honest repositories, and repositories and servers that an attacker controls.
 
 mod world;
 
@@ -8,29 +7,43 @@ use osbuild_protocol::{Contents, SlotState, SlotStatus, Slots, SlotsStatus, Star
 use osbuild_signatures::authenticode;
 use osbuild_signatures::efi::Listed;
 use osbuild_slots::Header;
-use updater::look::Look;
-use world::{Certified, Keys, Manner, Release, Repository, Web, World, uki};
+use updater::check::CheckOutcome;
+use world::{Certified, Fault, Keys, Release, Repository, Web, World, uki};
 
-/// The look must fail with this word, and nothing may have been asked of `init`.
+/// The check must fail with this word, and must have requested nothing from `init`.
 #[track_caller]
-fn refuses(world: &World, folder: &std::path::Path, manner: Manner, word: &str) {
-    let failure = world.look_at(folder, manner).expect_err(word).to_string();
+fn refuses(world: &World, folder: &std::path::Path, fault: Fault, word: &str) {
+    let failure = world.check_server(folder, fault).expect_err(word).to_string();
     assert!(failure.contains(word), "{failure}");
     assert!(world.init.verbs().is_empty(), "{:?}", world.init.verbs());
 }
 
-/// The look must fail with this word when the slot is taken already; nothing of it counts.
+/// The check must fail with this word after it opened the slot, which stays without a header.
 #[track_caller]
-fn leaves_the_slot_empty(world: &World, folder: &std::path::Path, manner: Manner, word: &str) {
-    let failure = world.look_at(folder, manner).expect_err(word).to_string();
+fn leaves_the_slot_empty(world: &World, folder: &std::path::Path, fault: Fault, word: &str) {
+    let failure = world.check_server(folder, fault).expect_err(word).to_string();
     assert!(failure.contains(word), "{failure}");
     assert_eq!(world.init.verbs(), ["slot"]);
     assert!(Header::parse(&world.init.slot()).is_err());
 }
 
+/// The check must wait.
 #[track_caller]
-fn installs(world: &World, release: &Release, look: Look) {
-    assert_eq!(look, Look::Reboots(release.version.to_string()));
+fn waits(world: &World, folder: &std::path::Path) {
+    let outcome = world.check_server(folder, Fault::None);
+    assert!(matches!(outcome, Ok(CheckOutcome::Waits(_))), "{outcome:?}");
+}
+
+/// The check must have nothing to do.
+#[track_caller]
+fn is_idle(world: &World, folder: &std::path::Path) {
+    let outcome = world.check_server(folder, Fault::None);
+    assert!(matches!(outcome, Ok(CheckOutcome::Idle(_))), "{outcome:?}");
+}
+
+#[track_caller]
+fn installs(world: &World, release: &Release, outcome: CheckOutcome) {
+    assert_eq!(outcome, CheckOutcome::Reboots(release.version.to_string()));
     assert_eq!(world.init.verbs(), ["slot", "boot-program", "try", "reboot"]);
     let slot = world.init.slot();
     let header = Header::parse(&slot).unwrap();
@@ -47,7 +60,7 @@ fn a_release_is_written_and_the_node_reboots_into_it() {
     let world = World::new();
     let release = Release::new(2);
     let folder = world.publish(&release);
-    installs(&world, &release, world.look_at(&folder, Manner::Honest).unwrap());
+    installs(&world, &release, world.check_server(&folder, Fault::None).unwrap());
 }
 
 #[test]
@@ -55,11 +68,11 @@ fn a_release_in_a_folder_is_as_good_as_one_on_a_server() {
     let world = World::new();
     let release = Release::new(2);
     let folder = world.publish(&release);
-    installs(&world, &release, world.look(&format!("file://{}/", folder.display())).unwrap());
+    installs(&world, &release, world.check(&format!("file://{}/", folder.display())).unwrap());
 }
 
 #[test]
-fn by_https_a_server_is_believed_that_a_certificate_of_the_folder_speaks_for_and_no_other() {
+fn an_https_server_needs_a_certificate_from_a_trusted_authority() {
     let world = World::new();
     let release = Release::new(2);
     let folder = world.publish(&release);
@@ -71,17 +84,17 @@ fn by_https_a_server_is_believed_that_a_certificate_of_the_folder_speaks_for_and
     for (name, web) in [("ours.crt", &ours), ("elsewhere.crt", &elsewhere)] {
         std::fs::copy(web.authority(), trusted.join(name)).unwrap();
     }
-    // The CA of the others has the same name as ours.
+    // The other CA has the same name as ours.
     for (web, word) in [(&others, "BadSignature"), (&elsewhere, "not valid for")] {
-        let said = world.run(&web.url(), &trusted);
-        assert!(said.contains("invalid peer certificate") && said.contains(word), "{said}");
+        let line = world.run(&web.url(), &trusted);
+        assert!(line.contains("invalid peer certificate") && line.contains(word), "{line}");
         assert!(world.init.verbs().is_empty(), "{:?}", world.init.verbs());
     }
     assert_eq!(world.run(&ours.url(), &trusted), "2 is installed: the node reboots into it");
-    installs(&world, &release, Look::Reboots("2".to_owned()));
+    installs(&world, &release, CheckOutcome::Reboots("2".to_owned()));
 }
 
-/// A node of this release, whose other slot is empty.
+/// The slots of a node that runs version 1, whose other slot is empty.
 fn slots() -> SlotsStatus {
     let slot = |name: &str, contents, state| SlotStatus { name: name.to_owned(), contents, state };
     let release =
@@ -97,12 +110,12 @@ fn slots() -> SlotsStatus {
 }
 
 #[test]
-fn a_node_whose_init_reports_fields_is_updated_too() {
+fn a_node_whose_init_reports_fields_is_updated() {
     let world = World::new();
     world.init.reports(Slots::Known(slots()));
     let release = Release::new(2);
     let folder = world.publish(&release);
-    installs(&world, &release, world.look_at(&folder, Manner::Honest).unwrap());
+    installs(&world, &release, world.check_server(&folder, Fault::None).unwrap());
 }
 
 #[test]
@@ -113,84 +126,75 @@ fn a_node_with_an_unknown_slot_state_waits() {
     unknown.other.as_mut().unwrap().state = SlotState::Unknown;
     for slots in [Slots::Known(unknown), Slots::Unknown] {
         world.init.reports(slots);
-        assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))));
+        waits(&world, &folder);
     }
     let version_0 = "SLOT-A, version 1, sha256 000000000000: ";
     for (running, other) in [("frozen", "empty: not to be booted"), ("good", "empty: frozen")] {
-        world.init.says(&format!("{version_0}{running}"), &format!("SLOT-B, {other}"));
-        assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))), "{running}");
+        world.init.reports_version_0(&format!("{version_0}{running}"), &format!("SLOT-B, {other}"));
+        waits(&world, &folder);
     }
     assert!(world.init.verbs().is_empty());
 }
 
 #[test]
-fn what_runs_already_is_left_alone() {
+fn the_running_version_is_not_installed_again() {
     let world = World::new();
     let folder = world.publish(&Release::new(1));
-    assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Rests(_))));
+    is_idle(&world, &folder);
     assert!(world.init.verbs().is_empty());
 }
 
 #[test]
 fn a_node_on_trial_waits() {
     let world = World::new();
-    world.init.says(
+    world.init.reports_version_0(
         "SLOT-A, version 1, sha256 000000000000: on trial, tries left: 2",
         "SLOT-B, empty: not to be booted",
     );
     let folder = world.publish(&Release::new(2));
-    assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))));
+    waits(&world, &folder);
     assert!(world.init.verbs().is_empty());
 }
 
 #[test]
-fn expired() {
+fn expired_metadata_are_refused() {
     let world = World::new();
     let folder =
         world.publish(&Release { valid: SignedDuration::from_secs(-60), ..Release::new(2) });
-    refuses(&world, &folder, Manner::Honest, "expired");
+    refuses(&world, &folder, Fault::None, "expired");
 }
 
 #[test]
-fn rolled_back() {
+fn older_metadata_are_refused() {
     let world = World::new();
     let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
-    world
-        .init
-        .says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
-    assert!(matches!(world.look_at(&new, Manner::Honest), Ok(Look::Rests(_))));
-    refuses(&world, &old, Manner::Honest, "version");
+    world.init.runs(3);
+    is_idle(&world, &new);
+    refuses(&world, &old, Fault::None, "version");
 }
 
 #[test]
-fn a_key_that_was_replaced_is_worth_nothing_any_more() {
+fn a_replaced_key_is_refused() {
     let world = World::new();
     let new = world.keys.rotated(&world.folder("new keys"));
-    world
-        .init
-        .says("SLOT-A, version 2, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
-    assert!(matches!(
-        world.look_at(&world.publish_by(&new, &Release::new(2)), Manner::Honest),
-        Ok(Look::Rests(_))
-    ));
-    // Whoever has stolen the old one hides that there is another.
-    refuses(&world, &world.publish(&Release::new(3)), Manner::Honest, "keys");
+    world.init.runs(2);
+    is_idle(&world, &world.publish_by(&new, &Release::new(2)));
+    // An attacker with the old key hides the rotation.
+    refuses(&world, &world.publish(&Release::new(3)), Fault::None, "keys");
 }
 
 #[test]
-fn rolled_back_after_a_key_was_replaced() {
+fn older_metadata_are_refused_after_a_key_rotation() {
     let world = World::new();
     let new = world.keys.rotated(&world.folder("new keys"));
     let [old, newer] = [2, 3].map(|version| world.publish_by(&new, &Release::new(version)));
-    world
-        .init
-        .says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
-    assert!(matches!(world.look_at(&newer, Manner::Honest), Ok(Look::Rests(_))));
-    refuses(&world, &old, Manner::Honest, "older");
+    world.init.runs(3);
+    is_idle(&world, &newer);
+    refuses(&world, &old, Fault::None, "older");
 }
 
 #[test]
-fn mix_and_match() {
+fn mixed_metadata_of_two_versions_are_refused() {
     let world = World::new();
     let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
     for role in ["snapshot", "targets"] {
@@ -200,24 +204,24 @@ fn mix_and_match() {
         );
         let whole = std::fs::read(&to).unwrap();
         std::fs::copy(from, &to).unwrap();
-        refuses(&world, &new, Manner::Honest, role);
+        refuses(&world, &new, Fault::None, role);
         std::fs::write(to, whole).unwrap();
     }
-    // And it was this that was wrong with it.
-    assert!(matches!(world.look_at(&new, Manner::Honest), Ok(Look::Reboots(_))));
+    // The mixed file was the only thing wrong with the repository.
+    assert!(matches!(world.check_server(&new, Fault::None), Ok(CheckOutcome::Reboots(_))));
 }
 
 #[test]
-fn wrong_key() {
+fn metadata_signed_by_another_key_are_refused() {
     let world = World::new();
     let other = Keys::new(&world.folder("other keys"));
     let folder = world.folder("repository");
     Repository::of(&folder, &other).write(&Release::new(2));
-    refuses(&world, &folder, Manner::Honest, "signature");
+    refuses(&world, &folder, Fault::None, "signature");
 }
 
 #[test]
-fn endless_data() {
+fn endless_data_are_refused() {
     for role in ["2.root.json", "timestamp.json", "snapshot.json", "targets.json", "stable"] {
         let world = World::new();
         let folder = world.publish(&Release::new(2));
@@ -225,52 +229,52 @@ fn endless_data() {
             std::fs::copy(folder.join("metadata/1.root.json"), folder.join("metadata/2.root.json"))
                 .unwrap();
         }
-        refuses(&world, &folder, Manner::Endless(role), "axi");
+        refuses(&world, &folder, Fault::Endless(role), "axi");
     }
     let world = World::new();
     leaves_the_slot_empty(
         &world,
         &world.publish(&Release::new(2)),
-        Manner::Endless("node.efi"),
+        Fault::Endless("node.efi"),
         "axi",
     );
 }
 
 #[test]
-fn slow_server() {
+fn a_slow_server_is_given_up_on() {
     for role in ["timestamp.json", "targets.json"] {
-        for manner in [Manner::Slow(role), Manner::Silent(role)] {
+        for fault in [Fault::Slow(role), Fault::Silent(role)] {
             let world = World::new();
-            refuses(&world, &world.publish(&Release::new(2)), manner, "bytes a second");
+            refuses(&world, &world.publish(&Release::new(2)), fault, "bytes per second");
         }
     }
     let world = World::new();
     leaves_the_slot_empty(
         &world,
         &world.publish(&Release::new(2)),
-        Manner::Slow("node.efi"),
-        "bytes a second",
+        Fault::Slow("node.efi"),
+        "bytes per second",
     );
 }
 
 #[test]
-fn damaged_on_the_way() {
+fn damaged_files_are_refused() {
     let world = World::new();
     leaves_the_slot_empty(
         &world,
         &world.publish(&Release::new(2)),
-        Manner::Flipped("node.efi"),
+        Fault::Flipped("node.efi"),
         "node.efi",
     );
     let world = World::new();
     leaves_the_slot_empty(
         &world,
         &world.publish(&Release::new(2)),
-        Manner::Short("node.efi"),
+        Fault::Short("node.efi"),
         "node.efi",
     );
     let world = World::new();
-    refuses(&world, &world.publish(&Release::new(2)), Manner::Flipped("boot.efi"), "boot.efi");
+    refuses(&world, &world.publish(&Release::new(2)), Fault::Flipped("boot.efi"), "boot.efi");
 }
 
 #[test]
@@ -279,63 +283,63 @@ fn an_older_security_epoch_is_refused() {
     refuses(
         &world,
         &world.publish(&Release { security_epoch: 1, ..Release::new(2) }),
-        Manner::Honest,
+        Fault::None,
         "epoch",
     );
 }
 
 #[test]
-fn a_uki_of_another_security_epoch_than_its_release_is_refused() {
+fn a_uki_of_another_epoch_than_its_release_is_refused() {
     let without = || std::fs::read("/usr/lib/systemd/boot/efi/linuxx64.efi.stub").unwrap();
     for node in [uki(1, b"a root"), uki(3, b"a root"), without()] {
         let world = World::new();
         leaves_the_slot_empty(
             &world,
             &world.publish(&Release { node, ..Release::new(2) }),
-            Manner::Honest,
+            Fault::None,
             "epoch",
         );
     }
 }
 
 #[test]
-fn a_boot_program_of_another_security_epoch_than_its_release_is_refused() {
+fn a_boot_program_of_another_epoch_than_its_release_is_refused() {
     for boot in [1, 3].map(Release::boot_program) {
         let world = World::new();
         refuses(
             &world,
             &world.publish(&Release { boot, ..Release::new(2) }),
-            Manner::Honest,
-            "boot.efi is of security epoch",
+            Fault::None,
+            "boot.efi has security epoch",
         );
     }
 }
 
 #[test]
-fn a_server_without_the_uki_does_not_cost_the_node_its_other_slot() {
+fn a_missing_uki_leaves_the_other_slot_unchanged() {
     let world = World::new();
     let folder = world.publish(&Release::new(2));
     let targets = folder.join("targets").read_dir().unwrap().map(|entry| entry.unwrap().path());
     let node =
         targets.into_iter().find(|path| path.to_str().unwrap().ends_with("node.efi")).unwrap();
     std::fs::remove_file(node).unwrap();
-    refuses(&world, &folder, Manner::Honest, "node.efi");
+    refuses(&world, &folder, Fault::None, "node.efi");
 }
 
 #[test]
-fn a_release_that_is_larger_than_the_slot_is_refused() {
+fn a_release_larger_than_the_slot_is_refused() {
     let world = World::new();
     let node = vec![0; (1 << 20) - 4095];
     leaves_the_slot_empty(
         &world,
         &world.publish(&Release { node, ..Release::new(2) }),
-        Manner::Honest,
-        "room",
+        Fault::None,
+        "does not fit",
     );
 }
 
 #[test]
-fn where_signatures_are_enforced_a_program_needs_one_that_the_firmware_trusts() {
+fn with_secure_boot_programs_need_a_signature_that_db_trusts() {
     let ours = Certified::new(2020..2100);
     let world = World::new();
     ours.enrolled(&world.firmware(), &[]);
@@ -345,17 +349,17 @@ fn where_signatures_are_enforced_a_program_needs_one_that_the_firmware_trusts() 
         boot: ours.signed(&plain.boot),
         ..Release::new(3)
     };
-    refuses(&world, &world.publish(&plain), Manner::Honest, "boot.efi");
+    refuses(&world, &world.publish(&plain), Fault::None, "boot.efi");
     let half = Release { boot: ours.signed(&plain.boot), ..plain };
-    leaves_the_slot_empty(&world, &world.publish(&half), Manner::Honest, "node.efi");
+    leaves_the_slot_empty(&world, &world.publish(&half), Fault::None, "node.efi");
 
     let world = World::new();
     ours.enrolled(&world.firmware(), &[]);
-    installs(&world, &signed, world.look_at(&world.publish(&signed), Manner::Honest).unwrap());
+    installs(&world, &signed, world.check_server(&world.publish(&signed), Fault::None).unwrap());
 }
 
 #[test]
-fn what_the_firmware_has_in_dbx_is_refused_though_db_trusts_it() {
+fn a_program_in_dbx_is_refused_though_db_trusts_it() {
     let ours = Certified::new(2020..2100);
     let plain = Release::new(2);
     let release =
@@ -364,14 +368,14 @@ fn what_the_firmware_has_in_dbx_is_refused_though_db_trusts_it() {
     for revoked in [ours.listed(), image(&release.boot)] {
         let world = World::new();
         ours.enrolled(&world.firmware(), &[revoked]);
-        refuses(&world, &world.publish(&release), Manner::Honest, "verify boot.efi: it is revoked");
+        refuses(&world, &world.publish(&release), Fault::None, "verify boot.efi: it is revoked");
     }
     let world = World::new();
     ours.enrolled(&world.firmware(), &[image(&release.node)]);
     leaves_the_slot_empty(
         &world,
         &world.publish(&release),
-        Manner::Honest,
+        Fault::None,
         "verify node.efi: it is revoked",
     );
 }
@@ -386,12 +390,12 @@ fn another_key_and_an_expired_certificate_are_refused() {
         let plain = Release::new(2);
         let release =
             Release { node: signer.signed(&plain.node), boot: signer.signed(&plain.boot), ..plain };
-        refuses(&world, &world.publish(&release), Manner::Honest, word);
+        refuses(&world, &world.publish(&release), Fault::None, word);
     }
 }
 
 #[test]
-fn what_another_pod_leaves_in_the_folder_of_what_was_seen_holds_up_no_update() {
+fn fifos_from_another_pod_in_the_metadata_folder_do_not_block() {
     let world = World::new();
     let release = Release::new(2);
     let folder = world.publish(&release);
@@ -399,17 +403,17 @@ fn what_another_pod_leaves_in_the_folder_of_what_was_seen_holds_up_no_update() {
         fifo(&world.folder("seen").join(name));
     }
     std::os::unix::fs::symlink("/dev/zero", world.folder("seen").join("targets.json")).unwrap();
-    installs(&world, &release, world.look_at(&folder, Manner::Honest).unwrap());
+    installs(&world, &release, world.check_server(&folder, Fault::None).unwrap());
 }
 
 #[test]
-fn a_fifo_in_the_folder_of_a_repository_is_an_error_and_not_waited_for() {
+fn a_fifo_in_a_repository_folder_is_an_error_and_does_not_block() {
     let world = World::new();
     let folder = world.publish(&Release::new(2));
     std::fs::remove_file(folder.join("metadata/timestamp.json")).unwrap();
     fifo(&folder.join("metadata/timestamp.json"));
-    let failure = world.look(&format!("file://{}/", folder.display())).unwrap_err().to_string();
-    assert!(failure.contains("it is no file"), "{failure}");
+    let failure = world.check(&format!("file://{}/", folder.display())).unwrap_err().to_string();
+    assert!(failure.contains("it is not a regular file"), "{failure}");
 }
 
 fn fifo(path: &std::path::Path) {

@@ -16,24 +16,23 @@ use uefi::proto::loaded_image::LoadedImage;
 use uefi::proto::media::block::BlockIO;
 use uefi::{Guid, Handle};
 
-/// The most bytes in one read: some firmware rejects large ones.
+/// The maximum bytes of one read: some firmware rejects larger ones.
 const CHUNK: usize = 8 << 20;
 
-/// A whole disk.
-pub struct Disk {
+/// The whole disk.
+pub struct BootDisk {
     block: ScopedProtocol<BlockIO>,
     geometry: Geometry,
     /// The disk's device path without its end node. The paths of its partitions begin with it.
     path: Box<[u8]>,
 }
 
-impl Disk {
+impl BootDisk {
     /// Returns the disk with the partition that this program was loaded from.
     ///
     /// # Errors
-    /// A sentence: the program was not loaded from a partition of a disk, or the disk's geometry is
-    /// invalid.
-    pub fn booted() -> Result<Disk, String> {
+    /// The program was not loaded from a partition of a disk, or the disk's geometry is invalid.
+    pub fn booted() -> Result<BootDisk, String> {
         let image = open::<LoadedImage>(boot::image_handle())?;
         let partition =
             open::<DevicePath>(image.device().ok_or("it was not loaded from a device")?)?;
@@ -41,7 +40,8 @@ impl Disk {
         let is_disk = |handle: &Handle| {
             open::<DevicePath>(*handle).is_ok_and(|other| without_end(&other) == path)
         };
-        let handle = block_devices()?.into_iter().find(is_disk).ok_or("its disk cannot be read")?;
+        let handle =
+            block_devices()?.into_iter().find(is_disk).ok_or("its disk has no block device")?;
         let block = open::<BlockIO>(handle)?;
         let size = block
             .media()
@@ -50,7 +50,7 @@ impl Disk {
             .saturating_mul(block.media().block_size().into());
         let geometry = Geometry::new(block.media().block_size().into(), size)
             .map_err(|error| error.to_string())?;
-        Ok(Disk { block, geometry, path: path.into() })
+        Ok(BootDisk { block, geometry, path: path.into() })
     }
 
     /// The sector size and size.
@@ -68,18 +68,18 @@ impl Disk {
             .ok_or_else(|| format!("the firmware does not show partition {}", slot.number))
     }
 
-    /// Writes, and returns when the disk reports the data on the medium.
+    /// Writes and flushes.
     pub fn write(&mut self, write: &Write) -> uefi::Result {
         let media = self.block.media();
         let (id, first) = (media.media_id(), write.offset / self.geometry.sector_size());
-        let mut room = Aligned::new(write.bytes.len(), media.io_align());
-        room.bytes().copy_from_slice(&write.bytes);
-        self.block.write_blocks(id, first, room.bytes())?;
+        let mut buffer = Aligned::new(write.bytes.len(), media.io_align());
+        buffer.bytes().copy_from_slice(&write.bytes);
+        self.block.write_blocks(id, first, buffer.bytes())?;
         self.block.flush_blocks()
     }
 }
 
-impl Source for Disk {
+impl Source for BootDisk {
     type Error = uefi::Error;
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> uefi::Result {
@@ -89,9 +89,9 @@ impl Source for Disk {
             if chunk.as_ptr().align_offset(align.max(1) as usize) == 0 {
                 self.block.read_blocks(id, sector, chunk)?;
             } else {
-                let mut room = Aligned::new(chunk.len(), align);
-                self.block.read_blocks(id, sector, room.bytes())?;
-                chunk.copy_from_slice(room.bytes());
+                let mut buffer = Aligned::new(chunk.len(), align);
+                self.block.read_blocks(id, sector, buffer.bytes())?;
+                chunk.copy_from_slice(buffer.bytes());
             }
             sector += chunk.len() as u64 / self.geometry.sector_size();
         }
@@ -128,8 +128,8 @@ fn block_devices() -> Result<Vec<Handle>, String> {
 /// drivers.
 fn open<P: ProtocolPointer + ?Sized>(handle: Handle) -> Result<ScopedProtocol<P>, String> {
     let params = OpenProtocolParams { handle, agent: boot::image_handle(), controller: None };
-    // SAFETY: no device comes or goes while this program runs, which only the firmware's timer
-    // interrupts, and nothing changes one protocol through two references at once.
+    // SAFETY: no device appears or disappears while this program runs, because only the firmware's
+    // timer interrupts it, and nothing changes one protocol through two references at once.
     let opened = unsafe { boot::open_protocol(params, OpenProtocolAttributes::GetProtocol) };
     opened.map_err(|error| format!("the firmware lacks a protocol: {error}"))
 }

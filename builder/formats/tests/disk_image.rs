@@ -1,4 +1,4 @@
-//! Whole images against sgdisk, sfdisk, mtools and the file system's holes.
+//! Checks whole images with sgdisk, sfdisk, mtools and the file system's holes.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use osbuild_abi::disk as abi;
-use osbuild_formats::disk::{Content, Disk, Partition};
+use osbuild_formats::disk_image::{Content, DiskImage, Partition};
 use osbuild_formats::gpt::{self, Label};
 use support::tool;
 
@@ -19,17 +19,17 @@ fn partition<'a>(name: &'a str, type_guid: &str, mib: u64, content: Content<'a>)
 }
 
 /// The node's disk with `bytes` in two of its partitions.
-fn node_disk(sector_size: u64, bytes: &[u8]) -> Disk<'_> {
+fn node_disk(sector_size: u64, bytes: &[u8]) -> DiskImage<'_> {
     let partitions = vec![
         partition(abi::ESP, abi::ESP_TYPE, 34, Content::bytes(bytes)),
         partition(abi::SLOT_A, abi::SLOT_TYPE, 8, Content::empty()),
         partition(abi::SLOT_B, abi::SLOT_TYPE, 8, Content::empty()),
         partition(abi::DATA, abi::DATA_TYPE, 64, Content::reader(bytes.len() as u64, bytes)),
     ];
-    Disk { sector_size, guid: gpt::guid_from_name("disk"), partitions }
+    DiskImage { sector_size, guid: gpt::guid_from_name("disk"), partitions }
 }
 
-fn image(disk: Disk) -> Vec<u8> {
+fn image(disk: DiskImage) -> Vec<u8> {
     let mut image = Cursor::new(Vec::new());
     let size = disk.write(&mut image).unwrap();
     assert_eq!(image.get_ref().len() as u64, size);
@@ -90,7 +90,7 @@ fn the_same_disk_gives_the_same_bytes() {
 #[test]
 fn partitions_that_do_not_fit_are_refused_before_the_first_write() {
     let refused = |partition: Partition| {
-        let disk = Disk {
+        let disk = DiskImage {
             sector_size: 512,
             guid: gpt::guid_from_name("disk"),
             partitions: vec![partition],
@@ -107,7 +107,7 @@ fn partitions_that_do_not_fit_are_refused_before_the_first_write() {
         Partition { size: MIB + 512, ..partition("ESP", abi::ESP_TYPE, 1, Content::empty()) };
     assert_eq!(
         refused(unaligned),
-        "the size of partition `ESP`, `1049088` bytes, is no multiple of 1048576"
+        "partition `ESP` has `1049088` bytes, which is not a multiple of 1048576"
     );
     let long_name = partition(
         "a partition's name of more than 36 characters",
@@ -122,7 +122,7 @@ fn partitions_that_do_not_fit_are_refused_before_the_first_write() {
 fn contents_that_end_early_are_an_error() {
     let short = partition("DATA", abi::DATA_TYPE, 1, Content::reader(10, &b"nine bytes"[..9]));
     let disk =
-        Disk { sector_size: 512, guid: gpt::guid_from_name("disk"), partitions: vec![short] };
+        DiskImage { sector_size: 512, guid: gpt::guid_from_name("disk"), partitions: vec![short] };
     let error = disk.write(Cursor::new(Vec::new())).unwrap_err();
     assert_eq!(error.to_string(), "the content of partition `DATA` ended early");
 }

@@ -35,8 +35,8 @@ pub struct Partition<'a> {
     pub content: Content<'a>,
 }
 
-/// The parameters of a disk image. The partitions follow each other in this order, without gaps.
-pub struct Disk<'a> {
+/// A disk image to write. The partitions follow each other in this order, without gaps.
+pub struct DiskImage<'a> {
     /// Bytes in a sector: 512 or 4096.
     pub sector_size: u64,
     /// The disk's unique identifier.
@@ -83,13 +83,13 @@ impl<'a> Content<'a> {
         Self::reader(bytes.len() as u64, bytes)
     }
 
-    /// The next `size` bytes of a reader. If it has fewer, [`Disk::write`] fails.
+    /// The next `size` bytes of a reader. If it has fewer, [`DiskImage::write`] fails.
     pub fn reader(size: u64, reader: impl Read + 'a) -> Self {
         Self { size, reader: Box::new(reader) }
     }
 }
 
-impl Disk<'_> {
+impl DiskImage<'_> {
     /// The sector size and the size of the image, which has one [`ALIGNMENT`] before and one after
     /// the partitions. Checks that everything fits, before anything is written.
     pub fn geometry(&self) -> Result<Geometry, Error> {
@@ -180,7 +180,7 @@ impl fmt::Display for Error {
             Self::Size { name, size } => {
                 write!(
                     f,
-                    "the size of partition `{name}`, `{size}` bytes, is no multiple of {ALIGNMENT}"
+                    "partition `{name}` has `{size}` bytes, which is not a multiple of {ALIGNMENT}"
                 )
             }
             Self::TooBig { name, content, size } => {
