@@ -32,7 +32,7 @@ use std::process::ExitCode;
 const SHAPE: &str = "shape: ";
 
 /// The first checks of `cargo ci`, fastest first.
-const CHECKS: &[Check] = &[
+const SOURCES: &[Check] = &[
     Check { name: "format", run: cargo::format },
     Check { name: "shape: size", run: shape::size },
     Check { name: "shape: layers", run: shape::layers },
@@ -40,9 +40,17 @@ const CHECKS: &[Check] = &[
     Check { name: "shape: claims", run: shape::claims },
     Check { name: "shape: maps", run: shape::maps },
     Check { name: "lints", run: cargo::lints },
+];
+
+/// Then two lanes in parallel, because the tests leave half of two processors idle. The first lane.
+const TESTS: &[Check] = &[
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "slotboot for UEFI", run: cargo::slotboot_for_uefi },
+];
+
+/// The second lane: the image, and then as many machines as end before the tests do.
+const IMAGES: &[Check] = &[
     Check { name: "image", run: image::builds },
     Check { name: "lab", run: image::builds_the_lab },
     Check { name: "inspect", run: image::three_inspections_agree },
@@ -57,19 +65,19 @@ const CHECKS: &[Check] = &[
     },
     Check { name: "vm: lacking", run: vm::refusals::missing_programs_and_firmware_are_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
-];
-
-/// The first of two lanes of machines, which run in parallel: a machine of one processor leaves the
-/// other one of a small host idle.
-const NODES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
     Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
+    Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
+];
+
+/// At last two lanes of machines in parallel: a machine of one processor leaves the other one of a
+/// small host idle.
+const NODES: &[Check] = &[
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check {
         name: "vm: ordinary pod",
         run: vm::ordinary_pod::an_ordinary_pod_runs_without_a_cluster,
     },
-    Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
     Check { name: "vm: power button", run: vm::ends::a_pressed_power_button_ends_a_node_in_order },
@@ -223,7 +231,7 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [CHECKS, NODES, UPDATES, FULL].into_iter().flatten()
+    [SOURCES, TESTS, IMAGES, NODES, UPDATES, FULL].into_iter().flatten()
 }
 
 /// Their names.
@@ -236,7 +244,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// that run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
-    let usual = vec![vec![lane(CHECKS)], vec![lane(NODES), lane(UPDATES)]];
+    let usual = vec![
+        vec![lane(SOURCES)],
+        vec![lane(TESTS), lane(IMAGES)],
+        vec![lane(NODES), lane(UPDATES)],
+    ];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(usual),
         ["full"] => return Ok([usual, vec![vec![lane(FULL)]]].concat()),

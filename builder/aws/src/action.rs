@@ -22,69 +22,74 @@ impl Service {
     }
 }
 
-/// A call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
+/// Whether a call changes anything at AWS.
+#[derive(PartialEq)]
+enum Effect {
+    Reads,
+    Changes,
+}
+
+/// Declares each call once, with its service and its effect.
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident: $service:ident $effect:ident,)*) => {
+        /// A call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Action {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Action {
+            /// All of them.
+            pub const ALL: &[Action] = &[$(Action::$name,)*];
+
+            /// The service that it belongs to.
+            pub fn service(self) -> Service {
+                match self {
+                    $(Action::$name => Service::$service,)*
+                }
+            }
+
+            fn effect(self) -> Effect {
+                match self {
+                    $(Action::$name => Effect::$effect,)*
+                }
+            }
+        }
+    };
+}
+
+actions! {
     /// Starts a snapshot.
-    StartSnapshot,
+    StartSnapshot: Ebs Changes,
     /// Writes one block of a snapshot.
-    PutSnapshotBlock,
+    PutSnapshotBlock: Ebs Changes,
     /// Ends a snapshot, once it has all its blocks.
-    CompleteSnapshot,
+    CompleteSnapshot: Ebs Changes,
     /// Tags snapshots and images: as a call of its own, and as a part of those that create them.
-    CreateTags,
+    CreateTags: Ec2 Changes,
     /// Lists snapshots.
-    DescribeSnapshots,
+    DescribeSnapshots: Ec2 Reads,
     /// Deletes a snapshot.
-    DeleteSnapshot,
+    DeleteSnapshot: Ec2 Changes,
     /// Lists images.
-    DescribeImages,
+    DescribeImages: Ec2 Reads,
     /// Creates an image from a snapshot.
-    RegisterImage,
+    RegisterImage: Ec2 Changes,
     /// Copies an image from another region.
-    CopyImage,
+    CopyImage: Ec2 Changes,
     /// Sets which accounts may launch an image.
-    ModifyImageAttribute,
+    ModifyImageAttribute: Ec2 Changes,
     /// Sets the day from which an image is deprecated.
-    EnableImageDeprecation,
+    EnableImageDeprecation: Ec2 Changes,
     /// Deregisters an image.
-    DeregisterImage,
+    DeregisterImage: Ec2 Changes,
     /// Reads the public half of a key.
-    GetPublicKey,
+    GetPublicKey: Kms Reads,
     /// Signs a digest.
-    Sign,
+    Sign: Kms Changes,
 }
 
 impl Action {
-    /// All of them.
-    pub const ALL: [Action; 14] = [
-        Action::StartSnapshot,
-        Action::PutSnapshotBlock,
-        Action::CompleteSnapshot,
-        Action::CreateTags,
-        Action::DescribeSnapshots,
-        Action::DeleteSnapshot,
-        Action::DescribeImages,
-        Action::RegisterImage,
-        Action::CopyImage,
-        Action::ModifyImageAttribute,
-        Action::EnableImageDeprecation,
-        Action::DeregisterImage,
-        Action::GetPublicKey,
-        Action::Sign,
-    ];
-
-    /// The service that has it.
-    pub fn service(self) -> Service {
-        match self {
-            Action::StartSnapshot | Action::PutSnapshotBlock | Action::CompleteSnapshot => {
-                Service::Ebs
-            }
-            Action::GetPublicKey | Action::Sign => Service::Kms,
-            _ => Service::Ec2,
-        }
-    }
-
     /// Its name.
     pub fn name(self) -> String {
         format!("{self:?}")
@@ -97,6 +102,6 @@ impl Action {
 
     /// Whether it changes nothing.
     pub fn is_read_only(self) -> bool {
-        matches!(self, Action::DescribeSnapshots | Action::DescribeImages | Action::GetPublicKey)
+        self.effect() == Effect::Reads
     }
 }

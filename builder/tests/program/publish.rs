@@ -393,7 +393,7 @@ fn the_policy_in_the_docs_has_exactly_the_needed_permissions() {
     done(&publish_as("far", &scratch, &flags));
     let made: BTreeSet<String> =
         cloud.state.lock().unwrap().calls.iter().map(Call::permission).collect();
-    assert_eq!(made, Action::ALL.into_iter().map(Action::permission).collect());
+    assert_eq!(made, Action::ALL.iter().copied().map(Action::permission).collect());
     let text = include_str!("../../docs/publish-aws.md");
     let policies = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
     let mut allowed = BTreeSet::new();

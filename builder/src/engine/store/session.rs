@@ -23,6 +23,9 @@ pub(super) struct Session {
     /// Removals in the background: deleting the thousands of files of a step takes a while.
     removals: Mutex<Vec<JoinHandle<()>>>,
     _alive: Lock,
+    /// For versions of osbuild before the file [`ALIVE`], which remove the directory of a session
+    /// if it is unlocked. `None` where directories cannot be locked, as on NFS.
+    _directory: Option<File>,
     /// For versions of osbuild before sessions, which collect nothing while this lock is shared.
     _in_use: Lock,
 }
@@ -33,7 +36,7 @@ impl Session {
         let (tmp, locks) = (root.join("tmp"), root.join("locks"));
         let in_use =
             Lock::acquire(&locks.join("in-use"), FlockOperation::NonBlockingLockShared, || Ok(()))?;
-        let (directory, alive, abandoned) = {
+        let (directory, alive, locked, abandoned) = {
             // A session without a lock counts as abandoned, so no other build may look between the
             // creation of the directory and that of its lock.
             let _gate = gate(root)?;
@@ -50,7 +53,8 @@ impl Session {
             let alive = alive.ok_or_else(|| {
                 Error::build(format!("another process locked `{}`", directory.display()))
             })?;
-            (directory, alive, abandoned)
+            let locked = lock_directory(&directory);
+            (directory, alive, locked, abandoned)
         };
         // Never joined: the next build removes what is left when this program ends.
         thread::spawn(|| {
@@ -64,6 +68,7 @@ impl Session {
             count: AtomicU64::new(0),
             removals: Mutex::default(),
             _alive: alive,
+            _directory: locked,
             _in_use: in_use,
         })
     }
@@ -107,6 +112,13 @@ fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, System
         found.push((path, state));
     }
     Ok(found)
+}
+
+/// Locks a directory, if nobody holds its lock and its file system supports such locks.
+fn lock_directory(directory: &Path) -> Option<File> {
+    let file = File::open(directory).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
 }
 
 /// Whether a directory is unlocked, as far as its file system supports such locks.

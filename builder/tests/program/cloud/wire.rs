@@ -76,8 +76,10 @@ pub fn write(stream: &mut TcpStream, call: &Call, (status, body): &Answer) {
         .filter(|_| call.service == "ebs")
         .map(|code| format!("x-amzn-ErrorType: {code}\r\n"))
         .unwrap_or_default();
-    let head = format!("HTTP/1.1 {status} x\r\n{header}Content-Length: {}\r\n\r\n", body.len());
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+    // One write: a second one would wait for the client's delayed acknowledgement, about 40 ms.
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status} x\r\n{header}Content-Length: {length}\r\n\r\n{body}");
+    let _ = stream.write_all(answer.as_bytes());
 }
 
 /// How each service refuses.
