@@ -44,13 +44,27 @@ pub fn builds_the_lab(site: &Site) -> Result<Outcome> {
 }
 
 fn build(site: &Site, recipe: &str) -> Result<Outcome> {
+    build_with_renewals(site, recipe, || site.osbuild(), |gone| renew(site, gone))?;
+    Ok(match site.project() == site.root {
+        true => Outcome::holds(recipe),
+        false => Outcome::holds(format!("{recipe}, WITH A RENEWED LOCK")),
+    })
+}
+
+/// Runs `osbuild build` for a recipe. If locked packages are gone from the archive, calls `renew`
+/// with their names and builds again.
+pub fn build_with_renewals(
+    site: &Site,
+    recipe: &str,
+    osbuild: impl Fn() -> Result<Command>,
+    renew: impl Fn(&BTreeSet<String>) -> Result<()>,
+) -> Result<()> {
     let mut renewed = BTreeSet::new();
     loop {
-        let ran =
-            site.run(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
+        let log = format!("build-{recipe}");
+        let ran = site.run(&log, osbuild()?.args(["build", recipe, "--yes"]))?;
         match ran.code {
-            Some(0) if site.project() == site.root => return Ok(Outcome::holds(recipe)),
-            Some(0) => return Ok(Outcome::holds(format!("{recipe}, WITH A RENEWED LOCK"))),
+            Some(0) => return Ok(()),
             Some(LOCK) => {}
             _ => return Err(ran.failure(&format!("`osbuild build {recipe}` failed"))),
         }
@@ -60,7 +74,7 @@ fn build(site: &Site, recipe: &str) -> Result<Outcome> {
         if gone.is_empty() {
             return Err(ran.failure(&format!("`osbuild build {recipe}` does not accept its lock")));
         }
-        renew(site, &gone)?;
+        renew(&gone)?;
         renewed.extend(gone);
     }
 }

@@ -126,6 +126,10 @@ const FULL: &[Check] = &[
         name: "vm: update from a folder",
         run: vm::update::a_node_updates_itself_from_a_folder,
     },
+    Check {
+        name: "vm: update from 3366aed",
+        run: vm::update::a_node_of_3366aed_updates_itself_and_goes_back,
+    },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check {
         name: "vm: cluster lost",

@@ -68,7 +68,12 @@ impl<'a> Site<'a> {
     /// cargo, with a build folder that all checkouts of this user share. It is locked until the
     /// result is dropped.
     pub fn cargo(&self) -> Result<Cargo> {
-        let cargo = self.compiled.cargo(&self.root, |waits| self.report.note(waits));
+        self.cargo_in(&self.root)
+    }
+
+    /// Like [`Site::cargo`], in another checkout.
+    pub fn cargo_in(&self, checkout: &Path) -> Result<Cargo> {
+        let cargo = self.compiled.cargo(checkout, |waits| self.report.note(waits));
         let mut cargo = cargo.or_build(|| "cannot use cargo's build folder".to_owned())?;
         cargo.env("CARGO_TERM_COLOR", "never");
         Ok(cargo)

@@ -3,6 +3,8 @@
 
 use super::machine::TIMEOUT;
 use osbuild::error::{Context, Error, Result};
+use osbuild_abi::paths::{ADMIN_SOCKET, UPDATE_SOCKET};
+use osbuild_protocol::{NodeStatus, Reply, Request, Slots, SlotsStatus};
 use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -68,6 +70,30 @@ pub fn request(
 /// [`SOCKET`], and returns the answer.
 pub fn ask_init(port: u16, socket: &str, line: &impl Display) -> Result<String> {
     request(port, |stream| write!(stream, "{socket} {line}"))
+}
+
+/// Asks `init` about the slots, through the port of the loopback that leads to [`SOCKET`].
+pub fn slots(port: u16) -> Result<SlotsStatus> {
+    match ask(port, UPDATE_SOCKET, &Request::SlotsStatus)? {
+        Reply::Slots(Slots::Known(slots)) => Ok(slots),
+        other => Err(Error::build("`init` does not know its slots").cause(format!("{other:?}"))),
+    }
+}
+
+/// Asks `init` about the node, through the same port.
+pub fn status(port: u16) -> Result<NodeStatus> {
+    match ask(port, ADMIN_SOCKET, &Request::Status)? {
+        Reply::Node(status) => Ok(*status),
+        other => Err(Error::build("`init` does not report its status").cause(format!("{other:?}"))),
+    }
+}
+
+fn ask(port: u16, socket: &str, request: &Request) -> Result<Reply> {
+    let answer = ask_init(port, socket, request)?;
+    let lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+    Reply::decode(request, &lines).map_err(|why| {
+        Error::build(format!("cannot read the reply to `{request}`: {why}")).cause(answer)
+    })
 }
 
 /// Reads a whole report from the port of the loopback that leads to [`FACTS`]. Its last line is

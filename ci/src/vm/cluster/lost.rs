@@ -11,11 +11,10 @@ use crate::vm::probe::{self, free_port};
 use crate::vm::slots::change::{Change, Over};
 use crate::vm::slots::disk::{A, SlotDisk};
 use crate::vm::slots::faults::Trial;
-use osbuild::error::{Error, Result};
+use osbuild::error::Result;
 use osbuild::ship::keys::{DEV, Keys};
 use osbuild_abi::console::{READY, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS};
-use osbuild_abi::paths::{CONTAINERD_CONFIG, UPDATE_SOCKET};
-use osbuild_protocol::{Reply, Request, Slots};
+use osbuild_abi::paths::CONTAINERD_CONFIG;
 use std::time::Duration;
 
 /// How long a record on DATA may take to reach the disk.
@@ -95,11 +94,5 @@ fn falls_back<'a>(
 
 /// Whether `init` answers the updater that the release in the other slot may be tried again.
 fn is_outage(ports: &Ports) -> Result<bool> {
-    let request = Request::SlotsStatus;
-    let answer = probe::ask_init(ports.socket, UPDATE_SOCKET, &request)?;
-    let lines: Vec<String> = answer.lines().map(str::to_owned).collect();
-    match Reply::decode(&request, &lines) {
-        Ok(Reply::Slots(Slots::Known(slots))) => Ok(slots.is_outage),
-        _ => Err(Error::build("`init` does not report its slots").cause(answer)),
-    }
+    Ok(probe::slots(ports.socket)?.is_outage)
 }

@@ -34,6 +34,11 @@ impl Slot {
     pub fn name(self) -> &'static str {
         if self.0 == A.0 { "SLOT-A" } else { "SLOT-B" }
     }
+
+    /// The other slot of the disk.
+    pub fn other(self) -> Self {
+        if self.0 == A.0 { B } else { A }
+    }
 }
 
 /// A disk with an image and its two slots.

@@ -28,7 +28,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 pub const GOOD: State = State { priority: 2, tries: 0, successful: true };
 const SECOND: State = State { priority: 1, ..GOOD };
 /// A slot with one try left, and without one.
-const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };
+pub const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };
 const SPENT: State = State { tries: 0, ..LAST_TRY };
 
 /// How long slotboot may take itself, without the firmware's calls.

@@ -54,11 +54,17 @@ fn updates<'a>(
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
     lab.write_recipe(NEW, Releases::Folder)?;
     lab.release()?;
-    probe::command(port, |stream| pack(&lab.repository(), stream))?;
+    send(lab.repository(), port)?;
     let took = installs(&mut node)?;
     node.power_off()?;
     is_installed(site, &lab, &disk)?;
     Ok((disk, took))
+}
+
+/// Copies a repository to the node's folder, through the port of the loopback that leads to
+/// [`probe::UNPACK`].
+pub fn send(repository: &Path, port: u16) -> Result<()> {
+    probe::command(port, |stream| pack(repository, stream))
 }
 
 /// Sends a folder as a tar archive.

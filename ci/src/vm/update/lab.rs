@@ -1,7 +1,8 @@
 //! A copy of the checkout with a recipe whose node updates itself, and the repository of its
 //! releases.
 
-use crate::image::ARM64;
+use super::old_release;
+use crate::image::{self, ARM64};
 use crate::recipe;
 use crate::site::Site;
 use crate::vm::machine::HOST;
@@ -14,6 +15,7 @@ use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_abi::paths::UPDATE_SEEN;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,15 +46,21 @@ pub enum Releases {
 pub struct Lab<'a> {
     site: &'a Site<'a>,
     project: PathBuf,
+    /// The `osbuild` of another release, if the copy is of that release.
+    osbuild: Option<PathBuf>,
+    repository: PathBuf,
     architecture: Architecture,
 }
 
 impl<'a> Lab<'a> {
     /// The copy in the folder `name` that an earlier check made.
     pub fn existing(site: &'a Site<'a>, name: &str) -> Self {
+        let project = site.root.join("out/ci").join(name);
         Lab {
             site,
-            project: site.root.join("out/ci").join(name),
+            repository: project.join("repository"),
+            project,
+            osbuild: None,
             architecture: Architecture::Amd64,
         }
     }
@@ -61,9 +69,30 @@ impl<'a> Lab<'a> {
     pub fn new(site: &'a Site<'a>, name: &str) -> Result<Self> {
         let lab = Lab::existing(site, name);
         site.copy_to(&lab.project)?;
-        fs::create_dir(lab.repository()).or_build(|| "cannot make a folder".to_owned())?;
-        lab.osbuild(&["keys", "new", KEYS])?;
-        Ok(lab)
+        lab.with_new_keys()
+    }
+
+    /// A new checkout of an old release with new keys, in the folder `name`.
+    pub fn of_old_release(site: &'a Site<'a>, name: &str) -> Result<Self> {
+        let lab = Lab::existing(site, name);
+        let osbuild = Some(old_release::check_out(site, &lab.project)?);
+        Lab { osbuild, ..lab }.with_new_keys()
+    }
+
+    /// A new copy with the keys and the repository of another lab.
+    pub fn beside(site: &'a Site<'a>, name: &str, other: &Lab) -> Result<Self> {
+        let lab = Lab::existing(site, name);
+        site.copy_to(&lab.project)?;
+        let mut cp = Command::new("cp");
+        cp.arg("-rp").arg(other.project.join("keys").join(KEYS)).arg(lab.project.join("keys"));
+        site.finish("update-keys", &mut cp)?;
+        Ok(Lab { repository: other.repository.clone(), ..lab })
+    }
+
+    fn with_new_keys(self) -> Result<Self> {
+        fs::create_dir(&self.repository).or_build(|| "cannot make a folder".to_owned())?;
+        self.osbuild(&["keys", "new", KEYS])?;
+        Ok(self)
     }
 
     /// Builds for nodes with this processor.
@@ -77,8 +106,8 @@ impl<'a> Lab<'a> {
     }
 
     /// The folder of the repository.
-    pub fn repository(&self) -> PathBuf {
-        self.project.join("repository")
+    pub fn repository(&self) -> &Path {
+        &self.repository
     }
 
     /// The keys that sign image and release.
@@ -121,7 +150,7 @@ impl<'a> Lab<'a> {
              [pods]\nupdater = {{ component = \"updater\" }}\n{probe}\n\
              [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
         );
-        recipe::inherit(self.site, &self.project, NAME, base, &more)
+        recipe::inherit_with(self.site, self.command()?, &self.project, NAME, base, &more)
     }
 
     /// Copies the server's CA beside the recipe, and returns the recipe's lines that add it to the
@@ -137,14 +166,19 @@ impl<'a> Lab<'a> {
         ))
     }
 
-    /// Builds the image.
+    /// Builds the image. An old release may have locked packages that are gone from the archive.
     pub fn build(&self) -> Result<()> {
-        self.osbuild(&["build", NAME, "--yes"])
+        let renew = |gone: &BTreeSet<String>| {
+            let mut osbuild = self.command()?;
+            osbuild.arg("update").args(gone).arg("--yes");
+            self.site.finish("update-renew", &mut osbuild).map(drop)
+        };
+        image::build_with_renewals(self.site, NAME, || self.command(), renew)
     }
 
     /// Builds the image, and publishes it in the channel that the node follows.
     pub fn release(&self) -> Result<()> {
-        let folder = self.repository().display().to_string();
+        let folder = self.repository.display().to_string();
         self.osbuild(&["release", NAME, "--channel", "stable", "--to", &folder, "--yes"])
     }
 
@@ -205,9 +239,17 @@ impl<'a> Lab<'a> {
     }
 
     fn osbuild(&self, words: &[&str]) -> Result<()> {
-        let mut osbuild = self.site.osbuild()?;
-        self.site
-            .finish(&format!("{NAME}-{}", words[0]), osbuild.current_dir(&self.project).args(words))
-            .map(drop)
+        let log = format!("{NAME}-{}", words[0]);
+        self.site.finish(&log, self.command()?.args(words)).map(drop)
+    }
+
+    /// The program `osbuild` of the copy's release, in the copy.
+    fn command(&self) -> Result<Command> {
+        let mut osbuild = match &self.osbuild {
+            Some(program) => Command::new(program),
+            None => self.site.osbuild()?,
+        };
+        osbuild.current_dir(&self.project);
+        Ok(osbuild)
     }
 }

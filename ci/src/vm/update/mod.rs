@@ -3,11 +3,13 @@
 
 mod folder;
 pub mod lab;
+mod old_release;
+mod release_3366aed;
 pub mod server;
 
 use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
-use super::slots::disk::{A, B, SlotDisk};
+use super::slots::disk::{A, B, Slot, SlotDisk};
 use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
@@ -21,6 +23,7 @@ use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::{Header, State};
+pub use release_3366aed::a_node_of_3366aed_updates_itself_and_goes_back;
 use server::Server;
 use std::fs;
 use std::io::Write;
@@ -40,9 +43,10 @@ pub const TIMEOUT: Duration = Duration::from_secs(600);
 const RECORDED: &str = "recorded";
 const RECORDING: &str = "recording";
 
-/// What `init` prints when it has given the slot to the updater, and when the slot is complete.
-pub const OPENED: &str = "SLOT-B is opened for an update";
-pub const NEXT: &str = "SLOT-B is booted next";
+/// What `init` prints behind the name of the slot when it has given the slot to the updater, and
+/// when the slot is complete.
+pub const OPENED: &str = " is opened for an update";
+pub const NEXT: &str = " is booted next";
 
 /// What `init` prints during an orderly reboot.
 const REBOOT: [&str; 3] = ["shutdown: begins", "shutdown: unmounts", "shutdown: reboot"];
@@ -135,30 +139,49 @@ fn record(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<f64> {
     Ok(took)
 }
 
-/// Waits until the node has written the release to its other slot, booted it, and found it good.
-/// Returns the seconds that it took to write the release.
+/// Waits until the node has written the release [`NEW`] to its other slot, booted it, and found it
+/// good. Returns the seconds that it took to write the release.
 fn installs(node: &mut NodeUnderTest) -> Result<f64> {
-    node.wait_for(OPENED)?;
+    installs_in(node, B, NEW)
+}
+
+/// Like [`installs`], with the slot and the version.
+fn installs_in(node: &mut NodeUnderTest, slot: Slot, version: &str) -> Result<f64> {
+    let name = slot.name();
+    node.wait_for_line(OPENED, &[name])?;
     let opened = Instant::now();
-    node.wait_for(NEXT)?;
+    node.wait_for_line(NEXT, &[name])?;
     let took = opened.elapsed().as_secs_f64();
     REBOOT.iter().try_for_each(|line| node.wait_for(line).map(drop))?;
-    node.wait_for_line(SLOTBOOT_STARTS, &["SLOT-B", NEW, "on trial, tries left: 2"])?;
-    node.wait_for_line(SLOT, &["SLOT-B", NEW])?;
-    node.wait_for_line(SLOT_GOOD, &["SLOT-B"])?;
+    node.wait_for_line(SLOTBOOT_STARTS, &[name, version, "on trial, tries left: 2"])?;
+    node.wait_for_line(SLOT, &[name, version])?;
+    node.wait_for_line(SLOT_GOOD, &[name])?;
     Ok(took)
 }
 
-/// SLOT-B and the system partition hold the release, and both slots are good, the new one first.
+/// SLOT-B and the system partition hold the release [`NEW`], and both slots are good, the new one
+/// first.
 fn is_installed(site: &Site, lab: &Lab, disk: &SlotDisk) -> Result<()> {
+    is_installed_in(site, lab, disk, B, NEW)
+}
+
+/// Like [`is_installed`], with the slot and the version.
+fn is_installed_in(
+    site: &Site,
+    lab: &Lab,
+    disk: &SlotDisk,
+    slot: Slot,
+    version: &str,
+) -> Result<()> {
+    let name = slot.name();
     disk.is_sound()?;
-    disk.is(A, State { priority: 1, tries: 0, successful: true })?;
-    disk.is(B, State { priority: 2, tries: 0, successful: true })?;
+    disk.is(slot.other(), State { priority: 1, tries: 0, successful: true })?;
+    disk.is(slot, State { priority: 2, tries: 0, successful: true })?;
     let uki = lab.uki()?;
-    let slot = disk.read(disk.offset(B)?, HEADER_SIZE + uki.len() as u64)?;
-    let header = Header::parse(&slot).or_build(|| "SLOT-B has no header".to_owned())?;
-    if header.version != NEW || slot[HEADER_SIZE as usize..] != *uki {
-        return Err(Error::build("SLOT-B does not hold the release"));
+    let bytes = disk.read(disk.offset(slot)?, HEADER_SIZE + uki.len() as u64)?;
+    let header = Header::parse(&bytes).or_build(|| format!("{name} has no header"))?;
+    if header.version != version || bytes[HEADER_SIZE as usize..] != *uki {
+        return Err(Error::build(format!("{name} does not hold the release")));
     }
     if lab.boot_program(&disk.path())? != lab.boot_program(&lab.image())? {
         return Err(Error::build("the system partition does not hold the release's slotboot"));

@@ -14,7 +14,7 @@ use crate::{PassReason, VERSION};
 /// The maximum bytes of the text. Readers with version 0 refuse a longer one.
 pub const MAX_REPORT: usize = 512;
 /// The first field, whose value is the protocol's version.
-const FORMAT: &str = "format";
+pub(crate) const FORMAT: &str = "format";
 
 /// Which slot slotboot started, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

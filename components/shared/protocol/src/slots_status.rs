@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::boot_report::{reason_fields, reasons};
-use crate::fields::{number, printable, value};
+use crate::boot_report::{FORMAT, reason_fields, reasons};
+use crate::fields::{number, printable, split_trailer, value};
 use crate::{PassReason, StartReason, VERSION, version0};
 
 /// What `init` knows of the slots.
@@ -260,18 +260,16 @@ impl Slots {
         let sentence = |which: &str| line(which).and_then(version0::slot);
         let (running, other) = (sentence("slot-running"), sentence("slot-other"));
         let Some(fields) = line("slot-boot") else {
-            let why = line("slot-why").unwrap_or_default();
-            return match running {
-                Some(running) => Ok(Self::Known(SlotsStatus {
-                    why: why.to_owned(),
-                    started: StartReason::of_version_0(why),
-                    passed: version0::passed(why, &running.name),
-                    running,
-                    other,
-                    is_outage: line("slot-outage").is_some(),
-                })),
-                None => Ok(Self::Unreadable(slot.to_owned())),
+            let Some(running) = running else { return Ok(Self::Unreadable(slot.to_owned())) };
+            // `init` of version 0 repeats slotboot's whole report, with the fields of a newer one.
+            let (why, fields) = split_trailer(line("slot-why").unwrap_or_default(), FORMAT);
+            let (started, passed) = match fields {
+                Some(fields) => reasons(fields),
+                None => (StartReason::of_version_0(why), version0::passed(why, &running.name)),
             };
+            let (why, is_outage) = (why.to_owned(), line("slot-outage").is_some());
+            let status = SlotsStatus { why, started, passed, running, other, is_outage };
+            return Ok(Self::Known(status));
         };
         let is_newer = number(fields, "format").is_none_or(|format: u16| format > VERSION);
         let read = |key: &str, sentence: Option<&SlotStatus>| {

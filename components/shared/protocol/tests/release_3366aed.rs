@@ -245,6 +245,25 @@ fn the_answers_of_its_init_are_understood() {
 }
 
 #[test]
+fn its_init_passes_on_the_reasons_of_this_slotboot() {
+    let report = BootReport {
+        disk: Uuid::parse_str(DISK).unwrap(),
+        slot: "SLOT-A",
+        started: StartReason::Good,
+        passed: None,
+        text: "good".to_owned(),
+    };
+    let booted = old_init::parse(report.to_string().as_bytes()).unwrap();
+    let text = format!(
+        "slot SLOT-A\nslot-why {}\nslot-running SLOT-A, version 1, sha256 4e02fc8e70db: good\n",
+        booted.why
+    );
+    let Ok(Slots::Known(status)) = Slots::decode(&lines(&text)) else { panic!("{text}") };
+    let read = (status.why.as_str(), status.started, status.passed);
+    assert_eq!(read, ("good", StartReason::Good, None), "{text}");
+}
+
+#[test]
 fn its_updater_understands_this_init() {
     let known = answers().into_iter().filter(|(_, contents, state)| {
         !matches!(contents, Contents::Unknown) && *state != SlotState::Unknown
