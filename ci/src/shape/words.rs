@@ -24,6 +24,74 @@ const EMPTY: [&str; 5] = ["artifact", "helper", "manager", "profile", "variant"]
 /// Names of modules that do not describe their contents.
 const EMPTY_FILES: [&str; 5] = ["common", "helpers", "misc", "util", "utils"];
 
+/// Words that are replaced throughout, each with its replacement. A word that ends with `_` is the
+/// start of a name.
+const REPLACED: &[(&str, &str)] = &[
+    ("PATIENCE", "TIMEOUT"),
+    ("MOST_", "MAX_"),
+    ("LONGEST_", "MAX_"),
+    ("LEAST_", "MIN_"),
+    ("whoever", "the actor's name"),
+    ("Whoever", "the actor's name"),
+    ("whom", "the actor's name"),
+    ("told", "reported, printed, requested or given"),
+    ("Told", "StopReason, Sent or the noun of the field"),
+    ("judge", "check"),
+    ("judged", "checked"),
+    ("Judge", "Checker"),
+    ("verdict", "outcome"),
+    ("Verdict", "Outcome"),
+    ("Wish", "Requirement"),
+    ("Court", "Checker"),
+    ("teller", "echo"),
+    ("errand", "job"),
+    ("Errand", "UpdateJob"),
+    ("Door", "ControlSocket"),
+    ("doors", "sockets"),
+    ("Doors", "sockets"),
+    ("bury", "on_exit"),
+    ("obituary", "exit_message"),
+    ("he", "the actor's name, or `they`"),
+    ("him", "the actor's name, or `them`"),
+    ("his", "the actor's name, or `their`"),
+    ("himself", "the actor's name, or `themselves`"),
+];
+
+/// This file, which holds the list, and the texts of others.
+const EXEMPT: [&str; 2] = ["ci/src/shape/words.rs", "LICENSE"];
+
+/// Words of [`REPLACED`] in any text of ours: code, comments, messages and documents.
+pub fn replaced(file: &str, text: &str) -> Vec<Problem> {
+    if EXEMPT.contains(&file) || file.ends_with(".lock") || file.ends_with(".patch") {
+        return Vec::new();
+    }
+    let lines = text.lines().enumerate();
+    let found = lines.flat_map(|(index, line)| {
+        let words = REPLACED.iter().filter(move |(word, _)| has_word(line, word));
+        words.map(move |(word, better)| (index + 1, *word, *better))
+    });
+    found
+        .map(|(number, word, better)| {
+            problem(file, text, number, word, format!("`{word}` should be: {better}"))
+        })
+        .collect()
+}
+
+/// Whether the word stands in the line as a whole: not within another word, and if it is the start
+/// of a name, not within another name.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let (before, behind) = (&line[..at], &line[at + word.len()..]);
+        match word.ends_with('_') {
+            true => !before.ends_with(|c: char| c.is_alphanumeric() || c == '_'),
+            false => {
+                !before.ends_with(char::is_alphanumeric)
+                    && !behind.starts_with(char::is_alphanumeric)
+            }
+        }
+    })
+}
+
 /// Marks, paths and hosts in any text but locks, whose text is upstream's.
 pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
     if file.ends_with(".lock") {
@@ -144,6 +212,18 @@ mod tests {
             in_text("a.md", &host)[0].message,
             "`deb.example.org` is the host of a registry"
         );
+    }
+
+    #[test]
+    fn a_replaced_word_is_found_with_its_replacement() {
+        let messages = |text: &str| {
+            replaced("a.md", text).into_iter().map(|problem| problem.message).collect::<Vec<_>>()
+        };
+        assert_eq!(messages("const PATIENCE: u8 = 1;"), ["`PATIENCE` should be: TIMEOUT"]);
+        assert_eq!(messages("MOST_BYTES and AT_MOST_ONE"), ["`MOST_` should be: MAX_"]);
+        assert_eq!(messages("fn is_told() {}\nuntold, toldoni").len(), 1);
+        assert_eq!(messages("the threshold, a chemist, then history"), [""; 0]);
+        assert_eq!(replaced("a.lock", "whoever"), []);
     }
 
     #[test]
