@@ -117,9 +117,9 @@ impl Checkout {
         })
     }
 
-    /// Reads a folder with everything below it. Entries that are neither files nor folders are
-    /// skipped: sockets, pipes, and broken links, with which editors mark open files. So are links
-    /// to a folder above them, which would recur without end.
+    /// Reads a folder with everything below it. Skips entries that are neither files nor folders
+    /// (sockets, pipes, and the broken links with which editors mark open files), and links to a
+    /// folder above them, which would recur without end.
     fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {
         let entries =
             fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;

@@ -1,10 +1,9 @@
-//! Errors for people: one line that says what is wrong, the causes, and a hint with a command to
-//! paste.
+//! Errors for people: one line about the problem, the causes, and a hint with a command to paste.
 
 use std::fmt;
 use std::io;
 
-/// What kind of failure it is, which is the exit code of `osbuild`.
+/// The kind of a failure, which is the exit code of `osbuild`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A step failed.
@@ -122,8 +121,8 @@ impl Error {
         Error { kind: Kind::Stopped, problems: vec![Problem::new("stopped")] }
     }
 
-    /// The same as an error of the command line, which named the wrong thing. A `Stopped` error
-    /// keeps its kind.
+    /// The same as an error of the command line, which named a wrong thing. A `Stopped` error keeps
+    /// its kind.
     pub fn of_usage(self) -> Self {
         match self.kind {
             Kind::Build => Error { kind: Kind::Usage, ..self },
@@ -131,7 +130,7 @@ impl Error {
         }
     }
 
-    /// All `problems`, of which there must be at least one.
+    /// An error of all `problems`, at least one.
     pub fn many(kind: Kind, problems: Vec<Problem>) -> Self {
         assert!(!problems.is_empty(), "an error has at least one problem");
         Error { kind, problems }
@@ -202,7 +201,7 @@ impl<T, E: std::error::Error + 'static> Context<T> for std::result::Result<T, E>
     }
 }
 
-/// What to do about a failed file operation, unless the error says it already.
+/// A hint for a failed file operation, unless the error has one already.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -269,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_reads_as_the_design_says() {
+    fn a_problem_is_printed_as_the_design_specifies() {
         let place = Place {
             file: "recipes/node.toml".into(),
             line: 14,

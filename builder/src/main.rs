@@ -1,4 +1,4 @@
-//! The `osbuild` program: reads the command line and hands it to the verb.
+//! The `osbuild` program: reads the command line and runs the verb.
 
 use clap::Parser;
 use osbuild::cli::Cli;

@@ -3,8 +3,8 @@
 //! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI →
 //! signatures → image
 //!
-//! Each stage returns a noun that the next one takes. The graph decides which steps run at the same
-//! time, and the store which of them need not run at all.
+//! Each stage returns the input of the next one. The graph decides which steps run in parallel, and
+//! the store which ones need not run at all.
 
 use crate::engine::graph::Width::{Narrow, Wide};
 use crate::error::Result;
@@ -17,7 +17,7 @@ use crate::produce::parts::Parts;
 use crate::produce::{image, initramfs, layers, podimage, uki};
 use std::path::PathBuf;
 
-/// Builds the image of a locked plan into `out`. A damaged entry of the store is made again.
+/// Builds the image of a locked plan into `out`. Damaged entries of the store are made again.
 ///
 /// # Errors
 /// The first error of a stage.
@@ -50,7 +50,7 @@ fn build_once(options: &BuildOptions<'_>, plan: &Plan<Locked>, out: &Out) -> Res
     Ok(built(false))
 }
 
-/// Makes everything that an image consists of, side by side.
+/// Makes all parts of an image, in parallel.
 fn make_parts(build: &Build<'_>) -> Result<Parts> {
     let plan = build.plan;
     let mut graph = build.graph();

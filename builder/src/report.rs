@@ -1,4 +1,4 @@
-//! The only writer to the terminal. stdout carries data alone; steps, bars, notes and errors go to
+//! The only writer to the terminal. stdout carries only data; steps, bars, notes and errors go to
 //! stderr and read well in a pipe.
 
 use crate::error::{Error, Result};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 pub enum Verbosity {
     /// Errors and warnings.
     Quiet,
-    /// A line a finished step besides.
+    /// Also a line for each finished step.
     Normal,
-    /// Steps that were found in the store, and why a step ran, besides.
+    /// Also steps whose results were in the store, and why a step ran.
     Verbose,
 }
 
-/// Whether to colour.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Color {
-    /// When stderr is a terminal and `NO_COLOR` is not set.
+    /// If stderr is a terminal and `NO_COLOR` is not set.
     Auto,
     /// Always.
     Always,
@@ -36,12 +36,11 @@ pub struct Report {
     verbosity: Verbosity,
     color: bool,
     lines: Arc<std::sync::Mutex<()>>,
-    /// Why data could not be written first.
+    /// The first error of writing data.
     unwritten: Arc<std::sync::Mutex<Option<std::io::Error>>>,
 }
 
-/// One piece of work that is under way. Dropping it without an end takes its bar away and prints
-/// nothing.
+/// One piece of work in progress. Dropping it before its end removes its bar and prints nothing.
 pub struct Step {
     report: Report,
     bar: ProgressBar,
@@ -49,17 +48,17 @@ pub struct Step {
     started: Instant,
 }
 
-/// How a step came to its result.
+/// Where the result of a step comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It ran.
     Ran,
-    /// The store had it.
+    /// The store had its result.
     Stored,
 }
 
 impl Report {
-    /// Opens the terminal. `color` is the user's word; the environment is asked for `Auto` alone.
+    /// Opens the terminal. The environment matters only if `color` is `Auto`.
     pub fn new(verbosity: Verbosity, color: Color) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let color = match color {
@@ -83,7 +82,7 @@ impl Report {
         }
     }
 
-    /// Starts a step: a bar on a terminal, nothing in a pipe until it ends.
+    /// Starts a step. It shows a bar on a terminal, and nothing in a pipe until it ends.
     pub fn step(&self, name: impl Into<String>) -> Step {
         self.shown(
             name.into(),
@@ -92,15 +91,15 @@ impl Report {
         )
     }
 
-    /// Starts a step that moves so many bytes: on a terminal its bar shows the rate and the time
-    /// that is left.
+    /// Starts a step that moves this many bytes. On a terminal its bar shows the rate and the
+    /// remaining time.
     pub fn sized_step(&self, name: impl Into<String>, bytes: u64) -> Step {
         let template = "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} \
                         {decimal_bytes_per_sec} {eta} left {wide_msg}";
         self.shown(name.into(), ProgressBar::new(bytes), template)
     }
 
-    /// The bar is all that it is to be before it is drawn first, which may be the only time.
+    /// The bar is complete before it is first drawn, because that may be the only time.
     fn shown(&self, name: String, bar: ProgressBar, template: &str) -> Step {
         let bar = self.bars.add(bar);
         bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
@@ -109,33 +108,33 @@ impl Report {
         Step { report: self.clone(), bar, name, started: Instant::now() }
     }
 
-    /// Says something that the user should know but need not act on.
+    /// Prints a note, which needs no action.
     pub fn note(&self, text: impl AsRef<str>) {
         if self.verbosity >= Verbosity::Normal {
             self.line(&format!("{} {}", self.paint("36", "note:"), text.as_ref()));
         }
     }
 
-    /// Says in a line what came of something that took long.
+    /// Prints the result of a long operation in one line.
     pub fn summary(&self, text: impl AsRef<str>) {
         if self.verbosity >= Verbosity::Normal {
             self.line(text.as_ref());
         }
     }
 
-    /// Says something only with `-v`.
+    /// Prints a detail, only with `-v`.
     pub fn detail(&self, text: impl AsRef<str>) {
         if self.verbosity >= Verbosity::Verbose {
             self.line(text.as_ref());
         }
     }
 
-    /// Says something that the user should act on some day.
+    /// Prints a warning, on which the user should act.
     pub fn warning(&self, text: impl AsRef<str>) {
         self.line(&format!("{} {}", self.paint("33", "warning:"), text.as_ref()));
     }
 
-    /// Shows an error in full.
+    /// Prints an error in full.
     pub fn error(&self, error: &Error) {
         for line in error.to_string().lines() {
             let painted = ["error:", "hint:"].iter().find_map(|word| {
@@ -149,8 +148,8 @@ impl Report {
         }
     }
 
-    /// Writes data to stdout: a path, an id, JSON. Whether all of it could be written is known at
-    /// the end, by [`Self::all_written`].
+    /// Writes data to stdout: a path, an id, JSON. [`Self::all_written`] returns the first error at
+    /// the end.
     pub fn data(&self, data: impl AsRef<str>) {
         let written = self.bars.suspend(|| writeln!(std::io::stdout().lock(), "{}", data.as_ref()));
         if let Err(error) = written {
@@ -161,10 +160,11 @@ impl Report {
         }
     }
 
-    /// Whether stdout took all data. Who closes a pipe wants no more of it, which is no error.
+    /// Checks that all data were written to stdout. A closed pipe is not an error: its reader wants
+    /// no more.
     ///
     /// # Errors
-    /// It did not: a disk is full.
+    /// Some data could not be written, because a disk is full for example.
     pub fn all_written(&self) -> Result<()> {
         match self.unwritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
             Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -174,7 +174,7 @@ impl Report {
         }
     }
 
-    /// Writes a line to stderr as it is, above the bars.
+    /// Writes a line to stderr unchanged, above the bars.
     pub fn line(&self, line: &str) {
         let _one_at_a_time = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         self.bars.suspend(|| {
@@ -182,7 +182,7 @@ impl Report {
         });
     }
 
-    /// Passes the bytes of a node's console on to a terminal as they are.
+    /// Passes the bytes of a node's console to a terminal unchanged.
     pub fn raw(&self, bytes: &[u8]) {
         self.bars.suspend(|| {
             let mut terminal = std::io::stderr().lock();
@@ -200,7 +200,7 @@ impl Report {
         std::io::stderr().is_terminal() && std::io::stdin().is_terminal()
     }
 
-    /// Asks the user, who may answer only when [`Self::can_ask`]. An empty answer is a yes.
+    /// Asks the user for consent; call it only if [`Self::can_ask`]. An empty answer means yes.
     pub fn confirm(&self, question: &str) -> bool {
         self.bars.suspend(|| {
             let mut terminal = std::io::stderr().lock();
@@ -218,12 +218,12 @@ impl Report {
 }
 
 impl Step {
-    /// Says what the step is doing now, shown behind its bar.
+    /// Sets the text behind the bar: what the step is doing now.
     pub fn doing(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }
 
-    /// Says that the step has moved so many bytes more.
+    /// Adds to the number of bytes that the step has moved.
     pub fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
     }
@@ -251,7 +251,7 @@ impl Drop for Step {
     }
 }
 
-/// A size for people: `5.6 MB`, in powers of ten.
+/// A size in text for people, in powers of ten: `5.6 MB`.
 pub fn bytes(size: u64) -> String {
     match size {
         0..1_000 => format!("{size} B"),
@@ -261,7 +261,7 @@ pub fn bytes(size: u64) -> String {
     }
 }
 
-/// A duration for people: `0.04 s`, `12.3 s`, `9m 05s`.
+/// A duration in text for people: `0.04 s`, `12.3 s`, `9m 05s`.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

@@ -1,4 +1,4 @@
-//! Checks by cargo: format, lints, tests, and the node's crates for the other architecture.
+//! Checks that run cargo: format, lints, tests, and the node's crates for other targets.
 
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
@@ -47,7 +47,7 @@ pub fn tests(site: &Site) -> Result<Outcome> {
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
     problems.extend((0..counted.ignored).map(|_| Problem::new("a test was ignored")));
     if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
-        problems.push(Problem::new("the tests did not run to their end"));
+        problems.push(Problem::new("the tests did not run to the end"));
     }
     if let Some(last) = problems.last_mut() {
         last.log = evidence(&ran).problems.pop().and_then(|problem| problem.log);
@@ -57,16 +57,16 @@ pub fn tests(site: &Site) -> Result<Outcome> {
 
 /// The output of failed tests and of compilers, without the lists of passed tests.
 fn evidence(ran: &Ran) -> Error {
-    let telling = |line: &&str| {
+    let is_evidence = |line: &&str| {
         !(line.starts_with("test ") && line.ends_with(" ok")
             || line.trim_start().starts_with("Compiling "))
     };
-    let output = ran.output.lines().filter(telling).collect::<Vec<_>>().join("\n");
+    let output = ran.output.lines().filter(is_evidence).collect::<Vec<_>>().join("\n");
     Ran { code: ran.code, output, log: ran.log.clone() }.failure("`cargo test` failed")
 }
 
-/// libtest's results. Another thread may print within the line of a test, so the numbers are those
-/// of the summaries.
+/// libtest's results. Another thread may print into the line of a test, so the numbers are from the
+/// summaries.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
     passed: usize,
@@ -98,8 +98,8 @@ fn count(output: &str) -> Counted {
     counted
 }
 
-/// The node's crates compile for arm64 with Rust's own linker. Crates with C in them are left out:
-/// only `osbuild`'s sandbox has a cross compiler.
+/// The node's crates compile for arm64 with Rust's own linker, except crates that contain C: only
+/// `osbuild`'s sandbox has a cross compiler.
 pub fn node_for_arm64(site: &Site) -> Result<Outcome> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();

@@ -1,4 +1,4 @@
-//! A check: a name, a function, and its outcome. Every check runs, also after another one failed or
+//! A check: a name, a function, and its outcome. Every check runs, even if an earlier one failed or
 //! panicked; lanes of checks run in parallel.
 
 use crate::site::Site;
@@ -21,7 +21,7 @@ pub struct Check {
 pub struct Outcome {
     /// How many claims held.
     pub passed: usize,
-    /// One for each claim that did not.
+    /// One problem for each claim that did not hold.
     pub problems: Vec<Problem>,
     /// The text behind the check's name in the report.
     pub summary: String,
@@ -42,9 +42,14 @@ impl Outcome {
     pub fn claim(&mut self, name: &str, holds: std::result::Result<(), String>) {
         match holds {
             Ok(()) => self.passed += 1,
-            Err(why) => self.problems.push(Problem::new(format!("not so: {name}")).cause(why)),
+            Err(why) => self.problems.push(unmet(name).cause(why)),
         }
     }
+}
+
+/// The problem of a claim that does not hold.
+pub fn unmet(claim: &str) -> Problem {
+    Problem::new(format!("does not hold: {claim}"))
 }
 
 /// A check that ends with an error has failed.
@@ -130,7 +135,7 @@ fn outcome_of(check: impl FnOnce() -> Result<Outcome>) -> Outcome {
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "its message is no text".to_owned())
+        .unwrap_or_else(|| "its message is not text".to_owned())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! `cargo deny` on our dependencies. Its rules are in `ci/deny.toml`.
+//! `cargo deny`, with the rules of `ci/deny.toml`.
 
 use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::Result;
 
-/// The version to install. Its first compilation takes some minutes.
+/// The version to install. Compiling it takes some minutes.
 const CARGO_DENY: &str = "0.20.2";
 
 /// cargo-deny's message when it cannot fetch the list of advisories.
@@ -13,7 +13,7 @@ const UNREACHABLE: &str = "failed to fetch advisory database";
 /// Every library has a compatible licence, comes from crates.io in one version, and has no
 /// advisory.
 ///
-/// If the advisories cannot be fetched, the report shows that, and the check passes.
+/// If the advisories cannot be fetched, the check passes and its summary warns.
 pub fn libraries_are_fit(site: &Site) -> Result<Outcome> {
     let root = site.tools();
     let install =
@@ -42,7 +42,7 @@ pub fn libraries_are_fit(site: &Site) -> Result<Outcome> {
     match advisories.code {
         Some(0) => Ok(Outcome { passed: 2, ..Outcome::default() }),
         _ if advisories.output.contains(UNREACHABLE) => {
-            Ok(Outcome::holds("ADVISORIES UNCHECKED: not reachable"))
+            Ok(Outcome::holds("ADVISORIES NOT CHECKED: the database is unreachable"))
         }
         _ => Err(advisories.failure("a library has an advisory")),
     }

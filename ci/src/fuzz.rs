@@ -1,7 +1,7 @@
-//! Runs each fuzz target of `ci/fuzz` for a while, with its corpus, its seeds and its regressions.
+//! Runs each fuzz target of `ci/fuzz` with its corpus, its seeds and its regressions.
 //!
-//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that can read this
-//! host and write only to the target's corpus.
+//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that can read the
+//! host and write only to the target's corpus and findings.
 
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
@@ -38,16 +38,16 @@ const EXECUTIONS: &str = "stat::number_of_executed_units:";
 /// libFuzzer's label of the path of an input that breaks a property.
 const WRITTEN: &str = "Test unit written to ";
 
-/// No target finds anything in the time that the check gives it.
-pub fn nothing_is_found(site: &Site) -> Result<Outcome> {
+/// Runs every target for [`SECONDS`]; no input breaks a property.
+pub fn no_input_breaks_a_property(site: &Site) -> Result<Outcome> {
     Fuzzer::ready(site)?.run(&[], SECONDS)
 }
 
-/// `cargo ci fuzz [SECONDS] [TARGET…]`.
+/// `cargo ci fuzz [SECONDS] [TARGET…]`: runs all or some targets, for longer or shorter.
 ///
 /// # Errors
 /// An input breaks a property.
-pub fn longer(site: &Site, words: &[String]) -> Result<()> {
+pub fn run_targets(site: &Site, words: &[String]) -> Result<()> {
     let (mut names, mut seconds) = (Vec::new(), SECONDS);
     for word in words {
         match word.parse() {
@@ -64,11 +64,11 @@ pub fn longer(site: &Site, words: &[String]) -> Result<()> {
     }
 }
 
-/// The targets, compiled, and their seeds.
+/// The compiled targets and their seeds.
 struct Fuzzer<'a> {
     site: &'a Site<'a>,
     program: PathBuf,
-    /// The folder of seeds, corpora and findings, with a folder for each target in each.
+    /// Holds `seeds`, `corpus` and `found`, each with a folder for each target.
     folder: PathBuf,
     targets: Vec<String>,
 }
@@ -85,12 +85,12 @@ impl<'a> Fuzzer<'a> {
         Ok(Fuzzer { site, program: compiled(site)?, folder, targets })
     }
 
-    /// Runs the targets with these names, or all without a name: one on each processor.
+    /// Runs the targets with these names, or all of them without a name, one on each processor.
     fn run(&self, names: &[&str], seconds: u32) -> Result<Outcome> {
         if let Some(name) =
             names.iter().find(|name| !self.targets.iter().any(|target| target == *name))
         {
-            return Err(Error::usage(format!("`{name}` is no target"))
+            return Err(Error::usage(format!("there is no fuzz target `{name}`"))
                 .hint(format!("the targets are: {}", self.targets.join(", "))));
         }
         let chosen = self
@@ -128,7 +128,8 @@ impl<'a> Fuzzer<'a> {
         Ok((executions(&ran.output), self.problem(target, &ran)))
     }
 
-    /// libFuzzer on one target. The first folder is its corpus, to which it adds new inputs.
+    /// The command that runs libFuzzer on one target. libFuzzer adds new inputs to the first
+    /// folder, the corpus.
     fn command(&self, target: &str, seconds: u32) -> Result<Command> {
         let [corpus, found] = ["corpus", "found"].map(|name| self.folder.join(name).join(target));
         for folder in [&corpus, &found] {
@@ -148,7 +149,7 @@ impl<'a> Fuzzer<'a> {
             "--proc",
             "/proc",
         ]);
-        // It writes its temporary files to the memory of `/dev/shm`.
+        // Temporary files stay in memory.
         command.args(["--setenv", "TMPDIR", "/dev/shm", "--setenv", "FUZZ_TARGET", target]);
         for folder in [&corpus, &found] {
             command.arg("--bind").args([folder, folder]);
@@ -223,7 +224,7 @@ fn compiled(site: &Site) -> Result<PathBuf> {
     let mut built =
         output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    program.ok_or_else(|| Error::build("cargo does not print the path of the fuzzer"))
+    program.ok_or_else(|| Error::build("cargo did not print the path of the fuzzer"))
 }
 
 /// The number of inputs that libFuzzer has run.

@@ -1,14 +1,15 @@
 //! The image that the VM tests boot, built from the lock as a user would.
 
 use crate::check::Outcome;
+use crate::disk_file::LoopDevice;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
+use osbuild::plan::Lock;
 use osbuild::ship::audit::diff::diff;
 use osbuild::ship::audit::inspect::inspect;
 use osbuild::ship::keys::DEV;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The recipe of the VM tests.
 pub const RECIPE: &str = "qemu-amd64";
@@ -102,14 +103,14 @@ fn gone(output: &str) -> impl Iterator<Item = &str> {
     output.split(GONE).skip(1).filter_map(|rest| rest.split('`').nth(1))
 }
 
-/// Goes on in a copy of the checkout, whose lock has newer versions of `packages`.
+/// Moves the checks to a copy of the checkout whose lock has newer versions of `packages`.
 fn renew(site: &Site, packages: &BTreeSet<String>) -> Result<()> {
     let copy = site.root.join("out/ci/relocked");
     if site.project() != copy {
         let warn = |text: &str| site.report.warning(text);
         warn(
-            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and \
-             the checks test that.",
+            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The checks go on in a copy with a \
+             renewed lock.",
         );
         warn("renew the locks themselves: cargo osbuild update");
         site.copy_to(&copy)?;
@@ -126,19 +127,19 @@ pub fn three_inspections_agree(site: &Site) -> Result<Outcome> {
         ["image.raw", "node.efi", "initramfs.cpio"].map(|name| inspect(&out.join(name)));
     let (image, uki, initramfs) = (image?, uki?, initramfs?);
     if image.disk.is_none() || image.uki.is_none() || image.root.binaries.len() != 7 {
-        return Err(Error::build("`inspect` does not find all parts of the image").cause(image));
+        return Err(Error::build("`inspect` did not find all parts of the image").cause(image));
     }
     if (&image.root, &image.initramfs) != (&uki.root, &uki.initramfs)
         || (&uki.root, &uki.initramfs) != (&initramfs.root, &initramfs.initramfs)
     {
-        return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
+        return Err(Error::build("the image, its UKI and its initramfs contain different nodes"));
     }
     let signatures = [&image, &uki]
         .map(|found| found.uki.as_ref().map(|uki| &uki.signatures[..]).unwrap_or_default());
     if !signatures.iter().all(|found| found.len() == 1 && found[0].intact)
         || signatures[0] != signatures[1]
     {
-        return Err(Error::build("the image and its UKI do not have the same good signature"));
+        return Err(Error::build("the image and its UKI do not have the same valid signature"));
     }
     if image.disk.as_ref().is_none_or(|disk| disk.boot.signatures != signatures[0]) {
         return Err(Error::build("the boot program does not have the UKI's signature"));
@@ -162,15 +163,15 @@ pub fn three_inspections_agree(site: &Site) -> Result<Outcome> {
     Ok(Outcome::holds(&*signatures[0][0].signer))
 }
 
-/// A user with the certificate and the files, or a disk, verifies them without the project.
+/// A user without the project verifies files and a disk with the certificate.
 pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     let (out, certificate) = (site.project().join("out").join(RECIPE), certificate(site));
-    let disk = LoopDevice::of(site, &out.join("image.raw"))?;
+    let disk = LoopDevice::read_only(site, &out.join("image.raw"))?;
     let files = [
         out.join("image.raw"),
         out.join("node.efi"),
         out.join("initramfs.cpio"),
-        disk.path.clone(),
+        disk.path().into(),
     ];
     for file in &files {
         let mut osbuild = site.osbuild()?;
@@ -188,29 +189,7 @@ pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     Ok(Outcome { passed: files.len(), ..Outcome::default() })
 }
 
-/// A read-only loop device over a file. Dropping it detaches the device.
-struct LoopDevice {
-    path: PathBuf,
-}
-
-impl LoopDevice {
-    fn of(site: &Site, file: &Path) -> Result<Self> {
-        let ran = site.finish(
-            "losetup",
-            Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file),
-        )?;
-        Ok(LoopDevice { path: ran.output.trim().into() })
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        // A device that stays attached disturbs no other check.
-        let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
-    }
-}
-
-/// A user with the root of trust and the certificate verifies a release without the project.
+/// A user without the project verifies a release with the root of trust and the certificate.
 pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let mut osbuild = site.osbuild()?;
@@ -220,13 +199,21 @@ pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     osbuild.current_dir("/").arg("verify").arg(folder.path()).arg("--cert").arg(&certificate);
     let ran =
         site.finish("verify", osbuild.arg("--root").arg(certificate.with_file_name("root.json")))?;
-    let papers = ["lock", "contents", "sources", "provenance", "sbom"];
-    match papers.iter().find(|name| !ran.output.contains(&format!("ok     {name} "))) {
+    let documents = ["lock", "contents", "sources", "provenance", "sbom"];
+    match documents.iter().find(|name| !ran.output.contains(&format!("ok     {name} "))) {
         Some(name) => Err(ran.failure(&format!(
             "`osbuild verify` does not report its findings in the {name} of a release"
         ))),
         None => Ok(Outcome::holds("UKI, slotboot, lock, sources, provenance, SBOM")),
     }
+}
+
+/// The lock of a recipe.
+pub fn lock(site: &Site, recipe: &str) -> Result<Lock> {
+    let path = Lock::path(recipe);
+    let text = std::fs::read_to_string(site.project().join(&path))
+        .or_build(|| format!("cannot read `{path}`"))?;
+    Lock::parse(&path, &text)
 }
 
 /// The certificate of the recipe's keys.

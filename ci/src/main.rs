@@ -1,15 +1,15 @@
-//! `cargo ci [--yes] [full|NAME…]`: installs what the checks need, after it asked on a terminal,
-//! then runs every check and test, and ends with the line `N passed, N failed`. `cargo ci bench
-//! [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci fuzz
-//! SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
+//! `cargo ci [--yes] [full|NAME…]` installs the tools that the checks need, runs the checks and
+//! tests, and ends with the line `N passed, N failed`. On a terminal it asks before it installs.
+//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]` measures.
+//! `cargo ci fuzz SECONDS|TARGET…` runs the check `fuzz` for longer or for some targets.
 
 mod bench;
 mod cargo;
 mod check;
 mod dependencies;
+mod disk_file;
 mod fuzz;
 mod image;
-mod loops;
 mod oracles;
 mod published;
 mod readers;
@@ -28,7 +28,7 @@ use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
 use std::process::ExitCode;
 
-/// How the names of the checks begin that only read the files of git.
+/// Prefix of the names of the checks that only read the files of git.
 const SHAPE: &str = "shape: ";
 
 /// The first checks of `cargo ci`, fastest first.
@@ -70,7 +70,7 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
 ];
 
-/// At last two lanes of machines in parallel: a machine of one processor leaves the other one of a
+/// At last two lanes of machines in parallel: a machine with one processor leaves the other one of a
 /// small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
@@ -80,7 +80,7 @@ const NODES: &[Check] = &[
     },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
-    Check { name: "vm: power button", run: vm::ends::a_pressed_power_button_ends_a_node_in_order },
+    Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
     Check {
@@ -89,18 +89,18 @@ const NODES: &[Check] = &[
     },
 ];
 
-/// The second lane. The power cuts replay the writes of the updated machine. Its machines have
-/// disks of their own; those of the first lane share theirs.
+/// The second lane. The power cuts replay the writes of the updated machine. The machines of this
+/// lane have disks of their own; those of the first lane share theirs.
 const UPDATES: &[Check] = &[
     Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
 ];
 
-/// The further checks of `cargo ci full`, which take longer than a developer waits.
+/// The additional checks of `cargo ci full`, which are too slow for every run.
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
-    Check { name: "fuzz", run: fuzz::nothing_is_found },
+    Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "vm: setup mode", run: vm::run_command::a_node_in_setup_mode_boots_and_warns },
     Check { name: "vm: aws-amd64", run: vm::run_command::aws_amd64_boots_to_ready_with_an_address },
     Check {
@@ -135,10 +135,10 @@ const FULL: &[Check] = &[
         name: "vm: cluster lost",
         run: vm::cluster::a_release_that_loses_the_cluster_goes_back,
     },
-    Check { name: "vm: hung daemons", run: vm::ends::a_daemon_that_hangs_is_replaced },
+    Check { name: "vm: hung daemons", run: vm::hung_daemons::a_daemon_that_hangs_is_replaced },
     Check {
         name: "vm: planted, at length",
-        run: vm::planted::a_node_becomes_ready_whatever_is_planted,
+        run: vm::planted::a_node_becomes_ready_with_any_planted_files,
     },
     Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
@@ -156,10 +156,7 @@ const FULL: &[Check] = &[
         name: "vm: arm64 boots to ready",
         run: vm::run_command::arm64_boots_to_ready_with_an_address,
     },
-    Check {
-        name: "vm: power button with arm64",
-        run: vm::ends::a_pressed_power_button_ends_a_node_with_arm64,
-    },
+    Check { name: "vm: power button with arm64", run: vm::power_button::it_ends_a_node_with_arm64 },
     Check { name: "vm: aws-arm64", run: vm::run_command::aws_arm64_boots_to_ready_with_an_address },
     Check {
         name: "vm: bare machine with arm64",
@@ -219,11 +216,11 @@ fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
 }
 
 fn fuzz(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
-    fuzz::longer(&site(report, yes)?, words)?;
+    fuzz::run_targets(&site(report, yes)?, words)?;
     Ok(true)
 }
 
-/// The checkout, after what the checks need was installed.
+/// Installs the tools that the checks need, and opens the checkout.
 fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
     host::set_up(report, &oracles::all(), Consent { yes, offline: false })?;
     Site::new(report)
@@ -239,9 +236,9 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// The checks for the words of the command line: without a word the usual ones, with `full` all,
-/// otherwise those with these names or, if there are none, with names that begin so. Returns parts
-/// that run one after another, each with lanes that run in parallel.
+/// Selects checks: without a word the usual ones, with `full` all, otherwise those whose names
+/// equal a word, or begin with it if none equals it. Returns parts that run one after another, each
+/// with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
     let usual = vec![
@@ -254,16 +251,16 @@ fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
         ["full"] => return Ok([usual, vec![vec![lane(FULL)]]].concat()),
         _ => {}
     }
-    let means = |check: &Check, word: &String| match names().any(|name| name == word) {
+    let selects = |check: &Check, word: &String| match names().any(|name| name == word) {
         true => check.name == word,
         false => check.name.starts_with(word.as_str()),
     };
-    if let Some(word) = words.iter().find(|word| !all().any(|check| means(check, word))) {
+    if let Some(word) = words.iter().find(|word| !all().any(|check| selects(check, word))) {
         let names: Vec<&str> = names().collect();
         return Err(Error::usage(format!("no check's name begins with `{word}`"))
             .hint(format!("the checks are: {}", names.join(", "))));
     }
-    Ok(vec![vec![all().filter(|check| words.iter().any(|word| means(check, word))).collect()]])
+    Ok(vec![vec![all().filter(|check| words.iter().any(|word| selects(check, word))).collect()]])
 }
 
 #[cfg(test)]
@@ -291,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
+    fn a_word_selects_checks_and_an_unknown_one_lists_them() {
         assert_eq!(names_of(&["shape: w", "format"]), ["format", "shape: words"]);
         assert_eq!(names_of(&["vm: slots"]), ["vm: slots"]);
         let error = chosen(&["no-such".to_owned()]).err().unwrap();

@@ -1,4 +1,4 @@
-//! The tools that the tests compare our code with. A missing tool is installed; without it no check
+//! The tools that tests compare our code with. Missing ones are installed; without them no check
 //! runs.
 
 use osbuild::host::{Found, Remedy, Tool, for_run, for_sources, for_steps};
@@ -10,51 +10,47 @@ const ORACLES: &[(&str, &str, &str)] = &[
     (
         "cert-to-efi-sig-list",
         "efitools",
-        "writes lists and updates of Secure Boot that we compare ours with",
+        "writes Secure Boot lists and updates to compare with ours",
     ),
     ("cgpt", "cgpt", "reads the state of our slots"),
-    ("cmark-gfm", "cmark-gfm", "renders our reports as sites with pull requests do"),
+    ("cmark-gfm", "cmark-gfm", "renders our Markdown reports as code hosts do"),
     ("cpio", "cpio", "unpacks our initramfs"),
     ("chronyd", "chrony", "serves the time to our SNTP client"),
-    ("ctr", "containerd", "brings containerd into a state that a node has met"),
-    ("curl", "curl", "asks the kubelet of a node for its logs"),
+    ("ctr", "containerd", "puts images into containerd and breaks its state"),
+    ("curl", "curl", "requests logs from a node's kubelet"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client"),
     ("e2fsck", "e2fsprogs", "checks the file system of DATA"),
-    ("faketime", "faketime", "gives a build another clock"),
+    ("faketime", "faketime", "runs a build with another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
     ("g++", "g++", "compiles the fuzzer"),
     ("git", "git", "lists the files of the checkout"),
-    ("gpg", "gpg", "signs the archives that `apt-get` verifies in our tests"),
-    ("ip", "iproute2", "makes the links for the tests of our DHCP client"),
+    ("gpg", "gpg", "signs test archives that `apt-get` verifies"),
+    ("ip", "iproute2", "makes links for the tests of our DHCP client"),
     (
         "losetup",
         "mount",
-        "lends the block devices that `mount`, `osbuild verify` and `osbuild flash` are tested on",
+        "attaches loop devices for tests of `mount`, `osbuild verify` and `osbuild flash`",
     ),
-    ("mke2fs", "e2fsprogs", "puts something onto a disk that `osbuild flash` has to know again"),
-    ("mkfs.erofs", "erofs-utils", "makes images that our reader has to understand"),
+    ("mke2fs", "e2fsprogs", "makes a file system that `osbuild flash` must recognize on a disk"),
+    ("mkfs.erofs", "erofs-utils", "makes images that our reader must read"),
     ("mtype", "mtools", "reads files from our EFI system partition"),
-    ("nsenter", "util-linux", "looks into the namespaces of our tests"),
+    ("nsenter", "util-linux", "enters the namespaces of our tests"),
     ("objdump", "binutils", "reads the sections of our UKI"),
-    (
-        "openssl",
-        "openssl",
-        "makes keys and signatures that our readers have to understand, and reads ours",
-    ),
+    ("openssl", "openssl", "makes keys and signatures that our readers must read, and reads ours"),
     ("osslsigncode", "osslsigncode", "computes the checksum of our UKI"),
-    ("pgrep", "procps", "looks for processes that a build has left"),
-    ("pip3", "python3-pip", "installs the tools that Debian does not have"),
+    ("pgrep", "procps", "finds processes that a build left behind"),
+    ("pip3", "python3-pip", "installs tools that Debian lacks"),
     ("pkcs11-tool", "opensc", "makes keys in the token of our tests"),
     ("sbverify", "sbsigntool", "verifies the signature of our UKI as firmware would"),
     ("sfdisk", "fdisk", "reads our partition table"),
     ("sgdisk", "gdisk", "verifies our partition table"),
-    ("skopeo", "skopeo", "finds the pods' images in our OCI layout"),
+    ("skopeo", "skopeo", "reads the pods' images in our OCI layout"),
     ("softhsm2-util", "softhsm2", "is the token of our tests"),
-    ("unshare", "util-linux", "keeps tests that mount away from the host"),
-    ("zstd", "zstd", "packs the node that the benchmark puts together by hand"),
+    ("unshare", "util-linux", "isolates tests that mount from the host"),
+    ("zstd", "zstd", "compresses the hand-made node of the benchmark"),
 ];
 
-/// File, Debian package, and what it is for, where an oracle is no program.
+/// Oracles that are not programs: file, Debian package, and purpose.
 const FILES: &[(&str, &str, &str)] = &[
     (
         "/usr/lib/python3/dist-packages/jsonschema",
@@ -93,7 +89,7 @@ pub fn all() -> Vec<Tool> {
             "virt-fw-vars",
             program("virt-fw-vars"),
             "virt-firmware==26.10",
-            "reads the firmware's variables that we write",
+            "reads the firmware variables that we write",
         ),
         Tool::pip(
             "pyspdxtools",
@@ -105,19 +101,19 @@ pub fn all() -> Vec<Tool> {
             "moto",
             program("moto_server"),
             "moto[server]==5.2.1",
-            "is the cloud to which images are published",
+            "stands in for AWS when images are published",
         ),
         Tool::pip(
             "botocore",
             Found::PythonModule("botocore".to_owned()),
             "botocore==1.43.11",
-            "signs our calls to AWS independently, and validates them",
+            "validates our calls to AWS, and signs them independently",
         ),
         Tool::pip(
             "boto3",
             Found::PythonModule("boto3".to_owned()),
             "boto3==1.43.11",
-            "reads what was published",
+            "reads published images",
         ),
         Tool::pip(
             "zizmor",
@@ -129,7 +125,7 @@ pub fn all() -> Vec<Tool> {
             "check-jsonschema",
             program("check-jsonschema"),
             "check-jsonschema==0.39.0",
-            "has the schema of the pipelines that users copy",
+            "validates the pipelines that users copy against GitHub's schema",
         ),
         Tool::pip(
             "python-tuf",

@@ -14,11 +14,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Rebuilds the disk from a snapshot, and prints its SHA-256 and the names of the images.
-const READS: &str = include_str!("../../builder/tests/program/boto3_reads.py");
+const SCRIPT: &str = include_str!("../../builder/tests/program/boto3_reads.py");
 
 const REGION: &str = "eu-central-1";
 
-/// How long moto may take to answer.
+/// How long moto may take to accept connections.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Size of the image's EBS volume.
@@ -53,7 +53,7 @@ impl Moto {
 
 impl Drop for Moto {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -71,20 +71,21 @@ pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Outcome> {
     site.finish("publish", &mut publish)?;
     let ran = site.finish(
         "published",
-        Command::new("python3").args(["-c", READS, &moto.address, REGION, RECIPE]),
+        Command::new("python3").args(["-c", SCRIPT, &moto.address, REGION, RECIPE]),
     )?;
     let output = ran.output.lines().last().unwrap_or_default();
-    let seen: Value =
-        serde_json::from_str(output).map_err(|_| ran.failure("boto3 has read nothing"))?;
+    let found: Value =
+        serde_json::from_str(output).map_err(|_| ran.failure("boto3 has printed no result"))?;
     let disk = volume(&site.project().join("out").join(RECIPE).join("image.raw"))?;
     let mut outcome =
         Outcome { summary: format!("disk sha256:{}…", &disk[..12]), ..Outcome::default() };
-    let differs = || format!("boto3 reads sha256:{}, and it is sha256:{disk}", seen["disk"]);
+    let differs =
+        || format!("boto3 reads sha256:{}, the built disk is sha256:{disk}", found["disk"]);
     outcome.claim(
         "the snapshot is the disk that was built",
-        if seen["disk"] == disk { Ok(()) } else { Err(differs()) },
+        if found["disk"] == disk { Ok(()) } else { Err(differs()) },
     );
-    let images = seen["images"].as_array().map_or(0, Vec::len);
+    let images = found["images"].as_array().map_or(0, Vec::len);
     outcome.claim(
         "one image is made of it",
         if images == 1 { Ok(()) } else { Err(format!("there are {images}")) },
@@ -92,7 +93,7 @@ pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The SHA-256 of a disk that is padded with zeros to the volume's size.
+/// The SHA-256 of the image, padded with zeros to the volume's size.
 fn volume(image: &Path) -> Result<String> {
     let cannot = || format!("cannot read `{}`", image.display());
     let mut disk = File::open(image).or_build(cannot)?.chain(io::repeat(0)).take(VOLUME);

@@ -1,7 +1,7 @@
 //! Other projects' programs read the image that the VMs boot: each format that we write has an
 //! independent reader.
 
-use crate::check::Outcome;
+use crate::check::{Outcome, unmet};
 use crate::image::{RECIPE, certificate};
 use crate::site::{Ran, Site};
 use osbuild::engine::digest::Digest;
@@ -52,15 +52,16 @@ pub fn others_read_what_we_write(site: &Site) -> Result<Outcome> {
             Ok(()) => outcome.passed += 1,
             Err(error) => outcome
                 .problems
-                .extend(error.problems.into_iter().map(|problem| unmet(name, problem))),
+                .extend(error.problems.into_iter().map(|problem| of_claim(name, problem))),
         }
     }
     Ok(outcome)
 }
 
-fn unmet(name: &str, problem: Problem) -> Problem {
+/// The problem of a claim, with the reader's problem as its cause.
+fn of_claim(name: &str, problem: Problem) -> Problem {
     let why = problem.message.clone();
-    Problem { message: format!("not so: {name}"), ..problem }.cause(why)
+    Problem { message: unmet(name).message, ..problem }.cause(why)
 }
 
 impl Products<'_> {
@@ -214,5 +215,5 @@ fn same(one: &Path, other: &Path) -> Result<()> {
     if Digest::of_file(one)? == Digest::of_file(other)? {
         return Ok(());
     }
-    Err(Error::build(format!("`{}` holds other bytes than `{}`", one.display(), other.display())))
+    Err(Error::build(format!("`{}` differs from `{}`", one.display(), other.display())))
 }

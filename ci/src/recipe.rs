@@ -1,4 +1,4 @@
-//! Recipes of checks, which inherit the project's, in copies of the checkout.
+//! Recipes that checks derive from the project's, in copies of the checkout.
 
 use crate::site::Site;
 use osbuild::error::{Context, Result};

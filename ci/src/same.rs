@@ -1,5 +1,5 @@
-//! Same lock, same bytes: the image is built again in an environment that differs in everything
-//! that must not matter.
+//! The same lock gives the same bytes: the image is built again in an environment that differs in
+//! everything that must not matter.
 
 use crate::check::Outcome;
 use crate::image::RECIPE;
@@ -10,22 +10,22 @@ use osbuild::ship::keys::DEV;
 use std::path::Path;
 use std::process::Command;
 
-/// The products that are compared.
+/// The products to compare.
 const PRODUCTS: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
-/// Steps to run again: our own crates and everything that contains them. `cargo ci full` runs all
-/// steps again.
+/// The steps to rerun: our own crates and everything that contains them. `cargo ci full` reruns all
+/// steps.
 const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-time amd64,\
                     slotboot amd64,layer,data";
 
-/// Our own crates and the assembly give the same image in another folder, with another umask, time
-/// zone, locale, clock and number of jobs.
+/// Building our own crates and assembling the image again gives the same bytes in another folder,
+/// with another umask, time zone, locale, clock and number of jobs.
 pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Outcome> {
     let copy = site.root.join("out/ci/a folder with a longer name");
     site.copy_to(&copy)?;
     copy_keys(site, &copy)?;
     let program = site.osbuild()?.get_program().to_owned();
-    // By this clock the kubelet is past its end of life.
+    // At this time the kubelet is past its end of life.
     let mut elsewhere = Command::new("faketime");
     elsewhere
         .args(["2031-02-03 04:05:06", "sh", "-c", "umask 077; exec \"$@\"", "sh"])
@@ -36,7 +36,7 @@ pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Outcome> {
         .env("TZ", "Pacific/Kiritimati")
         .env("LC_ALL", "C.UTF-8")
         .env("USER", "somebody");
-    // By this clock the store was not used for years.
+    // At this time the store has been unused for years.
     elsewhere.env("OSBUILD_STORE_MAX_GIB", "0");
     site.finish("same-elsewhere", &mut elsewhere)?;
     compare(&site.project(), &copy)

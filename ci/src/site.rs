@@ -1,4 +1,4 @@
-//! The checkout that the checks work on, and the folders that they keep.
+//! The checkout that is checked, and the folders of the checks.
 
 use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, LogTail, Result};
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// How many of a failed command's last lines are shown.
+/// How many last lines of an output an error shows.
 const TAIL: usize = 60;
 
 /// The checkout, its logs and the terminal.
@@ -21,7 +21,7 @@ pub struct Site<'a> {
     pub report: &'a Report,
     /// The checkout.
     pub root: PathBuf,
-    /// The folder of `osbuild run` for facts about this host.
+    /// The folder in which `osbuild run` caches facts about this host.
     pub machine: PathBuf,
     compiled: Compiled,
     logs: PathBuf,
@@ -169,10 +169,15 @@ impl<'a> Site<'a> {
 impl Ran {
     /// An error that shows the end of the output.
     pub fn failure(&self, message: &str) -> Error {
-        let lines: Vec<String> = self.output.lines().map(str::to_owned).collect();
-        let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
-        Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
+        Error::build(message).log(tail(&self.output, &self.log))
     }
+}
+
+/// The last lines of `output`, which is in the file `log`.
+pub fn tail(output: &str, log: &Path) -> LogTail {
+    let lines: Vec<String> = output.lines().map(str::to_owned).collect();
+    let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
+    LogTail { lines, path: log.display().to_string() }
 }
 
 fn line(command: &Command) -> String {

@@ -16,9 +16,9 @@ use std::time::{Duration, SystemTime};
 ///    both output streams in one pipe
 pub const VERSION: u32 = 1;
 
-/// The arguments of bubblewrap that separate an action from the host: no network, no process and
-/// no file of it. User 0 inside has no capabilities and so no more rights than the user outside:
-/// an action does the same for root as for anybody.
+/// The arguments of bubblewrap that separate an action from the host: none of its network,
+/// processes and files. User 0 inside has no capabilities and so no more rights than the user
+/// outside: an action does the same for root as for other users.
 pub const ISOLATION: [&str; 11] = [
     "--unshare-all",
     "--unshare-user",

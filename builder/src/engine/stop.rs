@@ -28,7 +28,7 @@ pub fn on_signals() -> Result<()> {
     Ok(())
 }
 
-/// An error once the user wants to stop. Everything that waits calls this now and then.
+/// An error once the user has asked to stop. Everything that waits calls this repeatedly.
 pub fn check() -> Result<()> {
     if signalled().load(Ordering::Relaxed) { Err(Error::stopped()) } else { Ok(()) }
 }

@@ -11,7 +11,7 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The version of the layout. Raise it when the same archive shall give another folder.
+/// The version of the layout. Raise it when the same archive gives another folder.
 const LAYOUT: &str = "toolchain 1";
 
 /// The Go toolchain, unpacked from the zip file of its module.
@@ -31,7 +31,7 @@ pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
 /// again.
 ///
 /// # Errors
-/// The store has neither of both, or the tar file is malformed.
+/// The store has neither, or the tar file is malformed.
 pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
     let key = key("rust", sha256);
     let path = match store.find_tree(&key) {
@@ -64,7 +64,7 @@ pub fn has_rust(store: &Store, sha256: &str) -> bool {
 /// Puts the tar file of the Rust toolchain into the store again, made from the unpacked toolchain.
 ///
 /// # Errors
-/// The store has neither of both, or somebody changed the unpacked toolchain.
+/// The store has neither, or the unpacked toolchain was changed.
 pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
     let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none())
     else {
@@ -74,7 +74,7 @@ pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
     pack(&root, &files(&root)?, &mut incoming)?;
     match incoming.finish()?.hex() == sha256 {
         true => Ok(()),
-        false => Err(Error::digest("the unpacked Rust toolchain is not what the lock names")
+        false => Err(Error::digest("the unpacked Rust toolchain differs from the locked one")
             .hint("cargo osbuild clean --damaged")),
     }
 }

@@ -1,20 +1,20 @@
 //! Fuzz targets: each of our parsers of untrusted bytes, one file a target.
 //!
-//! `cargo ci fuzz` runs each for a while. The engine is libFuzzer from the crate `libfuzzer-sys`:
-//! it compiles with g++, and its coverage needs only LLVM's own passes, which the pinned stable
-//! compiler has. We decided against `cargo-fuzz`, one more program to install that only sets the
-//! flags which the check sets; `afl.rs`, which compiles another LLVM plugin and changes settings of
-//! the kernel; and `bolero`, which wraps both for tests that we have as properties already. No
+//! `cargo ci fuzz` runs every target. The engine is libFuzzer from the crate `libfuzzer-sys`: it
+//! compiles with g++, and its coverage needs only LLVM's own passes, which the pinned stable
+//! compiler has. We decided against three alternatives: `cargo-fuzz` is one more program to install
+//! and only sets the flags that the check sets; `afl.rs` compiles another LLVM plugin and changes
+//! settings of the kernel; `bolero` wraps both for tests that already exist here as properties. No
 //! sanitizer runs: the parsers are safe Rust, and AddressSanitizer needs an unstable flag and made
 //! a trivial target ten times slower.
 //!
-//! Without it libFuzzer's limit on one allocation is missing. [`Target::check`] limits more: it
-//! compares the peak of Rust's allocations with the input's length. Inputs are small: a target
-//! builds larger objects (a disk, a volume, an archive with checksums) from them.
+//! libFuzzer limits the size of one allocation only with a sanitizer. [`Target::check`] is
+//! stricter: it compares the peak of Rust's allocations with the input's length. Inputs are small:
+//! a target builds larger objects (a disk, a volume, an archive with checksums) from them.
 //!
-//! Parsers of other projects are left out (`sntpc` of the pod `time`, `zip` for Go's modules),
-//! except `tough`, whose input comes from a web server; so are inputs that a client has verified
-//! before.
+//! Parsers of other projects have no target (`sntpc` of the pod `time`, `zip` for Go's modules),
+//! except `tough`, whose input comes from a web server. Inputs that a client has verified before it
+//! parses them have none either.
 
 pub mod documents;
 pub mod patch;
@@ -32,7 +32,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Answer;
+    use crate::target::Outcome;
     use std::fs;
     use std::panic::catch_unwind;
     use std::path::Path;
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_first_seed_of_each_target_is_accepted() {
-        let refuses = |target: &&Target| (target.run)(&(target.seeds)()[0]) == Answer::Refused;
+        let refuses = |target: &&Target| (target.run)(&(target.seeds)()[0]) == Outcome::Refused;
         assert_eq!(
             TARGETS.iter().filter(refuses).map(|target| target.name).collect::<Vec<_>>(),
             [""; 0]
@@ -78,7 +78,7 @@ mod tests {
         let folders = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions"));
         let failures = folders.iter().flat_map(|folder| {
             let target = find(&name(folder))
-                .unwrap_or_else(|| panic!("{} belongs to no target", folder.display()));
+                .unwrap_or_else(|| panic!("{} is the folder of no target", folder.display()));
             failures(files(folder).iter().map(|file| (name(file), fs::read(file).unwrap())), target)
         });
         assert_eq!(failures.collect::<Vec<_>>(), [""; 0]);

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 
 static TARGET: LazyLock<&Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
-    fuzz::find(&name).unwrap_or_else(|| panic!("`FUZZ_TARGET` is `{name}`, which is no target"))
+    fuzz::find(&name).unwrap_or_else(|| panic!("`FUZZ_TARGET` names no target: `{name}`"))
 });
 
 fuzz_target!(|input: &[u8]| {

@@ -1,6 +1,6 @@
-//! `fuzz seeds FOLDER`: writes the seeds of each target to a folder of its name, and prints the
-//! names. `fuzz replay TARGET FILE…`: runs one target on files; a property that does not hold is a
-//! panic.
+//! `fuzz seeds FOLDER` writes the seeds of each target to a folder with its name, and prints the
+//! names. `fuzz replay TARGET FILE…` runs one target on files, and panics if a property does not
+//! hold.
 
 use std::error::Error;
 use std::fs;
@@ -41,10 +41,10 @@ fn seeds(folder: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 fn replay(name: &str, files: &[&str]) -> Result<(), Box<dyn Error>> {
-    let target = fuzz::find(name).ok_or_else(|| format!("`{name}` is no target"))?;
+    let target = fuzz::find(name).ok_or_else(|| format!("there is no target `{name}`"))?;
     for file in files {
-        let answer = target.check(&fs::read(file)?);
-        println!("{file}: {answer:?}");
+        let outcome = target.check(&fs::read(file)?);
+        println!("{file}: {outcome:?}");
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! Inputs for parsers of large objects: changes to a sound object.
+//! Inputs for parsers of large objects: changes to a valid object.
 //!
-//! A change is a region, an offset in it (16 bits, little-endian), a length, and as many bytes.
+//! A change is the number of a region, an offset in the region (16 bits, little-endian), a length,
+//! and that many bytes.
 
-/// The changes of an input to an object of `size` bytes whose regions begin at these offsets:
-/// offsets and bytes, all within the size.
+/// Decodes the changes of an input to an object of `size` bytes whose regions begin at these
+/// offsets. Returns the offset and the bytes of each, cut at the object's end.
 pub fn changes<'a>(
     mut input: &'a [u8],
     regions: &'a [usize],
@@ -20,7 +21,7 @@ pub fn changes<'a>(
     })
 }
 
-/// The encoding of a change. `bytes` are at most 255.
+/// Encodes a change. `bytes` has at most 255 bytes.
 pub fn change(region: u8, place: u16, bytes: &[u8]) -> Vec<u8> {
     let [low, high] = place.to_le_bytes();
     [&[region, low, high, bytes.len() as u8], bytes].concat()

@@ -1,39 +1,40 @@
 //! A parser under test: its seeds, its properties and its memory limit.
 
 use allocation_counter::measure;
+use std::fmt::Debug;
 
 /// A parser under test.
 pub struct Target {
-    /// Its name, and that of its folder in `regressions/`.
+    /// Its name, and the name of its folder in `regressions/`.
     pub name: &'static str,
-    /// The seeds, made by our own writers. The parser accepts the first one.
+    /// Makes the seeds with our own writers. The parser accepts the first one.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Parses an input, and panics if a property does not hold.
-    pub run: fn(&[u8]) -> Answer,
-    /// The memory that parser and properties may have allocated at one time.
+    pub run: fn(&[u8]) -> Outcome,
+    /// The memory that `run` may have allocated at any time.
     pub memory: Memory,
 }
 
-/// The result of a parser.
+/// What a parser did with an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The input was accepted, and all properties hold.
-    Taken,
-    /// The input was refused with an error.
+pub enum Outcome {
+    /// It accepted the input, and all properties hold.
+    Accepted,
+    /// It refused the input with an error.
     Refused,
 }
 
-/// A limit of memory.
+/// A memory limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Bytes for any input.
+    /// Bytes independent of the input.
     pub base: u64,
-    /// Further bytes for each byte of the input.
+    /// Additional bytes per byte of the input.
     pub per_byte: u64,
 }
 
 impl Memory {
-    /// A mebibyte, and `per_byte` for each byte of the input.
+    /// One MiB, and `per_byte` bytes per byte of the input.
     pub const fn per_byte(per_byte: u64) -> Self {
         Memory { base: 1 << 20, per_byte }
     }
@@ -42,22 +43,37 @@ impl Memory {
 impl Target {
     /// Runs the target on one input, and panics if a property does not hold or the memory limit is
     /// exceeded.
-    pub fn check(&self, input: &[u8]) -> Answer {
-        let mut answer = Answer::Refused;
-        let took = measure(|| answer = (self.run)(input)).bytes_max;
+    pub fn check(&self, input: &[u8]) -> Outcome {
+        let mut outcome = Outcome::Refused;
+        let peak = measure(|| outcome = (self.run)(input)).bytes_max;
         let limit = self.memory.base + self.memory.per_byte * input.len() as u64;
         assert!(
-            took <= limit,
-            "{took} bytes of memory for {} bytes of input, more than {limit}",
+            peak <= limit,
+            "{peak} bytes of memory for {} bytes of input, more than {limit}",
             input.len()
         );
-        answer
+        outcome
     }
 }
 
-impl Answer {
-    /// The answer for a parser's result.
+/// Calls `read` with the bytes behind the first one, and with the size of the pieces in which they
+/// arrive, which is the first byte. Returns the lines, or `None` for an empty input.
+///
+/// # Panics
+/// The lines depend on the pieces.
+pub fn in_pieces<T: Debug + PartialEq>(
+    input: &[u8],
+    read: fn(&[u8], usize) -> Vec<T>,
+) -> Option<Vec<T>> {
+    let (size, bytes) = input.split_first()?;
+    let lines = read(bytes, usize::from(*size).max(1));
+    assert_eq!(lines, read(bytes, bytes.len().max(1)), "the pieces change the lines");
+    Some(lines)
+}
+
+impl Outcome {
+    /// The outcome for a parser's result.
     pub fn of<T, E>(result: &Result<T, E>) -> Self {
-        if result.is_ok() { Answer::Taken } else { Answer::Refused }
+        if result.is_ok() { Outcome::Accepted } else { Outcome::Refused }
     }
 }

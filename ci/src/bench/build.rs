@@ -1,4 +1,4 @@
-//! How long builds take, each in a copy of the checkout.
+//! Build times, measured in a copy of the checkout.
 
 use super::Row;
 use crate::image::RECIPE;
@@ -36,13 +36,16 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
             .below(Duration::from_millis(100)),
     );
     let out = builder.copy.join("out").join(RECIPE);
-    let nothing = || fs::remove_dir_all(&out).or_build(|| "cannot remove the output".into());
-    let signed = builder.fastest(&[], |_| nothing())?;
-    let unsigned = builder.fastest(&["--unsigned"], |_| nothing())?;
-    rows.push(Row::time("layers there, nothing assembled", signed).below(Duration::from_secs(2)));
-    rows.push(Row::time("of that signing", signed.saturating_sub(unsigned)).below(SIGNING));
-    nothing()?;
-    rows.push(Row::time("binaries there, no layers", builder.build(&["--rebuild=layer,data"])?));
+    let remove_output = || fs::remove_dir_all(&out).or_build(|| "cannot remove the output".into());
+    let signed = builder.fastest(&[], |_| remove_output())?;
+    let unsigned = builder.fastest(&["--unsigned"], |_| remove_output())?;
+    rows.push(Row::time("assembly from existing layers", signed).below(Duration::from_secs(2)));
+    rows.push(Row::time("signing's share of that", signed.saturating_sub(unsigned)).below(SIGNING));
+    remove_output()?;
+    rows.push(Row::time(
+        "layers from existing binaries",
+        builder.build(&["--rebuild=layer,data"])?,
+    ));
     let hosts = |_| {
         edit(&builder.copy.join("recipes/node.toml"), |text| {
             text.replacen("::1 localhost", &format!("::1 localhost at-{}", now()), 1)
@@ -61,16 +64,16 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
 }
 
 impl Builder<'_> {
-    /// A build that runs every step. It may take a tenth longer than its processor time divided by
-    /// the processors.
+    /// A build that runs every step. The aim is its processor time divided by the number of
+    /// processors, plus a tenth.
     fn cold(&self) -> Result<[Row; 2]> {
-        let before = processors_time()?;
+        let before = processor_time()?;
         let wall = self.build(&["--rebuild"])?;
-        let busy = processors_time()?.saturating_sub(before);
+        let busy = processor_time()?.saturating_sub(before);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Ok([
             Row::time("cold build, with sources", wall).below(busy / cores * 11 / 10),
-            Row::time("cold build: processors' time", busy),
+            Row::time("cold build: processor time", busy),
         ])
     }
 
@@ -82,7 +85,7 @@ impl Builder<'_> {
         Ok(started.elapsed())
     }
 
-    /// The fastest of some builds with these flags. Each follows a call of `before`.
+    /// The fastest of [`ROUNDS`] builds with these flags, each after a call of `before`.
     fn fastest(&self, flags: &[&str], before: impl Fn(usize) -> Result<()>) -> Result<Duration> {
         let mut fastest = Duration::MAX;
         for round in 0..ROUNDS {
@@ -99,18 +102,19 @@ fn edit(path: &Path, change: impl Fn(&str) -> String) -> Result<()> {
     fs::write(path, change(&text)).or_build(cannot)
 }
 
-/// Nanoseconds since 1970, for a text that no store contains.
+/// Nanoseconds since 1970, to make a text that no store contains.
 fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos())
 }
 
 /// Processor time of all children that this process has waited for (proc_pid_stat(5)).
-fn processors_time() -> Result<Duration> {
+fn processor_time() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")
         .or_build(|| "cannot read `/proc/self/stat`".to_owned())?;
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    // The fields behind the name begin with 3; 16 and 17 are the children's user and system time.
+    // The first field after the name is number 3; 16 and 17 are the children's user and system
+    // time.
     let ticks: u64 =
         [16, 17].iter().filter_map(|field| fields.get(field - 3)?.parse::<u64>().ok()).sum();
     Ok(Duration::from_millis(ticks * 1000 / TICKS))

@@ -1,4 +1,4 @@
-//! How long a fallback from a bad slot takes, for each fault of the checks.
+//! The time of a fallback from a bad slot, for each fault of the checks.
 
 use super::Row;
 use crate::site::Site;
@@ -9,7 +9,8 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let disk = new_disk(site, "bench-fallback")?;
     becomes_good(&disk)?;
     let row = |fault: &faults::Fault| {
-        fault(&disk).map(|back| Row::time(format!("back from {}", back.from), back.took))
+        fault(&disk)
+            .map(|fallback| Row::time(format!("fallback from {}", fallback.from), fallback.took))
     };
     faults::ALL.iter().map(row).collect()
 }

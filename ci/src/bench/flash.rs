@@ -1,8 +1,8 @@
-//! How long `osbuild flash` takes, against `dd` of the same bytes onto the same disk.
+//! The time of `osbuild flash`, compared with `dd` of the same bytes to the same disk.
 
 use super::Row;
+use crate::disk_file::{self, LoopDevice};
 use crate::image::RECIPE;
-use crate::loops::Loop;
 use crate::site::Site;
 use osbuild::error::{Context, Result};
 use serde_json::Value;
@@ -18,18 +18,16 @@ const ROUNDS: usize = 5;
 const SECTOR_SIZE: u32 = 512;
 const DISK_SIZE: u64 = 2 << 30;
 
-/// Bytes of a block. Blocks of zeros are not written.
+/// Bytes of a block.
 const BLOCK: usize = 64 << 10;
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(site.root.join("out/ci"))
         .or_build(|| "cannot make a folder".to_owned())?;
     let [disk, bytes] = ["disk", "bytes"].map(|name| folder.path().join(name));
-    File::create(&disk)
-        .and_then(|file| file.set_len(DISK_SIZE))
-        .or_build(|| "cannot make a disk".to_owned())?;
-    not_zero(&site.project().join("out").join(RECIPE).join("image.raw"), &bytes)?;
-    let disk = Loop::over(site, &disk, SECTOR_SIZE)?;
+    disk_file::create(&disk, DISK_SIZE)?;
+    copy_blocks(&site.project().join("out").join(RECIPE).join("image.raw"), &bytes)?;
+    let disk = LoopDevice::writable(site, &disk, SECTOR_SIZE)?;
     let (mut plain, mut written, mut whole) = (Duration::MAX, Duration::MAX, Duration::MAX);
     for _ in 0..ROUNDS {
         empty(site, &disk)?;
@@ -41,35 +39,35 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     }
     Ok(vec![
         Row::time("flash: dd conv=fsync of the same bytes", plain),
-        Row::time("flash: until all is on the medium", written).below(plain * 11 / 10),
-        Row::time("flash: the whole command, which reads it back", whole),
+        Row::time("flash: until everything is on the medium", written).below(plain * 11 / 10),
+        Row::time("flash: the whole command, with reading back", whole),
     ])
 }
 
 /// Discards the disk and flushes the page cache before each measurement.
-fn empty(site: &Site, disk: &Loop) -> Result<()> {
-    site.finish("bench-discard", Command::new("blkdiscard").args(["--force", disk.device()]))?;
+fn empty(site: &Site, disk: &LoopDevice) -> Result<()> {
+    site.finish("bench-discard", Command::new("blkdiscard").args(["--force", disk.path()]))?;
     site.finish("bench-sync", &mut Command::new("sync")).map(drop)
 }
 
-fn copy(site: &Site, bytes: &Path, disk: &Loop) -> Result<Duration> {
+fn copy(site: &Site, bytes: &Path, disk: &LoopDevice) -> Result<Duration> {
     let mut dd = Command::new("dd");
-    dd.arg(format!("if={}", bytes.display())).arg(format!("of={}", disk.device()));
+    dd.arg(format!("if={}", bytes.display())).arg(format!("of={}", disk.path()));
     let started = Instant::now();
     site.finish("bench-dd", dd.args(["bs=4M", "conv=fsync", "status=none"]))?;
     Ok(started.elapsed())
 }
 
 /// The times until the image is on the medium, as the command reports, and until the command ends.
-fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
+fn flash(site: &Site, disk: &LoopDevice) -> Result<(Duration, Duration)> {
     let mut osbuild = site.osbuild()?;
     osbuild.args([
         "flash",
         RECIPE,
         "--device",
-        disk.device(),
+        disk.path(),
         "--device",
-        disk.device(),
+        disk.path(),
         "--json",
         "--quiet",
         "--yes",
@@ -82,8 +80,8 @@ fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
     Ok((Duration::from_secs_f64(flashed["write-s"].as_f64().unwrap_or_default()), whole))
 }
 
-/// Writes the blocks of an image that are not zero one after another.
-fn not_zero(image: &Path, to: &Path) -> Result<()> {
+/// Copies the blocks of an image that are not all zeros, without the gaps between them.
+fn copy_blocks(image: &Path, to: &Path) -> Result<()> {
     let bytes = fs::read(image).or_build(|| format!("cannot read `{}`", image.display()))?;
     let file = File::create(to).or_build(|| "cannot make a file".to_owned())?;
     let mut end = 0;

@@ -1,5 +1,5 @@
-//! A hand-made node of the same programs, for comparison in the same run: the whole root is a
-//! compressed cpio archive, PID 1 is a shell script, and there is no firmware, disk or network.
+//! A hand-made node with the same programs, measured in the same run for comparison: the root is
+//! one compressed cpio archive, PID 1 is a shell script, and there is no firmware, disk or network.
 
 use crate::image::RECIPE;
 use crate::site::Site;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const INIT: &str = include_str!("handmade/init.sh");
 
 /// What PID 1 prints when a pod has written its first line.
-const FIRST_LINE: &str = "handmade: a pod has spoken";
+const FIRST_LINE: &str = "handmade: a pod has written a line";
 
 /// Makes `root.cpio.zst` and `kernel` from the products of the last build.
 const ASSEMBLE: &str = "\
@@ -61,10 +61,10 @@ fn boot(folder: &Path) -> Result<Duration> {
         .stdout(Stdio::piped())
         .spawn()
         .or_build(|| "cannot start QEMU".to_owned())?;
-    let console = BufReader::new(machine.stdout.take().expect("stdout was asked for"));
+    let console = BufReader::new(machine.stdout.take().expect("stdout is piped"));
     let printed = console.lines().map_while(|line| line.ok()).any(|line| line.contains(FIRST_LINE));
     let time = started.elapsed();
-    // It may have ended by itself already.
+    // It may have ended already.
     let _ = machine.kill();
     machine.wait().or_build(|| "cannot wait for QEMU".to_owned())?;
     if printed {

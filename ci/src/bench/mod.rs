@@ -1,5 +1,5 @@
-//! `cargo ci bench [cold] [--json] [GROUP…]`: how long things take and how big they are. Numbers
-//! are shown and never fail: a busy host is not a fault of the code.
+//! `cargo ci bench [cold] [--json] [GROUP…]` measures times and sizes. A missed aim is shown and is
+//! never a failure: a busy host is not a fault of the code.
 
 mod build;
 mod fallback;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Row {
     name: String,
     value: Measure,
-    /// The project's aim, if it has one.
+    /// The project's aim, if there is one.
     aim: Option<Measure>,
 }
 
@@ -53,7 +53,7 @@ impl Row {
 impl Row {
     fn text(&self) -> String {
         let result =
-            |aim: Measure| if self.value.number() < aim.number() { "held" } else { "missed" };
+            |aim: Measure| if self.value.number() < aim.number() { "met" } else { "missed" };
         let aim = self
             .aim
             .map(|aim| format!("aim: below {}, {}", aim.text(), result(aim)))
@@ -97,7 +97,7 @@ impl Measure {
 /// Numbers that are measured together.
 struct Group {
     name: &'static str,
-    /// Measures them; with `true` also a cold build.
+    /// Measures them. The flag adds a cold build.
     rows: fn(&Site, bool) -> Result<Vec<Row>>,
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_an_error_that_lists_the_groups() {
+    fn an_unknown_group_is_an_error_that_lists_the_groups() {
         let error = parse(&["updates"]).err().unwrap();
         assert!(
             error.to_string().contains("cargo ci bench [cold] [--json] [build|boot|"),
@@ -199,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_ends_with_its_aim_and_whether_it_was_held() {
+    fn a_row_ends_with_its_aim_and_whether_it_was_met() {
         let row =
             Row::time("no-op build", Duration::from_millis(52)).below(Duration::from_millis(100));
         assert_eq!(
             row.text(),
             "no-op build                                             0.052 s  \
-             aim: below 0.100 s, held"
+             aim: below 0.100 s, met"
         );
         assert!(Row::size("memory", 5).less_than(5).text().ends_with("aim: below 5 B, missed"));
         assert_eq!(row.json("build")["aim"]["seconds"], 0.1);

@@ -1,4 +1,4 @@
-//! How long a node takes to become ready, its size, and its use of memory.
+//! A node's boot time, size and memory use.
 
 use super::{Row, handmade};
 use crate::image::RECIPE;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The memory that a ready node may use.
 const MEMORY: u64 = 200 << 20;
 
-/// The time that slotboot may add to a boot, without its hash and the firmware's loading.
+/// The time that slotboot may add to a boot, without hashing and without the firmware's loading.
 const SLOTBOOT: Duration = Duration::from_millis(300);
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
@@ -33,10 +33,10 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     rows.push(Row::time("boot: firmware", seconds(&boot["firmware"])));
     let slotboot = &boot["slotboot"];
     rows.push(
-        Row::time("boot: of that slotboot itself", seconds(&slotboot["own"])).below(SLOTBOOT),
+        Row::time("boot: slotboot's own share of that", seconds(&slotboot["own"])).below(SLOTBOOT),
     );
-    rows.push(Row::time("boot: of that slotboot's hash", seconds(&slotboot["hash"])));
-    rows.push(Row::time("boot: of that the UKI's loading", seconds(&slotboot["load"])));
+    rows.push(Row::time("boot: slotboot's hashing", seconds(&slotboot["hash"])));
+    rows.push(Row::time("boot: the firmware's loading of the UKI", seconds(&slotboot["load"])));
     for phase in boot["phases"].as_array().into_iter().flatten() {
         rows.push(Row::time(
             format!("boot: {}", phase["name"].as_str().unwrap_or_default()),

@@ -1,5 +1,5 @@
-//! How long an update takes, compared with `dd` of the same bytes on the same node over the same
-//! network; and how long a node boots from its old slot and from its new one.
+//! The time of an update, compared with `dd` of the same bytes on the same node over the same
+//! network, and of boots from the old slot and from the new one.
 
 use super::Row;
 use crate::site::Site;
@@ -14,10 +14,10 @@ use osbuild_slots::State;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Rounds of each copy. The fastest counts: in the first one the host allocates its own disk.
+/// Rounds of each copy. The fastest counts: in the first one the host allocates the disk.
 const ROUNDS: usize = 3;
 
-/// The limit for the updater, in tenths of `dd`'s time.
+/// The aim for the updater, in tenths of `dd`'s time.
 const TENTHS: u32 = 12;
 
 /// A good slot, of this priority.
@@ -42,7 +42,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The node finds the release, installs it, and becomes a good one from the other slot.
+/// The node finds the release, installs it, boots the other slot, and marks it as good.
 fn update(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<Vec<Row>> {
     let port = free_port()?;
     let machine = disk.machine()?.disk_size(DISK_MIB).forward(port, probe::COPY);
@@ -68,13 +68,12 @@ fn update(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<Vec<Row>> {
         Row::size("update: the UKI", uki.len() as u64),
         Row::time("update: `dd` of the UKI from the network to the slot", plain),
         Row::time("update: fetched, verified, written", installed).below(plain * TENTHS / 10),
-        Row::time("update: from there to the new slot's start", rebooted),
-        Row::time("update: from there until it is a good one", became_good),
+        Row::time("update: from then to the new slot's start", rebooted),
+        Row::time("update: from then until that slot is good", became_good),
     ])
 }
 
-/// How long the updater takes without a node around it, on this machine's own processor, and how
-/// long `curl` and `dd` take there.
+/// The times of the updater alone, and of `curl` into `dd`, on this machine's own processor.
 fn native(site: &Site) -> Result<Vec<Row>> {
     let mut test = site.cargo()?;
     test.args([
@@ -100,16 +99,22 @@ fn native(site: &Site) -> Result<Vec<Row>> {
     for line in ["the loopback", "1 Gbit/s"] {
         let (updated, copied) =
             (time(&format!("update by {line}: "))?, time(&format!("copy by {line}: "))?);
-        rows.push(Row::time(format!("update: `curl` into `dd`, not emulated, by {line}"), copied));
+        rows.push(Row::time(
+            format!("update: `curl` into `dd`, not emulated, over {line}"),
+            copied,
+        ));
         rows.push(
-            Row::time(format!("update: fetched, verified, written there, by {line}"), updated)
-                .below(copied * TENTHS / 10),
+            Row::time(
+                format!("update: fetched, verified, written, not emulated, over {line}"),
+                updated,
+            )
+            .below(copied * TENTHS / 10),
         );
     }
     Ok(rows)
 }
 
-/// How long the probe takes to write the bytes to a partition.
+/// The time that the probe takes to write the bytes to a partition.
 fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
     let answer = probe::request(port, |stream| {
         writeln!(stream, "{partition}")?;
@@ -120,7 +125,7 @@ fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// From power-on until the kubelet is healthy and the declared pods run.
+/// The time from power-on until the kubelet is healthy and the declared pods run.
 fn boot(disk: &SlotDisk, slot: Slot) -> Result<Duration> {
     let mut node = disk.machine()?.timeout(TIMEOUT).start()?;
     node.wait_for_line(SLOTBOOT_STARTS, &[slot.name()])?;

@@ -1,5 +1,5 @@
-//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the
-//! same server, in the same run.
+//! The time in which `osbuild publish aws` uploads blocks, compared with a minimal client that
+//! uploads to the same server in the same run.
 
 use super::Row;
 use crate::site::Site;
@@ -17,20 +17,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is sent: as much as two nodes.
+/// Blocks to upload: as many as two nodes have.
 const BLOCKS: usize = 512;
 
-/// How many blocks are under way at a time, with either client.
+/// How many blocks either client uploads at a time.
 const WORKERS: usize = 16;
 
-/// How often each is measured; the fastest counts, as whatever else the machine does only makes it
-/// slower.
+/// Rounds of each measurement. The fastest counts: other load only makes an upload slower.
 const ROUNDS: usize = 5;
 
-/// What uploading may need of memory.
+/// The memory that the upload may use.
 const MEMORY: u64 = 200 << 20;
 
-/// An upload is to have more than 80 % of the rate of the other client.
+/// The aim: the share of the minimal client's rate.
 const SHARE: f64 = 0.8;
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
@@ -38,24 +37,27 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     write(&path)?;
     let content = Content::read(&path)?;
     let address = serve()?;
-    let (mut ours, mut least) = (Duration::MAX, Duration::MAX);
-    // A 5 makes the kernel forget the most memory that this process ever had (proc(5)).
+    let (mut ours, mut shortest) = (Duration::MAX, Duration::MAX);
+    // 5 resets the peak resident set size of this process (proc(5)).
     fs::write("/proc/self/clear_refs", "5")
-        .or_build(|| "cannot reset the count of memory".into())?;
+        .or_build(|| "cannot reset the peak of memory".into())?;
     for _ in 0..ROUNDS {
-        least = least.min(minimal(&address, &path, &content)?);
+        shortest = shortest.min(minimal(&address, &path, &content)?);
         ours = ours.min(upload(&address, &content)?);
     }
-    let memory = most_memory()?;
-    fs::remove_file(&path).or_build(|| "cannot remove what was uploaded".into())?;
+    let memory = peak_memory()?;
+    fs::remove_file(&path).or_build(|| "cannot remove the uploaded file".into())?;
     Ok(vec![
-        Row::time(format!("{} MiB sent by a minimal client", (BLOCKS * BLOCK_SIZE) >> 20), least),
-        Row::time("the same by `osbuild publish aws`", ours).below(least.div_f64(SHARE)),
-        Row::size("the most memory of both", memory).less_than(MEMORY),
+        Row::time(
+            format!("{} MiB uploaded by a minimal client", (BLOCKS * BLOCK_SIZE) >> 20),
+            shortest,
+        ),
+        Row::time("the same by `osbuild publish aws`", ours).below(shortest.div_f64(SHARE)),
+        Row::size("peak memory of both", memory).less_than(MEMORY),
     ])
 }
 
-/// A disk without a zero in it.
+/// Writes a disk whose blocks all differ and contain data.
 fn write(path: &Path) -> Result<()> {
     let mut block = vec![1; BLOCK_SIZE];
     let file = fs::File::create(path).or_build(|| format!("cannot write `{}`", path.display()))?;
@@ -67,7 +69,7 @@ fn write(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes blocks, looks at none, and says that they are there.
+/// Starts a server that accepts every block without a check.
 fn serve() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").or_build(|| "cannot listen".into())?;
     let address = listener.local_addr().or_build(|| "cannot listen".into())?;
@@ -79,7 +81,7 @@ fn serve() -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Answers until the caller has gone.
+/// Accepts blocks until the client disconnects.
 fn answer(mut stream: TcpStream) -> Option<()> {
     let mut reader = BufReader::with_capacity(64 << 10, stream.try_clone().ok()?);
     loop {
@@ -116,8 +118,8 @@ fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// The same blocks from the same file by the fewest steps that there are: read, write, wait for the
-/// answer. Either client is given the digests.
+/// Uploads the same blocks from the same file in a minimum of steps: read, write, wait for the
+/// response. Both clients get the digests for free.
 fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Duration> {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
@@ -148,10 +150,10 @@ fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Durat
     Ok(began.elapsed())
 }
 
-/// The most memory that this process had since it was reset, in bytes.
-fn most_memory() -> Result<u64> {
+/// The peak resident set size of this process since its reset, in bytes.
+fn peak_memory() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")
-        .or_build(|| "cannot read the count of memory".into())?;
+        .or_build(|| "cannot read the peak of memory".into())?;
     let kibibytes = text.lines().find_map(|line| {
         line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
     });

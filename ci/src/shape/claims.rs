@@ -1,13 +1,13 @@
-//! Tests and checks that a text cites: each has to exist.
+//! Tests and checks that texts cite must exist.
 
 use super::code::problem;
 use osbuild::error::Problem;
 use std::collections::BTreeSet;
 
-/// A name of at least this many words is that of a test, not of another function or type.
+/// A name with at least this many words is taken for a test's, not for another function's.
 const MIN_WORDS: usize = 4;
 
-/// How the names of the checks that boot machines begin.
+/// Prefix of the names of the checks that boot machines.
 const MACHINES: &str = "vm: ";
 
 /// Names of tests and checks that `text` cites and that are not `known`.
@@ -57,7 +57,7 @@ pub fn tests(code: &str) -> Vec<String> {
     tests
 }
 
-/// The first word or other character of `code`, and the code behind it.
+/// The first word or other character of `code`, and the code after it.
 fn next_token(code: &str) -> Option<(&str, &str)> {
     let code = code.trim_start();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -70,7 +70,7 @@ fn next_token(code: &str) -> Option<(&str, &str)> {
     Some(code.split_at(length))
 }
 
-/// What is inside the brackets at the start of `code`, and the code behind them.
+/// The content of the brackets at the start of `code`, and the code after them.
 fn attribute(code: &str) -> (&str, &str) {
     let mut depth = 0;
     let end = code.find(|c| {
@@ -85,7 +85,7 @@ fn attribute(code: &str) -> (&str, &str) {
     (&code[1..end], &code[end + 1..])
 }
 
-/// `test`, or a path that ends so, with or without arguments.
+/// Whether it is `test` or a path that ends with it, with or without arguments.
 fn is_test_attribute(attribute: &str) -> bool {
     let path = attribute.split('(').next().unwrap_or_default();
     path.rsplit("::").next().is_some_and(|name| name.trim() == "test")

@@ -8,7 +8,7 @@ pub struct Source {
     pub file: String,
     /// Its text.
     pub text: String,
-    /// The text with spaces for comments and the contents of literals, line for line.
+    /// The text with spaces in place of comments and the contents of literals, line by line.
     pub code: String,
     /// The number of lines before the file's unit tests.
     pub lines_before_tests: usize,
@@ -39,7 +39,7 @@ impl Source {
     }
 }
 
-/// A problem with the text `what` in a line of a file.
+/// A problem that points at the text `what` in line `number` of a file.
 pub fn problem(file: &str, text: &str, number: usize, what: &str, message: String) -> Problem {
     let line = text.lines().nth(number - 1).unwrap_or_default();
     let column = line.find(what).map_or(1, |at| line[..at].chars().count() + 1);
@@ -80,8 +80,8 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The next token of `rest`: the state behind it if it changes, its length in bytes, and whether it
-/// is code.
+/// The next token of `rest`: the new state if it changes, the token's length in bytes, and whether
+/// it is code.
 fn step(inside: &Inside, rest: &[u8], in_word: bool) -> (Option<Inside>, usize, bool) {
     match inside {
         Inside::Code => step_in_code(rest, in_word),

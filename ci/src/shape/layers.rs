@@ -1,17 +1,17 @@
-//! Who may use what: the layers of the code, and the rights that have one owner each.
+//! The layers of the code, and abilities that only certain modules may use.
 
 use super::code::{Source, problem};
 use osbuild::error::Problem;
 
-/// What code in some place may not do.
+/// Words that must not occur in the code of some files.
 struct Rule {
-    /// Paths that begin so are bound.
+    /// Prefix of the files that the rule applies to.
     place: &'static str,
-    /// Those among them that begin so are not.
+    /// Prefixes of files that are exempt.
     owners: &'static [&'static str],
-    /// What must not stand in their code.
+    /// The forbidden words.
     words: &'static [&'static str],
-    /// Why, as the rest of a sentence that begins with the word.
+    /// The reason, as the rest of a sentence that begins with the word.
     why: &'static str,
 }
 
@@ -27,7 +27,7 @@ const RULES: &[Rule] = &[
             "crate::report",
             "crate::checkout",
         ],
-        why: "is above the plan, which knows nothing of it",
+        why: "is above the plan, which must not use it",
     },
     Rule {
         place: "builder/src/plan/",
@@ -42,7 +42,7 @@ const RULES: &[Rule] = &[
             "SystemTime",
             "Instant::now",
         ],
-        why: "is not pure, and the plan is",
+        why: "is impure, and the plan must be pure",
     },
     Rule {
         place: "builder/src/engine/",
@@ -79,65 +79,65 @@ const RULES: &[Rule] = &[
             "builder/src/ship/vm/machine/",
         ],
         words: &["Command::new", "process::Command"],
-        why: "starts a process, which the executor, the clients of registries, host and machine \
-              alone do",
+        why: "starts a process, which only the executor, the clients of registries, `host` and the \
+              machine may do",
     },
     Rule {
         place: "builder/src/",
         owners: &["builder/src/report.rs"],
         words: &["print!", "println!", "eprint!", "eprintln!", "dbg!", "stdout()", "stderr()"],
-        why: "writes to the terminal, which the report alone does",
+        why: "writes to the terminal, which only the report may do",
     },
     Rule {
         place: "builder/formats/",
         owners: &["builder/formats/tests/"],
         words: &["std::fs", "std::net", "std::process", "std::env"],
-        why: "is no bytes, and formats are",
+        why: "accesses the system, and formats work on bytes alone",
     },
     Rule {
         place: "builder/aws/",
         owners: &[],
         words: &["osbuild::", "std::process"],
-        why: "is above the calls to AWS",
+        why: "is above the calls to AWS, which must not use it",
     },
     Rule {
         place: "builder/signatures/",
         owners: &["builder/signatures/tests/"],
         words: &["std::fs", "std::net", "std::process", "std::env"],
-        why: "is no bytes, and signatures are",
+        why: "accesses the system, and signatures work on bytes alone",
     },
     Rule {
         place: "components/",
         owners: &[],
         words: &["osbuild::"],
-        why: "is the builder, which the node does not know",
+        why: "is the builder, on which the node must not depend",
     },
 ];
 
-/// What stands where it must not.
+/// Forbidden words in the file.
 pub fn problems(source: &Source) -> Vec<Problem> {
-    let bound = RULES.iter().filter(|rule| {
+    let applying = RULES.iter().filter(|rule| {
         source.file.starts_with(rule.place)
             && !rule.owners.iter().any(|owner| source.file.starts_with(owner))
     });
-    bound.flat_map(|rule| broken(rule, source)).collect()
+    applying.flat_map(|rule| broken(rule, source)).collect()
 }
 
 fn broken<'a>(rule: &'a Rule, source: &'a Source) -> impl Iterator<Item = Problem> + 'a {
     source.lines().filter_map(move |(number, line)| {
-        let word = rule.words.iter().find(|word| stands_in(line, word))?;
+        let word = rule.words.iter().find(|word| occurs_in(line, word))?;
         Some(problem(&source.file, &source.text, number, word, format!("`{word}` {}", rule.why)))
     })
 }
 
-/// Whether `word` stands in the line and is not the end of a longer one.
-fn stands_in(line: &str, word: &str) -> bool {
+/// Whether `word` occurs in the line other than as the end of a longer word.
+fn occurs_in(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
     })
 }
 
-/// The node's crates do not depend on the builder.
+/// Dependencies of the node's crates on the builder.
 pub fn crate_problems(file: &str, text: &str) -> Vec<Problem> {
     if !file.starts_with("components/") || !file.ends_with("Cargo.toml") {
         return Vec::new();
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_may_neither_look_up_nor_out() {
+    fn the_plan_uses_no_higher_layer_and_nothing_impure() {
         assert_eq!(
             messages("builder/src/plan/a.rs", "use crate::engine::store;\n"),
-            ["`crate::engine` is above the plan, which knows nothing of it"]
+            ["`crate::engine` is above the plan, which must not use it"]
         );
         assert_eq!(
             messages("builder/src/plan/a.rs", "use std::fs;\n"),
-            ["`std::fs` is not pure, and the plan is"]
+            ["`std::fs` is impure, and the plan must be pure"]
         );
         assert_eq!(
             messages("builder/src/produce/a.rs", "use crate::ship;\n"),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_knows_neither_the_plan_nor_a_stage() {
+    fn the_engine_uses_neither_the_plan_nor_a_stage() {
         for above in ["plan", "produce", "ship"] {
             assert_eq!(
                 messages("builder/src/engine/a.rs", &format!("use crate::{above}::a;\n")),
@@ -199,12 +199,12 @@ mod tests {
         }
         assert_eq!(
             messages("builder/src/plan/a.rs", "use crate::engine::digest;\n"),
-            ["`crate::engine` is above the plan, which knows nothing of it"]
+            ["`crate::engine` is above the plan, which must not use it"]
         );
     }
 
     #[test]
-    fn a_right_is_its_owners_alone() {
+    fn only_the_exempt_files_start_processes_and_print() {
         assert_eq!(messages("builder/src/engine/store/mod.rs", "Command::new(x)").len(), 1);
         assert_eq!(messages("builder/src/ship/vm/machine/running.rs", "Command::new(x)").len(), 0);
         assert_eq!(messages("builder/src/cli.rs", "    println!(\"x\")").len(), 1);
@@ -212,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_word_is_another_word() {
+    fn the_end_of_a_longer_word_is_no_match() {
         assert_eq!(messages("builder/src/cli.rs", "MyCommand::new(x); my_print!(y)").len(), 0);
     }
 
     #[test]
-    fn a_nodes_crate_may_not_name_the_builder() {
+    fn a_crate_of_the_node_may_not_depend_on_the_builder() {
         assert_eq!(
             crate_problems(
                 "components/init/Cargo.toml",

@@ -1,4 +1,4 @@
-//! The maps of READMEs: tables of the folders around them.
+//! Maps in READMEs: tables of the folders beside them.
 //!
 //! A table is a map if the first cell of its header is one of [`HEADERS`]. Its rows name relative
 //! paths in their first cells: in backticks, or as the target of a link around them.
@@ -13,8 +13,8 @@ const HEADERS: [&str; 4] = ["folder", "component", "crate", "pod"];
 /// A row of a map: its line, and the paths that it names.
 type Row<'t> = (usize, Vec<&'t str>);
 
-/// Paths in the maps of a README that do not exist, and folders beside it that its maps do not
-/// name. `files` are those that git knows, `ignored` those that it ignores.
+/// Paths in the maps of a README that do not exist, and folders beside it that its maps leave out.
+/// `files` are the files that git knows, `ignored` the paths that it ignores.
 pub fn problems(
     readme: &str,
     text: &str,
@@ -70,7 +70,7 @@ fn first_cell(line: &str) -> &str {
     line.split('|').nth(1).unwrap_or_default().trim()
 }
 
-/// The relative paths in a cell. What stands for several names (`…`) is cut off.
+/// The relative paths in a cell, each cut at a wildcard (`…` or `*`).
 fn paths(cell: &str) -> Vec<&str> {
     let parts: Vec<&str> = cell.split('`').collect();
     let names = parts.chunks_exact(2).enumerate().map(|(index, part)| {
@@ -80,7 +80,7 @@ fn paths(cell: &str) -> Vec<&str> {
     names.filter(|name| !name.is_empty() && !name.starts_with('/')).collect()
 }
 
-/// The path to which a link leads whose text ends before `behind`.
+/// The path of the link whose text ends before `behind`.
 fn linked(behind: &str) -> Option<&str> {
     let (target, _) = behind.strip_prefix("](")?.split_once(')')?;
     let path = target.split('#').next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn joined(folder: &str, name: &str) -> String {
     parts.join("/")
 }
 
-/// The folders in `folder` that hold files of git, without hidden ones.
+/// The folders in `folder` that contain files of git, except hidden ones.
 fn folders(folder: &str, files: &[String]) -> BTreeSet<String> {
     let inside = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let names = files.iter().filter_map(|file| {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tables_and_tables_of_absolute_paths_are_no_maps() {
+    fn other_tables_and_tables_of_absolute_paths_are_not_maps() {
         let text = "| key | |\n|---|---|\n| `gone` | |\n\n\
                     | folder | |\n|---|---|\n| `/run` | |\n";
         assert_eq!(messages("a/README.md", text), [""; 0]);

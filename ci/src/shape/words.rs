@@ -1,4 +1,4 @@
-//! Words that do not belong in the repository.
+//! Words that must not occur in the repository.
 
 use super::code::{Source, problem};
 use osbuild::error::Problem;
@@ -15,7 +15,7 @@ const UNFINISHED: [&str; 5] = [
 /// Paths of a developer's machine.
 const MACHINE: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/var/", "tmp/")];
 
-/// First labels of the hosts of package registries, which only the ecosystems' own clients know.
+/// First labels of the host names of package registries, which only the ecosystems' clients use.
 const REGISTRIES: [&str; 7] = ["deb", "security", "proxy", "registry", "index", "static", "files"];
 
 /// Words without a meaning of their own, or with a better word in the design.
@@ -24,7 +24,88 @@ const EMPTY: [&str; 5] = ["artifact", "helper", "manager", "profile", "variant"]
 /// Names of modules that do not describe their contents.
 const EMPTY_FILES: [&str; 5] = ["common", "helpers", "misc", "util", "utils"];
 
-/// Marks, paths and hosts in any text but locks, whose text is upstream's.
+/// Words that are replaced throughout, each with its replacement. A word that ends with `_` is the
+/// start of a name; a word in mixed case may be a part of one.
+const REPLACED: &[(&str, &str)] = &[
+    ("PATIENCE", "TIMEOUT"),
+    ("patience", "timeout"),
+    ("MOST_", "MAX_"),
+    ("LONGEST_", "MAX_"),
+    ("LEAST_", "MIN_"),
+    ("whoever", "the actor's name"),
+    ("Whoever", "the actor's name"),
+    ("whom", "the actor's name"),
+    ("that which", "the noun"),
+    ("of which there", "the noun, with its number or place"),
+    ("is to have", "must have"),
+    ("are to be", "must be"),
+    ("thrice", "three times"),
+    ("told", "reported, printed, requested or given"),
+    ("Told", "StopReason, Sent or the noun of the field"),
+    ("judge", "check"),
+    ("judged", "checked"),
+    ("Judge", "Checker"),
+    ("judges", "checks"),
+    ("judging", "checking"),
+    ("verdict", "outcome"),
+    ("verdicts", "outcomes"),
+    ("Verdict", "Outcome"),
+    ("Wish", "Requirement"),
+    ("Court", "Checker"),
+    ("teller", "echo"),
+    ("errand", "job"),
+    ("errands", "jobs"),
+    ("Errand", "UpdateJob"),
+    ("Door", "ControlSocket"),
+    ("doors", "sockets"),
+    ("Doors", "sockets"),
+    ("bury", "on_exit"),
+    ("obituary", "exit_message"),
+    ("he", "the actor's name, or `they`"),
+    ("him", "the actor's name, or `them`"),
+    ("his", "the actor's name, or `their`"),
+    ("himself", "the actor's name, or `themselves`"),
+];
+
+/// This file, which has the list; a text of others; and a file of the node's image, whose bytes are
+/// part of the keys of builds.
+const EXEMPT: [&str; 3] = ["ci/src/shape/words.rs", "LICENSE", "components/kubelet/kubelet.yaml"];
+
+/// Words of [`REPLACED`] in any text of ours: code, comments, messages and documents.
+pub fn replaced(file: &str, text: &str) -> Vec<Problem> {
+    if EXEMPT.contains(&file) || file.ends_with(".lock") || file.ends_with(".patch") {
+        return Vec::new();
+    }
+    let lines = text.lines().enumerate();
+    let found = lines.flat_map(|(index, line)| {
+        let words = REPLACED.iter().filter(move |(word, _)| has_word(line, word));
+        words.map(move |(word, better)| (index + 1, *word, *better))
+    });
+    found
+        .map(|(number, word, better)| {
+            problem(file, text, number, word, format!("`{word}` should be: {better}"))
+        })
+        .collect()
+}
+
+/// Whether the line contains the word as a whole word, or the start of a name at the start of a
+/// name.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_mixed = word.starts_with(char::is_uppercase) && word.contains(char::is_lowercase);
+    line.match_indices(word).any(|(at, _)| {
+        let (before, behind) = (&line[..at], &line[at + word.len()..]);
+        if word.ends_with('_') {
+            return !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        }
+        let begins =
+            !before.ends_with(|c: char| c.is_alphanumeric() && !(is_mixed && c.is_lowercase()));
+        let ends =
+            !behind.starts_with(|c: char| c.is_alphanumeric() && !(is_mixed && c.is_uppercase()));
+        begins && ends
+    })
+}
+
+/// Marks, paths and hosts in all texts except locks, whose text is upstream's.
 pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
     if file.ends_with(".lock") {
         return Vec::new();
@@ -144,6 +225,19 @@ mod tests {
             in_text("a.md", &host)[0].message,
             "`deb.example.org` is the host of a registry"
         );
+    }
+
+    #[test]
+    fn a_replaced_word_is_found_with_its_replacement() {
+        let messages = |text: &str| {
+            replaced("a.md", text).into_iter().map(|problem| problem.message).collect::<Vec<_>>()
+        };
+        assert_eq!(messages("const PATIENCE: u8 = 1;"), ["`PATIENCE` should be: TIMEOUT"]);
+        assert_eq!(messages("MOST_BYTES and AT_MOST_ONE"), ["`MOST_` should be: MAX_"]);
+        assert_eq!(messages("fn is_told() {}\nuntold, toldoni").len(), 1);
+        assert_eq!(messages("struct NodeVerdict; fn a(list: WishList)").len(), 2);
+        assert_eq!(messages("the threshold, a chemist, then history, Courtesy"), [""; 0]);
+        assert_eq!(replaced("a.lock", "whoever"), []);
     }
 
     #[test]

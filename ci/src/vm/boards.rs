@@ -1,18 +1,18 @@
-//! Boards of bare machines: they boot from every bus, beside another disk with a node.
+//! Boards of bare machines boot from every bus, beside another disk with a node.
 
 use super::machine::Machine;
 use crate::check::Outcome;
+use crate::disk_file::{self, LoopDevice};
 use crate::image::{RECIPE, image};
-use crate::loops::Loop;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Bus;
 use osbuild::ship::keys::{DEV, Keys};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The recipes for bare machines, and what their disk may be connected to.
+/// The recipes for bare machines, and the buses of their disks.
 const AMD64: (&str, &[Bus]) = ("uefi-amd64", &[Bus::Ahci, Bus::Nvme, Bus::Usb, Bus::VirtioScsi]);
 /// Debian's firmware for arm64 has no driver for SATA.
 const ARM64: (&str, &[Bus]) = ("uefi-arm64", &[Bus::Nvme, Bus::Usb, Bus::VirtioScsi]);
@@ -52,11 +52,9 @@ fn boots_from_any_bus(site: &Site, (recipe, buses): (&str, &[Bus])) -> Result<Ou
 fn flashed(site: &Site) -> Result<PathBuf> {
     image(site, RECIPE)?;
     let path = site.log("other-disk").with_extension("raw");
-    File::create(&path)
-        .and_then(|file| file.set_len(OTHER_SIZE))
-        .or_build(|| "cannot make a disk".to_owned())?;
-    let disk = Loop::over(site, &path, 512)?;
-    let flash = ["flash", RECIPE, "--device", disk.device(), "--device", disk.device(), "--yes"];
+    disk_file::create(&path, OTHER_SIZE)?;
+    let disk = LoopDevice::writable(site, &path, 512)?;
+    let flash = ["flash", RECIPE, "--device", disk.path(), "--device", disk.path(), "--yes"];
     site.finish("other-flash", site.osbuild()?.args(flash))?;
     Ok(path)
 }

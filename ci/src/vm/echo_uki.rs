@@ -1,5 +1,5 @@
-//! A UKI that prints what its stub hands to the kernel: the node's own stub, kernel and command
-//! line, with an initramfs that holds only busybox.
+//! A UKI that prints what its stub passes to the kernel. It has the node's stub, kernel and command
+//! line, and an initramfs that contains only busybox.
 
 use osbuild::error::{Context, Result};
 use osbuild_formats::cpio::{self, Entry};

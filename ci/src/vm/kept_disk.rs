@@ -52,8 +52,8 @@ impl KeptDisk {
         Ok(found)
     }
 
-    /// Makes the superblock of DATA what a power cut leaves after the disk has written the first of
-    /// its sectors: the number of mounts is new, the checksum is old.
+    /// Tears the superblock of DATA as a power cut does between its two sectors: the number of
+    /// mounts is new, the checksum is old.
     pub fn tear_superblock(&self) -> Result<()> {
         let cannot = || format!("cannot change `{}`", self.path.display());
         let disk = File::options().read(true).write(true).open(&self.path).or_build(cannot)?;

@@ -78,7 +78,7 @@ impl<'a> Machine<'a> {
         Machine::new(site, image, log).board(&plan(&site.project(), recipe)?)
     }
 
-    /// Builds a recipe, and gives the machine that `osbuild run` boots it on: that of its board,
+    /// Builds a recipe, and returns the machine that `osbuild run` boots it on: that of its board,
     /// with Secure Boot enforced.
     pub fn of_recipe(site: &'a Site<'a>, recipe: &str, log: &str) -> Result<Self> {
         Machine::of_recipe_in(site, &site.project(), recipe, log)
@@ -140,17 +140,17 @@ impl<'a> Machine<'a> {
         self.with(|options| options.record = Some(file))
     }
 
-    /// Leads the port `host` of the loopback to the port `node` of the node.
+    /// Forwards the port `host` of the loopback to the port `node` of the node.
     pub fn forward(self, host: u16, node: u16) -> Self {
         self.with(|options| options.forwards.push(Forward { host, node }))
     }
 
-    /// Has the network's DHCP server give a host name.
+    /// Makes the network's DHCP server assign a host name.
     pub fn hostname(self, name: &str) -> Self {
         self.with(|options| options.hostname = Some(name.to_owned()))
     }
 
-    /// Has the firmware start only what these keys have signed.
+    /// Makes the firmware start only programs that these keys signed.
     pub fn trusting(self, trust: Trust) -> Self {
         self.secure_boot(SecureBoot::enforced(trust))
     }
@@ -210,6 +210,6 @@ impl<'a> Machine<'a> {
 /// The plan of a recipe.
 fn plan(project: &Path, recipe: &str) -> Result<Plan> {
     let project = Checkout { root: project.to_owned() }.read()?;
-    // The date only decides about warnings.
+    // The date affects only warnings.
     resolve(&project, recipe, Date::from_unix(0), Strictness::Build)
 }

@@ -1,11 +1,11 @@
-//! Checks that boot a machine. Each builds a [`machine::Machine`] with the code of `osbuild run`;
+//! Checks that boot a machine. Each boots a [`machine::Machine`] with the code of `osbuild run`;
 //! only the checks of the command line itself ([`run_command`]) start the program.
 
 pub mod boards;
 pub mod cluster;
 mod data;
 mod echo_uki;
-pub mod ends;
+pub mod hung_daemons;
 pub mod inside;
 pub mod installer;
 pub mod interrupted;
@@ -18,6 +18,7 @@ pub mod ordinary_pod;
 pub mod own_pod;
 pub mod planted;
 pub mod power;
+pub mod power_button;
 pub mod power_loss;
 pub mod probe;
 mod qmp;

@@ -1,6 +1,7 @@
-//! A node that runs on a [`super::machine::Machine`] while a check looks at it.
+//! A node under test, which runs on a [`super::machine::Machine`].
 
-use osbuild::error::{Context, Error, LogTail, Result};
+use crate::site::tail;
+use osbuild::error::{Context, Error, Result};
 use osbuild::ship::vm::boot::Boot;
 use osbuild::ship::vm::node::Node;
 use std::fs;
@@ -9,9 +10,6 @@ use std::time::Duration;
 
 /// How long a ready node may take to print its address.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How many of the console's last lines an error shows.
-const TAIL: usize = 40;
 
 /// A node that is powered on. Dropping it is a power cut.
 pub struct NodeUnderTest<'a> {
@@ -37,7 +35,7 @@ impl<'a> NodeUnderTest<'a> {
         self.node.ready(Some(timeout))
     }
 
-    /// Waits a moment for the node's address: a node is ready without one.
+    /// Waits briefly for the node's address: a node can be ready without one.
     pub fn address(&mut self) -> Result<()> {
         self.node.address(ADDRESS_TIMEOUT)
     }
@@ -79,26 +77,25 @@ impl<'a> NodeUnderTest<'a> {
         self.log()
     }
 
+    /// Checks that the machine still runs.
+    ///
     /// # Errors
     /// The machine has ended.
     pub fn is_running(&mut self) -> Result<()> {
         self.node.catch_up()
     }
 
-    /// How far the boot is, and how long its phases took.
+    /// The progress of the boot, and the durations of its phases.
     pub fn progress(&self) -> &Boot {
         self.node.boot()
     }
 
     /// An error that shows the end of the console.
     pub fn failure(&self, message: impl Into<String>) -> Error {
-        let console = self.log().unwrap_or_default();
-        let lines: Vec<String> = console.lines().map(str::to_owned).collect();
-        let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
-        Error::build(message.into()).log(LogTail { lines, path: self.log.display().to_string() })
+        Error::build(message.into()).log(tail(&self.log().unwrap_or_default(), &self.log))
     }
 
-    /// Powers off without asking the node, once everything that it wrote is on the disk.
+    /// Powers off without notifying the node, after all of its writes are on the disk.
     pub fn power_off(self) -> Result<()> {
         self.node.power_off()
     }

@@ -1,10 +1,10 @@
-//! Files of every kind, planted on DATA wherever `init` or a daemon expects another kind.
+//! Files of every kind, planted on DATA in places where `init` or a daemon expects another kind.
 
 use super::data::Data;
 use osbuild::error::{Error, Result};
 
-/// A path on DATA, and whether a regular file is an obstacle there: elsewhere it is a valid
-/// setting.
+/// A path on DATA, and whether a regular file is an obstacle there. In the other places it is a
+/// valid setting.
 type Place = (&'static str, bool);
 
 const PLACES: &[Place] = &[
@@ -51,7 +51,7 @@ const KINDS: &[Kind] = &[
     ("mknod NAME c 1 3", false, "a device"),
 ];
 
-/// The number of turns until each place has had each kind.
+/// The number of turns in which each place gets each kind.
 pub const TURNS: usize = KINDS.len();
 
 /// Plants a file in each place, of another kind in each of the [`TURNS`], and returns the number of
@@ -69,7 +69,7 @@ pub fn plant(data: &Data, turn: usize) -> Result<usize> {
     Ok(PLACES.len())
 }
 
-/// `init` has to report each obstacle that it moved aside.
+/// `init` must report each obstacle that it moved aside.
 pub fn were_moved(console: &str, turn: usize) -> Result<()> {
     let watched = [
         "log/init.log",
@@ -110,16 +110,16 @@ mod tests {
     #[test]
     fn each_place_gets_each_kind_that_is_an_obstacle_there() {
         for (number, (path, any)) in PLACES.iter().enumerate() {
-            let had: BTreeSet<_> = (0..TURNS).map(|turn| kind(number, turn, *any).0).collect();
-            let may = KINDS.iter().filter(|(_, is_file, _)| *any || !is_file).count();
-            assert_eq!(had.len(), may, "{path}");
+            let planted: BTreeSet<_> = (0..TURNS).map(|turn| kind(number, turn, *any).0).collect();
+            let possible = KINDS.iter().filter(|(_, is_file, _)| *any || !is_file).count();
+            assert_eq!(planted.len(), possible, "{path}");
         }
     }
 
     #[test]
     fn one_turn_has_every_kind() {
-        let had: BTreeSet<_> =
+        let planted: BTreeSet<_> =
             PLACES.iter().enumerate().map(|(number, (_, any))| kind(number, 0, *any).0).collect();
-        assert_eq!(had.len(), KINDS.len());
+        assert_eq!(planted.len(), KINDS.len());
     }
 }

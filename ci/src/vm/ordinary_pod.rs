@@ -1,4 +1,4 @@
-//! A pod like any workload: with an address of its own, a port of the host, and host paths.
+//! An ordinary pod, with its own address, a port of the host, and host paths.
 
 use super::kept_disk::KeptDisk;
 use super::machine::{HOST, Machine};
@@ -79,7 +79,7 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     Ok(Outcome { summary: format!("the pod has {address}"), ..pod.outcome })
 }
 
-/// The pod, and what was found out about it.
+/// The pod, and the claims about it.
 struct Pod {
     /// The port of this host that leads to the pod.
     port: u16,
@@ -87,8 +87,8 @@ struct Pod {
 }
 
 impl Pod {
-    /// Sends a command to the pod and claims that the answer begins with `expected`. Returns the
-    /// answer.
+    /// Sends a command to the pod, and adds the claim that its answer begins with `expected`.
+    /// Returns the answer.
     fn step(&mut self, command: &str, expected: &str) -> Result<String> {
         let answer = probe::request(self.port, |stream| stream.write_all(command.as_bytes()))?;
         let holds = match answer.starts_with(expected) {

@@ -1,8 +1,8 @@
-//! Pods of a user's recipe.
+//! Pods in a user's recipe.
 
 use super::machine::Machine;
 use crate::check::Outcome;
-use crate::image::RECIPE;
+use crate::image::{RECIPE, image_in};
 use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Problem, Result};
@@ -54,8 +54,9 @@ fsck.erofs --extract=root layers/*pods*.erofs >/dev/null
 skopeo copy --quiet $images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
 echo \"sha256:$(sha256sum own.tar | cut -d' ' -f1)\"";
 
-/// A recipe of a few lines adds two pods with an image from an archive of skopeo's. The node is
-/// ready when the first pod runs, and good although the second one, which runs once, has ended.
+/// A recipe of a few lines adds two pods with an image from one of skopeo's archives. The node is
+/// ready when the first pod runs, and becomes good although the second one, which runs once, has
+/// ended.
 pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(OWN);
     site.copy_to(&project)?;
@@ -75,8 +76,7 @@ pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Outcome> {
         format!("\n[pods.{name}]\nmanifest = \"{name}.yaml\"\n{image}")
     };
     recipe::inherit(site, &project, OWN, RECIPE, &[pod(OWN), pod("once")].concat())?;
-    site.finish("own-build", site.osbuild()?.current_dir(&project).args(["build", OWN, "--yes"]))?;
-    let image = project.join("out").join(OWN).join("image.raw");
+    let image = image_in(site, &project, OWN)?;
     let mut node = Machine::new(site, &image, "own-run").start()?;
     // The slot becomes good after a time in which the kubelet restarts no pod.
     node.wait_for(SLOT_GOOD)?;

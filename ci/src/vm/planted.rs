@@ -13,7 +13,7 @@ use osbuild_abi::paths::CONTAINERD_BLOBS;
 /// Where containerd unpacks images on the node, each in a numbered folder.
 const SNAPSHOTS: &str = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots";
 
-/// Replaces each program and each blob. Nothing that contains it can be started.
+/// Replaces each program and each blob, so that it can no longer be executed.
 const PLANTED: &str = "planted";
 
 /// The kubelet's checkpoint files, as a kubelet with another policy writes them: the node's own
@@ -23,10 +23,9 @@ const CHECKPOINTS: [(&str, &str); 2] = [
     ("kubelet/memory_manager_state", r#"{"policyName":"Static","machineState":{},"checksum":1}"#),
 ];
 
-/// While the power is off, everything that containerd keeps on DATA of the node's own pods is
-/// replaced: blobs, and what was unpacked from them. The next boot becomes ready with the images of
-/// the signed root, in spite of files of other kinds in the way and of another kubelet's
-/// checkpoints.
+/// While the power is off, all that containerd keeps of the node's own pods on DATA is replaced:
+/// blobs and unpacked programs. The node becomes ready at the next boot with the images of the
+/// signed root, in spite of obstacles and of another kubelet's checkpoints.
 pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Outcome> {
     let disk = KeptDisk::of(site, RECIPE);
     boot(site, &disk, "before-planting")?;
@@ -50,8 +49,9 @@ pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Outcome> {
     })
 }
 
-/// The node becomes ready, whatever kind of file is where `init` or a daemon expects another kind.
-pub fn a_node_becomes_ready_whatever_is_planted(site: &Site) -> Result<Outcome> {
+/// The node becomes ready with files of any kind in places where `init` or a daemon expects another
+/// kind.
+pub fn a_node_becomes_ready_with_any_planted_files(site: &Site) -> Result<Outcome> {
     let disk = KeptDisk::of(site, RECIPE);
     boot(site, &disk, "before-obstacles")?;
     for turn in 1..obstacles::TURNS {

@@ -15,15 +15,15 @@ const DISK_MIB: u64 = 2048;
 /// The flag of `osbuild verify` for a disk that a node has written to.
 const HAS_RUN: &str = "--has-run";
 
-/// What `init` prints when it has grown DATA, and when it has repaired the superblock of DATA.
+/// `init`'s lines when it has grown DATA, and when it has repaired the superblock of DATA.
 const GROWN: &str = "init: data: grown from ";
 const REPAIRED: &str = "init: data: a power cut tore its superblock, which is mended";
 
-/// The power fails when a node is ready, and the disk has written one of the two sectors of DATA's
-/// superblock, which Linux would not mount. The node boots again to READY, grows nothing a second
-/// time, and has kept the logs of the first boot. The first boot gave the disk identifiers that the
-/// image does not have; the second boot leaves them. Everything else on the disk is what the recipe
-/// gives. e2fsck finds nothing in DATA but a journal to replay.
+/// The power fails when a node is ready, after one of the two sectors of DATA's superblock is
+/// written: Linux would not mount such a file system. The node boots to READY again, does not grow
+/// DATA a second time, and has kept the logs of the first boot. The first boot gave the disk
+/// identifiers other than the image's; the second boot keeps them. Everything else on the disk
+/// matches the recipe, and DATA needs no repair but the replay of its journal.
 pub fn a_node_boots_again_after_a_power_cut(site: &Site) -> Result<Outcome> {
     let disk = KeptDisk::of(site, RECIPE);
     let boot = |log: &str| {
@@ -48,7 +48,7 @@ pub fn a_node_boots_again_after_a_power_cut(site: &Site) -> Result<Outcome> {
     if disk.identifiers(site)? != own {
         return Err(Error::build("the second boot has changed the disk's identifiers again"));
     }
-    is_what_its_recipe_gives(site, &disk)?;
+    matches_its_recipe(site, &disk)?;
     let data = Data::of(site, disk.path())?;
     if disk.identifiers_of_image(site)?.contains(&data.identifier()?) {
         return Err(Error::build("the file system on DATA has the identifier of its image"));
@@ -61,9 +61,9 @@ pub fn a_node_boots_again_after_a_power_cut(site: &Site) -> Result<Outcome> {
     Ok(Outcome { passed: 7, ..Outcome::default() })
 }
 
-/// `osbuild verify` finds on the disk what the recipe gives, and sets aside what the node has
-/// written only with [`HAS_RUN`].
-fn is_what_its_recipe_gives(site: &Site, disk: &KeptDisk) -> Result<()> {
+/// `osbuild verify` accepts the disk only with [`HAS_RUN`], which excludes what the node has
+/// written.
+fn matches_its_recipe(site: &Site, disk: &KeptDisk) -> Result<()> {
     let path = disk.path().display().to_string();
     let words = ["verify", &path, "--key", DEV, "--against", RECIPE];
     let ran = site.run("verify-of-a-disk", site.osbuild()?.args(words))?;

@@ -1,5 +1,5 @@
-//! The client of the pod `probe`, which reports what a node looks like from inside and changes the
-//! node where a check wants it.
+//! The client of the pod `probe`, which reports a node's state from inside and changes it for
+//! checks.
 
 use super::machine::TIMEOUT;
 use osbuild::error::{Context, Error, Result};
@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 /// The recipe with the pod.
 pub const RECIPE: &str = "probe";
 
-/// A port of the pod: reports facts, one a line.
+/// A port of the pod: reports facts, one per line.
 pub const FACTS: u16 = 7070;
 /// Takes the URL of an API server and the certificate of its CA, and joins that cluster.
 pub const JOIN: u16 = 7071;

@@ -24,7 +24,7 @@ impl Qmp {
         ["-qmp".to_owned(), format!("unix:{},server=on,wait=off", self.socket().display())].into()
     }
 
-    /// Executes a command. A refusal is an error that quotes it.
+    /// Executes a command. If QEMU refuses it, the error quotes the reply.
     pub fn execute(&self, command: &str, arguments: Value) -> Result<()> {
         let cannot = || "cannot send a command to QEMU".to_owned();
         let mut socket = UnixStream::connect(self.socket()).or_build(cannot)?;
@@ -34,7 +34,7 @@ impl Qmp {
             json!({ "execute": command, "arguments": arguments }),
         ] {
             writeln!(socket, "{request}").or_build(cannot)?;
-            // The greeting and events come in between.
+            // QEMU sends a greeting and events between replies.
             let answer = answers
                 .by_ref()
                 .map_while(std::result::Result::ok)
@@ -42,7 +42,7 @@ impl Qmp {
             match answer {
                 Some(answer) if answer.contains("\"return\"") => {}
                 answer => {
-                    return Err(Error::build(format!("QEMU does not do `{command}`"))
+                    return Err(Error::build(format!("QEMU refuses `{command}`"))
                         .cause(answer.unwrap_or_default()));
                 }
             }

@@ -1,24 +1,22 @@
 //! Boots that fail, and their errors.
 
 use crate::check::Outcome;
+use crate::disk_file;
 use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::machine::Machine;
 use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::LOW_RAM;
-use std::fs::File;
 use std::time::Duration;
 
 /// An empty disk is an error at once, not a timeout, and the error quotes the firmware.
 pub fn an_empty_disk_is_an_error_that_quotes_the_firmware(site: &Site) -> Result<Outcome> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let image = folder.path().join("empty.raw");
-    File::create(&image)
-        .and_then(|file| file.set_len(64 << 20))
-        .or_build(|| "cannot make an empty disk".to_owned())?;
+    disk_file::create(&image, 64 << 20)?;
     let machine = Machine::new(site, image, "empty-disk").timeout(Duration::from_secs(120));
     let error = match machine.run_until_ready() {
-        Ok(_) => return Err(Error::build("an empty disk became a node")),
+        Ok(_) => return Err(Error::build("a node booted from an empty disk")),
         Err(error) => error,
     };
     let log = error.problems[0]
@@ -31,7 +29,7 @@ pub fn an_empty_disk_is_an_error_that_quotes_the_firmware(site: &Site) -> Result
     Err(Error::build("the error does not explain that the disk is empty").cause(error))
 }
 
-/// `--timeout`: a node that takes longer is an error that names the last phase of the boot.
+/// `--timeout`: if the node takes longer, the error names the last phase of the boot.
 pub fn a_boot_that_times_out_names_its_last_phase(site: &Site) -> Result<Outcome> {
     let ran = site.run(
         "not-ready-in-time",
@@ -52,8 +50,8 @@ pub fn a_node_with_too_little_memory_warns(site: &Site) -> Result<Outcome> {
     machine.start()?.wait_for(LOW_RAM).map(Outcome::holds)
 }
 
-/// Without QEMU the error names the package to install, without the firmware of `--firmware` its
-/// file.
+/// If QEMU is missing, the error names the package to install; if the firmware of `--firmware` is
+/// missing, its file.
 pub fn missing_programs_and_firmware_are_named(site: &Site) -> Result<Outcome> {
     let mut without_qemu = site.osbuild()?;
     without_qemu.args(["run", RECIPE, "--until", "ready", "--offline"]).env("PATH", "/nonexistent");

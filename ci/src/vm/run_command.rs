@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// What the kernel prints after the firmware has verified it.
 const SECURE: &str = "UEFI Secure Boot is enabled";
 
-/// How long the program may take to print what is waited for.
+/// How long the program may take to print an expected line.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ pub fn a_node_in_setup_mode_boots_and_warns(site: &Site) -> Result<Outcome> {
     warns(site, "boots-setup-mode", "--setup-mode")
 }
 
-/// `--insecure`: the same on firmware that cannot verify, which never leaves setup mode.
+/// `--insecure`: the same on firmware that cannot verify and stays in setup mode.
 pub fn a_node_without_secure_boot_boots_and_warns(site: &Site) -> Result<Outcome> {
     warns(site, "boots-insecure", "--insecure")
 }

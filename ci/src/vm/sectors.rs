@@ -2,13 +2,13 @@
 
 use super::machine::Machine;
 use crate::check::Outcome;
+use crate::disk_file::{self, LoopDevice};
 use crate::image::RECIPE;
-use crate::loops::Loop;
 use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::ship::keys::{DEV, Keys};
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 /// The name of the board, the recipe, and the copy of the checkout.
@@ -19,7 +19,7 @@ const SECTOR_SIZE: u32 = 4096;
 /// Size of the disk: larger than the image, so that the partition table has to be adjusted.
 const DISK_SIZE: u64 = 2 << 30;
 
-/// What `init` prints when it has grown DATA's file system to the partition that flash enlarged.
+/// `init`'s line when it has grown DATA's file system to the partition that flash enlarged.
 const GROWN: &str = "init: data: grown from ";
 
 /// `osbuild flash` writes an image for sectors of 4096 bytes to a disk; `osbuild verify` accepts
@@ -29,14 +29,12 @@ pub fn a_flashed_disk_of_large_sectors_boots(site: &Site) -> Result<Outcome> {
     site.copy_to(&project)?;
     write_recipe(site, &project)?;
     let file = project.join("disk");
-    File::create(&file)
-        .and_then(|file| file.set_len(DISK_SIZE))
-        .or_build(|| "cannot make a disk".to_owned())?;
-    let disk = Loop::over(site, &file, SECTOR_SIZE)?;
-    let flash = ["flash", NAME, "--device", disk.device(), "--device", disk.device(), "--yes"];
+    disk_file::create(&file, DISK_SIZE)?;
+    let disk = LoopDevice::writable(site, &file, SECTOR_SIZE)?;
+    let flash = ["flash", NAME, "--device", disk.path(), "--device", disk.path(), "--yes"];
     site.finish("sectors-flash", site.osbuild()?.current_dir(&project).args(flash))?;
     let certificate = project.join("keys/dev/db.crt").display().to_string();
-    let verify = ["verify", disk.device(), "--cert", &certificate, "--against", NAME];
+    let verify = ["verify", disk.path(), "--cert", &certificate, "--against", NAME];
     let verified =
         site.finish("sectors-verify", site.osbuild()?.current_dir(&project).args(verify))?;
     if !verified.output.contains("set aside, as a disk has its own: the GUID of the disk") {

@@ -2,7 +2,7 @@
 
 use super::machine::{HOST, Machine};
 use crate::check::Outcome;
-use crate::image::RECIPE;
+use crate::image::{RECIPE, image_in};
 use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
@@ -39,11 +39,7 @@ pub fn a_node_asks_the_time_server_of_its_recipe(site: &Site) -> Result<Outcome>
         RECIPE,
         &format!("\ntime-servers = [\"{HOST}:{port}\"]\n"),
     )?;
-    site.finish(
-        "timed-build",
-        site.osbuild()?.current_dir(&project).args(["build", TIMED, "--yes"]),
-    )?;
-    let image = project.join("out").join(TIMED).join("image.raw");
+    let image = image_in(site, &project, TIMED)?;
     let mut node = Machine::new(site, image, TIMED).start()?;
     let line = node.wait_for(CLOCK_SET)?;
     node.power_off()?;

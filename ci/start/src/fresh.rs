@@ -1,5 +1,5 @@
-//! Decides without cargo whether a program is up to date: cargo takes longer for that than most
-//! calls of the program.
+//! Decides without cargo whether a program is up to date: cargo would take longer than most calls
+//! of the program.
 //!
 //! cargo compares times: it compiles a program again if a source is newer, and lists the sources
 //! beside the program (`PROGRAM.d`). This module does the same, and calls cargo if anything
@@ -39,7 +39,8 @@ const SETTINGS: [&str; 2] = [".cargo/config.toml", ".cargo/config"];
 pub struct Fresh {
     program: PathBuf,
     root: PathBuf,
-    /// The file with the inputs of the last compilation, which is as old as the last call of cargo.
+    /// The file with the inputs of the last compilation. Its time is that of the last call of
+    /// cargo.
     stamp: PathBuf,
     /// Variables and settings files.
     settings: String,
@@ -94,8 +95,8 @@ impl Fresh {
             .is_some_and(|sources| sources.iter().all(|source| is_older(source, time)))
     }
 
-    /// Has to be called before cargo: a source that changes while cargo reads it is newer than this
-    /// call.
+    /// Must be called before cargo, so that a source that changes while cargo reads it is newer
+    /// than this call.
     ///
     /// # Errors
     /// A file beside the program cannot be written.

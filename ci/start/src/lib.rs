@@ -1,13 +1,13 @@
-//! The starters of `cargo osbuild` and `cargo ci`: programs without dependencies, which compile the
-//! rest and show their progress.
+//! The programs behind `cargo osbuild` and `cargo ci`. They have no dependencies, compile
+//! everything else, and show the progress.
 //!
-//! This module locks cargo's build folder for the checks. All checkouts of a user share it, so that
-//! crates are compiled once.
+//! This module locks cargo's build folder for the checks. All checkouts of a user share the folder,
+//! so that crates are compiled once.
 //!
-//! cargo decides by a file's time whether to compile it again, and so can mistake the packages of
-//! one checkout for those of another. The folder therefore belongs to one checkout at a time, and
-//! the own packages of a new owner are compiled anew. Programs go to the checkout's own folder,
-//! where no other checkout replaces them.
+//! cargo compares file times to decide whether to compile, and so can take the packages of one
+//! checkout for those of another. The folder therefore belongs to one checkout at a time, and a new
+//! owner compiles its own packages again. Programs go to the checkout's own folder, where no other
+//! checkout replaces them.
 
 pub mod fresh;
 pub mod progress;
@@ -61,8 +61,8 @@ impl Compiled {
         self.folder.join("tools")
     }
 
-    /// cargo for the checkout `root`. Waits while another cargo works in the folder, after a call
-    /// of `waiting` with a message.
+    /// cargo for the checkout `root`. If another cargo works in the folder, calls `waiting` with a
+    /// message and waits.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -110,8 +110,9 @@ impl DerefMut for Cargo {
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let names = std::env::vars_os().map(|(name, _)| name);
-    let of_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    names.filter(|name| name.to_str().is_some_and(of_us)).for_each(|name| {
+    let is_about_us =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    names.filter(|name| name.to_str().is_some_and(is_about_us)).for_each(|name| {
         cargo.env_remove(name);
     });
     cargo
@@ -134,7 +135,7 @@ pub fn target() -> io::Result<PathBuf> {
     let target = program
         .ancestors()
         .nth(2)
-        .ok_or_else(|| Error::other("cargo puts programs two folders deep"))?;
+        .ok_or_else(|| Error::other("this program is not in a folder of cargo's"))?;
     Ok(target.to_owned())
 }
 
@@ -148,7 +149,7 @@ fn take(folder: &Path, root: &Path) -> io::Result<()> {
     fs::write(&owner, name)
 }
 
-/// The packages of `Cargo.lock` without a source: those of the checkout.
+/// The packages in `Cargo.lock` without a source, which are the checkout's own.
 fn own(lock: &str) -> Vec<&str> {
     let packages =
         lock.split("[[package]]").skip(1).filter(|package| !package.contains("\nsource = "));

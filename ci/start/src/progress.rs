@@ -56,7 +56,7 @@ struct Line<'a, W: Write> {
     work: &'a Work<'a>,
     terminal: bool,
     began: Instant,
-    /// When the line was written last; none before there was anything to compile.
+    /// When the line was last written; `None` while there is nothing to compile.
     written: Option<Instant>,
     /// Whether the terminal's last line is ours and has to be erased.
     drawn: bool,
@@ -108,7 +108,7 @@ impl<'a, W: Write> Line<'a, W> {
                 self.count = count.trim().to_owned();
                 self.draw(crates)
             }
-            // There is one line for each crate, and the bar shows the same.
+            // cargo prints one line per crate, with the same information as the bar.
             Some(("Compiling" | "Downloaded", name)) => {
                 self.draw(name.split(' ').next().unwrap_or_default())
             }

@@ -28,7 +28,7 @@ fn an_empty_tree_has_the_digest_of_no_bytes() {
 }
 
 #[test]
-fn a_directory_is_encoded_as_the_specification_says() {
+fn a_directory_is_encoded_as_specified() {
     let digest = Digest::of(b"abc");
     let mut tree = InputTree::new();
     tree.add_symlink("l", "t").unwrap();
@@ -94,7 +94,7 @@ fn the_digest_under_rules_1_is_pinned_and_other_rules_change_it() {
 }
 
 #[test]
-fn the_result_of_a_failed_action_is_no_result() {
+fn the_result_of_a_failed_action_is_not_used() {
     let success = ActionResult::default().encode();
     assert_eq!(ActionResult::decode(&success), Some(ActionResult::default()));
     // Field 4 of `ActionResult` is `int32 exit_code`; fields may come in any order.

@@ -56,7 +56,7 @@ fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
     if log.contains("bwrap: ") && FORBIDDEN.iter().any(|phrase| log.contains(phrase)) {
         return Error::build("this system does not let bubblewrap make a sandbox")
             .cause(format!("`{name}` was not started"))
-            .hint("`cargo osbuild doctor` says why");
+            .hint("`cargo osbuild doctor` explains why");
     }
     Error::build(format!("`{name}` failed"))
         .cause(format!("it ended with exit status {}", ended.status.unwrap_or_default()))

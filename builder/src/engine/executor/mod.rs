@@ -62,7 +62,7 @@ impl Executor {
         }
     }
 
-    /// Makes it run these steps although the store has their results, and compare both.
+    /// Reruns these steps although the store has their results, and compares both.
     pub fn rebuilding(self, rebuild: Rebuild) -> Self {
         Executor { rebuild, ..self }
     }
@@ -75,7 +75,7 @@ impl Executor {
         self.rebuild.check(&self.steps().names())
     }
 
-    /// How each action so far came to its result.
+    /// The actions so far, and where their results came from.
     pub fn steps(&self) -> Steps {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -108,7 +108,7 @@ impl Executor {
             self.done(step, action, result, Outcome::Stored);
             return Ok(result.clone());
         }
-        // Never read again here: they let people and programs look up what ran.
+        // Nothing here reads them again: they let people and programs look up the action.
         action.messages(&mut |message| self.store.put_bytes(message).map(drop))?;
         let result = self.execute(action, &step)?;
         known.map_or(Ok(()), |known| rebuild::compare(action, &known, &result))?;

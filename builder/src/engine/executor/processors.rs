@@ -1,5 +1,5 @@
 //! The processors of one build: as many as it has jobs, so that an action that counts processors
-//! counts jobs. The number is no argument of an action, because its digest would contain it.
+//! counts jobs. The number is not an argument of an action, because its digest would contain it.
 //!
 //! Builds at the same time use different processors. Each processor has a lock in the store, and a
 //! build takes those that no other one holds. It starts at a random place, because the builds of
@@ -88,7 +88,7 @@ mod tests {
         let mut builds: Vec<_> = (0..8).map(|build| chosen(&store, 64, 8, build * build)).collect();
         let used: BTreeSet<usize> = builds.iter().flat_map(|(chosen, _)| chosen).copied().collect();
         assert_eq!(used.len(), 64);
-        // A ninth has to share, and when one has ended the tenth takes its place.
+        // A ninth must share, and when one has ended the tenth takes its place.
         assert_eq!((chosen(&store, 64, 8, 3).0.len(), chosen(&store, 64, 8, 3).1.len()), (8, 0));
         let mut ended = builds.remove(2).0;
         let mut next = chosen(&store, 64, 8, 0).0;

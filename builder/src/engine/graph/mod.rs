@@ -163,12 +163,12 @@ impl<'a> Graph<'a> {
     /// Runs all steps, at most `jobs` at once.
     ///
     /// Steps that run at the time of an error are finished: one may be a kernel after half an hour
-    /// of compiling, and the next build uses its result. `tell` gets the error if there are such
-    /// steps.
+    /// of compiling, and the next build uses its result. `on_error` gets the error if there are
+    /// such steps.
     ///
     /// # Errors
     /// The first error of a step, after which no further step starts.
-    pub fn run(self, jobs: usize, tell: &(dyn Fn(&Error) + Sync)) -> Result<()> {
+    pub fn run(self, jobs: usize, on_error: &(dyn Fn(&Error) + Sync)) -> Result<()> {
         let wide_at_once = WIDE_AT_ONCE.min(jobs.max(1));
         let left = self.steps.len();
         let waiting = self.steps.into_iter().map(Some).collect();
@@ -177,7 +177,7 @@ impl<'a> Graph<'a> {
         let (state, changed) = (Mutex::new(state), Condvar::new());
         thread::scope(|scope| {
             for _ in 0..jobs.clamp(1, left.max(1)) {
-                scope.spawn(|| work(&state, &changed, &self.stop, wide_at_once, tell));
+                scope.spawn(|| work(&state, &changed, &self.stop, wide_at_once, on_error));
             }
         });
         let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +239,7 @@ fn work(
     changed: &Condvar,
     stop: &Stop,
     wide_at_once: usize,
-    tell: &dyn Fn(&Error),
+    on_error: &dyn Fn(&Error),
 ) {
     let lock =
         || -> MutexGuard<'_, State<'_>> { state.lock().unwrap_or_else(PoisonError::into_inner) };
@@ -260,7 +260,7 @@ fn work(
             && shared.running > 0
             && error.kind != Kind::Stopped
         {
-            tell(error);
+            on_error(error);
         }
         changed.notify_all();
         if let Err(panic) = result {

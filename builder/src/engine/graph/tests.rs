@@ -54,10 +54,10 @@ fn at_most_as_many_steps_as_jobs_and_two_wide_ones_run_at_once() {
 
 #[test]
 fn after_the_first_error_running_steps_finish_and_none_starts() {
-    let (started, told, finished) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let [started, reported, finished] = [const { AtomicUsize::new(0) }; 3];
     let mut graph = Graph::new(Stop::default());
     graph.step(Width::Narrow, (), |()| {
-        while told.load(Ordering::SeqCst) == 0 {
+        while reported.load(Ordering::SeqCst) == 0 {
             sleep(Duration::from_millis(1));
         }
         Ok(finished.fetch_add(1, Ordering::SeqCst))
@@ -66,11 +66,11 @@ fn after_the_first_error_running_steps_finish_and_none_starts() {
         graph.step(Width::Narrow, (), |()| -> Result<()> { Err(Error::build("the reason")) });
     graph.step(Width::Narrow, &failing, |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
     graph.step(Width::Narrow, (), |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
-    let tell = |_: &Error| {
-        told.fetch_add(1, Ordering::SeqCst);
+    let report = |_: &Error| {
+        reported.fetch_add(1, Ordering::SeqCst);
     };
-    let error = graph.run(2, &tell).unwrap_err();
-    let counts = [&started, &told, &finished].map(|count| count.load(Ordering::SeqCst));
+    let error = graph.run(2, &report).unwrap_err();
+    let counts = [&started, &reported, &finished].map(|count| count.load(Ordering::SeqCst));
     assert_eq!((error.problems[0].message.as_str(), counts), ("the reason", [0, 1, 1]));
 }
 

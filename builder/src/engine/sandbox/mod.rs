@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 
-/// The version of the layout. Raise it when the same packages shall give another root.
+/// The version of the layout. Raise it when the same packages give another root.
 const LAYOUT: &str = "sandbox root 2";
 
 /// The directories that Debian merged into `/usr`.
@@ -136,7 +136,7 @@ impl Root {
                 write_file(&parent, name.as_ref(), &mut entry)
             }
             other => Err(invalid(&format!(
-                "`{}` is of the type {other:?}, which no package should hold",
+                "`{}` is of the type {other:?}, which no package should contain",
                 path.display()
             ))),
         }

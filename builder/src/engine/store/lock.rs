@@ -19,9 +19,9 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a file, which is created if it is missing; `None` if somebody holds the
-    /// lock. The file is opened for reading and writing because NFS requires that for shared and
-    /// exclusive locks (flock(2)). A folder could not be opened for writing.
+    /// Takes the lock of a file, which is created if it is missing; `None` if it is held. The file
+    /// is opened for reading and writing because NFS requires that for shared and exclusive locks
+    /// (flock(2)). A folder could not be opened for writing.
     pub(super) fn attempt(path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
         let file = File::options()
             .create(true)

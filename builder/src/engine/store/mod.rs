@@ -13,7 +13,7 @@
 //! | `locks/` | a lock for each action and tree in the making, and for each processor in use |
 //! | `tmp/<session>/` | unfinished files of a build; the next build removes those of a dead one |
 //! | `damaged/` | entries whose content was not that of their name |
-//! | `collected` | its time of modification says when the store was last reduced to its limit |
+//! | `collected` | its time of modification is that of the last reduction to the limit |
 //!
 //! Every entry appears whole, with a rename. It is not flushed to the disk before, so after a power
 //! cut a file can be short or empty under a valid name. That is why every read checks the hash,
@@ -84,8 +84,7 @@ impl Store {
         Ok(cache
             .ok_or_else(|| {
                 let error = Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set");
-                // Never a folder that everybody may write to: another user could make the store
-                // there first.
+                // Never a world-writable folder: another user could make the store there first.
                 error.hint("export HOME=\"$(getent passwd \"$(id -u)\" | cut -d: -f6)\"")
             })?
             .join("osbuild"))

@@ -1,4 +1,4 @@
-//! The owner of the store. Entries are trusted by their names and end up in nodes, so nobody else
+//! The owner of the store. Entries are trusted by their names and end up in nodes, so no other user
 //! may be able to write them.
 
 use crate::engine::fs_error::IoContext;

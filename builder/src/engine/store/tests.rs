@@ -119,7 +119,7 @@ fn a_result_is_recalled_while_all_its_files_have_their_sizes() {
 }
 
 #[test]
-fn a_torn_result_is_no_result() {
+fn a_torn_result_is_not_used() {
     let (_directory, store) = store();
     let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
     store.remember(&key, &result(made)).unwrap();
@@ -141,10 +141,10 @@ fn a_torn_result_is_no_result() {
 }
 
 #[test]
-fn a_stored_failure_is_no_result() {
+fn a_stored_failure_is_not_used() {
     let (_directory, store) = store();
     let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
-    // As a shared cache may hold it: the outputs are there, and the exit code (field 4) is 2.
+    // As in a shared cache: the outputs exist, and the exit code (field 4) is 2.
     let failure = [result(made).encode(), vec![0x20, 2]].concat();
     store.write_sealed(&store.result_path(&key), &failure).unwrap();
     assert_eq!(store.recall(&key), None);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 impl Store {
     /// The tree `key`. If it does not exist, `fill` fills an empty directory that becomes the tree;
-    /// `key` must cover everything that `fill` depends on. Nobody may write to a tree.
+    /// `key` must cover everything that `fill` depends on. A tree must not be changed.
     ///
     /// # Errors
     /// The error of `fill`, or the store cannot be written.
@@ -54,7 +54,7 @@ impl Store {
 
     fn place_tree(&self, key: &Digest, made: &Path) -> Result<PathBuf> {
         let tree = self.tree_path(key);
-        // A tree without a stamp was damaged by somebody.
+        // A tree without a stamp is damaged.
         if tree.exists() {
             let away = self.inner.session.fresh("tree");
             fs::rename(&tree, &away).at("move away", &tree)?;

@@ -1,29 +1,29 @@
-//! `Cargo.lock`, out of which the builder reads the crates of the node's programs.
+//! `Cargo.lock`, from which the builder reads the crates of the node's programs.
 
 use std::collections::BTreeSet;
 
 use osbuild::plan::closure;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target =
     Target { name: "cargo_lock", seeds, run, memory: Memory::per_byte(1024) };
 
-fn run(input: &[u8]) -> Answer {
-    let Ok(text) = str::from_utf8(input) else { return Answer::Refused };
+fn run(input: &[u8]) -> Outcome {
+    let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
     let read = closure(text, &BTreeSet::from(["init"]));
     match &read {
         Ok(closure) => {
             assert!(closure.has("init"));
-            assert!(closure.crates.is_sorted(), "crates have an order");
+            assert!(closure.crates.is_sorted(), "crates are sorted");
             assert!(
                 closure.crates.iter().all(|krate| closure.has_version(&krate.name, &krate.version))
             );
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -1,28 +1,21 @@
-//! The serial console of a node that `osbuild run` shows.
+//! A node's serial console, as `osbuild run` shows it.
 
 use osbuild::ship::vm::console::{Console, Event, Line};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target, in_pieces};
 
-/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the
-/// rest.
+/// See the module. For inputs see [`in_pieces`].
 pub const TARGET: Target = Target { name: "console", seeds, run, memory: Memory::per_byte(256) };
 
-fn run(input: &[u8]) -> Answer {
-    let Some((size, bytes)) = input.split_first() else { return Answer::Refused };
-    let lines = lines(bytes, usize::from(*size).max(1));
-    assert_eq!(
-        lines,
-        self::lines(bytes, bytes.len().max(1)),
-        "lines do not depend on the pieces in which they come"
-    );
+fn run(input: &[u8]) -> Outcome {
+    let Some(lines) = in_pieces(input, lines) else { return Outcome::Refused };
     for Line { text, event } in &lines {
         assert!(text.chars().all(|c| c == '\t' || !c.is_ascii_control()), "{text:?}");
         if let Some(Event::Phase { seconds, .. }) = event {
             assert!(seconds.is_finite());
         }
     }
-    if lines.iter().any(|line| line.event.is_some()) { Answer::Taken } else { Answer::Refused }
+    if lines.iter().any(|line| line.event.is_some()) { Outcome::Accepted } else { Outcome::Refused }
 }
 
 fn lines(bytes: &[u8], size: usize) -> Vec<Line> {

@@ -2,22 +2,22 @@
 
 use osbuild_formats::cpio::{self, Entry};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target =
     Target { name: "cpio", seeds, run, memory: Memory { base: 8 << 20, per_byte: 16 } };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let read = cpio::read(input);
-    // Somebody else's archive may have a path twice, or lack a folder: ours does not.
+    // Other archives may repeat a path or lack a folder; our writer refuses both.
     if let Some((entries, archive)) =
         read.iter().find_map(|entries| Some((entries, cpio::write(entries, Vec::new()).ok()?)))
     {
-        let again = cpio::read(&archive).expect("what was written is read");
+        let again = cpio::read(&archive).expect("our own archive can be read");
         assert_eq!(sorted(&again), sorted(entries));
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
 fn sorted<'a, 'b>(entries: &'b [Entry<'a>]) -> Vec<&'b Entry<'a>> {
@@ -33,5 +33,5 @@ fn seeds() -> Vec<Vec<u8>> {
         Entry::file("/init", 0o755, &b"\x7fELF"[..]),
         Entry::symlink("/dev/fd", "/proc/self/fd"),
     ];
-    vec![cpio::write(&all, Vec::new()).expect("the entries are sound")]
+    vec![cpio::write(&all, Vec::new()).expect("the entries are valid")]
 }

@@ -1,20 +1,20 @@
-//! Debian packages: the archive in which their files lie compressed.
+//! Debian packages: the archive with their compressed files.
 
 use std::io::{self, Cursor, Read, Write};
 
 use osbuild::engine::deb;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. A decoder has a window of its own, whatever it reads.
+/// See the module. Each decoder allocates its window, independent of its input.
 pub const TARGET: Target =
     Target { name: "deb", seeds, run, memory: Memory { base: 4 << 20, per_byte: 16 } };
 
-fn run(input: &[u8]) -> Answer {
-    // How much comes out is the package's affair: what is unpacked goes to the disk.
+fn run(input: &[u8]) -> Outcome {
+    // The size of the output is not limited: unpacked files go to the disk.
     let read = deb::data(Cursor::new(input.to_vec()))
         .and_then(|data| io::copy(&mut data.take(1 << 20), &mut io::sink()));
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
 /// A package with these members.

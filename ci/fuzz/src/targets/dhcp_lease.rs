@@ -1,50 +1,51 @@
-//! The DHCP client's states, whatever happens on the link and whatever servers answer.
+//! The DHCP client's state machine, under any events on the link and any answers of servers.
 
 use std::time::Duration;
 
 use pod_dhcp::lease::{Action, Client, Event};
 use pod_dhcp::message::{Mac, Message, Side, code};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is a row of events: one byte that says which, and what belongs to it.
+/// See the module. An input is a sequence of events: one byte that names the event, and its fields.
 pub const TARGET: Target = Target { name: "dhcp_lease", seeds, run, memory: Memory::per_byte(256) };
 
 const MAC: Mac = [2, 0, 0, 0, 0, 1];
 const UP: u8 = 0;
 const LOST: u8 = 1;
-/// The time passes up to the client's deadline.
+/// Time passes until the client's deadline.
 const PASS: u8 = 2;
-/// Two bytes: seconds that pass.
+/// Time passes. Two bytes: seconds.
 const WAIT: u8 = 3;
-/// A server answers the last question: six bytes with the kind, the host's and the server's last
-/// octet, T1, T2 and the lease in seconds.
+/// A server answers the last request. Six bytes: the message type, the last octets of the host's
+/// and the server's address, T1, T2 and the lease time in seconds.
 const ANSWER: u8 = 4;
-/// The same of a server that says nothing that fits: a length, and as many bytes of options.
+/// A server answers with any options: a length, and that many bytes.
 const OPTIONS: u8 = 5;
 
 struct Scene {
     client: Client,
     now: Duration,
     random: u32,
-    question: u32,
+    /// The transaction id of the last request.
+    xid: u32,
 }
 
-fn run(mut input: &[u8]) -> Answer {
+fn run(mut input: &[u8]) -> Outcome {
     let (client, now) = (Client::new(MAC, None), Duration::from_secs(100));
-    let mut scene = Scene { client, now, random: 0, question: 0 };
-    let mut answer = Answer::Refused;
+    let mut scene = Scene { client, now, random: 0, xid: 0 };
+    let mut outcome = Outcome::Refused;
     while let Some(rest) = scene.step(input) {
         input = rest;
         if scene.client.terms().is_some() {
-            answer = Answer::Taken;
+            outcome = Outcome::Accepted;
         }
     }
-    answer
+    outcome
 }
 
 impl Scene {
-    /// Lets the first event of the input happen and gives the rest; nothing when it is over.
+    /// Handles the first event of the input and returns the rest; `None` at the end.
     fn step<'a>(&mut self, input: &'a [u8]) -> Option<&'a [u8]> {
         let (event, rest) = input.split_first()?;
         match event % 6 {
@@ -68,7 +69,7 @@ impl Scene {
             _ => {
                 let (length, rest) = rest.split_first()?;
                 let (options, rest) = rest.split_at_checked((*length).into())?;
-                self.hear(options);
+                self.answer_with(options);
                 return Some(rest);
             }
         }
@@ -87,7 +88,7 @@ impl Scene {
         let (ciaddr, yiaddr) = ([0; 4].into(), [10, 0, 0, host].into());
         Message {
             side: Side::Server,
-            xid: self.question,
+            xid: self.xid,
             secs: 0,
             ciaddr,
             yiaddr,
@@ -96,8 +97,8 @@ impl Scene {
         }
     }
 
-    /// Hears an answer with these bytes as options, if they are some.
-    fn hear(&mut self, options: &[u8]) {
+    /// Handles an answer with these bytes as options, if they can be decoded.
+    fn answer_with(&mut self, options: &[u8]) {
         let mut bytes = self.empty(9).encode();
         bytes.truncate(240);
         bytes.extend(options);
@@ -106,30 +107,31 @@ impl Scene {
         }
     }
 
-    /// Whatever happens: no message without carrier, no busy loop, and no address past its expiry.
+    /// Checks that no event makes the client send without a carrier, loop, or keep an address past
+    /// its expiry.
     fn handle(&mut self, event: Event) {
         self.random = self.random.wrapping_mul(0x5DEE_CE6D).wrapping_add(11);
         for action in self.client.handle(event, self.now, self.random) {
             match action {
                 Action::Broadcast(_, message) | Action::Unicast(_, _, message) => {
-                    assert!(self.client.listens(), "an answer is listened for");
-                    self.question = message.xid;
+                    assert!(self.client.listens(), "the client listens for the answer");
+                    self.xid = message.xid;
                 }
                 Action::Apply(_, left) => {
-                    assert_ne!(left, Some(Duration::ZERO), "a lease has not expired")
+                    assert_ne!(left, Some(Duration::ZERO), "an applied lease has not expired")
                 }
                 Action::Remove(_) | Action::Note(_) => {}
             }
         }
         assert!(
             self.client.deadline().is_none_or(|deadline| deadline > self.now),
-            "the client is late: {:?}",
+            "the deadline has passed: {:?}",
             self.client
         );
         let expiry = self.client.terms().and_then(|terms| terms.lifetimes);
         assert!(
             expiry.is_none() || self.client.deadline().is_some(),
-            "a lease that ends is waited for"
+            "a lease that expires has a deadline"
         );
     }
 }

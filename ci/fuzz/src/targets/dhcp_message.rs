@@ -6,13 +6,13 @@ use pod_dhcp::packet::{self, CLIENT_PORT, SERVER_PORT};
 use pod_dhcp::settings::{self, Facts};
 use pod_dhcp::terms::Terms;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. A search list may name the same domain again and again in two bytes.
+/// See the module. A search list can repeat a domain with two bytes each time.
 pub const TARGET: Target =
     Target { name: "dhcp_message", seeds, run, memory: Memory::per_byte(1024) };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     if let Some(payload) = packet::payload(input) {
         assert!(payload.len() < input.len());
         let _ = Message::decode(payload);
@@ -20,18 +20,18 @@ fn run(input: &[u8]) -> Answer {
     let read = Message::decode(input);
     if let Ok(message) = &read {
         let mut message = message.clone();
-        // An empty option says nothing, and is not written.
+        // The writer leaves out empty options.
         message.options.retain(|(_, value)| !value.is_empty());
         assert_eq!(Message::decode(&message.encode()), Ok(message.clone()));
         if let Ok(terms) = Terms::read(&message) {
-            fit(&terms);
+            are_valid(&terms);
         }
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
-/// The terms are plausible, and `init` accepts the requests about them.
-fn fit(terms: &Terms) {
+/// The terms are consistent, and `init` accepts the requests that they lead to.
+fn are_valid(terms: &Terms) {
     if let Some(lifetimes) = terms.lifetimes {
         assert!(
             lifetimes.renew < lifetimes.rebind && lifetimes.rebind < lifetimes.expire,
@@ -56,7 +56,7 @@ fn fit(terms: &Terms) {
     }
 }
 
-/// An acknowledgement with every option that the client asks for.
+/// An acknowledgement with every option that the client requests.
 pub fn acknowledgement() -> Message {
     let mut message = Message::request(Kind::Ack, 7, [2, 0, 0, 0, 0, 1])
         .with(code::SERVER, &[10, 0, 0, 1])
@@ -84,7 +84,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let mut packet = packet::packet([10, 0, 0, 1].into(), [10, 0, 0, 9].into(), &whole);
     packet[20..22].copy_from_slice(&SERVER_PORT.to_be_bytes());
     packet[22..24].copy_from_slice(&CLIENT_PORT.to_be_bytes());
-    // Options that go on in the fields of file and server name.
+    // Options that continue in the fields for file and server name.
     let mut overload = acknowledgement().with(code::OVERLOAD, &[3]).encode();
     overload[108..116].copy_from_slice(&[code::NAME_SERVERS, 4, 10, 0, 0, 5, code::PAD, code::END]);
     overload[44..50].copy_from_slice(&[code::NAME_SERVERS, 2, 10, 0, code::END, 0]);

@@ -1,28 +1,28 @@
-//! Names as DHCP servers send them: they end up in the host name and in resolv.conf.
+//! Names from DHCP servers, which become the host name and entries of resolv.conf.
 
 use osbuild_protocol::{Request, Socket};
 use pod_dhcp::names;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. A search list may name the same domain again and again in two bytes.
+/// See the module. A search list can repeat a domain with two bytes each time.
 pub const TARGET: Target =
     Target { name: "dhcp_names", seeds, run, memory: Memory::per_byte(1024) };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     if let Some(name) = names::host_name(input) {
         assert_eq!(names::host_name(name.as_bytes()).as_ref(), Some(&name));
-        taken(Request::HostName(name));
+        is_accepted(Request::HostName(name));
     }
     let list = names::search_list(input);
     for name in list.iter().flatten().chain(&names::domain(input)) {
         assert_eq!(names::domain(name.as_bytes()).as_ref(), Some(name));
-        taken(Request::Resolver { servers: vec![], search: vec![name.clone()] });
+        is_accepted(Request::Resolver { servers: vec![], search: vec![name.clone()] });
     }
-    if list.is_some() { Answer::Taken } else { Answer::Refused }
+    if list.is_some() { Outcome::Accepted } else { Outcome::Refused }
 }
 
-fn taken(request: Request) {
+fn is_accepted(request: Request) {
     let line = request.to_string();
     assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
 }

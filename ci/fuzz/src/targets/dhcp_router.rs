@@ -7,22 +7,21 @@ use pod_dhcp::advertised::Advertised;
 use pod_dhcp::router;
 use pod_dhcp::settings::{self, Facts};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is the options of an advertisement as the kernel passes them on, which
-/// gives each at least eight bytes. A search list may name the same domain again and again in two
-/// bytes.
+/// See the module. An input is the options of an advertisement as the kernel passes them on, each
+/// at least eight bytes long. A search list can repeat a domain with two bytes each time.
 pub const TARGET: Target =
     Target { name: "dhcp_router", seeds, run, memory: Memory::per_byte(1024) };
 
 /// The index of the link.
 const INDEX: u32 = 7;
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let _ = router::read(input);
-    let Some((index, adverts)) = router::read(&message(input)) else { return Answer::Refused };
+    let Some((index, adverts)) = router::read(&message(input)) else { return Outcome::Refused };
     assert_eq!(index, INDEX);
-    let answer = if adverts.is_empty() { Answer::Refused } else { Answer::Taken };
+    let outcome = if adverts.is_empty() { Outcome::Refused } else { Outcome::Accepted };
     let mut advertised = Advertised::default();
     advertised.update(adverts, Duration::ZERO);
     let facts = Facts {
@@ -37,17 +36,17 @@ fn run(input: &[u8]) -> Answer {
         assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
     }
     for _ in 0..20 {
-        let Some(deadline) = advertised.deadline() else { return answer };
+        let Some(deadline) = advertised.deadline() else { return outcome };
         advertised.tick(deadline);
         assert!(
             advertised.deadline() > Some(deadline) || advertised.deadline().is_none(),
             "{advertised:?}"
         );
     }
-    panic!("more expires than was advertised: {advertised:?}");
+    panic!("the entries do not expire: {advertised:?}");
 }
 
-/// A message of the kernel's with these options.
+/// The kernel's message about an advertisement with these options.
 fn message(options: &[u8]) -> Vec<u8> {
     const INET6: u8 = 10;
     let options = &options[..options.len().min(usize::from(u16::MAX))];

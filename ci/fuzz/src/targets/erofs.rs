@@ -6,12 +6,12 @@ use std::process::Command;
 
 use osbuild_formats::erofs;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. Paths repeat the names of folders, so they may take a few times the image.
+/// See the module. Paths repeat the names of folders, so they can be larger than the image.
 pub const TARGET: Target = Target { name: "erofs", seeds, run, memory: Memory::per_byte(64) };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let read = erofs::read(input);
     for entry in read.iter().flatten() {
         assert!(entry.path.starts_with('/') && !entry.path.contains("//"), "{:?}", entry.path);
@@ -19,16 +19,16 @@ fn run(input: &[u8]) -> Answer {
     if let (Ok(entries), Ok(mut files)) = (&read, erofs::Files::new(input)) {
         for entry in entries.iter().filter(|entry| entry.mode >> 12 == 0o10) {
             let mut length = 0;
-            let given = files.read(entry, |piece| length += piece.len() as u64);
-            assert!(given.is_err() || length == entry.size, "{:?}", entry.path);
+            let read = files.read(entry, |piece| length += piece.len() as u64);
+            assert!(read.is_err() || length == entry.size, "{:?}", entry.path);
         }
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
 /// An image with folders, links and files, which mkfs.erofs makes.
 pub fn image(options: &[&str]) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let (root, image) = (folder.path().join("root"), folder.path().join("image"));
     fill(&root).expect("a folder can be filled");
     let made = Command::new("mkfs.erofs")

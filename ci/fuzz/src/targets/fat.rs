@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 use osbuild_formats::fat::{self, File, Volume};
 
 use crate::patch::{change, changes};
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 const BOOT: &str = "/EFI/BOOT/BOOTX64.EFI";
 
-/// What it is replaced by: more than one cluster.
+/// The replacement, of more than one cluster.
 const NEW: [u8; 5000] = [7; 5000];
 
-/// See the module. An input is changes to a sound volume. What is read may be as large as that.
+/// See the module. An input is changes to a valid volume. The files can be as large as the volume.
 pub const TARGET: Target =
     Target { name: "fat", seeds, run, memory: Memory { base: 40 << 20, per_byte: 0 } };
 
@@ -27,12 +27,12 @@ static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
 });
 
 thread_local! {
-    /// A volume that is changed and made sound again: to copy 33 MiB for each input would take
-    /// longer than to read it.
+    /// A copy of [`SOUND`] whose changes are undone after each input: copying 33 MiB would take
+    /// longer than reading them.
     static VOLUME: RefCell<Vec<u8>> = RefCell::new(SOUND.clone());
 }
 
-/// Where the first sector, the first table, and the first clusters begin: those of the folders.
+/// Offsets of the first sector, the first table, and the first clusters, which hold the folders.
 fn regions() -> [usize; 4] {
     let number = |at: usize| usize::from(u16::from_le_bytes([SOUND[at], SOUND[at + 1]]));
     let table = number(14) * 512;
@@ -40,8 +40,8 @@ fn regions() -> [usize; 4] {
     [0, table, clusters, clusters + (1 << 16)]
 }
 
-fn run(input: &[u8]) -> Answer {
-    // The sound volume is made by the first input, and is not what that makes the parser take.
+fn run(input: &[u8]) -> Outcome {
+    // The first input makes the valid volume, whose memory does not count.
     allocation_counter::opt_out(|| VOLUME.with(|_| ()));
     VOLUME.with(|volume| {
         let mut volume = volume.borrow_mut();
@@ -52,16 +52,16 @@ fn run(input: &[u8]) -> Answer {
         let read = fat::read(&volume);
         if let Ok(writes) = fat::replace(&volume, BOOT, &NEW) {
             for write in &writes {
-                let place = write.offset as usize;
-                volume[place..place + write.bytes.len()].copy_from_slice(&write.bytes);
+                let start = write.offset as usize;
+                volume[start..start + write.bytes.len()].copy_from_slice(&write.bytes);
             }
             assert!(
                 fat::find(&volume, BOOT).is_ok_and(|found| found.is_some_and(|found| found == NEW))
             );
             for write in &writes {
-                let place = write.offset as usize;
-                volume[place..place + write.bytes.len()]
-                    .copy_from_slice(&SOUND[place..place + write.bytes.len()]);
+                let start = write.offset as usize;
+                volume[start..start + write.bytes.len()]
+                    .copy_from_slice(&SOUND[start..start + write.bytes.len()]);
             }
         }
         for (start, bytes) in changes(input, &regions, size) {
@@ -76,7 +76,7 @@ fn run(input: &[u8]) -> Answer {
                 files.iter().all(|file| file.path.starts_with('/') && !file.path.contains('\0'))
             );
         }
-        Answer::of(&read)
+        Outcome::of(&read)
     })
 }
 
@@ -84,14 +84,14 @@ fn seeds() -> Vec<Vec<u8>> {
     let folder = |at: u16, bytes: &[u8]| change(2, at, bytes);
     vec![
         Vec::new(),
-        // Another size of clusters, the chain of the root, a folder that is in itself, a name that
-        // is no text, and a longer file.
+        // Another cluster size, another chain of the root, a folder that contains itself, a name
+        // that is not text, and a longer file.
         change(0, 13, &[2]),
         change(1, 8, &3u32.to_le_bytes()),
         folder(32 + 26, &[2, 0]),
         folder(64, &[0xFF; 11]),
         folder(64 + 28, &[0xFF; 4]),
-        // A part of a long name, thrice.
+        // A part of a long name, three times.
         folder(0, &[[0x41; 11].as_slice(), &[0x0F], &[0x42; 20]].concat().repeat(3)),
     ]
 }

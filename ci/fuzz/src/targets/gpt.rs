@@ -9,29 +9,29 @@ use osbuild_formats::gpt::{
 };
 
 use crate::patch::{change, changes};
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is one byte of flags, two that say where the power is cut, and changes
-/// to a sound disk.
+/// See the module. An input is one byte of flags, two bytes with the point of the power cut, and
+/// changes to a valid disk.
 pub const TARGET: Target = Target { name: "gpt", seeds, run, memory: Memory::per_byte(16) };
 
 /// Sectors of 4096 bytes instead of 512.
 const BIG_SECTORS: u8 = 1;
 /// The disk has grown since its table was written.
 const GROWN: u8 = 2;
-/// The checksums of both copies are made right after the changes.
+/// After the changes the checksums of both copies are corrected.
 const SEALED: u8 = 4;
-/// Two bits that say what the table is changed to: nothing, a grown one, one with other attributes,
-/// an empty one.
-const WISH: u8 = 3;
+/// The lowest of two bits that select the new table: the same, a grown one, one with other
+/// attributes, an empty one.
+const NEW_TABLE: u8 = 3;
 
 /// Bytes of an array of entries.
 const ARRAY: usize = 128 * 128;
 
 static DISKS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| [512, 4096].map(node_disk));
 
-/// A disk with ESP, one slot and DATA, of eight sectors each, and eight sectors between them and
-/// the tables.
+/// A disk with ESP, one slot and DATA of eight sectors each. Eight sectors separate them from the
+/// tables.
 fn node_disk(sector_size: u64) -> Vec<u8> {
     let first = 2 + ARRAY as u64 / sector_size + 8;
     let partition = |(index, name): (u64, &str)| Partition {
@@ -49,7 +49,7 @@ fn node_disk(sector_size: u64) -> Vec<u8> {
         Geometry::new(sector_size, sectors * sector_size).expect("the disk is big enough");
     let mut disk = vec![0; (sectors * sector_size) as usize];
     let table = Table { disk_guid: guid_from_name("disk"), partitions };
-    write(&mut disk, &gpt::create(&table, geometry).expect("the table is sound"));
+    write(&mut disk, &gpt::create(&table, geometry).expect("the table is valid"));
     disk
 }
 
@@ -59,17 +59,17 @@ fn write(disk: &mut [u8], writes: &[Write]) {
     }
 }
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let Some(([flags, cut @ ..], patches)) = input.split_first_chunk::<3>() else {
-        return Answer::Refused;
+        return Outcome::Refused;
     };
     let mut disk = Vec::new();
     allocation_counter::opt_out(|| disk = damaged(*flags, patches));
     let geometry =
         Geometry::new(sector_size(*flags), disk.len() as u64).expect("the disk is big enough");
-    let Ok(label) = Label::read(&mut Cursor::new(&disk), geometry) else { return Answer::Refused };
-    let new = wished(&label, flags >> WISH);
-    let Ok(writes) = label.change_to(&new) else { return Answer::Refused };
+    let Ok(label) = Label::read(&mut Cursor::new(&disk), geometry) else { return Outcome::Refused };
+    let new = new_table(&label, flags >> NEW_TABLE);
+    let Ok(writes) = label.change_to(&new) else { return Outcome::Refused };
     spare_partitions(&writes, label.table(), geometry);
     let mut after = disk.clone();
     write(&mut after, &writes);
@@ -80,7 +80,7 @@ fn run(input: &[u8]) -> Answer {
         "a repaired disk needs no repair"
     );
     cut_short(disk, geometry, &writes, u16::from_le_bytes(*cut), label.table(), &new);
-    Answer::Taken
+    Outcome::Accepted
 }
 
 fn sector_size(flags: u8) -> u64 {
@@ -117,12 +117,12 @@ fn damaged(flags: u8, patches: &[u8]) -> Vec<u8> {
     disk
 }
 
-/// Makes the checksums of the header at `start` and of its array right (UEFI 2.10, 5.3.2).
+/// Corrects the checksums of the header at `start` and of its array (UEFI 2.10, 5.3.2).
 fn seal(disk: &mut [u8], start: usize, sector: usize) {
     let array = disk[start + 72..]
         .first_chunk()
         .map(|sector| u64::from_le_bytes(*sector))
-        .expect("a header is no shorter");
+        .expect("a header is longer");
     let array = usize::try_from(array).ok().and_then(|array| array.checked_mul(sector));
     if let Some(array) = array.and_then(|array| disk.get(array..)?.get(..ARRAY)) {
         let sum = crc32fast::hash(array);
@@ -133,9 +133,10 @@ fn seal(disk: &mut [u8], start: usize, sector: usize) {
     disk[start + 16..start + 20].copy_from_slice(&sum.to_le_bytes());
 }
 
-fn wished(label: &Label, wish: u8) -> Table {
+/// The table that the flags select.
+fn new_table(label: &Label, selected: u8) -> Table {
     let mut new = label.table().clone();
-    match wish % 4 {
+    match selected % 4 {
         1 => {
             if let Ok((grown, _)) = label.grow(4096) {
                 let sizes =
@@ -151,11 +152,11 @@ fn wished(label: &Label, wish: u8) -> Table {
     new
 }
 
-/// No write touches what is in a partition.
+/// No write touches the content of a partition.
 fn spare_partitions(writes: &[Write], table: &Table, geometry: Geometry) {
     for write in writes {
         let (first, last) = (write.offset, write.offset + write.bytes.len() as u64 - 1);
-        assert!(last / geometry.sector_size() <= geometry.last(), "a write ends on the disk");
+        assert!(last / geometry.sector_size() <= geometry.last(), "a write ends within the disk");
         for partition in &table.partitions {
             let [start, end] =
                 [partition.first, partition.last + 1].map(|sector| sector * geometry.sector_size());
@@ -168,7 +169,7 @@ fn spare_partitions(writes: &[Write], table: &Table, geometry: Geometry) {
     }
 }
 
-/// The disk's label, which must have both copies and say `table`.
+/// The disk's label, which must have two valid copies of `table`.
 fn sound(disk: &[u8], geometry: Geometry, table: &Table) -> Label {
     let label =
         Label::read(&mut Cursor::new(disk), geometry).expect("a repaired table can be read");
@@ -176,7 +177,8 @@ fn sound(disk: &[u8], geometry: Geometry, table: &Table) -> Label {
     label
 }
 
-/// Makes a part of the writes: the table is the old or the new one, and can be finished.
+/// Executes a part of the writes: the table is then the old or the new one, and the rest of the
+/// change can be written.
 fn cut_short(
     mut disk: Vec<u8>,
     geometry: Geometry,
@@ -193,7 +195,7 @@ fn cut_short(
         left -= done;
     }
     let label =
-        Label::read(&mut Cursor::new(&disk), geometry).expect("at each instant one copy is good");
+        Label::read(&mut Cursor::new(&disk), geometry).expect("at any time one copy is good");
     assert!(
         [old, new].contains(&label.table()),
         "{:?} is neither\n{old:?} nor\n{new:?}",
@@ -206,18 +208,21 @@ fn cut_short(
 fn seeds() -> Vec<Vec<u8>> {
     let seed = |flags: u8, patches: &[Vec<u8>]| [vec![flags, 0, 0x80], patches.concat()].concat();
     let mut seeds = Vec::new();
-    for flags in 0..4 << WISH {
+    for flags in 0..4 << NEW_TABLE {
         seeds.push(seed(flags, &[]));
     }
     for flags in [0, BIG_SECTORS, GROWN, SEALED, SEALED | GROWN, SEALED | BIG_SECTORS | GROWN] {
-        // The signature, a checksum and the place of the array in each header, an entry's name, and
-        // the record of the MBR.
-        for (region, place) in
+        // The signature, a checksum and the offset of the array in each header, an entry's name,
+        // and the MBR's record.
+        for (region, offset) in
             [(1, 0), (4, 0), (1, 16), (4, 16), (1, 72), (4, 72), (2, 56), (3, 56), (0, 450)]
         {
-            seeds.push(seed(flags | 1 << WISH, &[change(region, place, &[40, 0])]));
+            seeds.push(seed(flags | 1 << NEW_TABLE, &[change(region, offset, &[40, 0])]));
         }
-        seeds.push(seed(flags | 2 << WISH, &[change(1, 24, &[0; 68]), change(4, 24, &[1; 68])]));
+        seeds.push(seed(
+            flags | 2 << NEW_TABLE,
+            &[change(1, 24, &[0; 68]), change(4, 24, &[1; 68])],
+        ));
     }
     seeds
 }

@@ -1,27 +1,27 @@
-//! A recipe's lock, which is written by the builder and read back from a repository.
+//! A recipe's lock, which the builder writes and reads back from a repository.
 
 use osbuild::plan::Lock;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target = Target { name: "lock", seeds, run, memory: Memory::per_byte(1024) };
 
-fn run(input: &[u8]) -> Answer {
-    let Ok(text) = str::from_utf8(input) else { return Answer::Refused };
+fn run(input: &[u8]) -> Outcome {
+    let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
     let read = Lock::parse("recipes/a.lock", text);
     match &read {
         Ok(lock) => {
             assert_eq!(
                 Lock::parse("recipes/a.lock", &lock.print()).as_ref(),
                 Ok(lock),
-                "what is printed is read back"
+                "a printed lock is read back"
             );
             lock.sources(&[]);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
 fn seeds() -> Vec<Vec<u8>> {

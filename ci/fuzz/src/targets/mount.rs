@@ -1,4 +1,4 @@
-//! Argument lists of `mount` and `umount`: what stands in them, users wrote into volumes.
+//! Argument lists of `mount` and `umount`, which contain text from users' volumes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,12 +7,12 @@ use mount::option::Options;
 use mount::plan::{First, Plan};
 use mount::request::{MountRequest, UmountRequest};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is words with NUL between them.
+/// See the module. An input is words separated by NUL.
 pub const TARGET: Target = Target { name: "mount", seeds, run, memory: Memory::per_byte(64) };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let words: Vec<OsString> =
         input.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect();
     if let Ok(request) = UmountRequest::parse(&words) {
@@ -29,18 +29,17 @@ fn run(input: &[u8]) -> Answer {
             "the last two words are never flags"
         );
         let data = &request.options.data;
-        let again =
-            Options::parse(data).expect("what is left for the file system is no refused word");
+        let again = Options::parse(data).expect("data for the file system has no refused option");
         assert_eq!(
             again,
             Options { data: data.clone(), ..Options::default() },
-            "no flag is left for the file system"
+            "data for the file system has no flag"
         );
         let plan = Plan::new(request);
         let mounts_over = matches!(plan.first, First::Mount(..) | First::Probe(_));
         assert!(!(mounts_over && request.options.remount), "a remount never mounts");
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -1,20 +1,20 @@
-//! Texts that the node reads and the kernel, the firmware or the builder have written: the table of
-//! mounts with names that pods gave, the command line, the list of pods, a firmware variable.
+//! Texts that the kernel, the firmware or the builder write and the node reads: the table of
+//! mounts, with names from pods, the command line, the list of pods, a firmware variable.
 
 use std::os::unix::ffi::OsStrExt;
 
 use init::{mountinfo, variable};
 use osbuild_abi::{cmdline, pods};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target = Target { name: "node_text", seeds, run, memory: Memory::per_byte(64) };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     mount_points(input);
     assert_eq!(variable::is_one(input), matches!(input, [_, _, _, _, 1]));
-    let Ok(text) = str::from_utf8(input) else { return Answer::Refused };
+    let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
     for key in [cmdline::EPOCH, cmdline::MIN_RAM_MIB] {
         let found = cmdline::value(text, key);
         let last = text.split_ascii_whitespace().rfind(|word| word.starts_with(&format!("{key}=")));
@@ -24,10 +24,10 @@ fn run(input: &[u8]) -> Answer {
         assert!(!pod.name.is_empty() && !pod.name.contains([' ', '\n']), "{:?}", pod.name);
         assert!(pod.containers().all(|name| !name.is_empty()));
     }
-    Answer::Taken
+    Outcome::Accepted
 }
 
-/// No table makes it fail, and a mount point of any name is found.
+/// Any table can be read, and a mount point of any name is found.
 fn mount_points(input: &[u8]) {
     mountinfo::above_root(input);
     let name: Vec<u8> = input.iter().copied().filter(|byte| *byte != 0).collect();

@@ -1,5 +1,4 @@
-//! Images of pods that a user brings: an OCI image layout that the recipe pins by the digest of its
-//! index.
+//! Pod images from users: OCI image layouts that the recipe pins by the digest of the index.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,20 +8,19 @@ use osbuild::engine::store::Store;
 use osbuild::plan::Architecture;
 use osbuild::produce::podimage::{Image, from_archive};
 
-use crate::documents::{self, Document, END, LIE};
-use crate::target::{Answer, Memory, Target};
+use crate::documents::{self, Document, END, FALSE_END};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is documents, of which the first is the index; serde takes a tree for
-/// them.
+/// See the module. An input is documents; the first is the index. serde builds trees of them.
 pub const TARGET: Target =
     Target { name: "oci", seeds, run, memory: Memory { base: 8 << 20, per_byte: 1024 } };
 
-fn run(input: &[u8]) -> Answer {
-    let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
+fn run(input: &[u8]) -> Outcome {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let blobs = folder.path().join("layout/blobs/sha256");
     fs::create_dir_all(&blobs).expect("a folder can be made");
     let documents = documents::read(input);
-    let Some((index, others)) = documents.split_first() else { return Answer::Refused };
+    let Some((index, others)) = documents.split_first() else { return Outcome::Refused };
     fs::write(folder.path().join("layout/index.json"), &index.bytes)
         .expect("a file can be written");
     for Document { name, bytes } in others {
@@ -32,14 +30,14 @@ fn run(input: &[u8]) -> Answer {
     let pinned = format!("sha256:{}", Digest::of(&index.bytes).hex());
     let read = from_archive(&store, &folder.path().join("layout"), &pinned, Architecture::Amd64);
     if let Ok(image) = &read {
-        all_is_pinned(image, index, others, &store);
+        is_pinned(image, index, others, &store);
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
-/// Everything in the image hangs on the digest that the recipe has: nothing that is not what its
-/// name says has led to it.
-fn all_is_pinned(image: &Image, index: &Document, others: &[Document], store: &Store) {
+/// The digest in the recipe pins every blob of the image: the documents that lead to a blob match
+/// their names.
+fn is_pinned(image: &Image, index: &Document, others: &[Document], store: &Store) {
     let mut reached = BTreeSet::new();
     let mut open = vec![index];
     while let Some(document) = open.pop() {
@@ -81,15 +79,15 @@ fn seeds() -> Vec<Vec<u8>> {
         |documents: &[&str], end: u8| documents.join(&*char::from(end).to_string()).into_bytes();
     let nested =
         [&*index(&blob(INDEX, 1)), &index(&blob(MANIFEST, 2)), &manifest(3), CONFIG, "layer"];
-    let mut lie = join(&nested, END);
+    let mut false_name = join(&nested, END);
     if let Some(second) =
-        lie.iter().enumerate().filter(|(_, byte)| **byte == END).nth(1).map(|(at, _)| at)
+        false_name.iter().enumerate().filter(|(_, byte)| **byte == END).nth(1).map(|(at, _)| at)
     {
-        lie[second] = LIE;
+        false_name[second] = FALSE_END;
     }
     vec![
         join(&[&index(&blob(MANIFEST, 1)), &manifest(2), CONFIG, "layer"], END),
         join(&nested, END),
-        lie,
+        false_name,
     ]
 }

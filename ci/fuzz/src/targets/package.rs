@@ -1,4 +1,5 @@
-//! Debian packages unpacked into the sandbox's root, with names and links that lead out of it.
+//! Debian packages that are unpacked into the sandbox's root, with paths and links that lead out of
+//! it.
 
 use std::fs;
 use std::io::{self, Cursor};
@@ -10,10 +11,10 @@ use tar::{EntryType, Header};
 use tempfile::TempDir;
 
 use super::deb;
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is entries of a tar file: one byte that says what it is, one of mode,
-/// then path, link and content, each behind its length in one byte. In path and link the byte 1
+/// See the module. An input is entries of a tar file: one byte with the type, one with the mode,
+/// then path, link and content, each after one byte with its length. In path and link the byte 1
 /// stands for the absolute path of a folder beside the root.
 pub const TARGET: Target =
     Target { name: "package", seeds, run, memory: Memory { base: 4 << 20, per_byte: 1024 } };
@@ -30,8 +31,8 @@ const FOLDER: u8 = 1;
 const SYMLINK: u8 = 2;
 const LINK: u8 = 3;
 
-fn run(input: &[u8]) -> Answer {
-    let scene = Scene::new().expect("files can be made in the folder for files of this moment");
+fn run(input: &[u8]) -> Outcome {
+    let scene = Scene::new().expect("temporary files can be made");
     let data = scene.tar(input);
     let package = deb::package(&[("data.tar", &data)]);
     let root = scene.folder.path().join("root");
@@ -39,15 +40,15 @@ fn run(input: &[u8]) -> Answer {
         root.unpack(Cursor::new(package))?;
         root.finish()
     });
-    scene.nothing_got_out();
+    scene.beside_is_unchanged();
     if done.is_ok() {
         assert!(root.join("build").symlink_metadata().is_ok());
-        no_rights(&root).expect("the root can be read");
+        has_no_special_files(&root).expect("the root can be read");
     }
-    Answer::of(&done)
+    Outcome::of(&done)
 }
 
-/// A root, and beside it a folder that must stay as it is.
+/// A root, and a folder beside it that must not change.
 struct Scene {
     folder: TempDir,
     beside: String,
@@ -63,10 +64,10 @@ impl Scene {
         Ok(Scene { beside: beside.to_string_lossy().into_owned(), folder })
     }
 
-    fn nothing_got_out(&self) {
+    fn beside_is_unchanged(&self) {
         let names = |path: &Path| {
             let mut names: Vec<_> = fs::read_dir(path)
-                .expect("it is there")
+                .expect("it exists")
                 .flatten()
                 .map(|entry| entry.file_name())
                 .collect();
@@ -79,14 +80,14 @@ impl Scene {
         let passwd = beside.join("passwd");
         assert_eq!(
             (
-                fs::read(&passwd).expect("it is there").as_slice(),
+                fs::read(&passwd).expect("it exists").as_slice(),
                 fs::metadata(&passwd).map(|it| it.nlink()).ok()
             ),
             (&b"secret"[..], Some(1))
         );
     }
 
-    /// The tar file of an input, as far as that goes.
+    /// The tar file with the complete entries of an input.
     fn tar(&self, mut input: &[u8]) -> Vec<u8> {
         let mut tar = tar::Builder::new(Vec::new());
         while let Some(([kind, mode], rest)) = input.split_first_chunk() {
@@ -94,7 +95,7 @@ impl Scene {
             let Some((link, rest)) = field(rest) else { break };
             let Some((content, rest)) = field(rest) else { break };
             input = rest;
-            let gnu = header.as_gnu_mut().expect("it was made as one");
+            let gnu = header.as_gnu_mut().expect("the header is a GNU header");
             put(&mut gnu.name, &self.placed(path));
             put(&mut gnu.linkname, &self.placed(link));
             header.set_entry_type(KINDS[usize::from(*kind) % KINDS.len()]);
@@ -127,15 +128,16 @@ fn put(field: &mut [u8], bytes: &[u8]) {
     field[..length].copy_from_slice(&bytes[..length]);
 }
 
-/// No file has a set-user-id bit or its like, and there are none but files, folders and links.
-fn no_rights(folder: &Path) -> io::Result<()> {
+/// The folder holds only files, folders and links, none with a set-user-id, set-group-id or sticky
+/// bit.
+fn has_no_special_files(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let about = entry.metadata()?;
         assert!(about.is_dir() || about.is_file() || about.is_symlink(), "{:?}", entry.path());
         assert_eq!(about.mode() & 0o7000, 0, "{:?}", entry.path());
         if about.is_dir() {
-            no_rights(&entry.path())?;
+            has_no_special_files(&entry.path())?;
         }
     }
     Ok(())

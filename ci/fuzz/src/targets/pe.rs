@@ -1,16 +1,16 @@
-//! PE images: the stub and the kernel that a UKI is made of, and UKIs that `osbuild inspect` reads.
+//! PE images: the stub and the kernel of a UKI, and UKIs for `osbuild inspect`.
 
 use osbuild_formats::pe::{Image, NewSection, append};
 use osbuild_formats::uki::{self, Parts};
 use osbuild_signatures::authenticode;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. Sections are padded to as much as 64 KiB.
+/// See the module. Sections are padded to up to 64 KiB.
 pub const TARGET: Target =
     Target { name: "pe", seeds, run, memory: Memory { base: 4 << 20, per_byte: 64 } };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let read = Image::parse(input);
     digested(input);
     if let Ok(image) = &read {
@@ -20,10 +20,10 @@ fn run(input: &[u8]) -> Answer {
             assert!(parts.kernel.len() + parts.initramfs.len() <= 2 * input.len());
         }
     }
-    Answer::of(&read)
+    Outcome::of(&read)
 }
 
-/// An image that comes in pieces has the digest of the whole, whatever its headers say.
+/// Hashing an image in pieces gives the digest of the whole, whatever its headers contain.
 fn digested(input: &[u8]) {
     let (first, rest) = input.split_at(input.len() / 2);
     let mut hasher = authenticode::Hasher::default();
@@ -32,12 +32,12 @@ fn digested(input: &[u8]) {
     assert_eq!(hasher.finish(input), authenticode::digest(input));
 }
 
-/// What is appended is read back behind what was there, which stays as it was.
+/// An appended section is read back after the others, which do not change.
 fn appended(input: &[u8], image: &Image) {
     let new = NewSection { name: ".new", data: b"data", virtual_size: 5000, characteristics: 0x40 };
     let Ok(bytes) = append(input, &[new]) else { return };
     assert_eq!(bytes.len() % 512, 0);
-    let again = Image::parse(&bytes).expect("what was written is read");
+    let again = Image::parse(&bytes).expect("our own image can be read");
     let (last, before) = again.sections.split_last().expect("a section was added");
     assert_eq!((&*last.name, last.data().get(..4)), (".new", Some(&b"data"[..])));
     assert_eq!(before, image.sections);
@@ -49,7 +49,7 @@ fn appended(input: &[u8], image: &Image) {
     assert!(again.size_of_image >= last.address + 5000);
 }
 
-/// A UKI with this stub and kernel reads back as it was made.
+/// A UKI with this stub and kernel is read back unchanged.
 fn built(input: &[u8]) {
     let parts = Parts {
         os_release: "ID=a\n",
@@ -60,13 +60,13 @@ fn built(input: &[u8]) {
         kernel: input,
     };
     let Ok(bytes) = uki::build(input, &parts) else { return };
-    let read = uki::read(&bytes).expect("what was written is read");
-    let padded = read.kernel.strip_prefix(input).expect("the kernel is in it");
+    let read = uki::read(&bytes).expect("our own image can be read");
+    let padded = read.kernel.strip_prefix(input).expect("the UKI contains the kernel");
     assert!(padded.iter().all(|byte| *byte == 0));
     assert_eq!(Parts { kernel: input, ..read }, parts);
 }
 
-/// An image for x86_64 with two sections, in as few bytes as it needs.
+/// A minimal image for x86_64 with two sections.
 pub fn image() -> Vec<u8> {
     let mut image = vec![0; 0x400];
     let mut put =

@@ -1,5 +1,5 @@
 //! Recipes, boards, components, fragments of kernel configurations and pod manifests: any text in
-//! any file of a project.
+//! place of any file of a project.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 use osbuild::checkout::Checkout;
 use osbuild::plan::{self, Date, Project, Strictness};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is the number of a file of a small project, and what that file holds
-/// instead. A plan is a large tree.
+/// See the module. An input is the number of a file of a small project, and its new content. A plan
+/// is a large tree.
 pub const TARGET: Target =
     Target { name: "recipe", seeds, run, memory: Memory { base: 16 << 20, per_byte: 1024 } };
 
@@ -21,15 +21,15 @@ static PROJECT: LazyLock<Project> = LazyLock::new(|| {
     Checkout { root }.read().expect("the project of the tests can be read")
 });
 
-fn run(input: &[u8]) -> Answer {
-    let Some((file, text)) = input.split_first() else { return Answer::Refused };
+fn run(input: &[u8]) -> Outcome {
+    let Some((file, text)) = input.split_first() else { return Outcome::Refused };
     let mut project = PROJECT.clone();
     let files = project.files.len();
     let bytes = project
         .files
         .values_mut()
         .nth(usize::from(*file) % files)
-        .expect("the number is one of a file");
+        .expect("the number is that of a file");
     *bytes = text.to_vec();
     for problem in plan::check(&project, TODAY) {
         assert!(!problem.to_string().is_empty());
@@ -39,7 +39,7 @@ fn run(input: &[u8]) -> Answer {
         Ok(plan) => assert!(plan.print().contains("small")),
         Err(error) => assert!(!error.problems.is_empty() && !error.to_string().is_empty()),
     }
-    Answer::of(&plan)
+    Outcome::of(&plan)
 }
 
 fn seeds() -> Vec<Vec<u8>> {

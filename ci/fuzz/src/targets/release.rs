@@ -1,5 +1,5 @@
-//! What updaters and `osbuild verify` read of a release: its document, the settings of the node,
-//! and the papers beside it.
+//! The parts of a release that updaters and `osbuild verify` read: its document, the node's
+//! settings, and the documents beside it.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use osbuild::ship::release::{dsse, provenance, sbom};
 use osbuild_abi::update::Settings;
 use osbuild_release::{Architecture, Document, File, Sha256, target};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target = Target { name: "release", seeds, run, memory: Memory::per_byte(256) };
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let document = Document::parse(input);
     if let Ok(document) = &document {
-        assert_eq!(document.encode(), input, "a document has one form");
+        assert_eq!(document.encode(), input, "a document has one encoding");
         let Document { recipe, version, files, .. } = document;
         let mut names = files.keys().map(|name| target::file(recipe, version, name));
         assert!(
@@ -29,14 +29,17 @@ fn run(input: &[u8]) -> Answer {
     if let Some(settings) = &settings {
         assert_eq!(Settings::parse(&settings.to_string()), Some(*settings));
     }
-    let nobody = ReleasePublicKey::Ed25519([0; 32]);
-    assert!(dsse::open(input, provenance::STATEMENT, &[nobody]).is_err(), "nobody has signed it");
+    let unused_key = ReleasePublicKey::Ed25519([0; 32]);
+    assert!(
+        dsse::open(input, provenance::STATEMENT, &[unused_key]).is_err(),
+        "no input has a signature of this key"
+    );
     assert!(
         provenance::check(input, &BTreeMap::from([("x".to_owned(), "y".to_owned())]), "", &[])
             .is_err()
     );
     let _ = sbom::check(input, ["x", "y"], &[]);
-    if document.is_ok() || settings.is_some() { Answer::Taken } else { Answer::Refused }
+    if document.is_ok() || settings.is_some() { Outcome::Accepted } else { Outcome::Refused }
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -1,16 +1,16 @@
-//! What clients read of `init`'s replies, which may be of another release.
+//! `init`'s replies, which a client of another release may read.
 
 use osbuild_protocol::{Contents, Refusal, Reply, Request, SlotState, Slots};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module. An input is the lines of a reply.
 pub const TARGET: Target = Target { name: "replies", seeds, run, memory: Memory::per_byte(256) };
 
-fn run(input: &[u8]) -> Answer {
-    let Ok(text) = str::from_utf8(input) else { return Answer::Refused };
+fn run(input: &[u8]) -> Outcome {
+    let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let mut answer = Answer::Refused;
+    let mut outcome = Outcome::Refused;
     for request in [
         Request::Status,
         Request::SlotsStatus,
@@ -19,36 +19,36 @@ fn run(input: &[u8]) -> Answer {
         Request::Reboot,
     ] {
         let Ok(reply) = Reply::decode(&request, &lines) else { continue };
-        answer = Answer::Taken;
+        outcome = Outcome::Accepted;
         if let Reply::Slots(slots) = &reply {
-            permitted(slots);
+            permits_only_known(slots);
         }
-        stable(&request, &reply);
+        round_trips(&request, &reply);
     }
     if let Some(refusal) = lines.first().and_then(|line| Refusal::decode(line)) {
         let written = refusal.encode();
-        let read = Refusal::decode(written.trim_end()).expect("a refusal that was written is read");
+        let read = Refusal::decode(written.trim_end()).expect("our own refusal can be read");
         assert_eq!(Refusal::decode(read.encode().trim_end()), Some(read));
     }
-    answer
+    outcome
 }
 
-/// A reply that this release wrote is read as it was.
-fn stable(request: &Request, reply: &Reply) {
+/// A reply that this release wrote is read back unchanged.
+fn round_trips(request: &Request, reply: &Reply) {
     let read = |reply: &Reply| {
         let text = reply.encode();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         assert_eq!(lines.pop().as_deref(), Some("ok"), "{text}");
         assert!(!lines.iter().any(|line| line == "ok" || line.starts_with("error: ")), "{text}");
-        Reply::decode(request, &lines).expect("a reply that was written is read")
+        Reply::decode(request, &lines).expect("our own reply can be read")
     };
-    // What cannot be written, such as a control character, is gone after the first time.
+    // The first encoding removes what cannot be written, such as control characters.
     let once = read(reply);
     assert_eq!(read(&once), once);
 }
 
-/// Nothing unknown permits an installation.
-fn permitted(slots: &Slots) {
+/// A status with an unknown part does not permit an installation.
+fn permits_only_known(slots: &Slots) {
     let Slots::Known(status) = slots else { return };
     if status.permit_install().is_err() {
         return;

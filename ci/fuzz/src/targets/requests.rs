@@ -1,34 +1,27 @@
-//! What pods send to `init`'s sockets.
+//! Requests that pods send to `init`'s sockets.
 
 use init::lines::Lines;
 use osbuild_protocol::{MAX_LINE, Request, Socket};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target, in_pieces};
 
-/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the
-/// rest.
+/// See the module. For inputs see [`in_pieces`].
 pub const TARGET: Target = Target { name: "requests", seeds, run, memory: Memory::per_byte(64) };
 
-fn run(input: &[u8]) -> Answer {
-    let Some((size, bytes)) = input.split_first() else { return Answer::Refused };
-    let lines = lines(bytes, usize::from(*size).max(1));
-    assert_eq!(
-        lines,
-        self::lines(bytes, bytes.len().max(1)),
-        "lines do not depend on the pieces in which they come"
-    );
-    let mut answer = Answer::Refused;
+fn run(input: &[u8]) -> Outcome {
+    let Some(lines) = in_pieces(input, lines) else { return Outcome::Refused };
+    let mut outcome = Outcome::Refused;
     for line in lines {
         for socket in Socket::ALL {
             if let Ok(request) = Request::decode(socket, &line) {
-                answer = Answer::Taken;
+                outcome = Outcome::Accepted;
                 let written = request.to_string();
                 assert!(written.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{written:?}");
                 assert_eq!(Request::decode(socket, &written), Ok(request), "{written:?}");
             }
         }
     }
-    answer
+    outcome
 }
 
 fn lines(bytes: &[u8], size: usize) -> Vec<String> {

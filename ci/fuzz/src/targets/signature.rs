@@ -1,4 +1,4 @@
-//! PKCS#7 signatures: in the table of a PE image, and beside a file. With them come certificates.
+//! PKCS#7 signatures, in the table of a PE image and beside a file, and the certificates in them.
 
 use osbuild::plan::Date;
 use osbuild::produce::sign::{DetachedSignature, EfiProgram, Signed};
@@ -7,16 +7,16 @@ use osbuild_formats::pe;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::{Error, authenticode, detached};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. What is parsed is kept as a tree.
+/// See the module. The parser builds a tree.
 pub const TARGET: Target = Target { name: "signature", seeds, run, memory: Memory::per_byte(256) };
 
 const CONTENT: &[u8] = b"0707";
 
-fn run(input: &[u8]) -> Answer {
-    let inside = in_an_image(input);
-    // Nobody is trusted, so a signature that was understood is one of somebody else.
+fn run(input: &[u8]) -> Outcome {
+    let inside = is_read_in_an_image(input);
+    // No certificate is trusted, so a signature that was read is not trusted.
     let beside = matches!(detached::verify(CONTENT, input, &[]), Err(Error::NotTrusted(_)));
     let certificate = Certificate::from_der(input);
     if let Ok(certificate) = &certificate {
@@ -24,11 +24,11 @@ fn run(input: &[u8]) -> Answer {
         assert!(!certificate.subject().is_empty() || certificate.name().is_empty());
         assert!(!certificate.verifies(CONTENT, input));
     }
-    if inside || beside || certificate.is_ok() { Answer::Taken } else { Answer::Refused }
+    if inside || beside || certificate.is_ok() { Outcome::Accepted } else { Outcome::Refused }
 }
 
-/// Whether it is understood as the signature of an image. It trusts nobody's.
-fn in_an_image(input: &[u8]) -> bool {
+/// Whether the input is read as the signature of an image; it is never trusted.
+fn is_read_in_an_image(input: &[u8]) -> bool {
     let mut image = super::pe::image();
     if pe::attach(&mut image, input).is_err() {
         return false;
@@ -44,8 +44,8 @@ fn in_an_image(input: &[u8]) -> bool {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
-    let keys = Keys::named(folder.path(), "seed").expect("it is a name");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let keys = Keys::named(folder.path(), "seed").expect("the name is valid");
     make(&keys, Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 1 }, None)
         .expect("keys can be made");
     let signer = keys.signer(Role::Db).expect("they were made");

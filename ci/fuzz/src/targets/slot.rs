@@ -1,26 +1,26 @@
-//! What slotboot, `init` and the updater read of a slot: its header, and slotboot's report in a
-//! firmware variable.
+//! A slot's header, and slotboot's report in a firmware variable, as slotboot, `init` and the
+//! updater read them.
 
 use init::variable;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_protocol::{BootReport, MAX_REPORT};
 use osbuild_slots::Header;
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
-/// See the module. An input is both: the start of a header, whose checksum is made right, and a
-/// whole variable.
+/// See the module. An input is read twice: as the start of a header, whose checksum is corrected,
+/// and as a whole variable.
 pub const TARGET: Target = Target { name: "slot", seeds, run, memory: Memory::per_byte(16) };
 
-/// Where the checksum of a header stands.
+/// Offset of a header's checksum.
 const CHECKSUM: usize = HEADER_SIZE as usize - 4;
 
-fn run(input: &[u8]) -> Answer {
-    // Without the right checksum nothing may be taken but what was written so.
+fn run(input: &[u8]) -> Outcome {
+    // Without a corrected checksum nearly every input is refused.
     let _ = Header::parse(input);
     let header = Header::parse(&sealed(input));
     if let Ok(header) = &header {
-        let written = header.encode().expect("a version that was read can be written");
+        let written = header.encode().expect("a parsed version can be written");
         assert_eq!(Header::parse(&written).as_ref(), Ok(header));
         assert!(
             !header.version.is_empty()
@@ -34,22 +34,22 @@ fn run(input: &[u8]) -> Answer {
             report.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
             "{report:?}"
         );
-        written(report);
+        round_trips(report);
     }
-    if header.is_ok() || report.is_some() { Answer::Taken } else { Answer::Refused }
+    if header.is_ok() || report.is_some() { Outcome::Accepted } else { Outcome::Refused }
 }
 
-/// What is written is read back; only the sentence may be cut, to make room for the fields.
-fn written(report: &BootReport) {
+/// A report is read back; only its sentence may be cut, to make room for the fields.
+fn round_trips(report: &BootReport) {
     let text = report.to_string();
     assert!(text.len() <= MAX_REPORT, "{text}");
-    let mut read = BootReport::decode(text.as_bytes()).expect("a report that was read is written");
+    let mut read = BootReport::decode(text.as_bytes()).expect("our own report can be read");
     assert!(report.text.starts_with(&read.text), "{read:?}");
     read.text.clone_from(&report.text);
     assert_eq!(&read, report);
 }
 
-/// A header that begins as the input does.
+/// A header that begins with the input, with the right checksum.
 fn sealed(input: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     bytes.resize(CHECKSUM, 0);

@@ -1,5 +1,5 @@
-//! The metadata of a TUF repository, as updaters and `osbuild verify` read them: by the types of
-//! the crate `tough`, and what we read of roots.
+//! The metadata of a TUF repository, as updaters and `osbuild verify` read them: with the types of
+//! the crate `tough`, and roots with our own.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,14 +8,14 @@ use osbuild::produce::sign::{ReleaseKey, ReleaseSigner};
 use osbuild::ship::tuf::{Root, sign_root};
 use tough::schema::{self, Signed};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target = Target { name: "tuf", seeds, run, memory: Memory::per_byte(256) };
 
-/// A root of trust, and the one that followed it.
+/// A root of trust, and its successor.
 static ROOTS: LazyLock<[Root; 2]> = LazyLock::new(|| {
-    let key = || Arc::new(ReleaseKey::generate().expect("there is randomness"));
+    let key = || Arc::new(ReleaseKey::generate().expect("a key can be generated"));
     let until = Date { year: 2999, month: 1, day: 1 };
     let (old, new, release) = (key(), key(), key().public());
     let first =
@@ -26,8 +26,8 @@ static ROOTS: LazyLock<[Root; 2]> = LazyLock::new(|| {
     [first, second]
 });
 
-fn run(input: &[u8]) -> Answer {
-    // They are made by the first input, and are not what that makes the parser take.
+fn run(input: &[u8]) -> Outcome {
+    // The first input makes them; their memory does not count.
     allocation_counter::opt_out(|| _ = LazyLock::force(&ROOTS));
     let [first, second] = &*ROOTS;
     let root = Root::parse(input);
@@ -39,7 +39,7 @@ fn run(input: &[u8]) -> Answer {
         assert_eq!(
             next.release_keys(),
             second.release_keys(),
-            "nobody else has the key that vouches"
+            "only the old key can sign a successor"
         );
     }
     let others = [
@@ -47,7 +47,7 @@ fn run(input: &[u8]) -> Answer {
         serde_json::from_slice::<Signed<schema::Snapshot>>(input).is_ok(),
         serde_json::from_slice::<Signed<schema::Targets>>(input).is_ok(),
     ];
-    if root.is_ok() || others.contains(&true) { Answer::Taken } else { Answer::Refused }
+    if root.is_ok() || others.contains(&true) { Outcome::Accepted } else { Outcome::Refused }
 }
 
 fn seeds() -> Vec<Vec<u8>> {

@@ -1,15 +1,14 @@
-//! What UEFI firmware keeps: its file of variables, and the lists in them, which are files of their
-//! own too.
+//! UEFI firmware's file of variables, and the signature lists in variables and in files of their
+//! own.
 
 use osbuild_signatures::efi::{Listed, Store, UpdateTime, Variable, read_list, write_list};
 
-use crate::target::{Answer, Memory, Target};
+use crate::target::{Memory, Outcome, Target};
 
 /// See the module.
 pub const TARGET: Target = Target { name: "variables", seeds, run, memory: Memory::per_byte(64) };
 
-/// The headers of a volume and of a store in it (see `osbuild_signatures::efi::Store`), without
-/// what EDK2 has besides.
+/// GUIDs in the headers of a volume and of a store in it (see `osbuild_signatures::efi::Store`).
 const VOLUME: [u8; 16] = [
     0x8d, 0x2b, 0xf1, 0xff, 0x96, 0x76, 0x8b, 0x4c, 0xa9, 0x85, 0x27, 0x47, 0x07, 0x5b, 0x4f, 0x50,
 ];
@@ -19,29 +18,29 @@ const STORE: [u8; 16] = [
 const VOLUME_HEADER: usize = 72;
 const STORE_HEADER: usize = 28;
 
-fn run(input: &[u8]) -> Answer {
+fn run(input: &[u8]) -> Outcome {
     let listed = read_list(input);
     if let Ok(listed) = &listed {
         assert_eq!(read_list(&write_list(listed, Default::default())).as_ref(), Ok(listed));
     }
     let store = Store::read(file(input));
     if let Ok(store) = &store {
-        written(store);
+        round_trips(store);
     }
-    if listed.is_ok() { Answer::Taken } else { Answer::of(&store) }
+    if listed.is_ok() { Outcome::Accepted } else { Outcome::of(&store) }
 }
 
-/// What is written is read back, and is what is written again.
-fn written(store: &Store) {
+/// A store is read back unchanged.
+fn round_trips(store: &Store) {
     let Ok(bytes) = store.write() else { return };
-    let again = Store::read(bytes.clone()).expect("what was written is read");
+    let again = Store::read(bytes.clone()).expect("our own store can be read");
     assert_eq!(again.write().as_ref(), Ok(&bytes));
     for variable in [Variable::Pk, Variable::Kek, Variable::Db, Variable::Dbx] {
         assert_eq!(again.get(variable), store.get(variable));
     }
 }
 
-/// A file with these bytes for its variables, and room for one more.
+/// A file with these bytes in place of variables, and room for one more.
 fn file(variables: &[u8]) -> Vec<u8> {
     let size = STORE_HEADER + variables.len() + 256;
     let mut file = vec![0; VOLUME_HEADER];
@@ -58,7 +57,7 @@ fn file(variables: &[u8]) -> Vec<u8> {
 
 fn seeds() -> Vec<Vec<u8>> {
     let list = write_list(&[Listed::Image([7; 32]), Listed::Image([8; 32])], Default::default());
-    let mut store = Store::read(file(&[0xFF; 512])).expect("an empty store is one");
+    let mut store = Store::read(file(&[0xFF; 512])).expect("an empty store is valid");
     store.set(Variable::Dbx, UpdateTime { year: 2026, month: 1, day: 1, second: 0 }, &list);
     store.enforce();
     let bytes = store.write().expect("there is room");

@@ -1,5 +1,5 @@
 #!/busybox sh
-# The minimum to see containerd and the kubelet run: no disk, no network, no supervision.
+# The minimum that containerd and the kubelet need: no disk, no network, no supervision.
 B=/busybox
 # runc cannot pivot away from the initramfs itself, so this moves the root once and restarts the
 # script there.
@@ -32,5 +32,5 @@ until [ -S /run/containerd/containerd.sock ]; do $B usleep 20000; done
 /bin/kubelet --config=/usr/share/osbuild/kubelet.yaml --hostname-override=node >/kubelet.log 2>&1 &
 /bin/init images
 until $B cat /var/log/pods/*/*/*.log 2>/dev/null | $B grep -q .; do $B usleep 50000; done
-echo "handmade: a pod has spoken"
+echo "handmade: a pod has written a line"
 $B poweroff -f

@@ -28,7 +28,7 @@ const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
 /// The group of clients with a bootstrap token.
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
 
-/// The bindings (name, role, group) by which a node with a token gets a certificate, and later
+/// The bindings (name, role, group) with which a node with a token gets a certificate, and later
 /// renews it.
 const BINDINGS: [(&str, &str, &str); 3] = [
     ("lab-bootstrap", "system:node-bootstrapper", BOOTSTRAPPERS),
@@ -99,8 +99,10 @@ impl ControlPlane {
         format!("{}.{}", TOKEN.0, TOKEN.1)
     }
 
+    /// Checks that all programs still run.
+    ///
     /// # Errors
-    /// One of the programs has ended.
+    /// A program has ended.
     pub fn is_running(&mut self) -> Result<()> {
         self.processes.iter_mut().try_for_each(Process::is_running)
     }
@@ -115,7 +117,7 @@ impl ControlPlane {
             Ok(if self.api.is_ready() {
                 Seen::Yes(())
             } else {
-                Seen::NotYet("`/readyz` does not answer `ok`".to_owned())
+                Seen::NotYet("`/readyz` does not report `ok`".to_owned())
             })
         });
         let api_server = &self.processes[1];
@@ -123,7 +125,7 @@ impl ControlPlane {
             api_server
                 .failure(&format!("`kube-apiserver` is not ready after {} s", TIMEOUT.as_secs()))
         })?;
-        self.let_nodes_in()?;
+        self.admit_nodes()?;
         let controllers = self.controllers(&self.authority.kubeconfig("controllers", local)?);
         self.processes.push(Process::start(site, &bin, "kube-controller-manager", &controllers)?);
         let scheduler = scheduler(&self.authority.kubeconfig("scheduler", local)?);
@@ -145,7 +147,7 @@ impl ControlPlane {
             ("listen-peer-urls", &peers),
             ("initial-advertise-peer-urls", &peers),
             ("initial-cluster", &format!("lab={peers}")),
-            // Its data do not outlive the check.
+            // The check needs its data only until it ends.
             ("unsafe-no-fsync", "true"),
             ("log-level", "warn"),
         ]))
@@ -187,7 +189,7 @@ impl ControlPlane {
     }
 
     /// Creates the bootstrap token and its bindings.
-    fn let_nodes_in(&self) -> Result<()> {
+    fn admit_nodes(&self) -> Result<()> {
         for (name, role, group) in BINDINGS {
             self.api.create(
                 "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",

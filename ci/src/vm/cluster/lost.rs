@@ -24,7 +24,7 @@ const FLUSH: Duration = Duration::from_secs(3);
 /// hour.
 const DEADLINE: &str = "osbuild.gate-deadline-s=120";
 
-/// What `init` prints.
+/// Lines of `init`.
 const IS_READY: &str = "is Ready in its cluster";
 const WAITS: &str = "waits to be Ready in its cluster, as the slot before this one was";
 const NEITHER: &str = "is not Ready in its cluster either";
@@ -50,8 +50,8 @@ pub fn a_release_that_loses_the_cluster_goes_back(site: &Site) -> Result<Outcome
     disk.fill(A, &Change { recipe: probe::RECIPE, words: DEADLINE, ..Change::default() })?;
 
     let settings = include_str!("../../../../components/containerd/containerd.toml");
-    let elsewhere = settings.replace("/etc/cni/net.d", "/run/no-networks");
-    let over = &[(CONTAINERD_CONFIG, Over::Text(&elsewhere))];
+    let changed = settings.replace("/etc/cni/net.d", "/run/no-networks");
+    let over = &[(CONTAINERD_CONFIG, Over::Text(&changed))];
     let mut node = falls_back(&disk, &ports, over)?;
     node.wait_for(IS_READY)?;
     let at_fault =

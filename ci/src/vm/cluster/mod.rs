@@ -70,7 +70,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Waits for a Ready node that has booted after it was `before`.
+    /// Waits for a Ready node with another boot than `before`.
     fn ready_node(&mut self, machine: &mut NodeUnderTest, before: Option<&Value>) -> Result<Value> {
         let boot = "/status/nodeInfo/bootID";
         let seen = wait(TIMEOUT, || {
@@ -87,20 +87,18 @@ impl Cluster {
                 None => Seen::NotYet(self.unready(&nodes)),
             })
         })?;
-        let when = if before.is_some() { "after its reboot" } else { "after it was to join" };
+        let when = if before.is_some() { "after its reboot" } else { "after it joined" };
         let node = seen.map_err(|why| failed(machine, format!("no node is Ready {when}"), why))?;
         self.outcome.passed += 1;
         Ok(node)
     }
 
-    /// The kubelet ran without a cluster until it joined: the drop-in for the cluster did not end
-    /// it.
+    /// The kubelet ran without a cluster until it joined: the cluster's drop-in did not end it.
     fn kubelet_never_failed(&mut self, machine: &mut NodeUnderTest) -> Result<()> {
         let console = machine.console()?;
         let ended = console.lines().find(|line| line.contains("kubelet: ended with exit code"));
         let holds = ended.map_or(Ok(()), |line| Err(line.to_owned()));
-        self.outcome
-            .claim("settings for a cluster do not end a kubelet that waits for its name", holds);
+        self.outcome.claim("settings for a cluster do not end a kubelet without a name", holds);
         Ok(())
     }
 

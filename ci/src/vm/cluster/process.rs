@@ -1,13 +1,10 @@
 //! A program of the lab on this host.
 
-use crate::site::Site;
-use osbuild::error::{Context, Error, LogTail, Result};
+use crate::site::{Site, tail};
+use osbuild::error::{Context, Error, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-
-/// How many of a program's last lines an error shows.
-const TAIL: usize = 40;
 
 /// A running program. It ends when this is dropped, and also when the thread that started it ends.
 pub struct Process {
@@ -30,6 +27,8 @@ impl Process {
         Ok(Process { name: name.to_owned(), child, log })
     }
 
+    /// Checks that it still runs.
+    ///
     /// # Errors
     /// It has ended.
     pub fn is_running(&mut self) -> Result<()> {
@@ -42,10 +41,7 @@ impl Process {
     /// An error that shows the end of its output.
     pub fn failure(&self, message: &str) -> Error {
         let output = fs::read(&self.log).unwrap_or_default();
-        let output = String::from_utf8_lossy(&output);
-        let lines: Vec<String> = output.lines().map(str::to_owned).collect();
-        let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
-        Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
+        Error::build(message).log(tail(&String::from_utf8_lossy(&output), &self.log))
     }
 }
 

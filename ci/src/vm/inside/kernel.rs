@@ -1,4 +1,4 @@
-//! What a privileged pod can change in the running kernel. The project promises: nothing.
+//! A privileged pod cannot change the running kernel.
 
 use super::facts::{Facts, expect};
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ pub fn starts_no_kernel_and_loads_no_module(facts: &Facts) -> Holds {
     })
 }
 
-/// A device node that the probe makes itself does not open the memory either.
+/// Not even a device node that the probe makes itself opens the memory.
 pub fn shows_no_memory(facts: &Facts) -> Holds {
     for name in ["mem", "port"] {
         expect(error(facts, "device", name)?, Errno::NXIO.raw_os_error())?;

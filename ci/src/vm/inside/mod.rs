@@ -1,4 +1,4 @@
-//! What the probe reports from inside a running node, compared with what the project promises.
+//! The probe's report from inside a running node, compared with the project's promises.
 
 mod facts;
 mod kernel;
@@ -6,8 +6,8 @@ mod sockets;
 
 use super::machine::Machine;
 use super::probe::{self, free_port};
-use crate::check::Outcome;
-use crate::image::image_of;
+use crate::check::{Outcome, unmet};
+use crate::image::{image_of, lock};
 use crate::site::Site;
 use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
@@ -16,7 +16,7 @@ use osbuild::report::bytes;
 use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::writable::{Backing, WRITABLE};
-use sockets::Answers;
+use sockets::Replies;
 use std::collections::BTreeSet;
 
 /// Size of the node's disk: 1 TiB, nearly all of it a hole. DATA has to fill it.
@@ -28,10 +28,10 @@ const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
 /// `podPidsLimit` of `components/kubelet/kubelet.yaml`.
 const POD_PIDS: &str = "4096";
 
-/// Everything that the claims are about.
+/// The evidence for the claims.
 struct Seen {
     facts: Facts,
-    sockets: Answers,
+    sockets: Replies,
     inspection: Inspection,
     lock: Lock,
 }
@@ -81,15 +81,11 @@ pub fn the_node_is_what_was_promised(site: &Site) -> Result<Outcome> {
     let port = free_port()?;
     let machine = Machine::of_recipe(site, probe::RECIPE, "inside")?;
     let machine = machine.disk_size(DISK_MIB).forward(port, probe::SOCKET);
-    let (facts, sockets) = look(machine, || Answers::ask(port))?;
-    let path = Lock::path(probe::RECIPE);
-    let text = std::fs::read_to_string(site.project().join(&path))
-        .or_build(|| format!("cannot read `{path}`"))?;
+    let (facts, sockets) = look(machine, || Replies::ask(port))?;
     let inspection = inspect(&image_of(&site.project(), probe::RECIPE))?;
-    let seen = Seen { facts: Facts(facts), sockets, inspection, lock: Lock::parse(&path, &text)? };
-    let problems = |(name, claim): &Claim| {
-        claim(&seen).err().map(|why| Problem::new(format!("not so: {name}")).cause(why))
-    };
+    let lock = lock(site, probe::RECIPE)?;
+    let seen = Seen { facts: Facts(facts), sockets, inspection, lock };
+    let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| unmet(name).cause(why));
     let problems: Vec<Problem> = CLAIMS.iter().filter_map(problems).collect();
     if !problems.is_empty() {
         std::fs::write(site.log("inside.facts"), &seen.facts.0)
@@ -109,7 +105,7 @@ pub fn facts(site: &Site, log: &str) -> Result<String> {
 fn look<T>(machine: Machine, ask: impl FnOnce() -> Result<T>) -> Result<(String, T)> {
     let port = free_port()?;
     let mut node = machine.forward(port, probe::FACTS).boot()?;
-    // Until then the gate is one more process.
+    // Until then the gate is an additional process.
     node.wait_until_printed(SLOT_GOOD)?;
     Ok((probe::report(port)?, ask()?))
 }
@@ -262,11 +258,11 @@ fn data_has_grown(seen: &Seen) -> std::result::Result<(), String> {
         .sum();
     let data = seen.facts.number("data", 0)?;
     // ext4 takes an inode of 256 bytes for each 16 KiB, which is a 64th, and little else.
-    let least = (disk - others) / 100 * 98;
-    if data >= least {
+    let min = (disk - others) / 100 * 98;
+    if data >= min {
         Ok(())
     } else {
-        Err(format!("DATA has {}, less than {}", bytes(data), bytes(least)))
+        Err(format!("DATA has {}, less than {}", bytes(data), bytes(min)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The answers of `init` on its sockets, each of which is for one role.
+//! The replies of `init` on its sockets, each of which serves one role.
 
 use super::Seen;
 use crate::vm::probe::ask_init;
@@ -21,8 +21,8 @@ const FOREIGN: [(&str, &str); 9] = [
     (TIME_SOCKET, "ntp 10.0.2.2"),
 ];
 
-/// The answers to one request on each socket.
-pub struct Answers {
+/// The replies to one request on each socket, and to foreign verbs.
+pub struct Replies {
     /// To `status` on the socket `admin`.
     status: String,
     /// To `status` on the socket `update`.
@@ -33,11 +33,11 @@ pub struct Answers {
     foreign: Vec<String>,
 }
 
-impl Answers {
+impl Replies {
     /// Sends the requests through the probe behind this port of the loopback.
     pub fn ask(port: u16) -> error::Result<Self> {
         let ask = |(socket, line): (&str, &str)| ask_init(port, socket, &line);
-        Ok(Answers {
+        Ok(Replies {
             status: ask((ADMIN_SOCKET, "status"))?,
             slots: ask((UPDATE_SOCKET, "status"))?,
             time: ask((TIME_SOCKET, "last"))?,

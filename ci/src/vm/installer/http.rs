@@ -4,6 +4,8 @@
 use super::stick_machine::BootOrder;
 use super::{RECIPE, TIMEOUT, boots_the_disk};
 use crate::check::Outcome;
+use crate::disk_file;
+use crate::image::image_in;
 use crate::recipe;
 use crate::site::Site;
 use crate::vm::machine::{HOST, Machine};
@@ -35,15 +37,10 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Outcome
     let project = site.root.join("out/ci").join(NAME);
     site.copy_to(&project)?;
     write_recipe(site, &project)?;
-    site.finish(
-        "installer-http-build",
-        site.osbuild()?.current_dir(&project).args(["build", NAME, "--yes"]),
-    )?;
+    image_in(site, &project, NAME)?;
     let (port, disk) = (free_port()?, project.join("disk.raw"));
     let _web = Web::serve(site, &project.join("out").join(NAME), port)?;
-    File::create(&disk)
-        .and_then(|file| file.set_len(DISK_SIZE))
-        .or_build(|| "cannot make a disk".to_owned())?;
+    disk_file::create(&disk, DISK_SIZE)?;
     let mut variables = Command::new("virt-fw-vars");
     variables.args([
         "--input",
@@ -106,7 +103,7 @@ impl Web {
 
 impl Drop for Web {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.python.kill();
         let _ = self.python.wait();
     }

@@ -1,5 +1,5 @@
-//! A stick that installs a machine with two disks: the one that its rule matches, and one that must
-//! not change. mtools edit the stick; `sgdisk`, `sfdisk` and `debugfs` check the disks.
+//! A stick installs a machine with two disks: one that its rule matches, and one that must not
+//! change. mtools edits the stick; `sgdisk`, `sfdisk` and `debugfs` check the disks.
 
 pub mod http;
 mod keyboard;
@@ -22,7 +22,7 @@ use stick_machine::{BootOrder, OTHER, StickMachine, TARGET};
 pub const RECIPE: &str = "usb-installer-amd64";
 const ARM64: &str = "usb-installer-arm64";
 
-/// How long the machine may take to print each line that is waited for.
+/// How long the machine may take to print each expected line.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A rule that matches both disks.
@@ -51,12 +51,12 @@ const SECURE: &str = "UEFI Secure Boot is enabled";
 /// What `init` prints after Ctrl-Alt-Del.
 const REBOOTS: &str = "init: shutdown: reboot";
 
-/// A rule that matches two disks changes neither. A rule that matches one disk installs it after
-/// the user has typed the word, also after a power cut during an earlier installation, and whatever
-/// partitions the disk had. The installer enrolls the stick's keys in the firmware, which is in
-/// setup mode, and the machine reboots into the disk with Secure Boot enforced while the stick is
-/// plugged in. A stick that the firmware always starts does not change the installed node. The disk
-/// boots without the stick. The other disk does not change.
+/// With a rule that matches two disks, the installer changes neither. With a rule that matches one,
+/// it installs the node after the user has typed the word, even if a power cut interrupted an
+/// earlier installation, and whatever partitions the disk has. It enrolls the stick's keys in the
+/// firmware, which is in setup mode, and the machine reboots into the disk with Secure Boot
+/// enforced while the stick is plugged in. If the firmware starts the stick again, the installed
+/// node does not change. The disk boots without the stick, and the other disk does not change.
 pub fn a_stick_installs_a_machine(site: &Site) -> Result<Outcome> {
     let machine = StickMachine::new(site, RECIPE)?;
     machine.is_verified()?;
@@ -82,7 +82,7 @@ pub fn a_stick_installs_a_machine(site: &Site) -> Result<Outcome> {
     let text = machine.file_on_data(FILE_ON_DATA)?.unwrap_or_default();
     if !text.contains(FILE_TEXT) {
         return Err(Error::build(format!(
-            "DATA does not hold `{FILE_ON_DATA}` as the stick has it"
+            "`{FILE_ON_DATA}` on DATA differs from the stick's file"
         ))
         .cause(text));
     }
@@ -136,11 +136,12 @@ fn ambiguous(machine: &StickMachine) -> Result<()> {
     }
 }
 
-fn same(before: &[String], after: &[String], else_what: &str) -> Result<()> {
-    if before == after { Ok(()) } else { Err(Error::build(else_what)) }
+/// Compares digests; `message` is the error if they differ.
+fn same(before: &[String], after: &[String], message: &str) -> Result<()> {
+    if before == after { Ok(()) } else { Err(Error::build(message)) }
 }
 
-/// The power fails when a part is written.
+/// Cuts the power when a part of the image is written.
 fn cut_short(machine: &StickMachine) -> Result<()> {
     let mut node = machine.start(BootOrder::Variables, "installer-cut")?;
     let erases = node.wait_for(INSTALLER_ERASES)?;

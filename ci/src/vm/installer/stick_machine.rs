@@ -1,6 +1,7 @@
 //! A machine with a stick and two disks.
 
 use super::keyboard::Keyboard;
+use crate::disk_file;
 use crate::image::image;
 use crate::site::Site;
 use crate::vm::data::Data;
@@ -62,8 +63,7 @@ impl<'a> StickMachine<'a> {
         let folder = tempfile::tempdir_in(site.root.join("out/ci"))
             .or_build(|| "cannot make a folder".to_owned())?;
         let machine = StickMachine { site, recipe, folder, keyboard: Keyboard::new()? };
-        let mut copy = Command::new("cp");
-        site.finish("installer-copy", copy.arg("--sparse=always").arg(image).arg(machine.stick()))?;
+        disk_file::copy(site, &image, &machine.stick())?;
         for (serial, seed) in [(TARGET, 0), (OTHER, 0x5A_u8)] {
             let file =
                 File::create(machine.disk(serial)).or_build(|| "cannot make a disk".to_owned())?;
@@ -117,7 +117,8 @@ impl<'a> StickMachine<'a> {
         self.site.finish("installer-mcopy", &mut mcopy).map(drop)
     }
 
-    /// Copies the public keys that signed the stick to it, in the form of `osbuild keys enroll`.
+    /// Copies the public keys of the stick's signatures to it, as `osbuild keys enroll` writes
+    /// them.
     pub fn put_keys_onto_stick(&self) -> Result<()> {
         self.site.finish("installer-keys", self.site.osbuild()?.args(["keys", "enroll", DEV]))?;
         let enroll = self.site.project().join("keys").join(DEV).join("enroll");

@@ -1,4 +1,4 @@
-//! Users with certificates of the cluster's CA, who send requests to the kubelet with curl.
+//! Users with certificates of the cluster's CA. They send requests to the kubelet with curl.
 
 use crate::site::Site;
 use osbuild::error::{Context, Result};
@@ -12,14 +12,14 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A user with a certificate.
 #[derive(Clone, Copy)]
-pub enum Person {
+pub enum User {
     /// The API server allows all of this user's requests.
     Administrator,
     /// The API server allows none of them.
     Stranger,
 }
 
-impl Person {
+impl User {
     /// The name of the user's files.
     fn file(self) -> &'static str {
         match self {
@@ -30,12 +30,12 @@ impl Person {
 }
 
 /// A CA, and a certificate for each user.
-pub struct People<'a> {
+pub struct Users<'a> {
     site: &'a Site<'a>,
     folder: TempDir,
 }
 
-impl<'a> People<'a> {
+impl<'a> Users<'a> {
     /// Makes the CA and the certificates.
     pub fn new(site: &'a Site<'a>) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
@@ -45,18 +45,17 @@ impl<'a> People<'a> {
         };
         let new_key = "req -newkey rsa:2048 -nodes -keyout";
         openssl(format!("{new_key} ca.key -x509 -out ca.crt -days 2 -subj /CN=test-ca"))?;
-        for (person, subject) in [
-            (Person::Administrator, "/O=system:masters/CN=test"),
-            (Person::Stranger, "/CN=stranger"),
-        ] {
-            let name = person.file();
+        for (user, subject) in
+            [(User::Administrator, "/O=system:masters/CN=test"), (User::Stranger, "/CN=stranger")]
+        {
+            let name = user.file();
             openssl(format!("{new_key} {name}.key -out {name}.csr -subj {subject}"))?;
             openssl(format!(
                 "x509 -req -in {name}.csr -out {name}.crt -days 2 -CA ca.crt -CAkey ca.key \
                  -CAcreateserial"
             ))?;
         }
-        Ok(People { site, folder })
+        Ok(Users { site, folder })
     }
 
     /// The CA's certificate as PEM.
@@ -69,7 +68,7 @@ impl<'a> People<'a> {
     /// these words, at most for `timeout`.
     pub fn ask(
         &self,
-        person: Person,
+        user: User,
         port: u16,
         path: &str,
         status: u16,
@@ -88,9 +87,9 @@ impl<'a> People<'a> {
             ]);
             curl.args([
                 "--cert",
-                &format!("{}.crt", person.file()),
+                &format!("{}.crt", user.file()),
                 "--key",
-                &format!("{}.key", person.file()),
+                &format!("{}.key", user.file()),
             ]);
             curl.arg(format!("https://127.0.0.1:{port}/{path}")).current_dir(self.folder.path());
             let answer = self.site.run("kubelet-answers", &mut curl)?;
@@ -102,7 +101,7 @@ impl<'a> People<'a> {
             if Instant::now() > end {
                 return Err(answer.failure(&format!(
                     "the kubelet does not answer the {}'s `/{path}` with {status} and `{words}`",
-                    person.file()
+                    user.file()
                 )));
             }
             std::thread::sleep(POLL_INTERVAL);

@@ -1,4 +1,4 @@
-//! An API server that answers no request but the kubelet's `SubjectAccessReview`.
+//! An API server that answers only the kubelet's `SubjectAccessReview`.
 
 use osbuild::error::{Context, Error, Result};
 use serde_json::json;
@@ -28,7 +28,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts it on the loopback. At first it answers no review either.
+    /// Starts it on the loopback. It does not answer reviews yet.
     pub fn start() -> Result<Self> {
         let cannot = || "cannot listen".to_owned();
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
@@ -95,7 +95,7 @@ fn answer(
             break;
         }
         match line.trim_end().split_once(": ") {
-            // Nothing receives the name any more once the kubelet was seen.
+            // Once the kubelet was seen, nothing receives the name.
             Some(("User-Agent", agent)) => drop(seen.send(agent.to_owned())),
             Some(("Content-Length", bytes)) => length = bytes.parse().unwrap_or(0),
             _ => {}

@@ -1,4 +1,4 @@
-//! The node joins a cluster while it runs.
+//! A running node joins a cluster.
 
 mod administrator;
 mod api_server;
@@ -7,21 +7,21 @@ use super::kept_disk::KeptDisk;
 use super::machine::{HOST, Machine};
 use super::probe::{self, free_port};
 use crate::check::Outcome;
+use crate::image::lock;
 use crate::site::Site;
-use administrator::{People, Person};
+use administrator::{User, Users};
 use api_server::ApiServer;
-use osbuild::error::{Context, Error, Result};
-use osbuild::plan::Lock;
+use osbuild::error::{Error, Result};
 use std::io::Write;
 use std::time::Duration;
 
 /// The kubelet's port.
 const KUBELET: u16 = 10250;
 
-/// How long the kubelet may take to ask the API server for something, and then to answer.
+/// How long the kubelet may take to connect to the API server, and then to answer a request.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What `init` prints when the node gets its name in the cluster, and about the probe's setting.
+/// `init`'s lines when the node gets its name in the cluster, and about the probe's setting.
 const JOINS: &str = "init: kubelet: joins its cluster as node `node-";
 const WEAKENED: &str =
     "init: kubelet-config: warning: `50-cluster.conf` sets `readOnlyPort` to `10255`: ";
@@ -34,17 +34,14 @@ const PATHS: [&str; 3] = ["logs/", "pods", "exec/kube-system/probe/probe?command
 /// whatever certificate they come with, and then shows the host's logs. At its next boot the node
 /// joins by itself under the same name.
 pub fn a_kubeconfig_and_one_command_make_the_node_join(site: &Site) -> Result<Outcome> {
-    let path = Lock::path(probe::RECIPE);
-    let text = std::fs::read_to_string(site.project().join(&path))
-        .or_build(|| format!("cannot read `{path}`"))?;
-    let lock = Lock::parse(&path, &text)?;
+    let lock = lock(site, probe::RECIPE)?;
     let kubelet = lock.go.iter().find(|go| go.component == "kubelet");
     let agent = format!(
         "kubelet/{}",
         kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?.version
     );
 
-    let (people, server) = (People::new(site)?, ApiServer::start()?);
+    let (users, server) = (Users::new(site)?, ApiServer::start()?);
     let (port, kubelet) = (free_port()?, free_port()?);
     let disk = KeptDisk::of(site, probe::RECIPE);
     let boot = |log: &str| {
@@ -55,11 +52,11 @@ pub fn a_kubeconfig_and_one_command_make_the_node_join(site: &Site) -> Result<Ou
             .boot()
     };
     let mut node = boot("joins")?;
-    let authority = people.authority()?;
+    let authority = users.authority()?;
     probe::command(port, |stream| write!(stream, "http://{HOST}:{}\n{authority}", server.port()))?;
     [WEAKENED, JOINS].iter().try_for_each(|line| node.wait_until_printed(line))?;
     let found = server.sees(&agent, TIMEOUT)?;
-    kubelet_asks_the_api_server(&people, &server, kubelet)?;
+    kubelet_asks_the_api_server(&users, &server, kubelet)?;
     drop(node);
     server.forget();
     let mut node = boot("starts-joined")?;
@@ -71,14 +68,14 @@ pub fn a_kubeconfig_and_one_command_make_the_node_join(site: &Site) -> Result<Ou
 }
 
 /// The kubelet allows what the API server allows, and nothing while the API server does not answer.
-fn kubelet_asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16) -> Result<()> {
-    people.ask(Person::Administrator, kubelet, "logs/", 500, "Authorization error", TIMEOUT)?;
+fn kubelet_asks_the_api_server(users: &Users, server: &ApiServer, kubelet: u16) -> Result<()> {
+    users.ask(User::Administrator, kubelet, "logs/", 500, "Authorization error", TIMEOUT)?;
     server.review();
     for log in ["containerd.log", "init.log", "kubelet.log"] {
-        people.ask(Person::Administrator, kubelet, "logs/", 200, log, TIMEOUT)?;
+        users.ask(User::Administrator, kubelet, "logs/", 200, log, TIMEOUT)?;
     }
-    people.ask(
-        Person::Administrator,
+    users.ask(
+        User::Administrator,
         kubelet,
         "logs/init.log",
         200,
@@ -87,5 +84,5 @@ fn kubelet_asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16
     )?;
     PATHS
         .iter()
-        .try_for_each(|path| people.ask(Person::Stranger, kubelet, path, 403, "Forbidden", TIMEOUT))
+        .try_for_each(|path| users.ask(User::Stranger, kubelet, path, 403, "Forbidden", TIMEOUT))
 }

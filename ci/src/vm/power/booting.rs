@@ -1,4 +1,4 @@
-//! Machines that boot from the disks of power cuts, in parallel to the checks.
+//! Machines that boot from the disks of power cuts while other disks are checked.
 
 use super::findings::Findings;
 use super::session::Session;
@@ -18,20 +18,20 @@ pub struct Booting {
     pub disk: PathBuf,
 }
 
-/// Boots from one disk after another until the channel closes, also after an error: otherwise the
+/// Boots from one disk after another until the channel closes, even after an error: otherwise the
 /// sender would wait forever.
 pub fn boot_all(
     session: &Session,
     disks: &Mutex<Receiver<Booting>>,
     findings: &Findings,
 ) -> Result<()> {
-    let mut noted = Ok(());
+    let mut result = Ok(());
     loop {
         let next = disks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Booting { index, about, disk }) = next else { return noted };
+        let Ok(Booting { index, about, disk }) = next else { return result };
         let booted = session.boot(&disk, index);
         let removed =
             fs::remove_file(&disk).or_build(|| format!("cannot remove `{}`", disk.display()));
-        noted = noted.and(findings.add(index, &about, booted)).and(removed);
+        result = result.and(findings.add(index, &about, booted)).and(removed);
     }
 }

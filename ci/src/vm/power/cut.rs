@@ -1,5 +1,5 @@
-//! The contents of a disk after a power cut: everything that was flushed, and any part of the rest
-//! in any order.
+//! The contents of a disk after a power cut: all flushed writes, and any part of the others in any
+//! order.
 
 use super::recording::{Entry, Recording, SECTOR};
 use osbuild::error::{Context, Result};
@@ -13,9 +13,9 @@ use std::os::unix::fs::FileExt;
 pub struct Cut {
     /// How many entries were sent.
     pub sent: usize,
-    /// How many of them are certainly on the medium.
+    /// How many of them are on the medium for certain.
     certain: usize,
-    /// The parts of the others that are on it, in the order of their arrival.
+    /// The parts of the others that are on it, in the order in which they reached it.
     kept: Vec<Piece>,
 }
 
@@ -32,7 +32,7 @@ struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extract(usize, Vec<Piece>);
 
-/// How many of the first `sent` entries are certainly on the medium: those before the last flush.
+/// How many of the first `sent` entries are on the medium for certain: those up to the last flush.
 fn flushed(entries: &[Entry], sent: usize) -> usize {
     entries[..sent].iter().rposition(|entry| entry.flushes).map_or(0, |at| at + 1)
 }
@@ -40,9 +40,9 @@ fn flushed(entries: &[Entry], sent: usize) -> usize {
 impl Cut {
     /// A random cut after `sent` entries: all of the unflushed writes, none, or mostly a part of
     /// them, reordered, some torn between two sectors.
-    pub fn roll(recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
+    pub fn random(recording: &Recording, sent: usize, rng: &mut fastrand::Rng) -> Cut {
         let certain = flushed(&recording.entries, sent);
-        Cut { sent, certain, kept: kept(recording, certain..sent, dice) }
+        Cut { sent, certain, kept: kept(recording, certain..sent, rng) }
     }
 
     /// A cut after `sent` entries of a disk that loses everything from entry `lost` on, flushed or
@@ -63,33 +63,30 @@ impl Cut {
 }
 
 /// Random parts of the entries that are not certain.
-fn kept(recording: &Recording, sent: Range<usize>, dice: &mut fastrand::Rng) -> Vec<Piece> {
-    let share = [0, 50, 90, 100][dice.usize(..4)];
+fn kept(recording: &Recording, sent: Range<usize>, rng: &mut fastrand::Rng) -> Vec<Piece> {
+    let share = [0, 50, 90, 100][rng.usize(..4)];
     let mut kept = Vec::new();
     for index in sent {
         let length = recording.entries[index].length;
         let sectors = length / SECTOR;
-        if sectors == 0 || dice.u8(..100) >= share {
+        if sectors == 0 || rng.u8(..100) >= share {
             continue;
         }
-        let torn = sectors > 1 && share < 100 && dice.u8(..100) < 20;
-        kept.push(Piece {
-            entry: index,
-            range: if torn { tear(sectors, dice) } else { 0..length },
-        });
+        let torn = sectors > 1 && share < 100 && rng.u8(..100) < 20;
+        kept.push(Piece { entry: index, range: if torn { tear(sectors, rng) } else { 0..length } });
     }
-    if share < 100 && dice.bool() {
-        dice.shuffle(&mut kept);
+    if share < 100 && rng.bool() {
+        rng.shuffle(&mut kept);
     }
     kept
 }
 
-fn tear(sectors: u64, dice: &mut fastrand::Rng) -> Range<u64> {
-    let at = dice.u64(1..sectors) * SECTOR;
-    if dice.bool() { 0..at } else { at..sectors * SECTOR }
+fn tear(sectors: u64, rng: &mut fastrand::Rng) -> Range<u64> {
+    let at = rng.u64(1..sectors) * SECTOR;
+    if rng.bool() { 0..at } else { at..sectors * SECTOR }
 }
 
-/// A disk that goes through a recording. Between two cuts it holds the entries that are certain.
+/// A disk to which a recording is replayed. Between two cuts it has the certain entries.
 pub struct Medium<'a> {
     recording: &'a Recording,
     disk: File,
@@ -173,7 +170,7 @@ mod tests {
         let recording = Recording::of(entries.to_vec());
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..400 {
-            let cut = Cut::roll(&recording, 4, &mut fastrand::Rng::with_seed(seed));
+            let cut = Cut::random(&recording, 4, &mut fastrand::Rng::with_seed(seed));
             seen.insert(
                 cut.kept
                     .iter()

@@ -1,4 +1,4 @@
-//! Checks the disks of power cuts one after another, and remembers which parts were good.
+//! Checks the disks of power cuts one after another, and remembers the good parts.
 
 use super::cut::{Cut, Extract, Medium};
 use super::disk_checker::{DiskChecker, copy};
@@ -10,13 +10,13 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A disk that goes through the recording, and the parts that were found good.
+/// A disk to which the recording is replayed, and the parts that were good.
 pub struct CutChecker<'a> {
     recording: &'a Recording,
     checker: DiskChecker<'a>,
     medium: Medium<'a>,
     synced: Vec<Option<u32>>,
-    /// Good parts, with the number of files that they had to hold.
+    /// Good parts, with the number of files that they had to contain.
     good: HashSet<(Extract, u32)>,
 }
 

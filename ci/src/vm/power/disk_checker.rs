@@ -1,5 +1,5 @@
-//! Checks of a disk after a power cut: slotboot's own code has to find a slot to start, and sgdisk,
-//! mtools, e2fsck and debugfs have to find the disk sound.
+//! Checks of a disk after a power cut: slotboot's own code must find a slot to start, and sgdisk,
+//! mtools, e2fsck and debugfs must find no damage.
 
 use super::cut::Undo;
 use super::cut_checker::file_number;
@@ -24,13 +24,12 @@ const BACKUP: u64 = 33 * SECTOR;
 
 /// The checks of a disk.
 pub struct DiskChecker<'a> {
-    /// Where its commands run.
     site: &'a Site<'a>,
     /// The disk's file.
     path: PathBuf,
-    /// A folder for what is copied out of it.
+    /// A folder for copies of its parts.
     folder: PathBuf,
-    /// The boot programs, of which the disk has to hold one.
+    /// The boot programs, one of which must be on the disk.
     programs: Vec<Digest>,
     data_start: u64,
     ends: [u64; 2],
@@ -72,8 +71,7 @@ impl<'a> DiskChecker<'a> {
         !self.is_data(entry) || self.ends.iter().any(|at| entry.start < *at && end > at - BACKUP)
     }
 
-    /// Checks everything but DATA: slotboot has to start a slot, and to leave a sound partition
-    /// table.
+    /// Checks everything but DATA: slotboot must start a slot, and leave a sound partition table.
     ///
     /// # Errors
     /// The disk does not boot.
@@ -110,8 +108,8 @@ impl<'a> DiskChecker<'a> {
         Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
     }
 
-    /// Checks DATA up to the end of the disk: it has to be sound after `init`'s repair and a replay
-    /// of the journal, and to hold the probe's first `synced` files.
+    /// Checks DATA up to the end of the disk: it must be sound after `init`'s repair and a replay
+    /// of the journal, and contain the probe's first `synced` files.
     ///
     /// # Errors
     /// DATA is damaged, or has lost a flushed file.
@@ -166,7 +164,7 @@ fn is_whole(path: &Path, number: u32) -> Result<()> {
     if whole { Ok(()) } else { Err(Error::build(format!("the synced file {number} is damaged"))) }
 }
 
-/// Copies a part of a file, and keeps its holes.
+/// Copies a part of a file and keeps its holes.
 pub fn copy(disk: &File, start: u64, length: u64, to: &Path) -> std::io::Result<()> {
     let mut from = disk;
     let (to, end) = (File::create(to)?, start + length);

@@ -5,7 +5,7 @@ use osbuild::error::{Problem, Result};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The check stops after this number of problems.
+/// The check stops after more than this number of problems.
 const MAX_PROBLEMS: usize = 20;
 
 /// The cuts that were checked, and the problems.

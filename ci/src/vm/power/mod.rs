@@ -1,5 +1,5 @@
-//! Power cuts. Killing QEMU loses no write. So a machine's writes are recorded and replayed up to
-//! any point: some unflushed writes are left out, others are reordered. Each resulting disk is
+//! Power cuts. Killing QEMU would lose no write, so a machine's writes are recorded and replayed up
+//! to any point: some unflushed writes are left out, others are reordered. Each resulting disk is
 //! checked, and some are booted.
 
 mod booting;
@@ -24,7 +24,7 @@ use session::Session;
 use std::sync::Mutex;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// How many disks that lose a flushed write have to be detected.
+/// How many disks that lost a flushed write the control makes.
 const LOSSES: usize = 5;
 
 /// The extent of a check.
@@ -47,7 +47,7 @@ pub fn a_node_survives_any_power_cut(site: &Site) -> Result<Outcome> {
     try_all(site, &SHORT)
 }
 
-/// The same with enough cuts for rare ones to occur. A check that was interrupted resumes.
+/// The same with enough cuts for rare ones to occur. An interrupted check resumes.
 pub fn a_node_survives_any_power_cut_at_length(site: &Site) -> Result<Outcome> {
     try_all(site, &LONG)
 }
@@ -56,7 +56,7 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Outcome> {
     let session = Session::new(site, RecordedUpdate::existing_or_new(site)?, effort.cuts)?;
     let recording = Recording::open(&session.recording())?;
     let findings = Findings::open(&session.done())?;
-    // The channel holds no disk: the checker waits for a free machine.
+    // The channel has no buffer: the checker waits for a free machine.
     let (sender, receiver) = sync_channel(0);
     let receiver = Mutex::new(receiver);
     std::thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Outcome> {
         booted.chain([checked]).collect::<Result<()>>()
     })?;
     let mut outcome = Outcome { problems: findings.problems(), ..Outcome::default() };
-    outcome.problems.extend(losses_are_detected(site, &session, &recording)?);
+    outcome.problems.extend(undetected_losses(site, &session, &recording)?);
     outcome.passed = usize::from(outcome.problems.is_empty());
     outcome.summary = format!(
         "{} writes, {} cuts, {} booted",
@@ -115,8 +115,8 @@ fn check_all(
     Ok(())
 }
 
-/// The control: a disk that loses a flushed file has to be detected.
-fn losses_are_detected(
+/// The control: a disk that lost a flushed file must be detected.
+fn undetected_losses(
     site: &Site,
     session: &Session,
     recording: &Recording,
@@ -152,5 +152,5 @@ fn losses_are_detected(
 /// occurs.
 fn cut(recording: &Recording, index: usize, number: usize) -> Cut {
     let sent = ((index + 1) * recording.entries.len()).div_ceil(number);
-    Cut::roll(recording, sent, &mut fastrand::Rng::with_seed(index as u64))
+    Cut::random(recording, sent, &mut fastrand::Rng::with_seed(index as u64))
 }

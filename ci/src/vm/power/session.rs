@@ -1,5 +1,6 @@
-//! The node whose writes were recorded, and the machines that boot from its disk after a power cut.
+//! The node whose writes were recorded, and machines that boot from its disk after a power cut.
 
+use crate::disk_file;
 use crate::site::Site;
 use crate::vm::machine::Machine;
 use crate::vm::node::NodeUnderTest;
@@ -9,7 +10,6 @@ use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::{SLOT, SLOT_GOOD};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// How long a node may take to become ready, and then to update itself.
@@ -68,16 +68,14 @@ impl<'a> Session<'a> {
     /// Makes the disk as it was before the first boot.
     pub fn before(&self) -> Result<PathBuf> {
         let to = self.folder.join("disk.raw");
-        let mut copy = Command::new("cp");
-        copy.arg("--sparse=always").arg(self.image()).arg(&to);
-        self.site.finish("power-copy", &mut copy)?;
+        disk_file::copy(self.site, &self.image(), &to)?;
         let grow =
             File::options().write(true).open(&to).and_then(|file| file.set_len(DISK_MIB << 20));
         grow.or_build(|| format!("cannot grow `{}`", to.display()))?;
         Ok(to)
     }
 
-    /// Boots from the disk, which is only read: the node has to become ready, and finally good with
+    /// Boots from the disk without changing it: the node must become ready, and finally good with
     /// the release.
     pub fn boot(&self, disk: &Path, cut: usize) -> Result<()> {
         let mut node = Machine::new(self.site, disk, &format!("power-booted-{cut}"))

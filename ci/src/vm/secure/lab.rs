@@ -1,4 +1,4 @@
-//! The UKI that the VMs boot, changed, signed with new keys, and started on firmware that trusts
+//! The UKI that the VMs boot is changed, signed with new keys, and started on firmware that trusts
 //! the given keys.
 
 use super::disk;
@@ -25,7 +25,7 @@ const KERNEL: &str = "UEFI Secure Boot is enabled";
 /// The cause that `osbuild run` gives when the firmware refuses the image.
 pub const NOT_TRUSTED: &str = "Secure Boot: the image has no signature that the firmware trusts";
 
-/// Names of parts that are no sections: the headers and the signatures.
+/// Names of parts other than sections: the headers and the signature.
 const HEADERS: &str = "headers";
 const SIGNATURE: &str = "signature";
 
@@ -86,7 +86,7 @@ impl<'a> Lab<'a> {
         let image = self.site.project().join("out").join(RECIPE).join(IMAGE);
         let cannot = || format!("cannot read `{}`", image.display());
         let partition = inspect(&image)?.disk.map(|disk| disk.partitions[0].clone());
-        let partition = partition.ok_or_else(|| Error::build("the image is no disk"))?;
+        let partition = partition.ok_or_else(|| Error::build("the image is not a disk"))?;
         let mut bytes = vec![0; partition.size as usize];
         std::fs::File::open(&image)
             .and_then(|file| file.read_exact_at(&mut bytes, partition.start))
@@ -154,7 +154,7 @@ impl<'a> Lab<'a> {
     /// Boots a machine whose firmware trusts only `trust`, from a disk with this UKI as the program
     /// that firmware starts.
     pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Response> {
-        // A node without DATA never becomes ready; the cause tells what stopped it.
+        // A node without DATA never becomes ready; the cause shows what stopped it.
         let error = match self
             .start(name, &[disk::started(uki)], None, SecureBoot::enforced(trust), &[])?
             .ready()

@@ -9,12 +9,12 @@ mod unsigned_inputs;
 pub use lab::NOT_TRUSTED;
 pub use unsigned_inputs::nothing_beside_the_uki_is_read;
 
-use crate::check::Outcome;
+use crate::check::{Outcome, unmet};
 use crate::image::RECIPE;
 use crate::site::Site;
 use attempts::{Attempt, Named, REFUSED, REFUSED_OF_TWO, STARTED, STARTED_OF_TWO};
 use lab::{Lab, Response};
-use osbuild::error::{Error, Problem, Result};
+use osbuild::error::{Error, Result};
 
 /// The part of a UKI in which `cargo ci` flips a bit. `cargo ci full` flips one in every part.
 const FLIPPED_PART: &str = ".linux";
@@ -73,9 +73,7 @@ fn attempt(lab: &Lab, name: &str, prepare: Attempt) -> Result<Response> {
 fn record(outcome: &mut Outcome, name: &str, expected: Response, found: Result<Response>) {
     match found {
         Ok(found) if found == expected => outcome.passed += 1,
-        Ok(found) => outcome
-            .problems
-            .push(Problem::new(format!("not so: {name}")).cause(format!("it was {found}"))),
+        Ok(found) => outcome.problems.push(unmet(name).cause(format!("it was {found}"))),
         Err(error) => {
             outcome.problems.extend(error.problems.into_iter().map(|problem| problem.cause(name)))
         }

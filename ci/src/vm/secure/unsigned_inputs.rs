@@ -1,5 +1,5 @@
 //! Unsigned inputs that a stub or a boot loader could read: files on the EFI system partition, and
-//! strings from the hypervisor. Each contains its own word; the echo UKI shows which words reached
+//! strings from the hypervisor. Each contains a unique word; the echo UKI shows which words reached
 //! the kernel.
 
 use super::lab::{Lab, signed};
@@ -35,7 +35,7 @@ const STRINGS: &[&str] = &[
 ];
 
 /// The claims: name, word, and whether systemd's own loader with the stub of Debian 12 passes the
-/// word on where the firmware verifies nothing. That stub supports no addons and no strings.
+/// word on if the firmware does not verify. That stub supports neither addons nor strings.
 const CLAIMS: &[(&str, &str, bool)] = &[
     ("cred_on_esp_is_ignored", "by-cred", true),
     ("global_cred_on_esp_is_ignored", "by-global-cred", true),
@@ -87,8 +87,8 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Outcome> {
         attacked.contains(&format!("{SMBIOS}2\n")),
     ];
     let mut outcome = Outcome::default();
-    for (name, word, comes_through) in CLAIMS {
-        outcome.claim(name, check(word, *comes_through, &attacked, &control));
+    for (name, word, passes_in_control) in CLAIMS {
+        outcome.claim(name, check(word, *passes_in_control, &attacked, &control));
     }
     for (name, holds) in OTHERS.iter().zip(others) {
         outcome.claim(name, if holds { Ok(()) } else { Err(attacked.clone()) });
@@ -96,10 +96,11 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The word must not reach the kernel in the attack; in the control it has to if `comes_through`.
+/// The word must not reach the kernel in the attack. In the control it must reach the kernel
+/// exactly if `passes_in_control`.
 fn check(
     word: &str,
-    comes_through: bool,
+    passes_in_control: bool,
     attacked: &str,
     control: &str,
 ) -> std::result::Result<(), String> {
@@ -108,7 +109,7 @@ fn check(
     };
     match (has(attacked), has(control)) {
         (true, _) => Err(format!("`{word}` reached the node: {attacked}")),
-        (false, found) if found == comes_through => Ok(()),
+        (false, found) if found == passes_in_control => Ok(()),
         (false, true) => Err(format!("the control's stub reads `{word}` too: {control}")),
         (false, false) => Err(format!("`{word}` did not reach the control either: {control}")),
     }

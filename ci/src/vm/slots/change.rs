@@ -1,6 +1,6 @@
-//! How a UKI in a slot differs from the image's: the difference makes it good or bad.
+//! Changes of the image's UKI, which make a slot good or bad.
 
-use crate::image::RECIPE;
+use crate::image::{RECIPE, image};
 use crate::site::Site;
 use crate::vm::echo_uki::STUB;
 use osbuild::engine::digest::Digest;
@@ -53,7 +53,7 @@ impl Change<'_> {
         let cannot = || "cannot make a UKI".to_owned();
         let stub = fs::read(STUB).or_build(cannot)?;
         if self.recipe != RECIPE {
-            site.finish("slots-build", site.osbuild()?.args(["build", self.recipe, "--yes"]))?;
+            image(site, self.recipe)?;
         }
         let built =
             fs::read(site.project().join("out").join(self.recipe).join(UKI)).or_build(cannot)?;

@@ -1,5 +1,5 @@
-//! containerd's state on DATA is shared by both slots: after several failed boots in a row the node
-//! deletes it, and not before.
+//! Both slots share containerd's state on DATA: the node deletes it only after several failed boots
+//! in a row.
 
 use super::change::{Change, Over};
 use super::disk::{A, B, SlotDisk};
@@ -62,8 +62,8 @@ pub fn on_trial(disk: &SlotDisk) -> Result<String> {
     }
 }
 
-/// Changes DATA of a disk that a node was ready on. The only slot fails once more in the phase; at
-/// the next boot it deletes containerd's state and becomes ready.
+/// Changes DATA of a node that was ready. The only slot fails once more in the phase; at the next
+/// boot it deletes containerd's state and becomes ready.
 fn is_deleted(
     disk: &SlotDisk,
     phase: &str,

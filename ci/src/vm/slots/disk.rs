@@ -1,8 +1,8 @@
-//! A disk that machines boot from one after another, and that is changed in between: with `cgpt`
-//! where its partition table has to stay sound.
+//! A disk from which machines boot one after another. Checks change it in between; `cgpt` keeps the
+//! partition table sound.
 
 use super::change::Change;
-use crate::image::ARM64;
+use crate::image::{ARM64, image};
 use crate::site::Site;
 use crate::vm::data::Data;
 use crate::vm::machine::Machine;
@@ -10,7 +10,7 @@ use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
-use osbuild::ship::keys::Keys;
+use osbuild::ship::keys::{DEV, Keys};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
 use std::cell::Cell;
@@ -57,6 +57,14 @@ pub struct SlotDisk<'a> {
 }
 
 impl<'a> SlotDisk<'a> {
+    /// Builds a recipe, and returns a disk with its image, which the keys `dev` signed.
+    pub fn of_recipe(site: &'a Site<'a>, recipe: &str, log: &'static str) -> Result<Self> {
+        let project = site.project();
+        let image = image(site, recipe)?;
+        let out = image.parent().expect("the image is in a folder").to_owned();
+        SlotDisk::of(site, out, Keys::named(&project, DEV)?, log)
+    }
+
     /// A disk that the first boot copies from the image in the folder `out`, which `keys` signed.
     /// The consoles are written to the logs `log-1` and so on.
     pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
@@ -72,7 +80,7 @@ impl<'a> SlotDisk<'a> {
         })
     }
 
-    /// Boots on machines with this processor.
+    /// Changes the processor of the machines.
     pub fn with(self, architecture: Architecture) -> Self {
         SlotDisk { architecture, ..self }
     }

@@ -1,4 +1,4 @@
-//! Security epochs: which old signed programs an attacker with the disk can still start.
+//! Security epochs: the old signed programs that an attacker with the disk can still start.
 
 use super::change::Change;
 use super::disk::{A, B, SlotDisk};

@@ -1,5 +1,5 @@
-//! Faults of a slot, on the disk or when it runs, after which the machine boots the other slot
-//! without help.
+//! Faults of a slot, on the disk or at run time, after which the machine boots the other slot by
+//! itself.
 
 use super::change::{Change, Over};
 use super::disk::{A, B, SlotDisk};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Makes a slot bad, and waits until the machine boots the other one.
 pub type Fault = fn(&SlotDisk) -> Result<Fallback>;
 
-/// Every fault that appears when the slot runs. Each needs a disk whose SLOT-A is good.
+/// Every fault at run time. Each needs a disk whose SLOT-A is good.
 pub const ALL: [Fault; 9] =
     [panic, init_crash, hang, deadline, kubelet, unnamed, pod, network, boot_loop];
 
@@ -34,10 +34,10 @@ const PANICS: &str = "rdinit=/nothing panic=1";
 /// What `init` prints when no variable of the firmware has the slot's name.
 const UNNAMED: &str = "nothing tells which slot was started";
 
-/// What `init` prints when a slot lacks nothing but an address.
+/// What `init` prints when a slot lacks only an address.
 const LACKS_ADDRESS: &str = "waits for an address, which the slot before this one had";
 
-/// Command line of a slot that has to be good within 40 s of power-on.
+/// Command line of a slot that must be good within 40 s of power-on.
 const SOON: &str = "osbuild.gate-deadline-s=40";
 
 /// How long `init` waits before it marks a slot again that it could not mark.
@@ -60,7 +60,7 @@ spec:
 pub fn panic(disk: &SlotDisk) -> Result<Fallback> {
     let mut trial = Trial::begin(disk, &Change { words: PANICS, ..Change::default() })?;
     trial.node.wait_for("Kernel panic")?;
-    trial.comes_back("a panic")
+    trial.falls_back("a panic")
 }
 
 pub fn deadline(disk: &SlotDisk) -> Result<Fallback> {
@@ -68,7 +68,7 @@ pub fn deadline(disk: &SlotDisk) -> Result<Fallback> {
     let mut trial = Trial::begin(disk, &Change { words, ..Change::default() })?;
     trial.node.wait_for_line(SLOT, &["SLOT-B", "on trial, tries left: 0"])?;
     trial.node.wait_for(SLOT_LATE)?;
-    trial.comes_back("a deadline of 20 s")
+    trial.falls_back("a deadline of 20 s")
 }
 
 pub fn hang(disk: &SlotDisk) -> Result<Fallback> {
@@ -79,14 +79,14 @@ pub fn hang(disk: &SlotDisk) -> Result<Fallback> {
     trial.node.wait_for(READY)?;
     probe::report(port)?;
     trial.since = Instant::now();
-    trial.comes_back("an `init` that hangs, by a watchdog of 20 s")
+    trial.falls_back("an `init` that hangs, by a watchdog of 20 s")
 }
 
 pub fn init_crash(disk: &SlotDisk) -> Result<Fallback> {
     let over = &[(INIT, Over::Link("mount"))];
     let mut trial = Trial::begin(disk, &Change { over, ..Change::default() })?;
     trial.node.wait_for("Attempted to kill init")?;
-    trial.comes_back("an init that ends")
+    trial.falls_back("an `init` that ends")
 }
 
 pub fn kubelet(disk: &SlotDisk) -> Result<Fallback> {
@@ -94,7 +94,7 @@ pub fn kubelet(disk: &SlotDisk) -> Result<Fallback> {
     let over = &[(kubelet.as_str(), Over::Link("mount"))];
     let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
     trial.node.wait_for(SLOT_LATE)?;
-    trial.comes_back("a kubelet that never runs, by a deadline of 40 s")
+    trial.falls_back("a kubelet that never runs, by a deadline of 40 s")
 }
 
 pub fn unnamed(disk: &SlotDisk) -> Result<Fallback> {
@@ -105,7 +105,7 @@ pub fn unnamed(disk: &SlotDisk) -> Result<Fallback> {
     let mut trial = Trial::begin(disk, &Change { over, words: &words, ..Change::default() })?;
     trial.node.wait_for(UNNAMED)?;
     trial.node.wait_for(SLOT_LATE)?;
-    trial.comes_back("a slot that does not know its name, by a deadline of 40 s")
+    trial.falls_back("a slot that does not know its name, by a deadline of 40 s")
 }
 
 pub fn pod(disk: &SlotDisk) -> Result<Fallback> {
@@ -113,7 +113,7 @@ pub fn pod(disk: &SlotDisk) -> Result<Fallback> {
     let over = &[(POD_LIST, Over::Text("never never\n")), (manifest.as_str(), Over::Text(NEVER))];
     let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
     trial.node.wait_for(SLOT_LATE)?;
-    trial.comes_back("a pod that never runs, by a deadline of 40 s")
+    trial.falls_back("a pod that never runs, by a deadline of 40 s")
 }
 
 /// A release without a network, which the previous slot had.
@@ -130,7 +130,7 @@ pub fn network(disk: &SlotDisk) -> Result<Fallback> {
     trial.node.wait_for(READY_WITHOUT_ADDRESS)?;
     trial.node.wait_for(LACKS_ADDRESS)?;
     trial.node.wait_for(SLOT_LATE)?;
-    trial.comes_back("a release without a network, by a deadline of 90 s")
+    trial.falls_back("a release without a network, by a deadline of 90 s")
 }
 
 pub fn boot_loop(disk: &SlotDisk) -> Result<Fallback> {
@@ -143,7 +143,7 @@ pub fn boot_loop(disk: &SlotDisk) -> Result<Fallback> {
         node.wait_for_line(SLOTBOOT_STARTS, &["SLOT-B", &format!("on trial, tries left: {left}")])?;
         node.wait_for("Kernel panic")?;
     }
-    Trial { disk, node, since }.comes_back("three panics, with the firmware's start")
+    Trial { disk, node, since }.falls_back("three panics, with the firmware's start")
 }
 
 pub fn truncated(disk: &SlotDisk) -> Result<String> {
@@ -228,7 +228,7 @@ pub fn marked_later(disk: &SlotDisk) -> Result<String> {
     ))
 }
 
-/// The only slot does not know its name, and becomes a good one.
+/// The only slot does not know its name, and becomes good.
 pub fn unnamed_only_slot(disk: &SlotDisk) -> Result<String> {
     disk.fill(B, &Change { words: "efi=noruntime", ..Change::default() })?;
     disk.set(A, State::EMPTY)?;
@@ -298,7 +298,7 @@ pub struct Fallback {
 
 impl fmt::Display for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "back after {:.0} s from {}", self.took.as_secs_f64(), self.from)
+        write!(f, "fallback after {:.0} s from {}", self.took.as_secs_f64(), self.from)
     }
 }
 
@@ -330,7 +330,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits until the machine has restarted from the other slot.
-    pub fn comes_back(mut self, from: &'static str) -> Result<Fallback> {
+    pub fn falls_back(mut self, from: &'static str) -> Result<Fallback> {
         let line = self.node.wait_for(SLOTBOOT_STARTS)?;
         let took = self.since.elapsed();
         if !line.contains("SLOT-A") {

@@ -1,5 +1,5 @@
-//! slotboot on real firmware that enforces Secure Boot: one disk whose slots are made good and bad
-//! in turn. `cgpt` and `sgdisk` check the disk.
+//! slotboot on real firmware that enforces Secure Boot. The checks make the slots of one disk good
+//! and bad in turn; `cgpt` and `sgdisk` check the disk.
 
 pub mod change;
 mod containerd_reset;
@@ -7,13 +7,12 @@ pub mod disk;
 mod epochs;
 pub mod faults;
 
-use crate::check::Outcome;
+use crate::check::{Outcome, unmet};
 use crate::image::RECIPE;
 use crate::site::Site;
 use change::Change;
 use disk::{A, B, SlotDisk};
-use osbuild::error::{Error, Problem, Result};
-use osbuild::ship::keys::{DEV, Keys};
+use osbuild::error::{Error, Result};
 use osbuild_abi::console::{
     SLOT, SLOT_GOOD, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
 };
@@ -21,7 +20,7 @@ use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
 use std::time::Duration;
 
-/// How long a machine that stopped has to stay silent.
+/// How long a machine must stay silent after slotboot stopped.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A good slot, and a good slot of lower priority.
@@ -31,7 +30,7 @@ const SECOND: State = State { priority: 1, ..GOOD };
 pub const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };
 const SPENT: State = State { tries: 0, ..LAST_TRY };
 
-/// How long slotboot may take itself, without the firmware's calls.
+/// How long slotboot's own code may take, without the firmware's calls.
 const MAX_SECONDS: f64 = 0.3;
 
 /// Bytes of the copy of the partition table at the end of the disk.
@@ -104,7 +103,7 @@ fn try_all(site: &Site, claims: &[Claim]) -> Result<Outcome> {
                 notes.extend(Some(words).filter(|words| !words.is_empty()));
             }
             Err(error) => {
-                outcome.problems.push(Problem::new(format!("not so: {name}")));
+                outcome.problems.push(unmet(name));
                 outcome.problems.extend(error.problems);
             }
         }
@@ -115,8 +114,7 @@ fn try_all(site: &Site, claims: &[Claim]) -> Result<Outcome> {
 
 /// A disk with the image of [`RECIPE`]. The consoles are written to logs that begin with `log`.
 pub fn new_disk<'a>(site: &'a Site<'a>, log: &'static str) -> Result<SlotDisk<'a>> {
-    let project = site.project();
-    SlotDisk::of(site, project.join("out").join(RECIPE), Keys::named(&project, DEV)?, log)
+    SlotDisk::of_recipe(site, RECIPE, log)
 }
 
 fn note(fallback: Result<faults::Fallback>) -> Result<String> {
@@ -200,7 +198,7 @@ fn no_slot(disk: &SlotDisk) -> Result<String> {
         &["SLOT-A: it has no tries left", "SLOT-B: it is not to be booted"],
     )?;
     match node.wait_for_within(SLOTBOOT, SILENCE) {
-        Ok(line) => Err(Error::build("slotboot goes on after it stopped").cause(line)),
+        Ok(line) => Err(Error::build("slotboot continued after it stopped").cause(line)),
         Err(_) => node.power_off().map(|()| String::new()),
     }
 }

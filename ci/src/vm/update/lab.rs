@@ -186,9 +186,7 @@ impl<'a> Lab<'a> {
     pub fn keep_old(&self) -> Result<()> {
         let old = self.old();
         fs::create_dir_all(&old).or_build(|| format!("cannot make `{}`", old.display()))?;
-        let mut copy = Command::new("cp");
-        copy.arg("--sparse=always").arg(self.image()).arg(&old);
-        self.site.finish("update-copy", &mut copy).map(drop)
+        crate::disk_file::copy(self.site, &self.image(), &old)
     }
 
     /// The folder of that image.
@@ -207,11 +205,11 @@ impl<'a> Lab<'a> {
         self.site.finish("update-mcopy", mcopy.arg(&file).arg(self.on_system())).map(drop)
     }
 
-    /// The boot program on the system partition of a disk, as mtools read it.
+    /// The boot program on the system partition of a disk, as mtools reads it.
     pub fn boot_program(&self, disk: &Path) -> Result<Vec<u8>> {
         let file = self.file("boot.efi");
         self.site.finish("update-mcopy", self.mcopy(disk).arg(self.on_system()).arg(&file))?;
-        fs::read(&file).or_build(|| "cannot read what mcopy wrote".to_owned())
+        fs::read(&file).or_build(|| "cannot read the copy of the boot program".to_owned())
     }
 
     /// The seconds that `dd` takes to write the UKI to this host's disk.

@@ -1,4 +1,4 @@
-//! A node that installs a release from a web server or from a folder by itself, with Secure Boot
+//! A node installs a release from a web server or from a folder by itself, with Secure Boot
 //! enforced. `cgpt`, `sgdisk`, mtools and `fsck.fat` check its disk.
 
 mod folder;
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 pub const OLD: &str = "1.0.0";
 pub const NEW: &str = "1.0.1";
 
-/// How long the node may take to print each line that is waited for.
+/// How long the node may take to print each expected line.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The file with the image's digest and the server's port, written when the update has been

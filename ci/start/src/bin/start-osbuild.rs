@@ -1,6 +1,6 @@
-//! `cargo osbuild …`: compiles `osbuild` if it is not up to date, and executes it. It has no
+//! `cargo osbuild …` compiles `osbuild` if it is out of date, and executes it. This program has no
 //! dependencies, so that a new checkout prints its first line after a second. If nothing has
-//! changed, it does not start cargo.
+//! changed, cargo is not started.
 
 use std::convert::Infallible;
 use std::io::{self, Error};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// cargo has failed with this exit code, and printed the reason.
+/// cargo failed with this exit code, and has printed the reason.
 #[derive(Debug)]
 struct Failed(u8);
 
@@ -34,7 +34,7 @@ impl std::error::Error for Failed {}
 fn start() -> io::Result<Infallible> {
     let hint = "use a virtual machine or a container with Linux";
     Err(Error::other(format!(
-        "it runs on Linux alone, and this is {}\nhint: {hint}",
+        "it runs only on Linux, and this is {}\nhint: {hint}",
         std::env::consts::OS
     )))
 }
