@@ -10,6 +10,7 @@ use osbuild::ship::audit::inspect::inspect;
 use osbuild::ship::keys::DEV;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The recipe of the VM tests.
 pub const RECIPE: &str = "qemu-amd64";
