@@ -1,4 +1,4 @@
-//! The calls that osbuild makes to AWS: all of them, and no others.
+//! All calls that osbuild makes to AWS.
 
 /// A service of AWS, with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,9 +29,9 @@ pub enum Action {
     StartSnapshot,
     /// Writes one block of a snapshot.
     PutSnapshotBlock,
-    /// Ends a snapshot, once it has all its blocks.
+    /// Completes a snapshot that has all its blocks.
     CompleteSnapshot,
-    /// Tags snapshots and images: as a call of its own, and as a part of those that create them.
+    /// Tags snapshots and images. The calls that create them use this permission too.
     CreateTags,
     /// Lists snapshots.
     DescribeSnapshots,

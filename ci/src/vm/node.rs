@@ -2,7 +2,7 @@
 
 use osbuild::error::{Context, Error, LogTail, Result};
 use osbuild::ship::vm::boot::Boot;
-use osbuild::ship::vm::node::Node;
+use osbuild::ship::vm::running_node::RunningNode;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TAIL: usize = 40;
 
 /// A node that is powered on. Dropping it is a power cut.
 pub struct NodeUnderTest<'a> {
-    node: Node<'a>,
+    node: RunningNode<'a>,
     log: PathBuf,
     timeout: Duration,
 }
@@ -23,7 +23,7 @@ pub struct NodeUnderTest<'a> {
 impl<'a> NodeUnderTest<'a> {
     /// A node whose console is written to `log`, and that may take `timeout` for each line that is
     /// waited for.
-    pub(super) fn new(node: Node<'a>, log: PathBuf, timeout: Duration) -> Self {
+    pub(super) fn new(node: RunningNode<'a>, log: PathBuf, timeout: Duration) -> Self {
         NodeUnderTest { node, log, timeout }
     }
 
