@@ -179,7 +179,7 @@ pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Outcome> {
         osbuild.current_dir("/").arg("verify").arg(file).arg("--cert").arg(&certificate);
         let ran = site.finish("verify", &mut osbuild)?;
         if ran.output.contains("WRONG")
-            || !ran.output.contains("the 7 files of /bin are those of a node")
+            || !ran.output.contains("/bin has the 7 files of a node and no others")
         {
             return Err(ran.failure(&format!(
                 "`osbuild verify` does not report its findings in `{}`",

@@ -1,7 +1,7 @@
 //! The tools that tests compare our code with. Missing ones are installed; without them no check
 //! runs.
 
-use osbuild::host::{Found, Remedy, Tool, for_run, for_sources, for_steps};
+use osbuild::host::{Probe, Remedy, Tool, for_run, for_sources, for_steps};
 use osbuild::plan::Architecture;
 
 /// Program, Debian package, and purpose.
@@ -80,10 +80,10 @@ pub fn all() -> Vec<Tool> {
     let files = FILES.iter().map(|(file, package, why)| Tool {
         name: (*package).to_owned(),
         why: (*why).to_owned(),
-        found: Found::AnyFile(vec![file.into()]),
+        probe: Probe::AnyFile(vec![file.into()]),
         remedy: Remedy::Package((*package).to_owned()),
     });
-    let program = |name: &str| Found::Program(name.to_owned());
+    let program = |name: &str| Probe::Program(name.to_owned());
     let python = [
         Tool::pip(
             "virt-fw-vars",
@@ -105,13 +105,13 @@ pub fn all() -> Vec<Tool> {
         ),
         Tool::pip(
             "botocore",
-            Found::PythonModule("botocore".to_owned()),
+            Probe::PythonModule("botocore".to_owned()),
             "botocore==1.43.11",
             "validates our calls to AWS, and signs them independently",
         ),
         Tool::pip(
             "boto3",
-            Found::PythonModule("boto3".to_owned()),
+            Probe::PythonModule("boto3".to_owned()),
             "boto3==1.43.11",
             "reads published images",
         ),
@@ -129,7 +129,7 @@ pub fn all() -> Vec<Tool> {
         ),
         Tool::pip(
             "python-tuf",
-            Found::PythonModule("tuf".to_owned()),
+            Probe::PythonModule("tuf".to_owned()),
             "tuf==7.0.1",
             "reads our releases as any TUF client does",
         ),

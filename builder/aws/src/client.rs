@@ -1,4 +1,4 @@
-//! AWS itself: signs calls, sends them, and repeats those that may succeed later.
+//! Sends signed calls to AWS, and retries temporary failures.
 
 use super::retry::TICK;
 use super::{Credentials, Failure, Method, Region, Request, Response, Retry, Service, Transport};
@@ -24,7 +24,7 @@ const MAX_RESPONSE: usize = 16 << 20;
 /// How many bytes of a request are handed to the connection at once.
 const CHUNK: usize = 64 << 10;
 
-/// How many calls are made at the same time, each on a connection of its own.
+/// How many calls are made at the same time, each on its own connection.
 const WORKERS: usize = 16;
 
 /// AWS, as this machine reaches it.
@@ -55,7 +55,7 @@ impl Client {
         Client::new(Credentials::from_environment(&retry)?, retry, endpoints)
     }
 
-    /// A client with these credentials. `endpoints` are addresses of services other than AWS's own.
+    /// A client with these credentials. `endpoints` override the addresses of services.
     ///
     /// # Errors
     /// This machine has no certificates of TLS authorities.

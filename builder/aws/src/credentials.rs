@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// To connect to the metadata service of an instance or a container, which is on the local link or
-/// absent.
+/// The timeout of connections to the metadata service of an instance or a container, which is on
+/// the local link or absent.
 const LOCAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The credentials of the first source in the chain that has some. The type has no `Debug`, and
@@ -106,7 +106,7 @@ impl Credentials {
     }
 }
 
-/// Reads the files that the chain names.
+/// Reads the files in the chain.
 #[derive(Debug)]
 struct Files;
 
@@ -118,11 +118,12 @@ impl FileRead for Files {
     }
 }
 
-/// HTTP to the services that give credentials. Its `Debug` shows nothing, as requests are secret.
+/// HTTP to the services that issue credentials. Its `Debug` hides everything, as requests are
+/// secret.
 struct Http {
     remote: reqwest::Client,
     local: reqwest::Client,
-    /// An address of STS other than AWS's own: `AWS_ENDPOINT_URL_STS`, or `AWS_ENDPOINT_URL` for
+    /// The address that overrides that of STS: `AWS_ENDPOINT_URL_STS`, or `AWS_ENDPOINT_URL` for
     /// all services.
     sts: Option<String>,
 }
@@ -143,7 +144,7 @@ impl Http {
         Ok(Http { remote: build(remote)?, local: build(local)?, sts })
     }
 
-    /// The address to use in place of one of STS, if there is another one.
+    /// The address to use instead of `uri`, if that is one of STS and an override is set.
     fn redirected(&self, uri: &http::Uri) -> Option<http::Uri> {
         let is_sts =
             uri.host().is_some_and(|host| host.starts_with("sts.") && host.contains(".amazonaws."));

@@ -62,8 +62,8 @@ impl RegionalClient<'_> {
         self.call(&request.sending(block, *sha256), |_| Ok(()))
     }
 
-    /// Ends a snapshot of this many blocks. `checksum` is the SHA-256 of the blocks' SHA-256s in
-    /// their order.
+    /// Completes a snapshot of this many blocks. `checksum` is the SHA-256 of the blocks' SHA-256s
+    /// in their order.
     pub fn complete_snapshot(
         &self,
         snapshot: &str,

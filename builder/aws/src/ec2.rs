@@ -2,10 +2,10 @@
 
 use super::{Action, Element, Error, Failure, Region, RegionalClient, Request, Response, Result};
 
-/// The version of EC2's interface that these calls follow.
+/// The version of EC2's API.
 const API_VERSION: &str = "2016-11-15";
 
-/// The name that an instance has for its first disk. The node does not look at it.
+/// The device name of an instance's first disk. The node ignores it.
 const ROOT_DEVICE: &str = "/dev/xvda";
 
 /// The states of an image that never becomes available.
@@ -25,7 +25,7 @@ pub struct Image {
     pub description: String,
     /// `pending`, `available`, `failed` and so on.
     pub state: String,
-    /// Why it is in that state, if AWS says so.
+    /// The reason for that state, if AWS gives one.
     pub reason: Option<String>,
     /// When it was created: `2026-11-21T12:00:00.000Z`.
     pub created: String,
@@ -146,7 +146,7 @@ impl RegionalClient<'_> {
 
     /// Registers an image and returns its identifier.
     pub fn register_image(&self, image: &NewImage) -> Result<String> {
-        let mut asked = parameters([
+        let mut request = parameters([
             ("Name", image.name),
             ("Description", image.description),
             ("Architecture", image.architecture),
@@ -161,29 +161,29 @@ impl RegionalClient<'_> {
             ("BlockDeviceMapping.1.Ebs.VolumeType", "gp3"),
             ("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"),
         ]);
-        asked.extend(image.uefi_data.map(|data| ("UefiData".to_owned(), data.to_owned())));
-        asked.extend(tag_specifications(image.tags, &["image"]));
-        self.query(Action::RegisterImage, asked, |response| response.element("imageId"))
+        request.extend(image.uefi_data.map(|data| ("UefiData".to_owned(), data.to_owned())));
+        request.extend(tag_specifications(image.tags, &["image"]));
+        self.query(Action::RegisterImage, request, |response| response.element("imageId"))
     }
 
     /// Copies an image, with its Secure Boot keys, to this region, and returns the identifier of
     /// the copy.
     pub fn copy_image(&self, copy: &ImageCopy) -> Result<String> {
-        let mut asked = parameters([
+        let mut request = parameters([
             ("SourceImageId", copy.id),
             ("SourceRegion", copy.region.name()),
             ("Name", copy.name),
             ("Description", copy.description),
             ("ClientToken", copy.token),
         ]);
-        asked.extend(tag_specifications(copy.tags, &["image", "snapshot"]));
-        self.query(Action::CopyImage, asked, |response| response.element("imageId"))
+        request.extend(tag_specifications(copy.tags, &["image", "snapshot"]));
+        self.query(Action::CopyImage, request, |response| response.element("imageId"))
     }
 
-    /// Deregisters an image. One that is gone already is no error.
+    /// Deregisters an image, or succeeds if it is already deregistered.
     pub fn deregister_image(&self, id: &str) -> Result<()> {
-        let asked = parameters([("ImageId", id)]);
-        match self.query(Action::DeregisterImage, asked, |_| Ok(())) {
+        let request = parameters([("ImageId", id)]);
+        match self.query(Action::DeregisterImage, request, |_| Ok(())) {
             Err(error) if is_unknown_image(&error) => Ok(()),
             done => done,
         }
@@ -193,20 +193,20 @@ impl RegionalClient<'_> {
     pub fn share_image(&self, id: &str, accounts: &[String], public: bool) -> Result<()> {
         let accounts = accounts.iter().map(|account| ("UserId", account.as_str()));
         let group = public.then_some(("Group", "all"));
-        let mut asked = parameters([("ImageId", id)]);
+        let mut request = parameters([("ImageId", id)]);
         for (number, (kind, name)) in (1..).zip(accounts.chain(group)) {
-            asked.push((format!("LaunchPermission.Add.{number}.{kind}"), name.to_owned()));
+            request.push((format!("LaunchPermission.Add.{number}.{kind}"), name.to_owned()));
         }
-        if asked.len() == 1 {
+        if request.len() == 1 {
             return Ok(());
         }
-        self.query(Action::ModifyImageAttribute, asked, |_| Ok(()))
+        self.query(Action::ModifyImageAttribute, request, |_| Ok(()))
     }
 
     /// Marks an image as deprecated from a time on: `2027-01-01T00:00:00Z`.
     pub fn deprecate_image(&self, id: &str, at: &str) -> Result<()> {
-        let asked = parameters([("ImageId", id), ("DeprecateAt", at)]);
-        self.query(Action::EnableImageDeprecation, asked, |_| Ok(()))
+        let request = parameters([("ImageId", id), ("DeprecateAt", at)]);
+        self.query(Action::EnableImageDeprecation, request, |_| Ok(()))
     }
 }
 
@@ -231,20 +231,21 @@ impl RegionalClient<'_> {
         })
     }
 
-    /// Deletes a snapshot, and returns whether it is gone. One that an image uses stays.
+    /// Deletes a snapshot, and returns whether it is gone. A snapshot that an image uses stays.
     pub fn delete_snapshot(&self, id: &str) -> Result<bool> {
-        let asked = parameters([("SnapshotId", id)]);
-        match self.query(Action::DeleteSnapshot, asked, |_| Ok(())) {
+        let request = parameters([("SnapshotId", id)]);
+        match self.query(Action::DeleteSnapshot, request, |_| Ok(())) {
             Err(error) if error.code() == Some("InvalidSnapshot.NotFound") => Ok(true),
             Err(error) if error.code() == Some("InvalidSnapshot.InUse") => Ok(false),
             done => done.map(|()| true),
         }
     }
 
-    /// Tags a snapshot. One that EC2 does not know yet stays without the tag.
+    /// Tags a snapshot, or does nothing if EC2 does not know it yet.
     pub fn tag_snapshot(&self, id: &str, name: &str, value: &str) -> Result<()> {
-        let asked = parameters([("ResourceId.1", id), ("Tag.1.Key", name), ("Tag.1.Value", value)]);
-        match self.query(Action::CreateTags, asked, |_| Ok(())) {
+        let request =
+            parameters([("ResourceId.1", id), ("Tag.1.Key", name), ("Tag.1.Value", value)]);
+        match self.query(Action::CreateTags, request, |_| Ok(())) {
             Err(error) if error.code() == Some("InvalidSnapshot.NotFound") => Ok(()),
             done => done,
         }
@@ -260,8 +261,7 @@ impl RegionalClient<'_> {
     }
 }
 
-/// Whether AWS does not know an image: it was just made, and is not known everywhere yet, or it was
-/// deregistered.
+/// Whether AWS does not know an image: it is too new, or deregistered.
 fn is_unknown_image(error: &Error) -> bool {
     error.code().is_some_and(|code| code.starts_with("InvalidAMIID."))
 }

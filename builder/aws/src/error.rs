@@ -1,4 +1,4 @@
-//! Why a call failed.
+//! Errors of calls.
 
 use super::{Action, Element, Region, Response};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Error {
     /// The call.
     pub action: Action,
-    /// Where it was made.
+    /// The region of the call.
     pub region: Region,
     /// Why it failed.
     pub failure: Failure,
@@ -32,9 +32,9 @@ pub enum Failure {
     },
     /// No response, or only a part of one.
     Unreachable(String),
-    /// The response is not what the documentation of AWS says.
+    /// The request cannot be encoded, or the response does not have the documented form.
     Invalid(String),
-    /// No source has credentials; the reasons, one for each source that failed.
+    /// No source has credentials. Has the reason of each source that failed.
     NoCredentials(Vec<String>),
     /// The call would change something, and the transport is [`super::ReadOnly`].
     ReadOnly,
@@ -42,7 +42,7 @@ pub enum Failure {
     Stopped,
 }
 
-/// Error codes of calls that came too fast and succeed later.
+/// Error codes of throttled calls, which may succeed later.
 const THROTTLED: [&str; 8] = [
     "RequestLimitExceeded",
     "RequestThrottled",
@@ -72,7 +72,7 @@ const FORBIDDEN: [&str; 4] =
     ["UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OperationNotPermitted"];
 
 impl Failure {
-    /// Reads a refusal. EC2 writes XML, the others JSON, and EBS has its code in a header.
+    /// Parses an error response. EC2 sends XML, the others JSON, and EBS has the code in a header.
     pub(crate) fn refused(status: u16, header: Option<&str>, body: Vec<u8>) -> Self {
         let xml = Element::parse(&body);
         let json = Response { body }.json().unwrap_or_default();
@@ -123,7 +123,7 @@ impl Failure {
     /// Whether the same call may succeed later.
     pub(crate) fn is_temporary(&self, action: Action) -> bool {
         match self {
-            // A new snapshot becomes known in one part of AWS after another.
+            // A new snapshot becomes visible in one part of AWS after another.
             Failure::Refused { code, .. } if code == "ResourceNotFoundException" => {
                 action == Action::PutSnapshotBlock
             }
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_refusals_of_all_three_services_are_read() {
+    fn the_errors_of_all_three_services_are_parsed() {
         let xml = "<Response><Errors><Error><Code>UnauthorizedOperation</Code>\
                    <Message>You may not</Message></Error></Errors></Response>";
         let refused = |header, body: &str| Failure::refused(400, header, body.as_bytes().to_vec());

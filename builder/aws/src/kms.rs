@@ -1,4 +1,4 @@
-//! KMS: keys that sign and never leave it.
+//! KMS: signing keys that never leave it.
 
 use super::{Action, Failure, Region, RegionalClient, Request, Result};
 use base64::Engine;
@@ -7,14 +7,14 @@ use serde_json::json;
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a key: `arn:aws:kms:REGION:ACCOUNT:key/ID` or `…:alias/NAME`.
+/// The ARN of a key: `arn:aws:kms:REGION:ACCOUNT:key/ID` or `…:alias/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyArn {
     region: Region,
     text: String,
 }
 
-/// A text that names no key in KMS.
+/// A text that is not the ARN of a key in KMS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidArn(pub String);
 
@@ -22,14 +22,14 @@ pub struct InvalidArn(pub String);
 pub struct PublicKey {
     /// The kind of key, such as `RSA_2048`.
     pub spec: String,
-    /// What the key may be used for; `SIGN_VERIFY` for a key that signs.
+    /// The allowed use of the key; `SIGN_VERIFY` for a signing key.
     pub usage: String,
     /// Its `SubjectPublicKeyInfo` in DER.
     pub spki: Vec<u8>,
 }
 
 impl KeyArn {
-    /// Whether a text is meant as an ARN.
+    /// Whether a text looks like an ARN.
     pub fn is_arn(text: &str) -> bool {
         text.trim_start().starts_with("arn:")
     }
@@ -67,7 +67,7 @@ impl fmt::Display for KeyArn {
 
 impl fmt::Display for InvalidArn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` names no key in AWS KMS", self.0)
+        write!(f, "`{}` is not the ARN of a key in AWS KMS", self.0)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The calls to AWS that publish an image (EC2, EBS direct) and sign with a KMS key. Decision 14
-//! says why no SDK makes them, decision 24 why `reqwest` sends them.
+//! explains why they do not use an SDK, decision 24 why they use `reqwest`.
 //!
 //! A [`RegionalClient`] makes the calls, one method each, through a [`Transport`]: [`Client`] is
 //! AWS itself, [`ReadOnly`] refuses calls that change anything, and [`DryRun`] records calls and
@@ -39,10 +39,10 @@ pub use retry::{Retry, Stopped};
 
 /// Sends calls: AWS itself, or a stand-in.
 pub trait Transport: Send + Sync {
-    /// Makes one call in a region. Temporary failures are retried first, as [`Retry`] says.
+    /// Makes one call in a region. Temporary failures are retried according to [`Retry`].
     fn call(&self, region: &Region, request: &Request) -> std::result::Result<Response, Failure>;
 
-    /// How many calls to make at the same time when there are many.
+    /// The maximum number of parallel calls.
     fn workers(&self) -> usize;
 
     /// The timeouts and numbers of tries, also for code that polls AWS.

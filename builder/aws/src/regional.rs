@@ -7,7 +7,7 @@ use super::{Action, Error, Failure, Region, Request, Response, Result, Retry, Tr
 pub struct RegionalClient<'a> {
     /// Sends the calls.
     pub transport: &'a dyn Transport,
-    /// Where they are made.
+    /// The region.
     pub region: Region,
 }
 

@@ -1,4 +1,4 @@
-//! Requests, in the three forms that the services of AWS take.
+//! Requests, in the three formats of the services.
 
 use super::{Action, Service};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// The name of KMS in its calls.
 const KMS_TARGET: &str = "TrentService";
 
-/// A method of HTTP.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// `POST`
@@ -25,13 +25,13 @@ pub struct Request {
     pub method: Method,
     /// The path.
     pub path: String,
-    /// The headers that not every call has.
+    /// The headers that are specific to the call.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Bytes,
     /// The SHA-256 of the body.
     pub sha256: [u8; 32],
-    /// The parameters, as `--dry-run` shows them.
+    /// The parameters for `--dry-run`.
     pub shown: Vec<(String, String)>,
 }
 
@@ -86,12 +86,12 @@ impl Request {
         }
     }
 
-    /// The same call with a body whose SHA-256 is known.
+    /// Sets the body and its SHA-256.
     pub(crate) fn sending(self, body: Bytes, sha256: [u8; 32]) -> Self {
         Request { body, sha256, ..self }
     }
 
-    /// The call as a line of `--dry-run`.
+    /// The call as a line for `--dry-run`.
     pub fn to_json(&self, region: &str) -> Value {
         let parameters: serde_json::Map<_, _> = self
             .shown

@@ -12,7 +12,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// An element of an XML document, without its attributes: AWS has no data in them.
+/// An element of an XML document, without attributes, which AWS does not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Its name.
@@ -36,7 +36,7 @@ impl Response {
             .ok_or_else(|| Failure::Invalid("the response is not XML".to_owned()))
     }
 
-    /// A required text of the JSON object.
+    /// A required text member of the JSON object.
     pub fn member(&self, name: &str) -> Result<String, Failure> {
         let found = self.json()?.get(name).and_then(Value::as_str).map(str::to_owned);
         found.ok_or_else(|| Failure::Invalid(format!("the response has no `{name}`")))

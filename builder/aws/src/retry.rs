@@ -1,4 +1,4 @@
-//! Timeouts, and how often a call is tried.
+//! Timeouts and retries.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Timeouts and numbers of tries.
 #[derive(Clone, Debug)]
 pub struct Retry {
-    /// To establish a connection.
+    /// The timeout to establish a connection.
     pub connect_timeout: Duration,
-    /// Without any progress on an open connection: no byte of the request taken, none of the
-    /// response received.
+    /// The timeout without progress on an open connection: no byte of the request sent and none of
+    /// the response received.
     pub idle_timeout: Duration,
     /// How often a call is made before it counts as failed.
     pub tries: u32,
@@ -23,9 +23,9 @@ pub struct Retry {
     /// The upper limit of the pause between two polls of something that takes minutes. The first
     /// polls come sooner.
     pub max_poll_pause: Duration,
-    /// Until a change is visible in every part of AWS, also one whose response was lost.
+    /// The timeout until a change is visible in every part of AWS, also if its response was lost.
     pub settle_timeout: Duration,
-    /// For an operation of AWS that takes minutes.
+    /// The timeout of an operation of AWS that takes minutes.
     pub operation_timeout: Duration,
     /// Whether the user wants to stop. Every wait checks it several times a second.
     pub is_stopped: fn() -> bool,

@@ -72,7 +72,7 @@ pub enum Rotated {
     Root,
 }
 
-/// The terms of new certificates, and where the key for db is.
+/// The terms of new certificates, and an existing key to use.
 #[derive(Clone, Debug, Args)]
 pub struct Terms {
     /// The first day of the certificates [default: today]

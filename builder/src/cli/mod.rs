@@ -53,7 +53,7 @@ Files:
 )]
 #[command(after_long_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
     /// Flags that every verb has.
@@ -124,7 +124,7 @@ fn bus() -> impl TypedValueParser<Value = Bus> {
     PossibleValuesParser::new(Bus::NAMES).try_map(|name| Bus::named(&name).ok_or("no such bus"))
 }
 
-/// A recipe's name, from the name itself or from its path, which a shell completes.
+/// A recipe's name, from the name or from its path, which a shell can complete.
 fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
     let file = text
         .strip_prefix("./")
@@ -375,7 +375,7 @@ impl From<ImageFormat> for Format {
     }
 }
 
-/// A value whose type explains what is wrong with it.
+/// Parses a value, with the errors of its type.
 fn value<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| match &error.into().problems[0] {
         Problem { message, hint: Some(hint), .. } => format!("{message}\nhint: {hint}"),

@@ -1,7 +1,7 @@
-//! Installs what is missing, with the tools that own it: `apt-get`, `rustup` and `pip3`.
+//! Installs missing tools with `apt-get`, `rustup` and `pip3`.
 
 use super::missing;
-use super::tool::{Found, Lack, Remedy, Tool, find_program};
+use super::tool::{Lack, Probe, Remedy, Tool, find_program};
 use crate::engine::stop;
 use crate::error::{Error, Result};
 use crate::report::{Outcome, Report};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What may be done to this machine.
+/// The user's consent to changes of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consent {
-    /// The user has said yes beforehand.
+    /// Install without asking.
     pub yes: bool,
     /// The network may not be used.
     pub offline: bool,
 }
 
-/// Installs those of `tools` that are missing: it says what, and asks unless the user has said yes
-/// or nobody is there to answer. When nothing is missing it costs a few look-ups of files.
+/// Installs the missing ones of `tools`. It lists them, and asks if there is a terminal and no
+/// consent. If nothing is missing, this only looks up files.
 pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     let lacking: Vec<(&Tool, Lack)> =
         tools.iter().filter_map(|tool| Some((tool, tool.lack()?))).collect();
@@ -28,14 +28,14 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     }
     let (lacking, lacks): (Vec<&Tool>, Vec<Lack>) = lacking.into_iter().unzip();
     let commands = commands(&lacking);
-    let hopeless = lacking.iter().any(|tool| matches!(tool.found, Found::Processor(_)));
-    if hopeless || commands.is_empty() || consent.offline || !may_install(report, &lacking) {
+    let is_incurable = lacking.iter().any(|tool| matches!(tool.probe, Probe::Processor(_)));
+    if is_incurable || commands.is_empty() || consent.offline || !may_install(report, &lacking) {
         return Err(missing(lacks));
     }
     for tool in lacking.iter().filter(|tool| !matches!(tool.remedy, Remedy::Words(_))) {
         report.note(format!("`{}` is missing: it {} ({})", tool.name, tool.why, tool.remedy));
     }
-    if !consent.yes && report.can_ask() && !report.confirm("install what is missing?") {
+    if !consent.yes && report.can_ask() && !report.confirm("install the missing tools?") {
         return Err(missing(lacks));
     }
     for command in &commands {
@@ -45,7 +45,7 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     if lacks.is_empty() { Ok(()) } else { Err(missing(lacks)) }
 }
 
-/// The commands that install these tools, each with its words.
+/// The commands that install these tools, as words.
 fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
     let packages =
         pick(
@@ -70,7 +70,7 @@ fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
         commands.push(words("rustup target add", targets));
     }
     if !modules.is_empty() {
-        // Debian keeps its own Python to itself; what pip adds goes to `/usr/local`, beside it.
+        // Debian's pip refuses to install without this flag. Its modules go to `/usr/local`.
         commands.push(words("pip3 install --break-system-packages", modules));
     }
     commands
@@ -84,22 +84,20 @@ fn pick(tools: &[&Tool], part: impl Fn(&Remedy) -> Option<&String>) -> Vec<Strin
     names
 }
 
-/// Debian packages can be installed on Debian and its children alone; elsewhere the error names
-/// them.
+/// Whether the packages can be installed: this needs Debian or a derivative.
 fn may_install(report: &Report, tools: &[&Tool]) -> bool {
     let debian = Path::new("/etc/debian_version").exists() && find_program("apt-get").is_some();
     let packages = tools.iter().any(|tool| matches!(tool.remedy, Remedy::Package(_)));
     if packages && !debian {
         report.note(
-            "this is not Debian: the packages in the hints have other names here, and \
+            "this is not Debian: the packages in the hints may have other names here, and \
              builder/docs/hosts.md has a container",
         );
     }
     debian || !packages
 }
 
-/// Runs one command, as root where the system is changed, and shows the end of what it said when it
-/// fails.
+/// Runs one command, `apt-get` as root. If it fails, the error shows the end of its output.
 fn run(report: &Report, words: &[String]) -> Result<()> {
     let mut words = words.to_vec();
     if words[0] == "apt-get" && !rustix::process::geteuid().is_root() {
@@ -112,7 +110,7 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
     let output = Command::new(&words[0])
         .args(&words[1..])
         .env("DEBIAN_FRONTEND", "noninteractive")
-        // Debian wants to be told that what pip installs is not its own.
+        // The same as the flag, for commands that pip runs.
         .env("PIP_BREAK_SYSTEM_PACKAGES", "1")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -124,24 +122,24 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
                 .hint(format!("as root: {line}"))
         })?;
     if !output.status.success() {
-        // Ctrl-C on a terminal ends the installer as well.
+        // Ctrl-C on a terminal also ends the command.
         stop::check()?;
-        let said = [output.stdout, output.stderr].concat();
+        let text = [output.stdout, output.stderr].concat();
         let lines: Vec<String> =
-            String::from_utf8_lossy(&said).lines().map(str::to_owned).collect();
+            String::from_utf8_lossy(&text).lines().map(str::to_owned).collect();
         let last = lines[lines.len().saturating_sub(10)..].join("\n  | ");
         return Err(Error::build(format!("`{line}` failed: {}", output.status))
             .cause(last)
-            .hint("run it yourself, and then this again"));
+            .hint("run it yourself, then run this again"));
     }
     step.done("", None, Outcome::Ran);
     Ok(())
 }
 
-/// Where the Rust compiler of this project has its libraries; none without one.
+/// The sysroot of this project's Rust compiler; `None` without one.
 pub(super) fn rust_sysroot() -> Option<PathBuf> {
     static SYSROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let ask = || {
+    let read = || {
         let output = Command::new("rustc")
             .args(["--print", "sysroot"])
             .stderr(Stdio::null())
@@ -150,7 +148,7 @@ pub(super) fn rust_sysroot() -> Option<PathBuf> {
         let path = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| PathBuf::from(path.trim()))
     };
-    SYSROOT.get_or_init(ask).clone()
+    SYSROOT.get_or_init(read).clone()
 }
 
 #[cfg(test)]
@@ -159,7 +157,7 @@ mod tests {
     use crate::report::{Color, Verbosity};
 
     #[test]
-    fn each_owner_is_asked_once_for_all_that_it_has() {
+    fn each_installer_runs_once_for_all_of_its_packages() {
         let tools = [
             Tool::package("b", "pack-b", ""),
             Tool::rust_target("some-target", ""),
@@ -184,13 +182,13 @@ mod tests {
     #[test]
     fn nothing_is_installed_without_the_network() {
         let report = Report::new(Verbosity::Quiet, Color::Never);
-        let tools = [Tool::package("no-such-tool", "no-such-package", "is wanted")];
+        let tools = [Tool::package("no-such-tool", "no-such-package", "is required")];
         let error = set_up(&report, &tools, Consent { yes: true, offline: true }).unwrap_err();
         assert!(error.to_string().contains("apt-get install no-such-package"));
     }
 
     #[test]
-    fn nothing_is_done_when_nothing_is_missing() {
+    fn nothing_is_installed_if_nothing_is_missing() {
         let report = Report::new(Verbosity::Quiet, Color::Never);
         set_up(
             &report,

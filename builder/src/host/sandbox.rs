@@ -1,5 +1,5 @@
-//! Whether bubblewrap can make the sandbox that each step of a build runs in. It is found by making
-//! one, and where that fails the system's settings say why.
+//! Checks that bubblewrap can make the sandbox of a build step, by making one. If that fails, the
+//! system's settings explain it.
 
 use super::tool::{Lack, find_program};
 use crate::engine::rules::ISOLATION;
@@ -8,21 +8,20 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What of this system decides whether namespaces can be made.
+/// The settings of this system that may forbid namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct System {
-    /// AppArmor lets only programs with a profile of their own make user namespaces (Ubuntu since
-    /// 23.10).
+    /// AppArmor allows user namespaces only for programs with a profile (Ubuntu since 23.10).
     apparmor_restricts: bool,
-    /// A setting of Debian's kernels forbids it to ordinary users.
+    /// A setting of Debian's kernels forbids user namespaces for ordinary users.
     forbidden: bool,
-    /// How many user namespaces there may be is zero.
+    /// The limit of user namespaces is zero.
     none_allowed: bool,
-    /// What this process is inside of.
+    /// The container around this process.
     container: Option<Container>,
 }
 
-/// What runs this process in a container.
+/// A container runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
     Podman,
@@ -30,8 +29,8 @@ enum Container {
     Other,
 }
 
-/// What keeps bubblewrap from making a sandbox; nothing if it can, or is not installed, which is
-/// said elsewhere.
+/// Why bubblewrap cannot make a sandbox. `None` if it can, or if it is not installed, which has its
+/// own check.
 pub(super) fn lack() -> Option<Lack> {
     let program = find_program("bwrap")?;
     let mut command = Command::new(program);
@@ -54,35 +53,35 @@ pub(super) fn lack() -> Option<Lack> {
     Some(explain(output, System::look()))
 }
 
-/// Why bubblewrap, which said this, cannot make a sandbox on such a system, and what to do.
-fn explain(said: String, system: System) -> Lack {
+/// Explains bubblewrap's error on such a system, with a remedy.
+fn explain(error: String, system: System) -> Lack {
     let (why, remedy) = match system {
-        // The limit on namespaces counts for root, and in a container, too.
+        // The limit also applies to root and in a container.
         System { none_allowed: true, .. } => (
             "the system allows no user namespace",
             "sudo sysctl -w user.max_user_namespaces=15000".to_owned(),
         ),
         System { container: Some(container), .. } => {
-            ("this container lacks the rights for it", container.remedy())
+            ("this container does not allow it", container.remedy())
         }
         System { apparmor_restricts: true, .. } => {
-            ("AppArmor forbids user namespaces to programs without a profile", allow_bubblewrap())
+            ("AppArmor forbids user namespaces for programs without a profile", allow_bubblewrap())
         }
         System { forbidden: true, .. } => (
-            "the system forbids user namespaces to ordinary users",
+            "the system forbids user namespaces for ordinary users",
             "sudo sysctl -w kernel.unprivileged_userns_clone=1".to_owned(),
         ),
-        _ => ("the system refuses it", "see builder/docs/hosts.md for what it needs".to_owned()),
+        _ => ("the system refuses it", "see the requirements in builder/docs/hosts.md".to_owned()),
     };
     Lack {
-        said: format!("`bwrap` cannot make a sandbox: {why}"),
-        cause: Some(said).filter(|said| !said.is_empty()),
+        problem: format!("`bwrap` cannot make a sandbox: {why}"),
+        cause: Some(error).filter(|error| !error.is_empty()),
         remedy,
     }
 }
 
-/// The command that gives bubblewrap a profile, as Ubuntu does it for browsers: confined by
-/// nothing, and allowed user namespaces.
+/// The command that gives bubblewrap an unconfined profile with user namespaces, like Ubuntu's for
+/// browsers.
 fn allow_bubblewrap() -> String {
     let profile = "abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap \
                    flags=(unconfined) { userns, }";
@@ -105,8 +104,8 @@ impl System {
 }
 
 impl Container {
-    /// The container around this process, by the marks that its makers leave; `variable` is what
-    /// the environment calls it.
+    /// Detects the container around this process by the files of its runtime, or by the environment
+    /// variable `container`.
     fn around(variable: Option<&OsStr>) -> Option<Self> {
         match variable.and_then(OsStr::to_str) {
             _ if Path::new("/run/.containerenv").exists() => Some(Container::Podman),
@@ -118,9 +117,9 @@ impl Container {
         }
     }
 
-    /// What gives a container the rights. Both filter system calls that make a namespace or name
-    /// it, and hide parts of /proc: the kernel makes no new /proc for who cannot see all of the old
-    /// one.
+    /// The options that allow sandboxes in a container. Podman and Docker filter the system calls
+    /// for namespaces and hide parts of /proc, and the kernel does not mount a new /proc if parts
+    /// of the old one are hidden.
     fn remedy(self) -> String {
         match self {
             Container::Podman => {
@@ -149,7 +148,7 @@ mod tests {
         let of = |system| explain("bwrap: no".to_owned(), system);
         let ubuntu = of(System { apparmor_restricts: true, ..System::default() });
         assert!(
-            ubuntu.said.contains("AppArmor")
+            ubuntu.problem.contains("AppArmor")
                 && ubuntu.remedy.ends_with("sudo apparmor_parser -r /etc/apparmor.d/bwrap")
         );
         assert_eq!(ubuntu.cause.as_deref(), Some("bwrap: no"));
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_can_be_made_where_the_tests_run() {
+    fn this_machine_can_make_a_sandbox() {
         assert_eq!(lack(), None);
     }
 }

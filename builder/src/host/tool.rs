@@ -1,4 +1,4 @@
-//! One thing that has to be installed: how to see that it is there, and where it comes from.
+//! A required tool: how to detect it, and how to install it.
 
 use crate::plan::Architecture;
 use std::fmt;
@@ -6,54 +6,53 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A thing that has to be installed.
+/// A required tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name, mostly that of its program.
+    /// Its name, usually that of its program.
     pub name: String,
-    /// What it is for, as the rest of a sentence that begins with the name.
+    /// Its purpose, as the rest of a sentence that begins with the name.
     pub why: String,
-    /// How to see that it is there.
-    pub found: Found,
-    /// Where it comes from.
+    /// How to detect it.
+    pub probe: Probe,
+    /// How to install it.
     pub remedy: Remedy,
 }
 
-/// How to see that a tool is there and does what it is for.
+/// How to detect that a tool exists and works.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Probe {
     /// A program of this name in `PATH` or among the system's own programs.
     Program(String),
     /// One of these files.
     AnyFile(Vec<PathBuf>),
-    /// The standard library for this Rust target, beside the compiler's own.
+    /// The standard library for this Rust target.
     RustTarget(String),
-    /// A module of Python, beside a `python3` in `PATH`.
+    /// A module for a Python in `PATH`.
     PythonModule(String),
-    /// The program `go` of at least this version, as it says itself.
+    /// The program `go` with at min this version.
     Go {
         /// Its major and minor number.
-        least: (u32, u32),
+        min: (u32, u32),
     },
-    /// A sandbox that bubblewrap makes. Without bubblewrap it lacks nothing: that is missed by
-    /// itself.
+    /// A sandbox of bubblewrap. If bubblewrap is missing, only its own check fails.
     Sandbox,
     /// The processor of this machine.
     Processor(Architecture),
 }
 
-/// What is wrong with a tool, and what to do about it.
+/// A problem with a tool, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// What is wrong, in one line.
-    pub said: String,
-    /// What the tool itself said, if it was started.
+    /// The problem, in one line.
+    pub problem: String,
+    /// The tool's own output, if it was started.
     pub cause: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// Where a tool comes from.
+/// How to install a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// This Debian package.
@@ -62,105 +61,96 @@ pub enum Remedy {
     RustTarget(String),
     /// `pip install` with this package and version.
     Pip(String),
-    /// The user has to do this.
+    /// These instructions for the user.
     Words(String),
+}
+
+impl Probe {
+    fn program(name: &str) -> Self {
+        Probe::Program(name.to_owned())
+    }
 }
 
 impl Tool {
     /// A program from a Debian package.
     pub fn package(program: &str, package: &str, why: &str) -> Self {
-        let found = Found::Program(program.to_owned());
-        Tool {
-            name: program.to_owned(),
-            why: why.to_owned(),
-            found,
-            remedy: Remedy::Package(package.to_owned()),
-        }
+        Tool::new(program, why, Probe::program(program), Remedy::Package(package.to_owned()))
     }
 
-    /// A program that comes from elsewhere.
+    /// A program that is not a Debian package.
     pub fn other(program: &str, why: &str, words: &str) -> Self {
-        let found = Found::Program(program.to_owned());
-        Tool {
-            name: program.to_owned(),
-            why: why.to_owned(),
-            found,
-            remedy: Remedy::Words(words.to_owned()),
-        }
+        Tool::new(program, why, Probe::program(program), Remedy::Words(words.to_owned()))
     }
 
     /// The standard library for a Rust target.
     pub fn rust_target(target: &str, why: &str) -> Self {
-        let found = Found::RustTarget(target.to_owned());
-        Tool {
-            name: target.to_owned(),
-            why: why.to_owned(),
-            found,
-            remedy: Remedy::RustTarget(target.to_owned()),
-        }
+        let probe = Probe::RustTarget(target.to_owned());
+        Tool::new(target, why, probe, Remedy::RustTarget(target.to_owned()))
     }
 
-    /// What pip installs, of this version.
-    pub fn pip(name: &str, found: Found, module: &str, why: &str) -> Self {
-        Tool {
-            name: name.to_owned(),
-            why: why.to_owned(),
-            found,
-            remedy: Remedy::Pip(module.to_owned()),
-        }
+    /// A package with a version for pip.
+    pub fn pip(name: &str, probe: Probe, module: &str, why: &str) -> Self {
+        Tool::new(name, why, probe, Remedy::Pip(module.to_owned()))
     }
 
-    /// What is wrong with it; nothing when it is there and works.
+    fn new(name: &str, why: &str, probe: Probe, remedy: Remedy) -> Self {
+        Tool { name: name.to_owned(), why: why.to_owned(), probe, remedy }
+    }
+
+    /// Checks the tool. `None` if it exists and works.
     pub fn lack(&self) -> Option<Lack> {
-        let is_there = match &self.found {
-            Found::Program(name) => find_program(name).is_some(),
-            Found::AnyFile(files) => files.iter().any(|file| file.exists()),
-            Found::RustTarget(target) => has_rust_target(target),
-            Found::PythonModule(name) => has_python_module(name),
-            Found::Go { least } => match find_program("go") {
-                Some(program) => return self.too_old(&program, *least),
+        let is_there = match &self.probe {
+            Probe::Program(name) => find_program(name).is_some(),
+            Probe::AnyFile(files) => files.iter().any(|file| file.exists()),
+            Probe::RustTarget(target) => has_rust_target(target),
+            Probe::PythonModule(name) => has_python_module(name),
+            Probe::Go { min } => match find_program("go") {
+                Some(program) => return self.too_old(&program, *min),
                 None => false,
             },
-            Found::Sandbox => return super::sandbox::lack(),
-            Found::Processor(architecture) => {
+            Probe::Sandbox => return super::sandbox::lack(),
+            Probe::Processor(architecture) => {
                 return self.other_processor(*architecture, std::env::consts::ARCH);
             }
         };
         (!is_there).then(|| Lack {
-            said: format!("`{}` is not installed: it {}", self.name, self.why),
+            problem: format!("`{}` is not installed: it {}", self.name, self.why),
             cause: None,
             remedy: self.remedy.to_string(),
         })
     }
 
-    /// An older `go` does not know toolchains, and would say so only after it has fetched a module
-    /// that needs a newer one.
-    fn too_old(&self, program: &Path, least: (u32, u32)) -> Option<Lack> {
-        let output = Command::new(program).arg("version").stdin(Stdio::null()).output();
-        let said = output.map_or_else(
+    /// Checks the version of `go`: an older one does not support toolchains, and would fail only
+    /// after it has fetched a module that needs one.
+    fn too_old(&self, program: &Path, min: (u32, u32)) -> Option<Lack> {
+        let ran = Command::new(program).arg("version").stdin(Stdio::null()).output();
+        let output = ran.map_or_else(
             |error| error.to_string(),
             |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         );
-        let (major, minor) = least;
-        let fits = go_version(&said).is_some_and(|version| version >= least);
+        let (major, minor) = min;
+        let fits = go_version(&output).is_some_and(|version| version >= min);
         (!fits).then(|| Lack {
-            said: format!("`go` is older than {major}.{minor}, or does not run: it {}", self.why),
-            cause: Some(said),
+            problem: format!(
+                "`go` is older than {major}.{minor}, or does not run: it {}",
+                self.why
+            ),
+            cause: Some(output),
             remedy: self.remedy.to_string(),
         })
     }
 
-    fn other_processor(&self, wanted: Architecture, found: &str) -> Option<Lack> {
-        (wanted.machine() != found).then(|| Lack {
-            said: format!("this machine's processor is {found}: `{wanted}` {}", self.why),
+    fn other_processor(&self, required: Architecture, found: &str) -> Option<Lack> {
+        (required.machine() != found).then(|| Lack {
+            problem: format!("this machine's processor is {found}: `{required}` {}", self.why),
             cause: None,
             remedy: self.remedy.to_string(),
         })
     }
 
-    /// The tool as `doctor --json` shows it.
+    /// The tool for `doctor --json`.
     pub(super) fn row(&self, lack: Option<&Lack>) -> serde_json::Value {
-        let (reason, remedy) = (lack.map(|lack| &lack.said), lack.map(|lack| &lack.remedy));
+        let (reason, remedy) = (lack.map(|lack| &lack.problem), lack.map(|lack| &lack.remedy));
         let cause = lack.and_then(|lack| lack.cause.as_ref());
         serde_json::json!({
             "name": self.name,
@@ -184,9 +174,9 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// Major and minor version in `go version go1.19.8 linux/amd64`.
-fn go_version(said: &str) -> Option<(u32, u32)> {
-    let version = said.split(' ').find_map(|word| {
+/// Parses the major and minor version in `go version go1.19.8 linux/amd64`.
+fn go_version(output: &str) -> Option<(u32, u32)> {
+    let version = output.split(' ').find_map(|word| {
         word.strip_prefix("go").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     })?;
     let mut parts = version.split('.');
@@ -195,8 +185,8 @@ fn go_version(said: &str) -> Option<(u32, u32)> {
     Some((number(parts.next()?)?, parts.next().and_then(number).unwrap_or_default()))
 }
 
-/// The program's path. Debian leaves the system's own programs out of an ordinary user's `PATH`;
-/// they run all the same.
+/// Finds a program, also in the system folders, which are not in the `PATH` of Debian's ordinary
+/// users.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -210,15 +200,13 @@ fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether the compiler that `cargo` would use here has the target's library. rustup keeps every
-/// toolchain in one folder.
+/// Whether the compiler of this project has the target's standard library.
 fn has_rust_target(target: &str) -> bool {
     let Some(sysroot) = super::install::rust_sysroot() else { return false };
     sysroot.join("lib/rustlib").join(target).join("lib").is_dir()
 }
 
-/// Whether a Python of `PATH` has a module: Debian's own or pip's, or one that pyenv keeps beside
-/// others.
+/// Whether a Python in `PATH` has a module, from Debian, pip or pyenv.
 fn has_python_module(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let prefixes =
@@ -239,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_nobody_may_execute_is_no_program() {
+    fn a_file_without_execute_permission_is_not_a_program() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tool");
         std::fs::write(&file, "").unwrap();
@@ -259,7 +247,7 @@ mod tests {
         std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
         let tool = Tool::other("go", "fetches Go modules", "install Go");
         let lack = tool.too_old(&old, (1, 21)).unwrap();
-        assert_eq!(lack.said, "`go` is older than 1.21, or does not run: it fetches Go modules");
+        assert_eq!(lack.problem, "`go` is older than 1.21, or does not run: it fetches Go modules");
         assert_eq!(lack.cause.as_deref(), Some("go version go1.19.8 linux/amd64"));
         assert_eq!(tool.too_old(&old, (1, 19)), None);
     }
@@ -270,25 +258,25 @@ mod tests {
         assert_eq!(tool.other_processor(Architecture::Amd64, "x86_64"), None);
         let lack = tool.other_processor(Architecture::Amd64, "aarch64").unwrap();
         assert_eq!(
-            lack.said,
+            lack.problem,
             "this machine's processor is aarch64: `amd64` runs the steps of a build"
         );
     }
 
     #[test]
-    fn the_systems_own_programs_are_found_by_an_ordinary_user_too() {
+    fn programs_in_the_system_folders_are_found() {
         assert!(find_program("ldconfig").is_some());
         assert!(find_program("no-such-program").is_none());
     }
 
     #[test]
-    fn a_python_module_is_there_only_with_its_folder() {
+    fn a_python_module_is_detected_by_its_folder() {
         assert!(has_python_module("pip") || has_python_module("jsonschema"));
         assert!(!has_python_module("no_such_module"));
     }
 
     #[test]
-    fn a_rust_target_is_there_only_with_its_library() {
+    fn a_rust_target_is_detected_by_its_library() {
         assert!(
             has_rust_target(concat!("x86_64", "-unknown-linux-gnu"))
                 || has_rust_target("aarch64-unknown-linux-gnu")

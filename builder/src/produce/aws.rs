@@ -1,5 +1,5 @@
-//! The border to [`osbuild_aws`]: its errors become ours, and a call ends when the user wants to
-//! stop.
+//! Adapts [`osbuild_aws`] to the builder: converts its errors, and ends calls when the user wants
+//! to stop.
 
 use crate::engine::stop;
 use crate::error::{Context, Error, Result};

@@ -50,7 +50,7 @@ impl BootChain {
     pub fn sign(self, build: &Build<'_>) -> Result<Self> {
         let Some(signer) = build.options.signer else { return Ok(self) };
         let step = build.options.report.step("signature");
-        let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
+        let why = |name| move |error: Error| error.cause(format!("while signing `{name}`"));
         let slotboot = Signed::by(signer, self.slotboot).map_err(why(BOOT));
         let uki = Signed::by(signer, self.uki).map_err(why(UKI));
         let initramfs = Signed::by(signer, self.initramfs).map_err(why(INITRAMFS));

@@ -1,4 +1,4 @@
-//! What the stages of one build work with.
+//! The context of one build, which its stages share.
 
 use super::fetch::{Fetcher, SourceOrigin};
 use super::out::Out;
@@ -13,21 +13,21 @@ use crate::plan::{Locked, NodeSpec, Plan, Product};
 use crate::report::Report;
 use std::path::{Path, PathBuf};
 
-/// Where a build works, and how.
+/// The options of a build.
 pub struct BuildOptions<'a> {
     /// The root of the project.
     pub project: &'a Path,
-    /// Where sources and results are kept.
+    /// The store of sources and results.
     pub store: &'a Store,
-    /// Where progress is reported.
+    /// The progress report.
     pub report: &'a Report,
-    /// Where sources come from that the store lacks.
+    /// The origin of sources that the store lacks.
     pub origin: SourceOrigin,
     /// The steps that run although the store has their results.
     pub rebuild: Rebuild,
     /// How many steps run at once.
     pub jobs: usize,
-    /// The signer of slotboot, UKI and initramfs; none for an unsigned image.
+    /// The signer of slotboot, UKI and initramfs; `None` for an unsigned image.
     pub signer: Option<&'a dyn Signer>,
     /// The image that an installer carries.
     pub carried: Option<Carried>,
@@ -36,17 +36,17 @@ pub struct BuildOptions<'a> {
 /// The image of another recipe that an installer carries.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// The image, compressed by zstd.
+    /// The image, compressed with zstd.
     pub image: PathBuf,
-    /// The certificate of its signer in PEM; none for an unsigned image.
+    /// The certificate of its signer in PEM; `None` for an unsigned image.
     pub certificate: Option<Vec<u8>>,
 }
 
 /// A build that can start: the store has every source of the lock, and the sandbox is unpacked.
 pub struct Build<'a, P = NodeSpec<Locked>> {
-    /// Where it works, and how.
+    /// Its options.
     pub options: &'a BuildOptions<'a>,
-    /// What it builds.
+    /// Its plan.
     pub plan: &'a Plan<Locked, P>,
     sandbox: Sandbox,
     executor: Executor,
@@ -84,13 +84,14 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
     /// Runs all steps of a graph.
     ///
     /// # Errors
-    /// The first error of a step, or a step that was to run again does not exist.
+    /// The first error of a step, or a step that `rebuild` names does not exist.
     pub fn run_graph(&self, graph: Graph<'_>) -> Result<()> {
         graph.run(self.options.jobs, &|error| {
             let failed = &error.problems[0].message;
-            self.options
-                .report
-                .note(format!("{failed}; what runs is finished first, or Ctrl-C ends it"));
+            self.options.report.note(format!(
+                "{failed}; waiting for running steps to finish, or press Ctrl-C to \
+                end them"
+            ));
         })?;
         self.executor.check_rebuilt()
     }

@@ -12,8 +12,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The compression level of zstd: it takes a second for a small node, and the result is a tenth
-/// larger than that of the highest level.
+/// The compression level of zstd: a small node takes a second, and its copy is a tenth larger than
+/// with the highest level.
 const LEVEL: i32 = 9;
 
 /// A format of a disk image.
@@ -21,9 +21,9 @@ const LEVEL: i32 = 9;
 pub enum Format {
     /// The disk's bytes, with holes where they are zero.
     Raw,
-    /// The disk's bytes, compressed by zstd.
+    /// The disk's bytes, compressed with zstd.
     RawZst,
-    /// QEMU's format.
+    /// QEMU's format qcow2.
     Qcow2,
 }
 

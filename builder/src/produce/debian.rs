@@ -1,4 +1,4 @@
-//! Files out of locked Debian packages.
+//! Reads files from locked Debian packages.
 
 use crate::engine::deb;
 use crate::engine::store::Store;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What a package holds, by path.
+/// The files and links of a package, by path.
 #[derive(Default)]
 pub struct Contents {
     /// Regular files.
@@ -18,7 +18,7 @@ pub struct Contents {
     pub links: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// The locked package of this name, one of those with files for the root or for images of pods.
+/// Finds the locked package with this name among those with files for the root or for pod images.
 ///
 /// # Errors
 /// The lock has no such package.
@@ -30,8 +30,8 @@ pub fn locked<'p>(plan: &'p Plan<Locked>, name: &str) -> Result<&'p DebianPackag
     })
 }
 
-/// The bytes of one file of a package, or of all files of one of its folders, concatenated in the
-/// order of their names.
+/// The bytes of one file of a package, or of all files in a folder, concatenated in the order of
+/// their names.
 ///
 /// # Errors
 /// The store lacks the package, or the package has nothing at `path`.
@@ -43,7 +43,7 @@ pub fn read(store: &Store, package: &DebianPackage, path: &str) -> Result<Vec<u8
     Ok(files.into_values().flatten().collect())
 }
 
-/// The files and links of a package at or below `path`; all of them for an empty one.
+/// The files and links of a package at or below `path`; all of them for an empty path.
 ///
 /// # Errors
 /// The store lacks the package, or it is malformed.

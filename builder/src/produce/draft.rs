@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// How many bytes are written at once.
+/// The size of the write buffer in bytes.
 const BUFFER: usize = 256 << 10;
 
 /// An unfinished file. Dropping it removes the file.

@@ -114,16 +114,15 @@ impl Exported {
     /// [`crate::error::Kind::Digest`].
     pub fn take(&self, store: &Store, sha256: &str, name: &str) -> Result<Digest> {
         if parse_hash(sha256).is_none() {
-            return Err(Error::digest(format!("`{sha256}` is no SHA-256 digest"))
-                .cause(format!("it should be that of {name}")));
+            return Err(Error::digest(format!("`{sha256}` is not a SHA-256 digest"))
+                .cause(format!("it should be the digest of {name}")));
         }
         let file = self.file(sha256);
         if !file.is_file() {
             return Err(Error::lock(format!("`{}` does not hold {name}", self.folder.display()))
                 .cause(format!("its digest is sha256:{sha256}"))
                 .hint(
-                    "export again with the lock that you build from: `cargo osbuild sources \
-                     export RECIPE DIR`",
+                    "export again with the current lock: `cargo osbuild sources export RECIPE DIR`",
                 ));
         }
         let found = store.put_file(&file)?;
@@ -132,8 +131,8 @@ impl Exported {
         }
         Err(Error::digest(format!("`{}` is damaged", file.display()))
             .cause(format!("it should hold {name}"))
-            .cause(format!("what it holds has the digest sha256:{}", found.hex()))
-            .hint("write it again: `cargo osbuild sources export RECIPE DIR`"))
+            .cause(format!("its contents have the digest sha256:{}", found.hex()))
+            .hint("export it again: `cargo osbuild sources export RECIPE DIR`"))
     }
 
     fn write_one(&self, store: &Store, digest: &Digest) -> Result<()> {
@@ -192,7 +191,7 @@ mod tests {
     use crate::report::{Color, Verbosity};
 
     #[test]
-    fn a_list_with_a_path_outside_of_the_folder_imports_nothing() {
+    fn a_list_with_a_path_outside_the_folder_imports_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (secret, exported) = (folder.path().join("secret"), folder.path().join("exported"));
         fs::create_dir_all(exported.join("sha256")).unwrap();
@@ -205,7 +204,7 @@ mod tests {
             let report = Report::new(Verbosity::Quiet, Color::Never);
             let error = Exported::at(&exported).import(&store, &report).unwrap_err();
             assert!(
-                error.to_string().contains(&format!("`{name}` is no SHA-256 digest")),
+                error.to_string().contains(&format!("`{name}` is not a SHA-256 digest")),
                 "{error}"
             );
             assert_eq!(store.find(&Digest::of(b"secret").hex()), None);

@@ -54,7 +54,7 @@ pub fn data(build: &Build<'_>) -> Result<Digest> {
     made.output(DATA)
 }
 
-/// The path at which firmware looks for the program of a removable medium (UEFI 2.10, 3.5.1.1).
+/// The path of the boot program on removable media (UEFI 2.10, 3.5.1.1).
 pub fn removable_path(architecture: Architecture) -> &'static str {
     match architecture {
         Architecture::Amd64 => disk::BOOT_PROGRAM_AMD64,
@@ -62,8 +62,8 @@ pub fn removable_path(architecture: Architecture) -> &'static str {
     }
 }
 
-/// The key of the image: everything that decides its bytes, this program included. A value that
-/// reaches the bytes but is missing here would leave an outdated image in place.
+/// The key of the image: everything that determines its bytes, including this program. If a value
+/// were missing here, a change of it would leave an outdated image in place.
 ///
 /// # Errors
 /// This program cannot be read.

@@ -31,7 +31,7 @@ pub fn write(build: &Build<'_>, parts: &Parts, out: &Out) -> Result<Draft> {
     Ok(draft)
 }
 
-/// Writes the cpio archive to `out`, which errors call `path`.
+/// Writes the cpio archive to `out`. `path` is for errors.
 fn pack(store: &Store, parts: &Parts, out: &mut impl Write, path: &Path) -> Result<()> {
     let mut entries = vec![
         Entry::directory("/dev", 0o755),

@@ -44,7 +44,7 @@ pub struct InventoryBinary {
     pub name: String,
     /// The component that it comes from.
     pub component: String,
-    /// Upstream's version; this workspace's for our own.
+    /// Upstream's version; for our own programs that of this workspace.
     pub version: String,
     /// Bytes.
     pub size: u64,
@@ -73,8 +73,8 @@ impl Inventory {
                 sha256: digest.hex(),
             }
         };
-        // The sandbox's packages whose bytes can end up in a product: compilers, and libraries that
-        // they link.
+        // Packages of the sandbox whose bytes can end up in a product: compilers, and libraries
+        // that they link.
         let compiles = |package: &&DebianPackage| {
             ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name))
         };

@@ -26,7 +26,7 @@ pub struct BuiltLayer {
     pub image: Digest,
 }
 
-/// Makes the layer with everything but binaries and pods.
+/// Makes the layer with all files except binaries and pods.
 ///
 /// # Errors
 /// A file that the recipe names cannot be read, or a package does not have it.
@@ -62,7 +62,7 @@ pub fn pods(build: &Build<'_>, images: Vec<(String, Image)>) -> Result<BuiltLaye
         layer.tree.add_file(&path, manifest, false)?;
         let written = pods::write(&mut list, &pod.name, pod.runs_once, &pod.containers)
             .and_then(|()| list.write_char('\n'));
-        written.expect("a string takes every write");
+        written.expect("a string accepts every write");
     }
     layer.tree.add_directory(&at(paths::POD_MANIFESTS))?;
     layer.tree.add_file(&at(paths::POD_LIST), store.put_bytes(list.as_bytes())?, false)?;
@@ -151,12 +151,12 @@ impl Layer {
     fn mode(&mut self, file: &RootFile, usual: u32) {
         if file.mode != usual {
             writeln!(self.modes, "{:04o} {}", file.mode, file.path)
-                .expect("a string takes every write");
+                .expect("a string accepts every write");
         }
     }
 }
 
-/// The path among an action's inputs of a path of the node.
+/// The path among an action's inputs for a path on the node.
 fn at(path: &str) -> String {
     format!("root{path}")
 }

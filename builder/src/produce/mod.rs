@@ -1,5 +1,5 @@
-//! From a locked plan to files: the stages of a build, each of which describes its work to the
-//! [`engine`](crate::engine) and returns what the next stage takes.
+//! The stages of a build, from a locked plan to files. Each stage describes its work to the
+//! [`engine`](crate::engine) and returns the input of the next stage.
 
 pub mod aws;
 pub mod boot_chain;

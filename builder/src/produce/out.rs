@@ -18,23 +18,22 @@ use std::path::{Path, PathBuf};
 pub const IMAGE: &str = "image.raw";
 /// The UKI.
 pub const UKI: &str = "node.efi";
-/// The program that the firmware starts. It is a file of the image alone, and is signed like the
-/// UKI.
+/// The program that the firmware starts. It is only in the image, and is signed like the UKI.
 pub const BOOT: &str = "slotboot.efi";
 /// The initramfs.
 pub const INITRAMFS: &str = "initramfs.cpio";
 /// The signature of the initramfs, for firmware that fetches it on its own.
 pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
-/// The folder with the digests that an unsigned build leaves to be signed.
+/// The folder with the digests to sign of an unsigned build.
 pub const TO_SIGN: &str = "to-sign";
-/// The folder with the messages that a release leaves to be signed.
+/// The folder with the messages to sign of a release.
 pub const RELEASE_TO_SIGN: &str = "release-to-sign";
-/// The folder with the SBOM, provenance, lock and sources of the last release, outside of its
+/// The folder with the SBOM, provenance, lock and sources of the last release, outside its
 /// repository.
 pub const RELEASED: &str = "released";
-/// The folder with an image that was built again for comparison.
+/// The folder with an image that was rebuilt for comparison.
 pub const REBUILT: &str = "rebuilt";
-/// The folder with programs for the machine that builds.
+/// The folder with programs for the build machine.
 pub const PROGRAMS: &str = "bin";
 /// The plan, as `osbuild plan` prints it.
 pub const PLAN: &str = "plan.toml";
@@ -42,7 +41,7 @@ pub const PLAN: &str = "plan.toml";
 /// The stamp of the last build.
 const STAMP: &str = ".stamp.json";
 
-/// The files that a build of an image left.
+/// The files of a build.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The disk image.
@@ -51,11 +50,11 @@ pub struct Built {
     pub uki: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
-    /// The signature of the initramfs; none of an unsigned build.
+    /// The signature of the initramfs; `None` for an unsigned build.
     pub initramfs_signature: Option<PathBuf>,
-    /// The folder with the digests to sign; none of a signed build.
+    /// The folder with the digests to sign; `None` for a signed build.
     pub to_sign: Option<PathBuf>,
-    /// Whether an earlier build had left all of it.
+    /// Whether the files of an earlier build were current.
     pub was_current: bool,
     /// Which steps ran, and which results came from the store.
     pub steps: Steps,
@@ -90,7 +89,8 @@ impl Out {
     /// Makes `out/<recipe>/` below `root`.
     ///
     /// # Errors
-    /// The folder cannot be made or written, so that no build runs for hours before it fails.
+    /// The folder cannot be made or written. Checking this first avoids builds that fail after
+    /// hours.
     pub fn open(root: &Path, recipe: &str) -> Result<Self> {
         let folder = root.join("out").join(recipe);
         let logs = folder.join("logs");
@@ -124,8 +124,8 @@ impl Out {
         self.folder.join("logs")
     }
 
-    /// Puts a program into [`PROGRAMS`] and returns its path. A running copy of an older one is not
-    /// disturbed: the new file takes over its name.
+    /// Puts a program into [`PROGRAMS`] and returns its path. The old file is replaced, not
+    /// overwritten, so that a running copy is not affected.
     ///
     /// # Errors
     /// The store does not have the program, or the folder cannot be written.
@@ -143,7 +143,7 @@ impl Out {
         Ok(path)
     }
 
-    /// Waits until no other build writes here, and keeps others waiting until the lock is dropped.
+    /// Waits until no other build writes here. Other builds wait until the lock is dropped.
     pub fn lock(&self, store: &Store) -> Result<Lock> {
         store.lock(&format!("out-{}", Digest::of(self.folder.as_os_str().as_bytes())), || Ok(()))
     }

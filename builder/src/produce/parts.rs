@@ -1,4 +1,4 @@
-//! The parts of an image, which actions make side by side.
+//! The parts of an image, which actions make in parallel.
 
 use super::build::Build;
 use super::compile::{CompiledKernel, Programs};
@@ -22,7 +22,7 @@ pub struct Parts {
     pub data: Digest,
     /// The image's own list of its contents.
     pub inventory: Inventory,
-    /// The default settings of an installer; none for a node that stays.
+    /// The default settings of an installer; `None` for any other node.
     pub settings: Option<Vec<u8>>,
 }
 

@@ -9,23 +9,23 @@ use crate::plan::Lock;
 use crate::report::Report;
 use std::collections::BTreeMap;
 
-/// The time that steps write where a format requires one: 2020-01-01, in seconds since 1970. It is
-/// not the epoch of the lock, so a new lock with the same inputs reuses the results of a step.
+/// The time in files with timestamps: 2020-01-01, in seconds since 1970. It is not the epoch of the
+/// lock, so that a new lock with the same inputs reuses cached results.
 pub const STEP_TIME: u64 = 1_577_836_800;
 
 /// The unpacked root and toolchains.
 pub struct Sandbox {
     root: SandboxRoot,
     go: Toolchain,
-    /// None where the lock has none.
+    /// `None` if the lock has no Rust toolchain.
     rust: Option<Toolchain>,
 }
 
-/// A step that runs one of our shell scripts.
+/// A step that runs a shell script of the builder.
 pub struct Script<'a> {
     /// The name of the step.
     pub name: String,
-    /// The script, which stops at the first command that fails. bash runs it in `/build`.
+    /// The script. bash runs it in `/build`, and stops at the first command that fails.
     pub text: &'a str,
     /// Its arguments.
     pub args: Vec<String>,
@@ -39,10 +39,10 @@ pub struct Script<'a> {
     pub compiler: Compiler,
 }
 
-/// What a script compiles with.
+/// The toolchain of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compiler {
-    /// The programs of the root alone.
+    /// None: the script uses only the programs of the root.
     Root,
     /// Go, at `/toolchain/go`.
     Go,

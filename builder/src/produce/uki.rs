@@ -71,7 +71,7 @@ pub(super) fn command_line(plan: &Plan<Locked>) -> String {
 /// Refuses a UKI of `length` bytes that does not fit a slot of the board.
 ///
 /// # Errors
-/// It does not fit. The error names the biggest parts.
+/// It does not fit. The error names the largest parts.
 pub fn check_size(build: &Build<'_>, parts: &Parts, length: u64) -> Result<()> {
     let board = &build.plan.board;
     let needed = (length + HEADER_SIZE).div_ceil(1 << 20);
@@ -81,14 +81,14 @@ pub fn check_size(build: &Build<'_>, parts: &Parts, length: u64) -> Result<()> {
     }
     let size = (needed + 1).next_multiple_of(32);
     Err(Error::build(format!(
-        "the UKI does not fit its slot: it has {needed} MiB, and there is room for {room}"
+        "the UKI does not fit its slot: it has {needed} MiB, the slot has {room}"
     ))
-    .cause(format!("the biggest parts of it: {}", biggest(parts)))
+    .cause(format!("its largest parts: {}", largest(parts)))
     .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
 }
 
-/// The three biggest parts of 1 MiB or more.
-fn biggest(parts: &Parts) -> String {
+/// The three largest parts of 1 MiB or more.
+fn largest(parts: &Parts) -> String {
     let layers =
         parts.layers.iter().map(|layer| (format!("layer {}", layer.name), layer.image.size()));
     let mut sizes: Vec<_> =

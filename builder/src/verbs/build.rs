@@ -7,7 +7,6 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::pipeline;
 use crate::plan::makes_programs;
-use crate::produce::build::BuildOptions;
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
 use crate::produce::out::Built;
@@ -45,7 +44,7 @@ pub fn run(
     Ok(())
 }
 
-/// Refuses flags of images for a recipe of programs, which have no format and no signature.
+/// Refuses flags for images if the recipe makes programs, which have neither format nor signature.
 fn refuse_image_flags(recipe: &str, format: Format, signing: &cli::Signing) -> Result<()> {
     let flag = match signing {
         _ if format != Format::Raw => "--format",
@@ -54,7 +53,7 @@ fn refuse_image_flags(recipe: &str, format: Format, signing: &cli::Signing) -> R
         _ => return Ok(()),
     };
     let error = Error::usage(format!(
-        "`{flag}` is for images, and recipe `{recipe}` makes programs for this machine"
+        "`{flag}` is for images, but recipe `{recipe}` makes programs for this machine"
     ));
     Err(error.hint(format!("cargo osbuild build {recipe}")))
 }
@@ -66,18 +65,8 @@ fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuil
     session.need(&image::tools(&from))?;
     let out = Out::open(session.root(), recipe)?;
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
-    let (store, project, report, jobs) =
-        (session.store()?, session.root(), session.report, session.jobs());
-    let options = BuildOptions {
-        project,
-        store: &store,
-        report,
-        origin: from,
-        rebuild,
-        jobs,
-        signer: None,
-        carried: None,
-    };
+    let store = session.store()?;
+    let options = session.build_options(&store, from, rebuild);
     let files = pipeline::build_programs(&options, &plan, &out)?;
     session
         .report

@@ -18,7 +18,7 @@ pub fn run(session: &Session, recipe: Option<&str>) -> Result<()> {
     if !problems.is_empty() {
         return Err(Error::many(Kind::Usage, problems));
     }
-    session.report.note(format!("{} is fine", recipe.unwrap_or("everything")));
+    session.report.note(format!("no problems in {}", recipe.unwrap_or("the project")));
     if session.common.json {
         session.report.data(json!({ "problems": 0, "warnings": warnings }).to_string());
     }

@@ -1,4 +1,4 @@
-//! `osbuild clean`: room on the disk.
+//! `osbuild clean`: removes entries from the store.
 
 use super::Session;
 use crate::engine::store::{Collect, Store};
@@ -8,13 +8,13 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// How long something may lie unused.
-const UNUSED: Duration = Duration::from_secs(14 * 86_400);
+/// The age at which unused entries are removed.
+const MAX_AGE: Duration = Duration::from_secs(14 * 86_400);
 
-/// The variable of the environment with the limit of the store in GiB.
+/// The environment variable with the limit of the store in GiB.
 pub const MAX_GIB: &str = "OSBUILD_STORE_MAX_GIB";
 
-/// The limit where nobody says another: four to five times what one recipe takes.
+/// The default limit: four to five times the size of one recipe's entries.
 const DEFAULT_MAX_GIB: u64 = 50;
 
 /// `osbuild clean`
@@ -23,7 +23,7 @@ pub fn run(session: &Session, all: bool, max_gib: Option<u64>, damaged: bool) ->
         _ if damaged => remove_damaged(session),
         _ if all => collect(session, Collect::Everything),
         Some(gib) => collect(session, Collect::DownTo(gib << 30)),
-        None => collect(session, Collect::Unused(UNUSED)),
+        None => collect(session, Collect::Unused(MAX_AGE)),
     }
 }
 
@@ -33,13 +33,13 @@ fn collect(session: &Session, what: Collect) -> Result<()> {
     let left = store.sizes()?.kept();
     let report = session.report;
     report.note(format!(
-        "freed {} of {} entries; the store has {} now",
+        "freed {} in {} entries; the store has {} now",
         bytes(freed.bytes),
         freed.entries,
         bytes(left)
     ));
     if freed.in_use > 0 {
-        report.note(format!("{} entries stay, which a build that runs may use", freed.in_use));
+        report.note(format!("kept {} entries that a running build may use", freed.in_use));
     }
     if session.common.json {
         let json = json!({
@@ -53,12 +53,12 @@ fn collect(session: &Session, what: Collect) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the store below its limit: after each build, at most once a day.
+/// Keeps the store below its limit. Runs after each build, but at most once a day.
 pub fn daily(session: &Session, store: &Store, limit: Option<u64>) -> Result<()> {
     let Some(limit) = limit else { return Ok(()) };
     if let Some(freed) = store.collect_daily(limit)?.filter(|freed| freed.bytes > 0) {
         let what = format!(
-            "freed {} of the store, what was used longest ago: it may have {}",
+            "removed the least recently used {} from the store: its limit is {}",
             bytes(freed.bytes),
             bytes(limit)
         );
@@ -67,10 +67,10 @@ pub fn daily(session: &Session, store: &Store, limit: Option<u64>) -> Result<()>
     Ok(())
 }
 
-/// The limit of the store in bytes; none if there is to be none.
+/// The limit of the store in bytes; `None` for no limit.
 ///
 /// # Errors
-/// [`MAX_GIB`] is no number.
+/// [`MAX_GIB`] is not a number.
 pub fn limit(variable: Option<OsString>) -> Result<Option<u64>> {
     let Some(value) = variable.filter(|value| !value.is_empty()) else {
         return Ok(Some(DEFAULT_MAX_GIB << 30));
@@ -95,7 +95,7 @@ fn remove_damaged(session: &Session) -> Result<()> {
     for entry in &damaged {
         session
             .report
-            .note(format!("`{entry}` was damaged: what made it runs again when it is needed"));
+            .note(format!("removed the damaged `{entry}`: it will be made again when needed"));
     }
     if session.common.json {
         session.report.data(json!({ "damaged": damaged }).to_string());

@@ -1,4 +1,4 @@
-//! `osbuild flash`.
+//! `osbuild flash`
 
 use super::{Session, image};
 use crate::cli;
@@ -7,7 +7,8 @@ use crate::plan::{Locked, Plan};
 use crate::ship::flash::{self, Requirements};
 use serde_json::json;
 
-/// Lists the disks that fit, or builds the image and puts it onto the disk that was named.
+/// `osbuild flash`: builds the image and writes it to the named disk. Without a disk, lists those
+/// that fit.
 pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let requirements = requirements(&plan);
@@ -15,21 +16,19 @@ pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
         list(session, &requirements);
         return Ok(());
     }
-    // What cannot be is said before hours are spent on the image. In those hours disks come and go,
-    // and another one gets the name.
+    // Check the disk before the build, which may take hours, and again after it: another disk may
+    // have the name by then.
     let named = requirements.choose(&flags.device)?.identity;
     let built = image::build(session, &plan, signing.as_ref(), flags.sources.clone())?;
     let disk = requirements.choose(&flags.device)?;
     disk.is_still(&named)?;
     session.report.note(format!(
-        "this overwrites all that is on `{}`: {}",
+        "overwriting everything on `{}`: {}",
         disk.device.display(),
         disk.contents
     ));
     let flashed = flash::flash(session.report, &built.image, &disk)?;
-    session
-        .report
-        .note(format!("`{}` holds the node, and can be unplugged", disk.device.display()));
+    session.report.note(format!("`{}` is ready and can be unplugged", disk.device.display()));
     session.data(|| json!(flashed), || flashed.device.display().to_string());
     Ok(())
 }
@@ -44,7 +43,7 @@ fn requirements(plan: &Plan<Locked>) -> Requirements {
     }
 }
 
-/// The disks that fit go to stdout; about the others, people are told why.
+/// Lists the disks that fit on stdout, and explains on stderr why others do not.
 fn list(session: &Session, requirements: &Requirements) {
     let disks = flash::all();
     requirements.others(&disks).iter().for_each(|line| session.report.note(line));
@@ -52,10 +51,10 @@ fn list(session: &Session, requirements: &Requirements) {
     let name = &requirements.recipe;
     session.report.note(match fit.first() {
         Some(disk) => format!(
-            "write to one of these: `cargo osbuild flash {name} --device {}`",
+            "write to a disk: `cargo osbuild flash {name} --device {}`",
             disk.device.display()
         ),
-        None => "no disk is offered: plug one in, or name another one twice".to_owned(),
+        None => "no disk is offered: plug one in, or name one of the others twice".to_owned(),
     });
     if session.common.json || !fit.is_empty() {
         session.data(|| json!(fit), || flash::list(&fit));

@@ -1,4 +1,4 @@
-//! Builds images, for each verb that needs one.
+//! Builds images for the verbs that need one.
 
 use super::{Session, clean, keys};
 use crate::engine::executor::{Rebuild, Steps};
@@ -17,22 +17,22 @@ use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
 use std::path::PathBuf;
 
-/// The keys of a build, and the signer that has them.
+/// The keys of a build, and their signer.
 #[derive(Clone, Copy)]
 pub struct SignWith<'a> {
     pub keys: &'a Signing,
     pub signer: &'a dyn Signer,
 }
 
-/// The tools that a build needs on this machine. Exported sources need no tool that fetches.
+/// The tools that a build needs on this machine. Exported sources need no clients.
 pub fn tools(from: &SourceOrigin) -> Vec<Tool> {
     let fetching =
         if matches!(from, SourceOrigin::Registries) { host::for_sources() } else { Vec::new() };
     [host::for_steps(), fetching].concat()
 }
 
-/// Rebuilds a recipe without signing it, in a folder of its own, for comparison.
-/// [`Rebuild::Everything`] uses no earlier result.
+/// Rebuilds a recipe unsigned, in a separate folder, for comparison. [`Rebuild::Everything`]
+/// ignores cached results.
 pub fn unsigned(
     session: &Session,
     recipe: &str,
@@ -49,8 +49,8 @@ pub fn unsigned(
     into_folder(&out, session, &plan, from, rebuild, None)
 }
 
-/// Checks that the tools are there, then builds a locked plan, from the folder of sources if there
-/// is one, signed with these keys.
+/// Checks the required tools, then builds a locked plan, signed with these keys. `sources` is a
+/// folder of exported sources.
 pub fn build(
     session: &Session,
     plan: &Plan<Locked>,
@@ -75,7 +75,7 @@ pub fn signed(
     with_signer(session, plan, from, rebuild, Some(SignWith { keys, signer }))
 }
 
-/// Builds a locked plan into its folder in `out/`, with any signer or none.
+/// Builds a locked plan into its folder in `out/`, with any signer, or unsigned.
 pub fn with_signer(
     session: &Session,
     plan: &Plan<Locked>,
@@ -102,17 +102,7 @@ fn into_folder(
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
     let (carried, carried_steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
-    let (project, report, jobs) = (session.root(), session.report, session.jobs());
-    let options = BuildOptions {
-        project,
-        store: &store,
-        report,
-        origin: from,
-        rebuild,
-        jobs,
-        signer,
-        carried,
-    };
+    let options = BuildOptions { signer, carried, ..session.build_options(&store, from, rebuild) };
     let built = pipeline::build(&options, plan, out)?;
     clean::daily(session, &store, limit)?;
     let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
@@ -121,7 +111,7 @@ fn into_folder(
     Ok(Built { steps: built.steps.with(&installs.recipe, carried_steps), ..built })
 }
 
-/// Refuses an invalid root of trust: a node with it would never update itself.
+/// Refuses an invalid root of trust, with which a node could never update itself.
 fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     let Some(updates) = &plan.updates else { return Ok(()) };
     let hint = "`cargo osbuild keys new NAME` makes one: keys/NAME/root.json";
@@ -135,8 +125,8 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     Root::parse(&bytes).map(drop).map_err(refused)
 }
 
-/// For an installer: builds the image that it carries, with the installer's signer, and returns
-/// how its steps ran.
+/// For an installer: builds the image that it carries, with the installer's signer. Returns its
+/// steps too.
 fn carried(
     session: &Session,
     plan: &Plan<Locked>,
@@ -146,7 +136,7 @@ fn carried(
 ) -> Result<Option<(Carried, Steps)>> {
     let Some(installs) = &plan.installs else { return Ok(None) };
     let recipe = &installs.recipe;
-    session.report.note(format!("`{}` carries `{recipe}`, which is built first", plan.recipe));
+    session.report.note(format!("`{}` contains `{recipe}`, which is built first", plan.recipe));
     let target = session.locked(recipe)?;
     let out = Out::open(session.root(), recipe)?;
     // `--rebuild STEP` names steps of the installer.

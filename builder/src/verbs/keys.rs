@@ -1,6 +1,6 @@
-//! `osbuild keys`: makes, shows and enrolls keys.
+//! `osbuild keys`: manages the keys that machines trust.
 
-use super::{Session, given};
+use super::{Session, read_argument};
 use crate::cli;
 use crate::engine::digest::Digest;
 use crate::engine::stop;
@@ -18,7 +18,7 @@ use osbuild_signatures::efi::Listed;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// For how many years the certificates of keys are valid that nobody asked for.
+/// How many years the certificates of automatically made development keys are valid.
 const DEV_YEARS: u16 = 10;
 
 /// `osbuild keys`
@@ -38,7 +38,7 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
         cli::Keys::Show { name } => {
             let all = match name {
                 Some(name) => vec![named(&name)?],
-                None => whole(session)?,
+                None => usable(session)?,
             };
             let shown = all
                 .iter()
@@ -58,8 +58,8 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             let keys = named(&name)?;
             revoke(&keys, listed(uki.as_deref(), certificate.as_deref())?)?;
             session.report.note(
-                "a machine refuses it once it has dbx.auth of `osbuild keys \
-                                 enroll`: see first that it has something else to start",
+                "a machine refuses it once it has enrolled dbx.auth of `osbuild keys enroll`: \
+                 first make sure that it has something else to boot",
             );
             data(session, &show(&keys, session.today)?);
             Ok(())
@@ -70,10 +70,9 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
     }
 }
 
-/// All keys of the project. What is among them but lacks the certificate that images are signed by
-/// is named, and left out.
-fn whole(session: &Session) -> Result<Vec<Keys>> {
-    let (whole, others): (Vec<Keys>, Vec<Keys>) =
+/// The keys of the project that have a certificate for images. The others get a warning.
+fn usable(session: &Session) -> Result<Vec<Keys>> {
+    let (usable, others): (Vec<Keys>, Vec<Keys>) =
         Keys::all(session.root())?.into_iter().partition(Keys::exist);
     for keys in others {
         session.report.warning(format!(
@@ -81,10 +80,10 @@ fn whole(session: &Session) -> Result<Vec<Keys>> {
             keys.name
         ));
     }
-    Ok(whole)
+    Ok(usable)
 }
 
-/// Rotates one of these keys, and says what is to be done then.
+/// Rotates one of these keys, and returns a note on the next step.
 fn rotated(
     keys: &Keys,
     role: cli::Rotated,
@@ -94,50 +93,50 @@ fn rotated(
     match role {
         cli::Rotated::Db => {
             rotate(keys, terms, token)?;
-            Ok("machines start what the new key signs once they have db.auth of `osbuild keys \
-                 enroll`, which trusts the old one as well")
+            Ok("machines trust the new key once they have enrolled db.auth of `osbuild keys \
+                enroll`; they still trust the old one")
         }
         cli::Rotated::Release => {
             rotate_release(keys, terms, token)?;
-            Ok("nodes learn of the new key from the next release, and of the old one nothing more")
+            Ok("nodes trust the new key, and no longer the old one, from the next release on")
         }
-        cli::Rotated::Root if token.is_some() => {
-            Err(Error::usage("the key of the root of trust is always a file").hint(format!(
-                "take it away to a safe: cargo osbuild keys rotate {} --role root",
+        cli::Rotated::Root if token.is_some() => Err(Error::usage("the root key is always a file")
+            .hint(format!(
+                "make a new one, and keep it offline: cargo osbuild keys rotate {} --role root",
                 keys.name
-            )))
-        }
+            ))),
         cli::Rotated::Root if keys.roots()?.is_empty() => {
             complete(keys, terms)?;
             Ok("the keys have a root of trust now")
         }
         cli::Rotated::Root => {
             rotate_root(keys, terms)?;
-            Ok("nodes learn of the new key from the next release: the old one has vouched for it")
+            Ok("nodes trust the new key from the next release on: the old key has signed it")
         }
     }
 }
 
-/// What the command line says to revoke: it names one of both.
+/// The entry to revoke, from one of the two flags.
 fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
     match (uki, certificate) {
         (Some(path), _) => {
-            let digest = authenticode::digest(&given(path)?);
+            let digest = authenticode::digest(&read_argument(path)?);
             digest
                 .map(Listed::Image)
                 .or_build(|| format!("`{}` is not a UKI", path.display()))
                 .map_err(Error::of_usage)
         }
         (None, Some(path)) => {
-            let certificate = Certificate::from_pem(&given(path)?);
+            let certificate = Certificate::from_pem(&read_argument(path)?);
             certificate
                 .map(Listed::from)
                 .or_build(|| format!("cannot read `{}`", path.display()))
                 .map_err(Error::of_usage)
         }
-        (None, None) => {
-            Err(Error::usage("nothing to revoke is given").hint("name `--uki` or `--certificate`"))
-        }
+        (None, None) => Err(Error::usage("no image or certificate to revoke given").hint(
+            "use `--uki` or \
+            `--certificate`",
+        )),
     }
 }
 
@@ -146,7 +145,7 @@ fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Pat
     let mut enrollment = Enrollment::of(keys)?;
     if let Some(path) = vars {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let variables = enrolled(given(path)?, &keys.trust()?).map_err(Error::of_usage)?;
+        let variables = enrolled(read_argument(path)?, &keys.trust()?).map_err(Error::of_usage)?;
         enrollment.files.push((name, variables));
     }
     let written = enrollment.write(&folder)?;
@@ -162,8 +161,7 @@ fn data(session: &Session, shown: &[Shown]) {
     session.data(|| json!({ "keys": shown }), text);
 }
 
-/// Who signs images with the keys of this name. The keys for development are made when they are
-/// first used.
+/// The signer of images with these keys. Development keys are made at their first use.
 ///
 /// # Errors
 /// There are no such keys, or their certificate has expired.
@@ -176,7 +174,7 @@ pub fn signer(session: &Session, name: &str) -> Result<Certified> {
     keys.signer(Role::Db)
 }
 
-/// Makes the keys for development. Of two first builds at once, one makes them and the other waits.
+/// Makes the development keys, unless a parallel build makes them.
 fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
     let terms = Terms { since: session.today, years: DEV_YEARS };
     let place = Digest::of(keys.folder().as_os_str().as_encoded_bytes());
@@ -190,7 +188,10 @@ fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
     Ok(())
 }
 
-/// The certificate of who signs images with the keys of this name, if it may still be used.
+/// The certificate that signs images with these keys.
+///
+/// # Errors
+/// It has expired.
 pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
     let certificate = session.keys(name)?.certificate(Role::Db)?;
     let until = Date::from_unix(certificate.not_after());
@@ -201,7 +202,7 @@ pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
     }
     if name != DEV && is_for_development(&certificate) {
         session.report.warning(format!(
-            "the keys `{name}` are for development only: their certificate says so"
+            "the keys `{name}` are for development only, according to their certificate"
         ));
     }
     Ok(certificate)

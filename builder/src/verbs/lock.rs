@@ -1,4 +1,4 @@
-//! `osbuild lock`: pins what a recipe asks for.
+//! `osbuild lock`: pins the inputs of a recipe.
 
 use super::Session;
 use crate::error::{Kind, Result};
@@ -7,7 +7,7 @@ use crate::plan::{Lock, PreviousLock, Strictness, moved, resolve_any};
 use crate::produce::fetch::{Fetcher, SourceOrigin};
 use serde_json::json;
 
-/// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
+/// A day in seconds: the epoch of a lock is the start of the day of its last change.
 const DAY: u64 = 86_400;
 
 /// `osbuild lock`
@@ -28,7 +28,7 @@ pub fn run(session: &Session, recipe: &str) -> Result<()> {
     let online = session.fetcher(&store);
     let offline = Fetcher { origin: SourceOrigin::Store, ..online.clone() };
     let after = match offline.pin(&*plan, &held, epoch(session)) {
-        // Only what has to ask somebody needs the tools to ask with.
+        // The clients are needed only if a pin is missing.
         Err(_) if !session.common.offline => {
             session.need(&host::for_sources())?;
             online.pin(&*plan, &held, epoch(session))?
@@ -43,18 +43,17 @@ pub fn run(session: &Session, recipe: &str) -> Result<()> {
     Ok(())
 }
 
-/// The locks of the other recipes: what they pin is taken where it fits, so that recipes share what
-/// is compiled of it.
+/// The locks of the other recipes: using the same pins lets recipes share compiled results.
 fn others(session: &Session, recipe: &str) -> impl Iterator<Item = Lock> {
     let files = session.project.files.keys();
     let names = files
         .filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"))
         .filter(move |name| *name != recipe);
-    // A lock that cannot be read is that recipe's business.
+    // A lock that cannot be read is an error only for its own recipe.
     names.filter_map(|name| session.checkout.lock(name).ok())
 }
 
-/// The time of a lock that is made now, in seconds since 1970.
+/// The epoch of a new lock in seconds since 1970.
 pub(super) fn epoch(session: &Session) -> u64 {
     session.now - session.now % DAY
 }

@@ -1,7 +1,5 @@
-//! What each verb of the command line does: one file a verb.
-//!
-//! [`session`] holds the state that every verb starts from, and [`image`] builds for each verb that
-//! needs an image.
+//! The verbs of the command line, one file per verb. [`session`] has the state that every verb
+//! starts from, and [`image`] builds for the verbs that need an image.
 
 mod build;
 mod check;
@@ -100,8 +98,8 @@ fn consent(common: &Common) -> Consent {
     Consent { yes: common.yes, offline: common.offline }
 }
 
-/// Reads a file that the command line names.
-fn given(path: &Path) -> Result<Vec<u8>> {
+/// Reads a file that is named on the command line.
+fn read_argument(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path)
         .map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
 }

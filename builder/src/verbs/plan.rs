@@ -34,7 +34,7 @@ fn as_json(value: toml::Value) -> Value {
     }
 }
 
-/// The file and line that set each value, which the printed plan has in comments:
+/// The file and line that set each value, which are comments in the printed plan:
 /// `"kernel.options.EROFS_FS": "FILE:LINE"`.
 fn origins(plan: &dyn AnyPlan) -> Value {
     plan.origins()

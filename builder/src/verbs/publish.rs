@@ -25,7 +25,7 @@ pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
         let dry_run = DryRun::new();
         publish(&dry_run, session.report, &subject, &options)?;
         dry_run.calls().iter().for_each(|call| session.report.data(call.to_string()));
-        session.report.note("nothing was changed: these are the calls if nothing is published yet");
+        session.report.note("nothing was changed: these would be the calls of a first publish");
         return show_prune(session, &subject, &options);
     }
     let published = publish(&client()?, session.report, &subject, &options)?;
@@ -60,7 +60,7 @@ fn check_flags(
     }
     if session.common.offline && flags.prune.is_some() {
         let error = Error::usage("cannot look up what `--prune` would remove with `--offline`");
-        return Err(error.hint("leave out `--prune`"));
+        return Err(error.hint("omit `--prune`"));
     }
     if let Some(day) = flags.deprecate.filter(|day| *day <= session.today) {
         return Err(Error::usage(format!("`--deprecate {day}` is in the past"))
@@ -72,7 +72,7 @@ fn check_flags(
         );
         return Ok(());
     };
-    // The keys `dev` do not exist before the first build that they sign.
+    // The keys `dev` do not exist before the first build.
     let keys = session.keys(name)?;
     let for_development = name == crate::ship::keys::DEV
         || keys.exist() && is_for_development(&keys.certificate(Role::Db)?);

@@ -1,4 +1,4 @@
-//! `osbuild release`: what was built, in a channel.
+//! `osbuild release`: builds a recipe and publishes it in a channel.
 
 use super::image::SignWith;
 use super::{Session, image, keys};
@@ -59,10 +59,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         until,
         keep,
     };
-    let busy = format!(
-        "another release is being written into `{}`: waiting for its end",
-        folder.display()
-    );
+    let busy = format!("waiting for another release to `{}`", folder.display());
     let writer = || repository.writer(|| session.report.note(&busy));
     let published = match &flags.promote {
         Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
@@ -76,15 +73,19 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let parts =
                 Parts { plan: &plan, node, boot, date: session.today, commit: commit(&session) };
             let published = release(&session, &place(&writer), &plan, parts)?;
-            leave_papers(&Out::open(session.root(), &flags.recipe)?, &folder, &published.document)?;
+            copy_documents(
+                &Out::open(session.root(), &flags.recipe)?,
+                &folder,
+                &published.document,
+            )?;
             published
         }
     };
-    say(&session, flags, &published, &folder);
+    report(&session, flags, &published, &folder);
     Ok(())
 }
 
-/// Who signs the image: the keys here, or signatures from elsewhere.
+/// The signer of the image: the keys here, or offline signatures.
 fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<Box<dyn Signer>> {
     Ok(match &flags.attach {
         Some(folder) => Box::new(OfflineSigner::open(folder, keys::certificate(session, name)?)?),
@@ -92,7 +93,7 @@ fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<B
     })
 }
 
-/// Who signs the release, in the same way.
+/// The signer of the release: the keys here, or offline signatures.
 fn release_signer(
     session: &Session,
     flags: &cli::Release,
@@ -103,7 +104,7 @@ fn release_signer(
     Ok(Arc::new(OfflineReleaseSigner::open(folder, keys.release_public()?, &to_sign)?))
 }
 
-/// What of the project is checked out.
+/// The commit of the project.
 fn commit(session: &Session) -> Option<Commit> {
     Some(Commit { id: session.checkout.commit()?, is_dirty: git::is_dirty(session.root()) })
 }
@@ -121,16 +122,17 @@ fn release(
     Ok(published)
 }
 
-/// What of a release is for people and their tools, and not for nodes.
-const PAPERS: [&str; 4] = [target::SBOM, target::PROVENANCE, target::LOCK, target::SOURCES];
+/// The files of a release that are for people and their tools, not for nodes.
+const DOCUMENTS: [&str; 4] = [target::SBOM, target::PROVENANCE, target::LOCK, target::SOURCES];
 
-/// Leaves the papers of the release in `out/`, and none of an earlier one, under the names that
-/// they have in the repository at `folder`.
-fn leave_papers(out: &Out, folder: &Path, document: &Document) -> Result<()> {
+/// Copies the documents of the release from the repository at `folder` to `out/`, in place of those
+/// of an earlier one.
+fn copy_documents(out: &Out, folder: &Path, document: &Document) -> Result<()> {
     let released = out.path(RELEASED);
     remove(&released)?;
     fs::create_dir_all(&released).at("make", &released)?;
-    for (name, file) in document.files.iter().filter(|(name, _)| PAPERS.contains(&name.as_str())) {
+    for (name, file) in document.files.iter().filter(|(name, _)| DOCUMENTS.contains(&name.as_str()))
+    {
         let name = target::file(&document.recipe, &document.version, name);
         let (from, to) =
             (folder.join(TARGETS).join(format!("{}.{name}", file.sha256)), released.join(name));
@@ -139,17 +141,17 @@ fn leave_papers(out: &Out, folder: &Path, document: &Document) -> Result<()> {
     Ok(())
 }
 
-fn say(session: &Session, flags: &cli::Release, published: &Published, folder: &Path) {
+fn report(session: &Session, flags: &cli::Release, published: &Published, folder: &Path) {
     let (document, (until, first)) = (&published.document, &published.times.until);
     let (recipe, version, channel) = (&document.recipe, &document.version, flags.channel);
     session.report.note(format!("channel {channel} has version {version} of {recipe}"));
     if !published.dropped.is_empty() {
         let dropped = in_words(published.dropped.iter().map(String::as_str));
-        session.report.note(format!("the repository no longer has {dropped} of {recipe}"));
+        session.report.note(format!("removed {dropped} of {recipe} from the repository"));
     }
     session.report.note(format!(
-        "nodes believe it until {until}, when {first} expires: release something or \
-                       `--promote {version}` before"
+        "nodes accept it until {until}, when {first} expires: make a release or `--promote \
+         {version}` before"
     ));
     let json = || {
         json!({

@@ -3,6 +3,7 @@
 use super::{consent, now};
 use crate::checkout::Checkout;
 use crate::cli::{self, Common};
+use crate::engine::executor::Rebuild;
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Tool};
@@ -10,13 +11,14 @@ use crate::plan::{
     Date, HostPrograms, Locked, Plan, Project, Releases, Signing, Strictness, resolve,
     resolve_programs, skew,
 };
+use crate::produce::build::BuildOptions;
 use crate::produce::fetch::{Fetcher, SourceOrigin};
 use crate::report::Report;
 use crate::ship::keys::Keys;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The project that a verb works on, the flags of every verb, and the day.
+/// The project, the common flags, and the current day.
 pub(super) struct Session<'a> {
     pub common: Common,
     pub report: &'a Report,
@@ -59,8 +61,8 @@ impl<'a> Session<'a> {
         resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
     }
 
-    /// The locked plan of a recipe, and the keys that sign its image: those that the command line
-    /// names, or else those of the recipe.
+    /// The locked plan of a recipe, and the keys that sign its image: from the command line, or
+    /// else from the recipe.
     pub fn locked_for(
         &self,
         recipe: &str,
@@ -79,7 +81,7 @@ impl<'a> Session<'a> {
         Ok(skew::table(&plan.kubernetes, &releases, self.today))
     }
 
-    /// Checks that this machine has the tools, and offers to install those that it lacks.
+    /// Checks that this machine has the tools, and offers to install missing ones.
     pub fn need(&self, tools: &[Tool]) -> Result<()> {
         host::set_up(self.report, tools, consent(&self.common))
     }
@@ -89,7 +91,7 @@ impl<'a> Session<'a> {
         Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)
     }
 
-    /// The origin of sources: the folder that the user named, or [`Session::default_origin`].
+    /// The origin of sources: the user's folder, or [`Session::default_origin`].
     pub fn from(&self, sources: Option<PathBuf>) -> Result<SourceOrigin> {
         match sources {
             Some(folder) if !folder.is_dir() => {
@@ -101,7 +103,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The origin of sources without such a folder.
+    /// The origin of sources without a folder.
     fn default_origin(&self) -> SourceOrigin {
         if self.common.offline { SourceOrigin::Store } else { SourceOrigin::Registries }
     }
@@ -115,7 +117,18 @@ impl<'a> Session<'a> {
         Fetcher { store, report: self.report, project: self.root(), origin: self.default_origin() }
     }
 
-    pub fn jobs(&self) -> usize {
+    /// The options of an unsigned build.
+    pub fn build_options<'s>(
+        &'s self,
+        store: &'s Store,
+        origin: SourceOrigin,
+        rebuild: Rebuild,
+    ) -> BuildOptions<'s> {
+        let (project, report, jobs) = (self.root(), self.report, self.jobs());
+        BuildOptions { project, store, report, origin, rebuild, jobs, signer: None, carried: None }
+    }
+
+    fn jobs(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
         self.common.jobs.map_or_else(cores, usize::from)
     }

@@ -9,8 +9,7 @@ use crate::produce::sign::OfflineSigner;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// `osbuild sign`: builds again with signatures that were made offline, which takes no longer than
-/// assembling the image.
+/// `osbuild sign`: builds again with offline signatures. Only the image has to be assembled.
 pub fn run(
     session: &Session,
     recipe: &str,
@@ -31,15 +30,16 @@ pub fn run(
     session.need(&image::tools(&from))?;
     let to_sign = |error: Error| match error.kind {
         Kind::Digest => error.hint(format!(
-            "sign what `cargo osbuild build {recipe} --unsigned` leaves in out/{recipe}/to-sign"
+            "sign the files that `cargo osbuild build {recipe} --unsigned` writes to \
+             out/{recipe}/to-sign"
         )),
         _ => error,
     };
     let built =
         image::with_signer(session, &plan, from, Rebuild::Nothing, Some(sign)).map_err(to_sign)?;
     session.report.note(match built.was_current {
-        true => "the image has these signatures already",
-        false => "the image is signed: every required signature was there",
+        true => "the image already has these signatures",
+        false => "the image is signed",
     });
     build::report(session, recipe, &built, &built.image, started);
     Ok(())

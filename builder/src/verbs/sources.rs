@@ -1,4 +1,5 @@
-//! `osbuild sources`: the locked inputs of a recipe as a folder that outlives the registries.
+//! `osbuild sources`: exports the locked inputs of a recipe to a folder, so that builds do not
+//! depend on registries.
 
 use super::Session;
 use crate::cli::Sources;
@@ -39,8 +40,7 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
     Ok(())
 }
 
-/// Puts the images of pods into the store, as the project has them, and gives what a layout
-/// consists of besides its index.
+/// Puts the project's pod images into the store, and returns the blobs of layouts as sources.
 fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<Vec<Source>> {
     let mut blobs = Vec::new();
     for image in plan.images() {
@@ -51,7 +51,7 @@ fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<V
     Ok(blobs)
 }
 
-/// Every source of a node, all of them in the store.
+/// Returns every source of a node, after fetching them into the store.
 fn of_node(
     session: &Session,
     fetcher: &Fetcher,
@@ -67,7 +67,7 @@ fn of_node(
     Ok(sources)
 }
 
-/// Every source of programs for the machine that builds, all of them in the store.
+/// Returns every source of programs for the build machine, after fetching them into the store.
 fn of_programs(
     fetcher: &Fetcher,
     plan: &Plan<Locked, HostPrograms<Locked>>,

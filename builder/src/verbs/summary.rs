@@ -1,4 +1,4 @@
-//! `osbuild summary`.
+//! `osbuild summary`
 
 use super::Session;
 use crate::error::{Error, Result};
@@ -8,11 +8,10 @@ use crate::ship::audit::diff::{is_repository, last_release};
 use crate::ship::audit::summary::Summary;
 use std::path::PathBuf;
 
-/// The folder of releases beside an image.
+/// The default folder of releases in `out/<recipe>/`.
 const RELEASE: &str = "release";
 
-/// Reads what the last build has left, and what it is compared with, and writes the report to
-/// stdout.
+/// `osbuild summary`: compares the last build with a release, and prints the report.
 pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<()> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
     let out = Out::open(session.root(), recipe)?;
@@ -24,9 +23,7 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     let release = Some(out.path(RELEASE)).filter(|folder| folder.is_dir());
     let before = against.or(release).map(|path| last(path, recipe)).transpose()?.flatten();
     if before.is_none() {
-        session
-            .report
-            .note("there is nothing to compare with: name a release with `--against FOLDER`");
+        session.report.note("no release to compare with: name one with `--against FOLDER`");
     }
     let summary = Summary::new(&image, before.as_deref(), session.skew(&plan)?)?;
     session.report.data(if session.common.json {
@@ -37,8 +34,8 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     Ok(())
 }
 
-/// The recipe's last release, where a folder of releases is named. A folder without any file, but
-/// those that are hidden as git's are, is as good as nothing: each recipe is new once.
+/// Resolves a folder of releases to the recipe's last one. A folder without files, except hidden
+/// ones such as git's, is valid for a new recipe, and gives `None`.
 fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
     if is_repository(&path) {
         return last_release(&path, recipe);

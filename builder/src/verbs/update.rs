@@ -1,5 +1,5 @@
-//! `osbuild update`: moves versions in recipes and locks. Everything is asked for and resolved
-//! before the first file is written; `Cargo.lock` alone is cargo's to write.
+//! `osbuild update`: updates versions in recipes and locks. Everything is resolved before the first
+//! file is written, except `Cargo.lock`, which cargo writes.
 
 use super::Session;
 use super::lock::epoch;
@@ -14,15 +14,15 @@ use crate::produce::fetch::Fetcher;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What moves when it is named: the Go toolchain.
+/// The name of the Go toolchain.
 const TOOLCHAIN: &str = "toolchain";
-/// What moves only when it is named: the crates of this workspace.
+/// The name of the crates of this workspace, which are updated only by name.
 const CRATES: &str = "crates";
 
 /// `osbuild update`
 pub fn run(session: &Session, names: &[String]) -> Result<()> {
     if session.common.offline {
-        return Err(Error::usage("an update needs the network, and `--offline` forbids it")
+        return Err(Error::usage("an update needs the network, which `--offline` forbids")
             .hint("run it without `--offline`"));
     }
     let store = session.store()?;
@@ -46,14 +46,14 @@ struct Recipe {
 struct Update<'a> {
     session: &'a Session<'a>,
     fetcher: Fetcher<'a>,
-    /// What may move; nothing is all but crates.
+    /// The names to update; empty for all but crates.
     names: BTreeSet<&'a str>,
     recipes: Vec<Recipe>,
-    /// The project as it will be.
+    /// The updated project.
     project: Project,
-    /// Its files that change.
+    /// The changed files.
     files: BTreeMap<String, String>,
-    /// What moved, with the recipes whose locks say so.
+    /// The updates, each with the recipes whose locks have it.
     moved: BTreeMap<Moved, BTreeSet<String>>,
 }
 
@@ -100,10 +100,10 @@ impl<'a> Update<'a> {
             .map(|folder| format!("components/{folder}{unknown}/component.toml"));
         if ours.iter().any(|path| self.project.files.contains_key(path)) {
             let error = Error::usage(format!(
-                "`{unknown}` has no version to update: no locked recipe takes it from an upstream"
+                "`{unknown}` has no version to update: no locked recipe uses it from an upstream"
             ));
             return Err(error
-                .hint("the crates of our own programs move with `cargo osbuild update crates`"));
+                .hint("update the crates of our own programs with `cargo osbuild update crates`"));
         }
         let list = components.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let error = Error::usage(format!("no lock has an input named `{unknown}`")).cause(format!(
@@ -116,8 +116,8 @@ impl<'a> Update<'a> {
             .fold(error, |error, near| error.hint(format!("did you mean `{near}`?"))))
     }
 
-    /// Brings the table of Kubernetes' releases up to date, if the kubelet may move: its peg hangs
-    /// on the newest.
+    /// Updates the table of Kubernetes releases if the kubelet may be updated, as its peg depends
+    /// on the newest release.
     fn releases(&mut self) -> Result<()> {
         let components = self.recipes.iter().flat_map(|recipe| &recipe.upstream.go);
         if !components.into_iter().any(|go| go.module == KUBERNETES && self.may_move(&go.component))
@@ -215,7 +215,7 @@ impl<'a> Update<'a> {
         Ok(all.into_iter().collect())
     }
 
-    /// Locks every recipe anew.
+    /// Makes a new lock for every recipe.
     fn pin(&mut self) -> Result<Vec<Lock>> {
         let mut fresh: Vec<Lock> = Vec::new();
         for Recipe { name, lock, upstream } in &self.recipes {
@@ -237,7 +237,7 @@ impl<'a> Update<'a> {
         Ok(fresh)
     }
 
-    /// Writes what has changed and says what moved.
+    /// Writes the changed files and reports the updates.
     fn write(self, locks: Vec<Lock>) -> Result<()> {
         let report = self.session.report;
         let locks =

@@ -1,7 +1,6 @@
-//! `osbuild verify`: needs no project, unless it is asked to take a project's keys or to build a
-//! recipe again.
+//! `osbuild verify`: needs a project only for `--key` and `--against`.
 
-use super::{Session, given, image, now};
+use super::{Session, image, now, read_argument};
 use crate::cli::{self, Common};
 use crate::engine::executor::Rebuild;
 use crate::error::{Error, Kind, Result};
@@ -36,7 +35,7 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
             all: flags.all,
             memory: flags.memory.clone(),
         };
-        return say(common, report, &verify_release(&flags.file, &reader, &policy)?);
+        return print(common, report, &verify_release(&flags.file, &reader, &policy)?);
     }
     if flags.unsigned {
         report.note("`--unsigned`: signatures are not checked");
@@ -44,11 +43,10 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     let rebuilt =
         flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags)).transpose()?;
     let found = verify(&flags.file, &policy, rebuilt.as_ref())?;
-    say(common, report, &found)
+    print(common, report, &found)
 }
 
-/// Refuses flags that say nothing about who is trusted, and such as have no say for what is looked
-/// at.
+/// Refuses flags without a trusted certificate, and flags that do not apply to the file.
 fn check(flags: &cli::Verify) -> Result<()> {
     if flags.cert.is_empty() && flags.key.is_none() && !flags.unsigned {
         let hint = "name certificates with `--cert FILE`, keys of the project with `--key NAME`, \
@@ -78,37 +76,38 @@ fn check(flags: &cli::Verify) -> Result<()> {
     }
 }
 
-fn say(common: &Common, report: &Report, found: &Verification) -> Result<()> {
+fn print(common: &Common, report: &Report, found: &Verification) -> Result<()> {
     report.data(match common.json {
         true => serde_json::to_string(found).expect("a verification always serializes"),
         false => found.to_string(),
     });
-    found.verdict()
+    found.outcome()
 }
 
-/// The root of trust that the command line names, or that of the keys that it names.
+/// The root of trust from the command line, or that of the keys.
 fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> Result<Root> {
     match (&flags.root, &flags.key) {
         (Some(path), _) => {
-            let root = Root::parse(&given(path)?);
+            let root = Root::parse(&read_argument(path)?);
             root.map_err(|error| {
-                Error { kind: Kind::Usage, ..error }.cause(format!("it is `{}`", path.display()))
+                Error { kind: Kind::Usage, ..error }
+                    .cause(format!("while reading `{}`", path.display()))
             })
         }
         (None, Some(name)) => {
-            // The oldest one, as a node has it whose image is old.
+            // The oldest root, as in a node with an old image.
             let mut roots = session()?.keys(name)?.roots()?.into_iter();
             roots
                 .next()
                 .ok_or_else(|| Error::build(format!("the keys `{name}` have no root of trust")))
         }
         (None, None) if flags.unsigned => Err(Error::usage(format!(
-            "`{}` is a folder, and a release is always signed",
+            "`{}` is a folder, but a release is always signed",
             flags.file.display()
         ))
-        .hint("leave out `--unsigned`, and name the root of trust with `--root root.json`")),
+        .hint("omit `--unsigned`, and name the root of trust with `--root root.json`")),
         (None, None) => Err(Error::usage(format!(
-            "`{}` is a folder, and no root of trust is given",
+            "`{}` is a folder, but no root of trust is given",
             flags.file.display()
         ))
         .hint("name the root of trust with `--root root.json`")),
@@ -123,9 +122,9 @@ fn rebuilt(session: &Session, recipe: &str, flags: &cli::Verify) -> Result<Rebui
 }
 
 fn certificate(path: &Path) -> Result<Certificate> {
-    Certificate::from_pem(&given(path)?).map_err(|error| {
+    Certificate::from_pem(&read_argument(path)?).map_err(|error| {
         Error::usage(format!("`{}` has no certificate", path.display()))
             .cause(error)
-            .hint("of the keys in `keys/NAME` it is `db.crt`")
+            .hint("the certificate of `keys/NAME` is `keys/NAME/db.crt`")
     })
 }

@@ -1,4 +1,4 @@
-//! A store of its own, and a sandbox root that holds nothing but a static shell.
+//! A temporary store, and a sandbox root that has only a static shell.
 
 use osbuild::engine::action::{Action, InputTree, SandboxRoot};
 use osbuild::engine::digest::Digest;
@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 14] = [
     "touch", "true",
 ];
 
-/// What the root's `gcc` is: one that says which it is.
+/// The root's `gcc`, which prints where it is.
 const GCC: &str = "#!/usr/bin/sh\necho this is the gcc of the root\n";
 
 pub struct Bench {
@@ -28,14 +28,14 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A bench that goes when it is dropped.
+    /// A bench in a temporary directory.
     pub fn new() -> Bench {
         let owner = tempfile::tempdir().unwrap();
         let bench = Bench::at(owner.path());
         Bench { _owner: Some(owner), ..bench }
     }
 
-    /// A bench in a directory that stays.
+    /// A bench in an existing directory.
     pub fn at(directory: &Path) -> Bench {
         let store = Store::open(directory.join("store")).unwrap();
         Bench { store, directory: directory.to_owned(), _owner: None }
@@ -72,14 +72,14 @@ impl Bench {
         }
     }
 
-    /// What a script writes.
-    pub fn says(&self, script: &str) -> String {
+    /// Runs a script and returns its output.
+    pub fn output(&self, script: &str) -> String {
         let result =
             self.executor().run(&self.script(&format!("({script}) >out 2>&1"), &["out"])).unwrap();
         String::from_utf8(self.store.read(&result.output("out").unwrap()).unwrap()).unwrap()
     }
 
-    /// The error of a script that is to make `out`.
+    /// Runs a script that fails to make `out`, and returns the error.
     pub fn fails(&self, script: &str) -> Error {
         self.executor().run(&self.script(script, &["out"])).unwrap_err()
     }

@@ -1,4 +1,4 @@
-//! A program in a file gets the signature that the same program in memory gets.
+//! Signing a program in a file.
 
 use osbuild::engine::digest::Digest;
 use osbuild::plan::Date;
@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 #[test]
-fn a_file_gets_the_signatures_and_the_checksum_that_its_bytes_in_memory_get() {
+fn a_program_in_a_file_is_signed_like_one_in_memory() {
     let path = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
     let stub = std::fs::read(path)
         .unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
@@ -20,7 +20,7 @@ fn a_file_gets_the_signatures_and_the_checksum_that_its_bytes_in_memory_get() {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&stub, 0).unwrap();
     let (mut in_memory, mut in_file) = (EfiProgram(stub), EfiFile::new(file, Path::new("stub")));
-    // The second signature stands behind the first.
+    // The second signature follows the first.
     for _ in 0..2 {
         in_memory = Signed::by(&signer, in_memory).unwrap().into_inner();
         in_file = Signed::by(&signer, in_file).unwrap().into_inner();

@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 fn an_action_makes_its_outputs_from_its_inputs() {
     let bench = Bench::new();
     let mut action =
-        bench.script("cat in/text > out/copy; chmod 755 out/copy; echo said", &["out/copy"]);
+        bench.script("cat in/text > out/copy; chmod 755 out/copy; echo log", &["out/copy"]);
     action.input.add_file("in/text", bench.store().put_bytes(b"input").unwrap(), false).unwrap();
     let result = bench.executor().run(&action).unwrap();
     assert_eq!(
         result.outputs["out/copy"],
         OutputFile { digest: Digest::of(b"input"), executable: true }
     );
-    assert_eq!(bench.store().read(&result.log.unwrap()).unwrap(), b"said\n");
-    assert_eq!(fs::read(bench.directory().join("logs/a-test-step.log")).unwrap(), b"said\n");
+    assert_eq!(bench.store().read(&result.log.unwrap()).unwrap(), b"log\n");
+    assert_eq!(fs::read(bench.directory().join("logs/a-test-step.log")).unwrap(), b"log\n");
 }
 
 #[test]
-fn the_second_run_of_an_action_is_not_a_run() {
+fn an_action_runs_only_once() {
     let bench = Bench::new();
     let action = bench.script("cat /proc/uptime > out; sleep 0.02", &["out"]);
     let first = bench.executor().run(&action).unwrap();
@@ -33,7 +33,7 @@ fn the_second_run_of_an_action_is_not_a_run() {
 }
 
 #[test]
-fn a_step_that_gives_other_bytes_when_it_is_run_again_is_an_error() {
+fn a_step_that_is_not_reproducible_is_an_error_in_a_rebuild() {
     let bench = Bench::new();
     let sound = bench.script("echo same > out", &["out"]);
     let unsound = bench.script("cat /proc/sys/kernel/random/uuid > out", &["out"]);
@@ -48,7 +48,7 @@ fn a_step_that_gives_other_bytes_when_it_is_run_again_is_an_error() {
 }
 
 #[test]
-fn the_cpu_time_is_that_of_the_processes_inside() {
+fn the_cpu_time_is_that_of_the_sandboxed_processes() {
     let bench = Bench::new();
     let result = bench.executor().run(&bench.script(
         "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 0.3; touch out",
@@ -66,7 +66,7 @@ fn the_cpu_time_is_that_of_the_processes_inside() {
 fn nothing_of_the_host_is_visible() {
     let bench = Bench::new();
     let listed =
-        bench.says("cd /; ls; ls usr; ls usr/bin | grep -c .; ls -A tmp toolchain; ls build");
+        bench.output("cd /; ls; ls usr; ls usr/bin | grep -c .; ls -A tmp toolchain; ls build");
     let expected = [
         "build",
         "dev",
@@ -83,14 +83,14 @@ fn nothing_of_the_host_is_visible() {
         "out",
     ];
     assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
-    let devices = bench.says("ls /dev");
+    let devices = bench.output("ls /dev");
     assert!(
         !devices.lines().any(|device| ["vda", "sda", "nvme", "kvm", "mem", "loop"]
             .iter()
             .any(|host| device.starts_with(host))),
         "{devices}"
     );
-    let mut environment: Vec<String> = bench.says("env").lines().map(str::to_owned).collect();
+    let mut environment: Vec<String> = bench.output("env").lines().map(str::to_owned).collect();
     environment.sort_unstable();
     assert_eq!(
         environment,
@@ -106,10 +106,10 @@ fn nothing_of_the_host_is_visible() {
 }
 
 #[test]
-fn a_sandbox_has_no_network_but_the_loopback() {
+fn a_sandbox_has_only_the_loopback_network() {
     assert_eq!(
         Bench::new()
-            .says("cat /proc/net/dev")
+            .output("cat /proc/net/dev")
             .lines()
             .skip(2)
             .map(|line| line.trim().split(':').next().unwrap())
@@ -119,8 +119,8 @@ fn a_sandbox_has_no_network_but_the_loopback() {
 }
 
 #[test]
-fn an_action_sees_as_many_processors_as_there_are_jobs() {
-    assert_eq!(Bench::new().says("nproc"), "1\n");
+fn an_action_has_as_many_processors_as_there_are_jobs() {
+    assert_eq!(Bench::new().output("nproc"), "1\n");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_failed_step_shows_the_end_of_its_log() {
 }
 
 #[test]
-fn a_step_killed_for_memory_says_so() {
+fn a_step_that_ran_out_of_memory_is_reported() {
     for script in [
         "kill -9 $$",
         "sh -c 'kill -9 $$'; exit 1",

@@ -1,5 +1,5 @@
-//! What goes wrong around a build. A test that needs a build in a process of its own runs its own
-//! program again.
+//! Failures around a build. A test that needs a build in another process runs its own program
+//! again.
 
 use crate::bench::Bench;
 use osbuild::engine::action::ActionResult;
@@ -14,22 +14,21 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Says to a child that it is one, and in which directory it builds.
+/// The variable that marks a child process, with the directory in which it builds.
 const BENCH: &str = "OSBUILD_TEST_BENCH";
 
-/// Says to a child where its result goes.
-const ANSWER: &str = "OSBUILD_TEST_ANSWER";
+/// The variable with the file for a child's result.
+const RESULT: &str = "OSBUILD_TEST_RESULT";
 
-/// What a small build makes.
+/// The products of a small build.
 struct Product {
-    /// The same in every build.
+    /// A reproducible product.
     whole: Digest,
-    /// Another one each time that the step runs.
+    /// A random product, which differs each time that the step runs.
     chance: Digest,
 }
 
-/// Two steps side by side, one that needs both, and one in this process: not done before 0.6 s have
-/// gone by.
+/// Two parallel steps, one that needs both, and one in this process. Takes at least 0.6 s.
 fn build(bench: &Bench) -> Result<Product> {
     let executor = bench.executor();
     let run = |script: &str, input: Vec<(&str, Digest)>| -> Result<ActionResult> {
@@ -65,7 +64,7 @@ fn build(bench: &Bench) -> Result<Product> {
     Ok(Product { whole: whole.take(), chance: both.take().output("out/chance")? })
 }
 
-/// A build in a process of its own.
+/// A build in another process.
 struct Builder {
     child: Child,
     answer: PathBuf,
@@ -78,7 +77,7 @@ impl Builder {
             .args(["--exact", &format!("faults::{test}"), "--nocapture"])
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        command.env(BENCH, directory).env(ANSWER, directory.join(answer));
+        command.env(BENCH, directory).env(RESULT, directory.join(answer));
         command
     }
 
@@ -95,17 +94,17 @@ impl Builder {
     }
 }
 
-/// Where this process builds, if it is a child.
+/// The bench of this process, if it is a child.
 fn child() -> Option<Bench> {
     Some(Bench::at(Path::new(&std::env::var_os(BENCH)?)))
 }
 
-/// Ends a child: its result goes into its answer, and a stop into its exit code.
+/// Ends a child: writes its result to the file, or exits with the code of a stop.
 fn answer(result: Result<String>) {
     match result {
         Err(error) if error.kind == Kind::Stopped => std::process::exit(error.kind as i32),
-        Ok(text) => fs::write(std::env::var_os(ANSWER).unwrap(), text).unwrap(),
-        Err(error) => fs::write(std::env::var_os(ANSWER).unwrap(), error.to_string()).unwrap(),
+        Ok(text) => fs::write(std::env::var_os(RESULT).unwrap(), text).unwrap(),
+        Err(error) => fs::write(std::env::var_os(RESULT).unwrap(), error.to_string()).unwrap(),
     }
 }
 
@@ -116,7 +115,7 @@ fn answer_product(bench: &Bench) {
 #[test]
 fn kill_nine_then_build_again_gives_the_same_result() {
     const TEST: &str = "kill_nine_then_build_again_gives_the_same_result";
-    /// When a build is killed, all of them before it can be done.
+    /// The times at which a build is killed, all before it can be complete.
     const MOMENTS: std::ops::Range<u64> = 0..12;
     const APART: u64 = 50;
     if let Some(bench) = child() {
@@ -153,11 +152,7 @@ fn two_builds_at_once_share_work() {
         .map(|answer| Builder::start("two_builds_at_once_share_work", directory.path(), answer));
     let [one, two, three] = builders.map(Builder::answer);
     assert!(one.contains('/'), "{one}");
-    assert_eq!(
-        (&two, &three),
-        (&one, &one),
-        "a step that ran twice would have given two results of chance"
-    );
+    assert_eq!((&two, &three), (&one, &one), "a step that ran twice would have two random results");
 }
 
 #[test]
@@ -209,14 +204,14 @@ fn ctrl_c_stops_everything_and_leaves_the_store_sound() {
 fn wait_until(condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < Duration::from_secs(20), "it does not happen");
+        assert!(began.elapsed() < Duration::from_secs(20), "the condition was not met");
         sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn disk_full_says_so() {
-    const TEST: &str = "disk_full_says_so";
+fn a_full_disk_is_reported() {
+    const TEST: &str = "a_full_disk_is_reported";
     if let Some(bench) = child() {
         let too_much = |path: &str| format!("dd if=/dev/zero of={path} bs=1M count=64");
         let mut too_large = bench.script("touch out", &["out"]);
@@ -248,7 +243,7 @@ fn disk_full_says_so() {
         .arg(&full)
         .arg(inner.get_program())
         .args(inner.get_args());
-    command.env(BENCH, &full).env(ANSWER, directory.path().join("answer"));
+    command.env(BENCH, &full).env(RESULT, directory.path().join("answer"));
     assert!(command.status().unwrap().success());
     let answer = fs::read_to_string(directory.path().join("answer")).unwrap();
     let errors: Vec<&str> = answer.split("---\n").filter(|error| !error.is_empty()).collect();
@@ -293,14 +288,10 @@ fn another_gcc_on_the_host_changes_neither_the_digest_nor_the_bytes() {
         .args([&fake, &gcc])
         .arg(inner.get_program())
         .args(inner.get_args());
-    command.env(BENCH, other.path()).env(ANSWER, other.path().join("answer")).env("PATH", path);
+    command.env(BENCH, other.path()).env(RESULT, other.path().join("answer")).env("PATH", path);
     assert!(command.status().unwrap().success());
     let faked = fs::read_to_string(other.path().join("answer")).unwrap();
     let (plain, faked) = (plain.split_once('\n').unwrap(), faked.split_once('\n').unwrap());
     assert_eq!(faked.0, plain.0);
-    assert_eq!(
-        (plain.1, faked.1),
-        ("", "this is a fake\n"),
-        "the host's gcc was really another one"
-    );
+    assert_eq!((plain.1, faked.1), ("", "this is a fake\n"), "the host's gcc was really replaced");
 }

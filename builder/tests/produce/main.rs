@@ -1,4 +1,4 @@
-//! The store, the executor and the graph together: in a real sandbox, killed, side by side, on a
+//! The store, the executor and the graph together: in a real sandbox, killed, in parallel, on a
 //! full disk.
 
 mod bench;

@@ -6,14 +6,14 @@ use osbuild::engine::digest::Digest;
 use std::fs;
 use std::path::PathBuf;
 
-/// The archive. It has lists, and those packages that it is told to hold.
+/// The archive: package lists, and the packages from [`Archive::hold`].
 pub struct Archive {
     folder: PathBuf,
     sources: PathBuf,
 }
 
 impl Archive {
-    /// An empty archive beside a project, which becomes the only one that its builds know.
+    /// Makes an empty archive, the only one that builds of the project use.
     pub fn serve(scratch: &mut Scratch) -> Self {
         let folder = scratch.path("archive");
         fs::create_dir(&folder).unwrap();
@@ -33,12 +33,12 @@ impl Archive {
         archive
     }
 
-    /// Makes the archive at this address the only one that builds know instead.
+    /// Makes builds use the archive at this address instead.
     pub fn move_to(&self, address: &str) {
         fs::write(&self.sources, format!("deb {address} bookworm main\n")).unwrap();
     }
 
-    /// Serves all that it holds now over HTTP, and nowhere else.
+    /// Serves a copy of its current contents over HTTP, which builds use instead.
     pub fn over_http(&self) -> Server {
         let server = Server::start();
         let mut folders = vec![self.folder.clone()];
@@ -57,13 +57,13 @@ impl Archive {
         server
     }
 
-    /// Gives a package these bytes, whatever its list says of them.
+    /// Sets the bytes of a package, which need not match the list.
     pub fn hold(&self, name: &str, version: &str, bytes: &[u8]) {
         fs::create_dir_all(self.folder.join("pool")).unwrap();
         fs::write(self.folder.join(format!("pool/{name}_{version}_all.deb")), bytes).unwrap();
     }
 
-    /// Replaces what the archive has: names, versions, and what they depend on.
+    /// Replaces the lists: names, versions and dependencies.
     pub fn publish(&self, packages: &[(&str, &str, &str)]) {
         let record = |(name, version, depends): &(&str, &str, &str)| {
             let digest = Digest::of(format!("{name} {version}").as_bytes());

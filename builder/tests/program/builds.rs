@@ -1,4 +1,4 @@
-//! A whole build: what it gives, what it says, and what must not matter to it.
+//! Whole builds: products, output, and reproducibility.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{open, open_with, products};
@@ -35,7 +35,7 @@ fn stdout_of_a_build_is_only_the_path_of_the_image() {
 }
 
 #[test]
-fn another_version_alone_gives_another_image() {
+fn a_new_version_changes_the_image() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
@@ -49,13 +49,13 @@ fn another_version_alone_gives_another_image() {
         parts.os_release,
         "ID=osbuild\nPRETTY_NAME=\"osbuild small\"\nVERSION_ID=1.35.8-2\n"
     );
-    // The header of the first slot, which the node shows on its console.
+    // The header of the first slot, whose version the node shows on its console.
     let image = fs::read(json["image"].as_str().unwrap()).unwrap();
     let header = memchr::memmem::find(&image, b"OSBSLOT\0").unwrap();
     assert!(memchr::memmem::find(&image[header..header + 4096], b"1.35.8-2").is_some());
 }
 
-/// Gives the project a recipe `stick`, which installs the small one.
+/// Adds a recipe `stick`, which installs the small one.
 fn with_stick(scratch: &Scratch) {
     let project = scratch.project();
     let (dhcp, installer) =
@@ -87,7 +87,7 @@ fn with_stick(scratch: &Scratch) {
 }
 
 #[test]
-fn an_installers_settings_change_its_image_and_rebuild_covers_its_node() {
+fn installer_settings_change_its_image_and_rebuild_covers_its_node() {
     let scratch = open();
     with_stick(&scratch);
     let build = || {
@@ -109,7 +109,7 @@ fn an_installers_settings_change_its_image_and_rebuild_covers_its_node() {
     assert_eq!(
         ran.stderr.lines().filter(|line| line.starts_with("data ")).count(),
         2,
-        "of the stick, and of what it carries: {}",
+        "one for the stick and one for its node: {}",
         ran.stderr
     );
 }
@@ -134,7 +134,7 @@ fn a_quiet_build_prints_nothing_and_a_verbose_one_stored_steps() {
 }
 
 #[test]
-fn concurrent_builds_share_the_work_and_give_the_same_result() {
+fn concurrent_builds_share_steps_and_have_the_same_result() {
     let one = open_with(
         "kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi \
          kernel; }\n",
@@ -152,7 +152,7 @@ fn concurrent_builds_share_the_work_and_give_the_same_result() {
     }
     let files = ["image.raw", "node.efi"].map(|name| format!("out/{RECIPE}/{name}"));
     for file in files {
-        // The kernel's release is another one whenever its step runs, and the UKI holds it.
+        // The UKI has the kernel's release, which differs each time that its step runs.
         assert!(
             fs::read(one.project().join(&file)).unwrap() == fs::read(other.join(&file)).unwrap(),
             "{file} differs"
@@ -181,7 +181,7 @@ fn copy(scratch: &Scratch, to: &std::path::Path) {
 }
 
 #[test]
-fn compilers_of_the_host_are_not_used() {
+fn the_hosts_compilers_are_not_used() {
     let mut scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let before = products(&scratch);
@@ -206,7 +206,7 @@ fn compilers_of_the_host_are_not_used() {
 }
 
 #[test]
-fn rebuild_takes_step_names_as_shown_or_as_in_log_names() {
+fn rebuild_accepts_step_names_as_printed_or_as_in_log_names() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     for name in ["layer base", "layer-base"] {

@@ -1,4 +1,4 @@
-//! `osbuild clean`.
+//! `osbuild clean`
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
@@ -48,7 +48,7 @@ fn damaged_entries_are_named_and_removed_and_the_rest_stays() {
     assert_eq!(ran.stdout, format!("{{\"damaged\":[\"{tree}\"]}}\n"));
     assert!(
         ran.stderr.ends_with(&format!(
-            "note: `{tree}` was damaged: what made it runs again when it is needed\n"
+            "note: removed the damaged `{tree}`: it will be made again when needed\n"
         )),
         "{}",
         ran.stderr
@@ -65,13 +65,13 @@ fn entries_that_a_running_build_may_use_stay_and_are_counted() {
     let ran = scratch.osbuild(&["clean", "--all"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(
-        ran.stderr.ends_with("note: 1 entries stay, which a build that runs may use\n"),
+        ran.stderr.ends_with("note: kept 1 entries that a running build may use\n"),
         "{}",
         ran.stderr
     );
     assert!(store.contains(&digest));
     drop(store);
-    assert!(!scratch.osbuild(&["clean", "--all"]).stderr.contains(" stay"));
+    assert!(!scratch.osbuild(&["clean", "--all"]).stderr.contains("kept "));
     assert!(!Store::open(scratch.path("cache/osbuild")).unwrap().contains(&digest));
 }
 
@@ -89,7 +89,7 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
     for limit in ["1", "0"] {
         scratch.set("OSBUILD_STORE_MAX_GIB", limit);
         done(&scratch.osbuild(&["build", RECIPE]));
-        assert!(path.exists(), "1 GiB is enough, and 0 is no limit");
+        assert!(path.exists(), "1 GiB is enough, and 0 means no limit");
     }
     scratch.set("OSBUILD_STORE_MAX_GIB", "much");
     let ran = scratch.osbuild(&["build", RECIPE]);
@@ -101,10 +101,10 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
     done(&scratch.osbuild(&["clean", "--max-gib", "1"]));
     assert!(path.exists());
     done(&scratch.osbuild(&["clean", "--max-gib", "0"]));
-    assert!(!path.exists(), "used longest ago");
+    assert!(!path.exists(), "it was the least recently used");
     scratch.set("OSBUILD_STORE_MAX_GIB", "");
     assert!(
         scratch.osbuild(&["build", RECIPE, "-v"]).stderr.contains(" stored"),
-        "what was used today stays"
+        "entries that were used today stay"
     );
 }

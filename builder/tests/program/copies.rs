@@ -1,4 +1,4 @@
-//! `osbuild build --format`: what other programs read in a copy is the image.
+//! `osbuild build --format`: other programs read the image from a copy.
 
 use crate::builds::done;
 use crate::loops::{run, tool};
@@ -7,7 +7,7 @@ use crate::workshop::{open, open_with};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Makes DATA of which something is not zero.
+/// Makes DATA with non-zero bytes.
 const DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
     dd if=/usr/bin/busybox of=data.ext4 bs=64k seek=700 conv=notrunc 2>/dev/null
@@ -46,10 +46,17 @@ fn qemu_img_and_zstd_read_the_converted_images() {
     run(tool("cmp").arg(image(&scratch)).arg(&unpacked));
     let listed = run(tool("zstd").args(["--list", "-v"]).arg(&zst));
     assert!(listed.contains("Check: XXH64"), "{listed}");
-    for (path, how) in [(&qcow2, "qemu-img convert"), (&zst, "zstd -d")] {
+    for (path, how) in [
+        (&qcow2, "convert it: qemu-img convert"),
+        (
+            &zst,
+            "decompress it: zstd \
+    -d",
+        ),
+    ] {
         let ran = scratch.osbuild(&["inspect", &path.display().to_string()]);
         assert!(
-            ran.code == Some(2) && ran.stderr.contains(&format!("hint: unpack it: {how}")),
+            ran.code == Some(2) && ran.stderr.contains(&format!("hint: {how}")),
             "{}",
             ran.stderr
         );
@@ -72,11 +79,11 @@ fn a_copy_is_remade_only_when_the_image_changes() {
     let again = scratch.osbuild(&["build", RECIPE, "--format", "qcow2"]);
     assert!(!again.stderr.contains("image.qcow2"), "{}", again.stderr);
     fs::remove_dir_all(first.parent().unwrap()).unwrap();
-    assert!(bytes(&copy(&scratch, "qcow2")) == before, "the same image gives another copy");
+    assert!(bytes(&copy(&scratch, "qcow2")) == before, "the same image gives a different copy");
     scratch.edit("boards/bench.toml", "data-size-mib = 160", "data-size-mib = 161");
     scratch.relock();
     done(&scratch.osbuild(&["build", RECIPE]));
-    assert!(bytes(&copy(&scratch, "qcow2")) != before, "the copy is one of an older image");
+    assert!(bytes(&copy(&scratch, "qcow2")) != before, "the copy is of an older image");
 }
 
 #[test]

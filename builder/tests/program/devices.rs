@@ -1,6 +1,5 @@
-//! What `osbuild verify` says of disks: loop devices that `losetup` makes of files, read-only. What
-//! is in the layers of this image is nothing that could be read: `ci/src/image.rs` verifies a disk
-//! with a real one.
+//! `osbuild verify` on disks: read-only loop devices. The layers of this image are not real file
+//! systems; `ci/src/image.rs` verifies a disk with a real image.
 
 use crate::builds::done;
 use crate::keys::keys;
@@ -10,7 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A project with an image that the keys `mine` have signed.
+/// A project with an image that is signed with the keys `mine`.
 fn signed() -> (Scratch, PathBuf) {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
@@ -25,12 +24,12 @@ fn tool(name: &str, arguments: &[&str]) -> String {
     ran.stdout
 }
 
-/// A disk, which nothing can write to.
-struct Disk(String);
+/// A read-only loop device.
+struct ReadOnlyLoop(String);
 
-impl Disk {
-    fn of(file: &Path) -> Disk {
-        Disk(
+impl ReadOnlyLoop {
+    fn of(file: &Path) -> ReadOnlyLoop {
+        ReadOnlyLoop(
             tool("losetup", &["--find", "--show", "--read-only", file.to_str().unwrap()])
                 .trim()
                 .to_owned(),
@@ -38,7 +37,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for ReadOnlyLoop {
     fn drop(&mut self) {
         tool("losetup", &["--detach", &self.0]);
     }
@@ -47,7 +46,7 @@ impl Drop for Disk {
 #[test]
 fn a_disk_verifies_like_the_image_that_was_written_to_it() {
     let (scratch, image) = signed();
-    let disk = Disk::of(&image);
+    let disk = ReadOnlyLoop::of(&image);
     let cert = keys(&scratch, "mine").join("db.crt").display().to_string();
     let output =
         |file: &str| scratch.osbuild(&["verify", file, "--cert", &cert, "--against", RECIPE]);
@@ -68,7 +67,7 @@ fn a_flipped_bit_on_a_disk_exits_4() {
     let slot = memchr::memmem::find(&bytes, &uki).unwrap();
     bytes[slot + uki.len() / 2] ^= 1;
     fs::write(&image, bytes).unwrap();
-    let disk = Disk::of(&image);
+    let disk = ReadOnlyLoop::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     let wrong = format!("error: `{}`: it is not what was signed\n", disk.0);
     assert!(ran.code == Some(4) && ran.stderr.contains(&wrong), "{}", ran.stderr);
@@ -79,17 +78,17 @@ fn a_disk_smaller_than_its_image_exits_4_with_that_reason() {
     let (scratch, image) = signed();
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
-    let disk = Disk::of(&image);
+    let disk = ReadOnlyLoop::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     assert!(
         ran.code == Some(4)
-            && ran.stderr.contains(", and its partition table is that of a larger one\n"),
+            && ran.stderr.contains(", but its partition table is for a larger one\n"),
         "{}",
         ran.stderr
     );
     assert!(
         ran.stderr
-            .ends_with("hint: write the image to a disk that is at least as large as it is\n"),
+            .ends_with("hint: write the image to a disk that is at least as large as the image\n"),
         "{}",
         ran.stderr
     );
@@ -99,13 +98,13 @@ fn a_disk_smaller_than_its_image_exits_4_with_that_reason() {
 fn a_disk_that_is_not_a_nodes_is_refused_with_a_reason() {
     let (scratch, image) = signed();
     File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let disk = Disk::of(&image);
+    let disk = ReadOnlyLoop::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     let empty = format!("error: `{}` is a disk of 67.1 MB without a partition table\n", disk.0);
     assert!(ran.code == Some(2) && ran.stderr.starts_with(&empty), "{}", ran.stderr);
     drop(disk);
     tool("sgdisk", &["--new", "1:2048:0", image.to_str().unwrap()]);
-    let disk = Disk::of(&image);
+    let disk = ReadOnlyLoop::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
@@ -120,16 +119,16 @@ fn a_disk_that_is_not_a_nodes_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_copied_image_on_a_larger_disk_lacks_only_the_backup_table_at_its_end() {
+fn an_image_copied_to_a_larger_disk_lacks_only_the_backup_table() {
     let (scratch, image) = signed();
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() + (8 << 20)).unwrap();
-    let disk = Disk::of(&image);
+    let disk = ReadOnlyLoop::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     let wrong: Vec<_> = ran
         .stdout
         .lines()
         .filter(|line| line.starts_with("WRONG") && !line.contains(" contents "))
         .collect();
-    assert!(wrong.len() == 1 && wrong[0].ends_with("the first boot mends that"), "{}", ran.stdout);
+    assert!(wrong.len() == 1 && wrong[0].ends_with("larger than its image"), "{}", ran.stdout);
 }

@@ -1,4 +1,4 @@
-//! What `osbuild diff` says of small nodes whose layers mkfs.erofs made.
+//! `osbuild diff` on small nodes with real layers from mkfs.erofs.
 
 use crate::scratch::Ran;
 use crate::workshop;
@@ -19,8 +19,8 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// A node, as far as it matters here.
-pub struct Node {
+/// The contents of a small node.
+pub struct NodeContents {
     version: &'static str,
     init: &'static str,
     command_line: &'static str,
@@ -29,7 +29,7 @@ pub struct Node {
     files: &'static [(&'static str, u32, &'static str)],
 }
 
-pub const OLD: Node = Node {
+pub const OLD: NodeContents = NodeContents {
     version: "0.1.0",
     init: "old init",
     command_line: "quiet panic=10",
@@ -42,7 +42,7 @@ pub const OLD: Node = Node {
     ],
 };
 
-pub const NEW: Node = Node {
+pub const NEW: NodeContents = NodeContents {
     version: "0.2.0",
     init: "the new init",
     command_line: "quiet panic=11 ro",
@@ -56,7 +56,7 @@ pub const NEW: Node = Node {
 };
 
 /// The initramfs of a node.
-fn initramfs(node: &Node) -> Vec<u8> {
+fn initramfs(node: &NodeContents) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     let init = ("bin/init", 0o755, node.init);
@@ -92,7 +92,7 @@ fn initramfs(node: &Node) -> Vec<u8> {
 }
 
 /// The UKI of a node.
-pub fn uki(node: &Node) -> Vec<u8> {
+pub fn uki(node: &NodeContents) -> Vec<u8> {
     let (initramfs, program) = (initramfs(node), workshop::image());
     let parts = Parts {
         os_release: "ID=osbuild\n",
@@ -106,7 +106,7 @@ pub fn uki(node: &Node) -> Vec<u8> {
 }
 
 /// A disk with the node in its first slot.
-pub fn disk(node: &Node, state: State) -> Vec<u8> {
+pub fn disk(node: &NodeContents, state: State) -> Vec<u8> {
     let uki = uki(node);
     let header = Header {
         length: uki.len() as u64,
@@ -163,7 +163,7 @@ pub fn expected(name: &str) -> PathBuf {
 }
 
 #[test]
-fn two_ukis_differ_only_in_what_was_changed() {
+fn two_ukis_differ_only_in_their_changes() {
     let folder = Folder::with([("old.efi", uki(&OLD)), ("new.efi", uki(&NEW))]);
     let ran = folder.diff(&["old.efi", "new.efi"]);
     assert_eq!(
@@ -220,10 +220,9 @@ fn a_tried_slot_differs_from_an_untried_one() {
 }
 
 /// A release: its version, its node, and names and versions in its SBOM.
-type Release<'a> = (&'a str, &'a Node, &'a [(&'a str, &'a str)]);
+type Release<'a> = (&'a str, &'a NodeContents, &'a [(&'a str, &'a str)]);
 
-/// Makes the folder of a TUF repository with these releases in its newest list, which has this
-/// number.
+/// Makes the folder of a TUF repository with these releases in version `number` of `targets.json`.
 fn publish(folder: &Path, number: u32, releases: &[Release]) {
     let [metadata, targets] = ["metadata", "targets"].map(|name| folder.join(name));
     [&metadata, &targets].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
@@ -253,14 +252,14 @@ fn publish(folder: &Path, number: u32, releases: &[Release]) {
 }
 
 #[test]
-fn releases_differ_in_the_entries_of_their_sboms_too() {
+fn releases_also_differ_in_their_sboms() {
     let folder = Folder::with([("node.efi", uki(&OLD)), ("other.efi", uki(&NEW))]);
     let releases: [Release; 2] = [
         ("1.0", &OLD, &[("serde", "1.0"), ("syn", "1"), ("syn", "2")]),
         ("2.0", &NEW, &[("serde", "1.1"), ("syn", "2")]),
     ];
     publish(&folder.0.path().join("old"), 1, &releases[..1]);
-    // The tenth list is newer than the ninth, whatever their names are sorted like.
+    // Version 10 is newer than 9, although its name sorts before.
     publish(&folder.0.path().join("both"), 9, &releases[..1]);
     publish(&folder.0.path().join("both"), 10, &releases);
     let ran = folder.diff(&["old", "both@2.0"]);
@@ -285,7 +284,7 @@ fn releases_differ_in_the_entries_of_their_sboms_too() {
 }
 
 #[test]
-fn releases_differ_in_the_program_that_starts_them() {
+fn releases_differ_in_slotboot() {
     let folder = Folder::with([
         ("node.efi", uki(&OLD)),
         ("image", disk(&OLD, State { priority: 1, tries: 1, successful: false })),
@@ -313,7 +312,7 @@ fn releases_differ_in_the_program_that_starts_them() {
 #[test]
 fn images_differ_in_bytes_outside_any_file() {
     let image = disk(&OLD, State { priority: 1, tries: 1, successful: false });
-    // The backup of the partition table ends the disk, and DATA is the mebibyte before that one.
+    // The backup of the partition table is at the end of the disk, and DATA is the MiB before.
     for (at, differs) in [(image.len() - 100, true), (image.len() - (MIB as usize) * 3 / 2, false)]
     {
         let mut other = image.clone();

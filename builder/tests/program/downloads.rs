@@ -1,4 +1,4 @@
-//! Downloads that end early, bring other bytes, or never begin.
+//! Downloads that are truncated, have wrong bytes, or never start.
 
 use crate::archive::Archive;
 use crate::goproxy::GoProxy;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
-/// Builds from a store that lacks the source of this name.
+/// Builds from a store that lacks the source with this name.
 fn without(scratch: &Scratch, name: &str, before: &[&str]) -> Ran {
     scratch.fill_store_without(name);
     Ran::of(&mut scratch.command(before, &["build", RECIPE]))
 }
 
 #[track_caller]
-fn says(ran: &Ran, code: i32, parts: &[&str]) {
+fn assert_fails(ran: &Ran, code: i32, parts: &[&str]) {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{}", ran.stderr);
     for part in parts {
         assert!(ran.stderr.contains(part), "{part}\nis not in\n{}", ran.stderr);
@@ -34,8 +34,8 @@ const UNREACHED: [&str; 2] = [
 ];
 
 #[test]
-fn a_truncated_module_is_refused_as_such() {
-    for on_the_way in [true, false] {
+fn a_truncated_module_is_reported_as_such() {
+    for in_transit in [true, false] {
         let mut scratch = Scratch::new();
         let proxy = GoProxy::start();
         proxy.serve(&mut scratch);
@@ -45,34 +45,42 @@ fn a_truncated_module_is_refused_as_such() {
             "",
             &[("cmd/kubelet/main.go", &"package main\n".repeat(1000))],
         );
-        proxy.cut(KUBERNETES, "v1.35.8.zip", on_the_way);
-        says(&without(&scratch, KUBERNETES, &[]), 1, &CUT);
+        proxy.cut(KUBERNETES, "v1.35.8.zip", in_transit);
+        assert_fails(&without(&scratch, KUBERNETES, &[]), 1, &CUT);
     }
 }
 
 #[test]
-fn a_truncated_package_is_refused_as_such() {
-    for on_the_way in [true, false] {
+fn a_truncated_package_is_reported_as_such() {
+    for in_transit in [true, false] {
         let mut scratch = Scratch::new();
         let archive = Archive::serve(&mut scratch);
         archive.publish(&[("ca-certificates", "1", "")]);
         archive.hold("ca-certificates", "1", b"ca-certificates 1");
-        archive.over_http().cut("/pool/ca-certificates_1_all.deb", on_the_way);
-        says(&without(&scratch, "ca-certificates", &[]), 1, &CUT);
+        archive.over_http().cut("/pool/ca-certificates_1_all.deb", in_transit);
+        assert_fails(&without(&scratch, "ca-certificates", &[]), 1, &CUT);
     }
 }
 
 #[test]
-fn a_changed_package_fails_the_archives_digest_or_the_locks() {
+fn a_changed_package_fails_the_archives_or_the_locks_digest() {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
     archive.publish(&[("ca-certificates", "1", "")]);
     archive.hold("ca-certificates", "1", b"ca-certificates 2");
-    let other = "\n  caused by: what was downloaded is not what the registry's own digest says\n";
-    says(&without(&scratch, "ca-certificates", &[]), 4, &[other]);
+    let other = "\n  caused by: the download does not match the registry's digest\n";
+    assert_fails(&without(&scratch, "ca-certificates", &[]), 4, &[other]);
     archive.hold("ca-certificates", "1", b"ca-certificates 1");
-    let locked = "error: ca-certificates 1 arm64 is not what the lock says\n";
-    says(&without(&scratch, "ca-certificates", &[]), 4, &[locked, "run `cargo osbuild update`"]);
+    let locked = "error: ca-certificates 1 arm64 does not match the lock\n";
+    assert_fails(
+        &without(&scratch, "ca-certificates", &[]),
+        4,
+        &[
+            locked,
+            "run `cargo osbuild \
+    update`",
+        ],
+    );
 }
 
 #[test]
@@ -97,7 +105,7 @@ fn concurrent_builds_that_fetch_packages_both_succeed() {
 }
 
 #[test]
-fn each_client_reports_a_missing_network_in_the_same_words() {
+fn a_missing_network_is_reported_alike_for_each_client() {
     let mut scratch = Scratch::new();
     Archive::serve(&mut scratch).move_to("http://debian.invalid/debian");
     GoProxy::start().serve(&mut scratch);
@@ -111,13 +119,13 @@ fn each_client_reports_a_missing_network_in_the_same_words() {
     std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
     for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {
         if name == "crate libc" {
-            // Not rustup's: that would look for a toolchain before it starts cargo.
+            // Not rustup's cargo, which would first look for a toolchain.
             let cargo = PathBuf::from(std::env::var_os("CARGO").expect("cargo runs the tests"));
             let path =
                 format!("{}:{}", cargo.parent().unwrap().display(), std::env::var("PATH").unwrap());
             scratch.set("PATH", path);
         }
-        says(
+        assert_fails(
             &without(&scratch, name, &["bwrap", "--dev-bind", "/", "/", "--unshare-net"]),
             1,
             &UNREACHED,
@@ -126,7 +134,7 @@ fn each_client_reports_a_missing_network_in_the_same_words() {
 }
 
 #[test]
-fn stopping_a_download_ends_its_client_too() {
+fn stopping_a_download_also_ends_its_client() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
@@ -139,13 +147,13 @@ fn stopping_a_download_ends_its_client_too() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (mut asked, _) = silent.accept().unwrap();
+    let (mut connection, _) = silent.accept().unwrap();
     assert!(
         Command::new("kill").args(["-INT", &build.id().to_string()]).status().unwrap().success()
     );
     let ran = Ran::from(build.wait_with_output().unwrap());
-    says(&ran, 130, &["error: stopped\n"]);
-    // The other end is open as long as `go` is there.
-    asked.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    std::io::copy(&mut asked, &mut std::io::sink()).unwrap();
+    assert_fails(&ran, 130, &["error: stopped\n"]);
+    // The connection is open as long as `go` runs.
+    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    std::io::copy(&mut connection, &mut std::io::sink()).unwrap();
 }

@@ -1,11 +1,11 @@
-//! `osbuild sources`, and builds from what it wrote.
+//! `osbuild sources`, and builds from its exports.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open};
 use std::fs;
 use std::process::Command;
 
-/// A project whose sources are in an exported folder, `exported`, and a store that has them.
+/// A project whose sources are in the store and in the exported folder `exported`.
 fn exported() -> Scratch {
     let scratch = Scratch::new();
     scratch.fill_store_without("nothing");
@@ -33,7 +33,7 @@ fn the_rust_toolchain_is_stored_once_and_exported_as_fetched() {
     let tar = scratch.path("cache/osbuild/cas/sha256").join(&digest[..2]).join(&digest);
     let before = fs::read(&tar).unwrap();
     done(&scratch.osbuild(&["build", RECIPE, "--offline"]));
-    assert!(!tar.exists(), "what is unpacked is enough");
+    assert!(!tar.exists(), "the unpacked toolchain is enough");
     let folder = scratch.path("exported with rust");
     done(&scratch.osbuild(&["sources", "export", RECIPE, folder.to_str().unwrap(), "--offline"]));
     assert!(fs::read(folder.join("sha256").join(&digest)).unwrap() == before);
@@ -58,12 +58,12 @@ fn an_export_has_every_locked_input_named_by_its_sha256() {
             source.name
         );
         let size = fs::metadata(&path).unwrap().len();
-        let says = |entry: &&serde_json::Value| {
+        let is_entry = |entry: &&serde_json::Value| {
             entry["name"] == source.name
                 && entry["digest"] == format!("sha256:{}", source.digest)
                 && entry["size"] == size
         };
-        assert_eq!(list.iter().filter(says).count(), 1, "{}", source.name);
+        assert_eq!(list.iter().filter(is_entry).count(), 1, "{}", source.name);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to AWS, and what is left of it there.
+//! Failures of publishing to AWS, and the resources that remain there.
 
 use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY, SESSION_TOKEN};
 use crate::http::Server;
@@ -16,12 +16,12 @@ use tempfile::TempDir;
 const HOME: &str = "eu-central-1";
 const OTHER: &str = "us-east-1";
 
-/// A disk with 150 blocks that are not zero, so that its upload is noted twice on the way.
+/// A disk with 150 non-zero blocks: its upload tags the progress twice before the end.
 fn disk() -> (TempDir, PathBuf) {
     disk_of(150)
 }
 
-/// A disk with so many blocks that are not zero, and a third as many that are.
+/// A disk with this many non-zero blocks, and a third as many zero blocks.
 fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
@@ -100,10 +100,11 @@ fn publish_within(cloud: &Cloud, path: &Path, retry: Retry) -> Result<Published>
     )
 }
 
-/// One image and one snapshot in each region, with the whole disk in it, and no mistakes.
+/// Asserts that each region has one image and one snapshot with the whole disk, and that no call
+/// was wrong.
 #[track_caller]
 fn is_whole(cloud: &Cloud, path: &Path, published: &Published) {
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     let state = cloud.state.lock().unwrap();
     let content = Content::read(path).unwrap();
     let images: BTreeMap<_, _> = published
@@ -128,23 +129,23 @@ fn is_whole(cloud: &Cloud, path: &Path, published: &Published) {
 
 #[test]
 fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
-    // Noted once on the way.
+    // The upload tags the progress once before the end.
     let (_folder, path) = disk_of(66);
     let cloud = Cloud::start();
     publish_with(&cloud, &path, 1).unwrap();
     let all = cloud.names();
-    // Blocks are alike: the first, one between and the last stand for all of them.
+    // The first block, one between and the last one represent all blocks.
     let puts: Vec<usize> =
         (0..all.len()).filter(|number| all[*number] == "PutSnapshotBlock").collect();
-    let worth =
+    let is_tested =
         |number: &usize| !puts.contains(number) || [puts[0], puts[33], puts[65]].contains(number);
-    let moments: Vec<usize> = (0..all.len()).filter(worth).collect();
+    let moments: Vec<usize> = (0..all.len()).filter(is_tested).collect();
     assert!(moments.len() > 20, "{all:?}");
     for moment in moments {
         for last in [Fate::Lost, Fate::DoneUnheard] {
             let cloud = Cloud::start();
-            // Whoever has crashed makes no call any more: nothing of this machine is left for the
-            // next publish.
+            // After a crash there are no more calls, and this machine keeps no state for the next
+            // publish.
             let fate = last.clone();
             cloud.fates(move |_, count| match count {
                 before if before < moment => Fate::Done,
@@ -161,7 +162,7 @@ fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
     }
 }
 
-/// Publishes a disk and keeps so many of the recipe's images, or all.
+/// Publishes a disk and keeps this many of the recipe's images, or all.
 fn publish_keeping(cloud: &Cloud, path: &Path, keep: Option<usize>) -> Result<Published> {
     let retry = retry(1);
     let client = client(cloud, credentials(&retry, &[]), retry);
@@ -173,10 +174,10 @@ fn publish_keeping(cloud: &Cloud, path: &Path, keep: Option<usize>) -> Result<Pu
     )
 }
 
-/// The names of all images with their regions. Each of them has a snapshot, and there is no other.
+/// The regions and names of all images, after checking that every snapshot belongs to one.
 #[track_caller]
 fn images_without_orphans(cloud: &Cloud) -> Vec<(String, String)> {
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     let state = cloud.state.lock().unwrap();
     let used: BTreeSet<_> = state
         .images
@@ -205,11 +206,11 @@ fn an_interrupted_prune_is_completed_next_time_without_orphans() {
     };
     let cloud = filled();
     publish_keeping(&cloud, &newest.1, Some(2)).unwrap();
-    let (all, wanted) = (cloud.names(), images_without_orphans(&cloud));
+    let (all, expected) = (cloud.names(), images_without_orphans(&cloud));
     let removes =
         |number: &usize| ["DeregisterImage", "DeleteSnapshot"].contains(&all[*number].as_str());
     let moments: Vec<usize> = (0..all.len()).filter(removes).collect();
-    assert_eq!((moments.len(), wanted.len()), (2 * 2 * 2, 2 * 2), "{all:?}");
+    assert_eq!((moments.len(), expected.len()), (2 * 2 * 2, 2 * 2), "{all:?}");
     for moment in moments {
         for last in [Fate::Lost, Fate::DoneUnheard] {
             let (cloud, fate) = (filled(), last.clone());
@@ -223,7 +224,7 @@ fn an_interrupted_prune_is_completed_next_time_without_orphans() {
             let again = publish_keeping(&cloud, &newest.1, Some(2))
                 .unwrap_or_else(|error| panic!("{moment} {last:?}: {error}"));
             assert!(again.was_there);
-            assert_eq!(images_without_orphans(&cloud), wanted, "{} {last:?}", all[moment]);
+            assert_eq!(images_without_orphans(&cloud), expected, "{} {last:?}", all[moment]);
         }
     }
 }
@@ -247,16 +248,16 @@ fn an_interrupted_upload_continues_after_the_blocks_sent() {
 }
 
 #[test]
-fn temporary_failures_are_retried_and_others_reported_at_once() {
+fn temporary_failures_are_retried_and_others_reported_immediately() {
     let (_folder, path) = disk();
-    let passing = [
+    let temporary = [
         Fate::Refused(503, "RequestLimitExceeded"),
         Fate::Refused(400, "ThrottlingException"),
         Fate::Refused(500, "InternalError"),
         Fate::Lost,
         Fate::DoneUnheard,
     ];
-    for fate in passing {
+    for fate in temporary {
         let cloud = Cloud::start();
         let kept = fate.clone();
         cloud.fates(move |_, count| if count % 3 == 1 { kept.clone() } else { Fate::Done });
@@ -275,7 +276,7 @@ fn temporary_failures_are_retried_and_others_reported_at_once() {
     let error = publish_with(&cloud, &path, 30).err().unwrap().to_string();
     assert!(error.starts_with("error: ec2:RegisterImage failed in eu-central-1\n"), "{error}");
     assert!(
-        error.contains("caused by: UnauthorizedOperation: as the test wants it")
+        error.contains("caused by: UnauthorizedOperation: as the test requires")
             && error.contains("hint: allow `ec2:RegisterImage`"),
         "{error}"
     );
@@ -298,7 +299,7 @@ fn temporary_failures_are_retried_and_others_reported_at_once() {
 }
 
 #[test]
-fn a_connection_that_hangs_is_given_up_and_another_one_is_tried() {
+fn a_connection_that_hangs_is_replaced() {
     let (_folder, path) = disk();
     let cloud = Cloud::start();
     let hangs = |call: &Call| call.path.ends_with("/blocks/0") || call.action == "RegisterImage";
@@ -313,7 +314,7 @@ fn a_connection_that_hangs_is_given_up_and_another_one_is_tried() {
 }
 
 #[test]
-fn a_snapshot_with_other_bytes_is_removed_and_another_one_is_made() {
+fn a_snapshot_with_wrong_bytes_is_replaced() {
     let (_folder, path) = disk();
     let cloud = Cloud::start();
     cloud.fates(|call, _| if call.action == "CompleteSnapshot" { Fate::Lost } else { Fate::Done });
@@ -334,7 +335,7 @@ fn a_snapshot_with_other_bytes_is_removed_and_another_one_is_made() {
 }
 
 #[test]
-fn a_snapshot_that_failed_at_aws_is_removed_and_another_one_is_made() {
+fn a_snapshot_that_failed_at_aws_is_replaced() {
     let (_folder, path) = disk();
     let cloud = Cloud::start();
     cloud.fates(|call, _| if call.path.ends_with("/blocks/4") { Fate::Lost } else { Fate::Done });
@@ -352,11 +353,11 @@ fn a_snapshot_that_failed_at_aws_is_removed_and_another_one_is_made() {
 }
 
 #[test]
-fn a_block_that_changes_on_its_way_is_refused() {
+fn a_block_that_changes_after_it_was_read_is_refused() {
     let (_folder, path) = disk();
     let cloud = Cloud::start();
     let subject = subject(&path);
-    // The file is another one than that which was read first: its blocks have other digests.
+    // The file changes after it was first read, so its blocks have different digests.
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[5] = 9;
     std::fs::write(&path, bytes).unwrap();
@@ -371,7 +372,7 @@ fn a_block_that_changes_on_its_way_is_refused() {
     let state = cloud.state.lock().unwrap();
     assert!(state.images.is_empty() && state.snapshots.is_empty());
     assert!(
-        state.wrong.iter().any(|wrong| wrong == "block 0 is not what its checksum says"),
+        state.wrong.iter().any(|wrong| wrong == "block 0 does not match its checksum"),
         "{:?}",
         state.wrong
     );
@@ -405,7 +406,7 @@ fn expired_credentials_are_renewed_or_reported_and_never_shown() {
     let error = run().err().unwrap();
     let output = format!("{error}{error:?}");
     assert!(
-        output.contains("caused by: ExpiredToken: the token is over")
+        output.contains("caused by: ExpiredToken: the token has expired")
             && output.contains("hint: get new credentials"),
         "{output}"
     );
@@ -413,7 +414,7 @@ fn expired_credentials_are_renewed_or_reported_and_never_shown() {
         [ACCESS_KEY, SECRET_KEY, SESSION_TOKEN].iter().all(|secret| !output.contains(secret)),
         "{output}"
     );
-    // Somebody writes new ones while it runs.
+    // New credentials are written during the publish.
     let (fresh, mut count) = (file.clone(), 0);
     cloud.state.lock().unwrap().expired = false;
     cloud.fates(move |call, _| {
@@ -468,8 +469,7 @@ fn containers_and_instances_provide_credentials() {
 #[test]
 fn a_snapshot_that_aws_is_assembling_is_awaited_and_never_removed() {
     let (_folder, path) = disk_of(3);
-    // Who has said that it is complete has crashed, before or after it heard the answer or noted
-    // it.
+    // The publish that completed it crashed before the response, before the tag, or after it.
     for crash in [
         ("CompleteSnapshot", Fate::DoneUnheard),
         ("CreateTags", Fate::Lost),
@@ -517,9 +517,9 @@ fn a_sealed_snapshot_is_awaited_for_the_full_operation_timeout() {
 }
 
 #[test]
-fn an_image_or_copy_that_fails_at_aws_is_removed_and_made_again() {
+fn an_image_or_copy_that_fails_at_aws_is_replaced() {
     let (_folder, path) = disk_of(3);
-    // The first image is that of the home region, the one after it that has not failed is its copy.
+    // The first image is that of the home region. The next one after its success is the copy.
     for fails in [vec![true], vec![false, true], vec![true, true, false, true, true]] {
         let (cloud, failed) = (Cloud::start(), fails.iter().filter(|fails| **fails).count());
         cloud.state.lock().unwrap().fails = fails.clone();
@@ -537,7 +537,7 @@ fn an_image_or_copy_that_fails_at_aws_is_removed_and_made_again() {
         assert_eq!(
             tokens.len(),
             copies.len(),
-            "AWS gives the failed copy again to who asks with its token"
+            "AWS would return the failed copy again for the same token"
         );
     }
     let cloud = Cloud::start();
@@ -559,7 +559,7 @@ fn a_copy_that_failed_on_another_machine_is_made_again() {
     for last in ["DeregisterImage", "DeleteSnapshot", "CopyImage"] {
         let cloud = Cloud::start();
         cloud.state.lock().unwrap().fails = vec![false, true];
-        // Whoever has found it has removed so much of it, and crashed.
+        // Another publish found it, removed a part of it, and crashed.
         let mut copies = 0;
         cloud.fates(move |call, _| {
             copies += u32::from(call.action == "CopyImage");
@@ -573,7 +573,7 @@ fn a_copy_that_failed_on_another_machine_is_made_again() {
         cloud.fates(|_, _| Fate::Done);
         let published =
             publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{last}: {error}"));
-        cloud.is_content();
+        cloud.assert_no_mistakes();
         let images = cloud.state.lock().unwrap().images.keys().cloned().collect::<Vec<_>>();
         assert_eq!((images.len(), published.images.len()), (2, 2), "{last}: {images:?}");
     }

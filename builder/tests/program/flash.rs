@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Makes DATA of which something is not zero, at places far from each other.
+/// Makes DATA with non-zero bytes at distant offsets.
 const DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
     for at in 0 1 2 3 50 51 100 158; do
@@ -21,7 +21,7 @@ const DATA: &str = r#"data() {
     done
 }"#;
 
-/// Makes DATA that takes a while to write.
+/// Makes DATA that takes some time to write.
 const MUCH_DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
     at=0
@@ -32,7 +32,7 @@ const MUCH_DATA: &str = r#"data() {
     done
 }"#;
 
-/// A project whose image is for sectors of so many bytes.
+/// A project whose image has this sector size in bytes.
 fn project(sector_size: u32, data: &str) -> Scratch {
     let scratch = open_with(&format!("{data}\n"));
     if sector_size == 4096 {
@@ -43,7 +43,7 @@ fn project(sector_size: u32, data: &str) -> Scratch {
     scratch
 }
 
-/// A project, and a disk that takes its image.
+/// A project, and a disk for its image.
 fn with_disk(data: &str) -> (Scratch, Loop) {
     (project(512, data), Loop::new(400 * MIB, 512))
 }
@@ -52,13 +52,12 @@ fn image(scratch: &Scratch) -> PathBuf {
     scratch.project().join("out").join(RECIPE).join("image.raw")
 }
 
-/// Flashes the disk, which is named as often as it must be.
+/// Flashes a fixed disk, which must be named twice.
 fn flash(scratch: &Scratch, device: &str) -> Ran {
     scratch.osbuild(&["flash", RECIPE, "--device", device, "--device", device])
 }
 
-/// The disk's GUID and each partition's, as sgdisk reads them, who must find no fault with the
-/// table.
+/// The GUIDs of the disk and of each partition from sgdisk, which must accept the table.
 fn identifiers(device: &str) -> Vec<String> {
     let verified = run(tool("sgdisk").args(["--verify", device]));
     assert!(verified.contains("No problems found") && !verified.contains("Caution"), "{verified}");
@@ -79,7 +78,7 @@ fn identifiers(device: &str) -> Vec<String> {
     [disk].into_iter().chain((1..=4).map(partition)).collect()
 }
 
-/// First and last byte of each partition, as sfdisk reads them.
+/// The first byte and the end of each partition from sfdisk.
 fn places(device: &str, sector_size: u64) -> Vec<(u64, u64)> {
     let dump = run(tool("sfdisk").args(["--dump", device]));
     let number = |line: &str, key: &str| -> Option<u64> {
@@ -92,24 +91,24 @@ fn places(device: &str, sector_size: u64) -> Vec<(u64, u64)> {
     dump.lines().filter_map(place).collect()
 }
 
-/// Everything between the two copies of the table is on the disk as it is in the image.
+/// Asserts that everything between the two copies of the table equals the image.
 #[track_caller]
 fn holds_image(disk: &Loop, scratch: &Scratch) {
     let size = image(scratch).metadata().unwrap().len();
     for start in (MIB..size - MIB).step_by(MIB as usize) {
         assert!(
             disk.read(start, MIB) == part(&image(scratch), start, MIB),
-            "{} differs behind byte {start}",
+            "{} differs after byte {start}",
             disk.device
         );
     }
 }
 
 #[test]
-fn a_flashed_disk_holds_the_image_and_its_own_table_at_either_sector_size() {
+fn a_flashed_disk_has_the_image_and_a_table_with_its_own_identifiers() {
     for sector_size in [512, 4096] {
         let scratch = project(sector_size, DATA);
-        // Its size is no multiple of the alignment.
+        // Its size is not a multiple of the alignment.
         let disk = Loop::new(1000 * MIB + 12 * 4096, sector_size);
         let ran = flash(&scratch, &disk.device);
         done(&ran);
@@ -129,7 +128,7 @@ fn a_flashed_disk_holds_the_image_and_its_own_table_at_either_sector_size() {
             (theirs[3].0, 1000 * MIB),
             "DATA ends where the disk does"
         );
-        // Nothing of the older owner's is beside the table.
+        // No bytes of the earlier owner are left beside the table.
         let end = disk.read(999 * MIB + 12 * 4096, MIB);
         assert!(!is_littered(&end) && !is_littered(&disk.read(0, MIB)));
         done(&flash(&scratch, &disk.device));
@@ -142,11 +141,11 @@ fn a_flashed_disk_holds_the_image_and_its_own_table_at_either_sector_size() {
 }
 
 #[test]
-fn zeros_are_written_to_a_disk_that_cannot_zero_by_itself() {
+fn zeros_are_written_to_a_disk_without_write_zeroes() {
     let scratch = project(512, DATA);
     let folder = tempfile::tempdir().unwrap();
-    // A file on ramfs cannot have holes, so the device over it can be read and written and nothing
-    // else. The mount lives as long as the device does, and nobody else sees it.
+    // A file on ramfs cannot have holes, so its device supports only reads and writes. The mount is
+    // private, and lives as long as the device.
     let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find \
                   --show \"$1/disk\"";
     let device =
@@ -177,33 +176,32 @@ fn a_fixed_disk_is_refused_with_its_contents_unless_named_twice() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     let device = &disk.device;
     let expected = format!(
-        "error: `{device}` is a fixed disk\n  caused by: on it: ext4 `photos`\nhint: if all of it \
-         may be lost, name it twice: `--device {device} \
-         --device {device}`\n"
+        "error: `{device}` is a fixed disk\n  caused by: its contents: ext4 `photos`\nhint: to erase it, name it twice: `--device {device} --device \
+         {device}`\n"
     );
     assert_eq!(ran.stderr, expected);
-    assert!(!image(&scratch).exists(), "it is refused before hours are spent on the image");
+    assert!(!image(&scratch).exists(), "it is refused before the image is built");
     assert!(disk.read(0, 400 * MIB) == before);
 }
 
 #[test]
-fn a_mounted_disk_and_the_systems_are_refused() {
+fn a_mounted_disk_and_the_systems_disk_are_refused() {
     let (scratch, disk) = with_disk(DATA);
     run(tool("mke2fs").args(["-q", "-F", "-t", "ext4", &disk.device]));
     let before = disk.read(0, 400 * MIB);
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
-    for (place, says) in [
+    for (place, expected) in [
         (place.as_str(), format!("is mounted: `{place}`")),
         ("/boot", "has this machine's own system: `/boot`".into()),
     ] {
-        // The mount is seen by nobody but the program.
+        // Only the program sees the mount.
         let script = "mount -o ro,noload \"$1\" \"$2\" && shift 2 && exec \"$@\"";
         let before = ["unshare", "--mount", "sh", "-c", script, "sh", &disk.device, place];
         let ran =
             Ran::of(&mut scratch.command(&before, &["flash", RECIPE, "--device", &disk.device]));
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-        assert!(ran.stderr.contains(&format!("`{}` {says}", disk.device)), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("`{}` {expected}", disk.device)), "{}", ran.stderr);
     }
     assert!(disk.read(0, 400 * MIB) == before);
 }
@@ -244,7 +242,7 @@ fn naming_a_disk_twice_does_not_override_its_size_or_sector_size() {
     let ran = flash(&scratch, &large.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` has sectors of 4096 bytes, and the image of `small` is made for 512\nhint: \
+        "error: `{}` has sectors of 4096 bytes, but the image of `small` is made for 512\nhint: \
          set `sector-size = 4096` in \
          `boards/bench.toml`, or in a board that inherits it, with `esp-size-mib` of 257 or more\n",
         large.device
@@ -259,24 +257,24 @@ fn a_device_that_is_not_one_whole_disk_is_refused() {
     run(tool("sgdisk").args(["--clear", "--new=1:0:0", &one.device]));
     run(tool("partx").args(["--add", &one.device]));
     let partition = format!("{}p1", one.device);
-    let says = |devices: &[&str]| {
+    let refused = |devices: &[&str]| {
         let named: Vec<&str> = devices.iter().flat_map(|device| ["--device", device]).collect();
         let ran = scratch.osbuild(&[&["flash", RECIPE], &named[..]].concat());
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         ran.stderr
     };
-    let output = says(&[&partition, &partition]);
+    let output = refused(&[&partition, &partition]);
     run(tool("partx").args(["--delete", &one.device]));
     assert!(
         output.contains("is a partition") && output.contains(&format!("`--device {}`", one.device)),
         "{output}"
     );
-    assert!(says(&["/dev/null"]).starts_with("error: `/dev/null` is not a disk\n"));
-    assert!(says(&[&one.device, &other.device]).contains("are two disks"));
+    assert!(refused(&["/dev/null"]).starts_with("error: `/dev/null` is not a disk\n"));
+    assert!(refused(&[&one.device, &other.device]).contains("are two disks"));
 }
 
 #[test]
-fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
+fn without_a_device_only_the_disks_that_fit_are_listed() {
     let (scratch, disk) = with_disk(DATA);
     let ran = scratch.osbuild(&["flash", RECIPE]);
     done(&ran);
@@ -292,7 +290,7 @@ fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
 }
 
 #[test]
-fn after_a_power_cut_the_disk_has_no_table_and_can_be_flashed_again() {
+fn after_a_power_cut_a_disk_has_no_table_and_can_be_flashed_again() {
     let (scratch, disk) = with_disk(MUCH_DATA);
     done(&scratch.osbuild(&["build", RECIPE]));
     run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
@@ -301,7 +299,7 @@ fn after_a_power_cut_the_disk_has_no_table_and_can_be_flashed_again() {
         let mut command = scratch
             .command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // What is written first is that there is no table.
+        // The first write removes the table.
         while disk.read(512, 8) == *b"EFI PART" && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -309,7 +307,7 @@ fn after_a_power_cut_the_disk_has_no_table_and_can_be_flashed_again() {
         child.kill().unwrap();
         child.wait().unwrap();
         if run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type: gpt") {
-            // It was quicker than this test. The next round needs a table that can go.
+            // The flash finished before the kill. The next round needs a table to remove.
             identifiers(&disk.device);
         } else {
             cut_short += 1;
@@ -317,7 +315,7 @@ fn after_a_power_cut_the_disk_has_no_table_and_can_be_flashed_again() {
             run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
         }
     }
-    assert!(cut_short > 0, "no cut was in the midst");
+    assert!(cut_short > 0, "no cut interrupted a write");
     done(&flash(&scratch, &disk.device));
     holds_image(&disk, &scratch);
     identifiers(&disk.device);
@@ -328,7 +326,7 @@ fn a_progress_bar_shows_the_rate_and_the_time_left() {
     let (scratch, disk) = with_disk(MUCH_DATA);
     let shown =
         on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
-    // On a fast machine either is over before its bar is drawn a second time.
+    // On a fast machine a step may end before its bar is drawn twice.
     for step in ["write", "read back"] {
         let mut bars =
             shown.split(['\r', '\n']).filter(|line| line.contains(&format!(" {step:28} ")));
@@ -339,7 +337,7 @@ fn a_progress_bar_shows_the_rate_and_the_time_left() {
     }
 }
 
-/// Makes DATA when there has been time for somebody to change disks.
+/// Makes DATA after enough time to replace the disk.
 const SLOW_DATA: &str = r#"data() { sleep 8; truncate -s "${SIZE_MIB}M" data.ext4; }"#;
 
 #[test]
@@ -354,7 +352,7 @@ fn a_disk_replaced_during_the_build_is_not_written() {
         .command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
     let mut flashing = flashing;
     let child = flashing.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The disk is looked at before anything is built.
+    // The disk is checked before the build.
     let logs = scratch.project().join("out").join(RECIPE).join("logs");
     while !logs.is_dir() {
         std::thread::sleep(Duration::from_millis(5));
@@ -365,28 +363,28 @@ fn a_disk_replaced_during_the_build_is_not_written() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     assert!(
         ran.stderr.contains(&format!(
-            "error: `{}` is not the disk that was named\n  caused by: that had 419.4 MB, number ",
+            "error: `{}` is not the disk that was named\n  caused by: named: 419.4 MB, sequence \
+            number ",
             disk.device
         )),
         "{}",
         ran.stderr
     );
-    assert!(image(&scratch).exists(), "nobody had time to change disks");
+    assert!(image(&scratch).exists(), "there was no time to replace the disk");
     assert!(part(&other, 0, 400 * MIB) == before);
     done(&flash(&scratch, &disk.device));
 }
 
 #[test]
-fn a_stick_smaller_than_it_claims_is_detected_and_left_without_a_table() {
+fn a_disk_smaller_than_it_claims_is_left_without_a_table() {
     let (mut scratch, disk) = with_disk(DATA);
     done(&scratch.osbuild(&["build", RECIPE]));
     let library = scratch.path("small_stick.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/small_stick.c");
     run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl"));
     scratch.set("LD_PRELOAD", library.display().to_string());
-    // The image is smaller than the stick. The end of the disk is where a part of DATA begins that
-    // is not zero, and the table's backup is all that comes over it: what is read back of the
-    // disk's last MiB is as it should be.
+    // The image fits the real capacity. Writes past it wrap around to a non-zero part of DATA,
+    // which only the backup table overwrites: the last MiB of the disk reads back correctly.
     let (start, end) = ((67 + 50) * MIB, (67 + 50) * MIB + 8192);
     scratch.set("CAPACITY", (400 * MIB - end).to_string());
     let ran = flash(&scratch, &disk.device);
@@ -406,7 +404,7 @@ fn a_stick_smaller_than_it_claims_is_detected_and_left_without_a_table() {
     assert_eq!(
         ran.stderr.matches("read back").count(),
         1,
-        "the first look found nothing: {}",
+        "the first comparison succeeded: {}",
         ran.stderr
     );
     assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
@@ -421,7 +419,7 @@ fn a_disk_that_loses_writes_is_detected() {
             let file = File::options().write(true).open(&disk.file).unwrap();
             while !is_over.load(Ordering::Relaxed) {
                 file.write_all_at(
-                    b"another place of a stick that says it is larger than it is",
+                    b"bytes of another offset on a disk that claims to be larger",
                     place,
                 )
                 .unwrap();

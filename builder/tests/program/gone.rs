@@ -1,4 +1,4 @@
-//! Registries that no longer serve what is locked.
+//! Registries that no longer serve a locked version.
 
 use crate::archive::Archive;
 use crate::goproxy::GoProxy;
@@ -9,7 +9,7 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 const KUBELET: (&str, &str) =
     ("cmd/kubelet/main.go", "package main\n\nimport _ \"example.org/d\"\n\nfunc main() {}\n");
 
-/// Builds from a store that has everything but the source of this name.
+/// Builds from a store that lacks only the source with this name.
 #[track_caller]
 fn refused_without(scratch: &Scratch, name: &str, expected: &str) {
     scratch.fill_store_without(name);
@@ -74,7 +74,7 @@ fn a_dependency_gone_from_the_go_proxy_is_named_with_its_dependent() {
 }
 
 #[test]
-fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
+fn a_toolchain_gone_from_the_go_proxy_gets_a_hint_to_update() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
@@ -87,7 +87,7 @@ fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
 }
 
 #[test]
-fn bytes_other_than_the_locked_ones_are_a_digest_error() {
+fn bytes_that_differ_from_the_lock_are_a_digest_error() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
@@ -101,14 +101,14 @@ fn bytes_other_than_the_locked_ones_are_a_digest_error() {
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(
-        ran.stderr.contains("error: k8s.io/kubernetes v1.35.8 is not what the lock says\n"),
+        ran.stderr.contains("error: k8s.io/kubernetes v1.35.8 does not match the lock\n"),
         "{}",
         ran.stderr
     );
 }
 
 #[test]
-fn a_proxy_that_cannot_be_reached_is_not_one_that_lost_something() {
+fn an_unreachable_proxy_is_a_build_error_not_a_lock_error() {
     let mut scratch = Scratch::new();
     GoProxy::start().serve(&mut scratch);
     scratch.set("GOPROXY", "http://127.0.0.1:1");

@@ -12,13 +12,12 @@ pub struct GoProxy {
 }
 
 impl GoProxy {
-    /// Begins to serve.
+    /// Starts serving.
     pub fn start() -> Self {
         GoProxy { server: Server::start() }
     }
 
-    /// Makes it the proxy of a project's builds, whose Go toolchain becomes the one of this
-    /// machine.
+    /// Makes a project's builds use this proxy, and this machine's Go toolchain.
     pub fn serve(&self, scratch: &mut Scratch) {
         scratch.set("PATH", std::env::var("PATH").unwrap());
         scratch.set("GOPROXY", self.server.address());
@@ -37,7 +36,7 @@ impl GoProxy {
         scratch.relock();
     }
 
-    /// Serves a module of a version with these files besides its go.mod.
+    /// Serves a version of a module with a go.mod and these files.
     pub fn add(&self, module: &str, version: &str, requires: &str, files: &[(&str, &str)]) {
         let go_mod = format!("module {module}\n\ngo 1.24\n{requires}");
         let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -48,9 +47,9 @@ impl GoProxy {
         }
         let info = format!("{{\"Version\": \"{version}\", \"Time\": \"2026-10-27T12:00:00Z\"}}");
         self.list(module, version);
-        self.answer(module, &format!("{version}.info"), 200, info.as_bytes());
-        self.answer(module, &format!("{version}.mod"), 200, go_mod.as_bytes());
-        self.answer(module, &format!("{version}.zip"), 200, &zip.finish().unwrap().into_inner());
+        self.put(module, &format!("{version}.info"), 200, info.as_bytes());
+        self.put(module, &format!("{version}.mod"), 200, go_mod.as_bytes());
+        self.put(module, &format!("{version}.zip"), 200, &zip.finish().unwrap().into_inner());
     }
 
     /// Lists a version, whether or not it is served.
@@ -58,7 +57,7 @@ impl GoProxy {
         self.server.append(path(module, "list"), &format!("{version}\n"));
     }
 
-    /// Refuses all of a version but its name in the list.
+    /// Refuses all files of a version, which stays in the list.
     pub fn refuse(&self, module: &str, version: &str, status: u16) {
         for file in ["info", "mod", "zip"] {
             self.refuse_file(module, &format!("{version}.{file}"), status);
@@ -67,21 +66,20 @@ impl GoProxy {
 
     /// Refuses one file of a version.
     pub fn refuse_file(&self, module: &str, file: &str, status: u16) {
-        self.answer(module, file, status, b"no");
+        self.put(module, file, status, b"no");
     }
 
-    /// Lists nothing of a module any more.
+    /// Removes the list of a module.
     pub fn forget_list(&self, module: &str) {
         self.server.remove(&path(module, "list"));
     }
 
-    /// Cuts a file of a version in the middle: on the way, or because the proxy itself has no more
-    /// of it.
-    pub fn cut(&self, module: &str, file: &str, on_the_way: bool) {
-        self.server.cut(&path(module, file), on_the_way);
+    /// Truncates a file of a version in the middle: in transit, or at the proxy itself.
+    pub fn cut(&self, module: &str, file: &str, in_transit: bool) {
+        self.server.cut(&path(module, file), in_transit);
     }
 
-    fn answer(&self, module: &str, file: &str, status: u16, body: &[u8]) {
+    fn put(&self, module: &str, file: &str, status: u16, body: &[u8]) {
         self.server.put(path(module, file), status, body);
     }
 }

@@ -1,5 +1,5 @@
-//! Files and folders that somebody else made to harm whoever looks at them: a disk that claims to
-//! be huge, a store that is not ours.
+//! Untrusted files and folders: a disk that claims to be huge, a store that belongs to another
+//! user.
 
 use crate::builds::done;
 use crate::keys::tool;
@@ -16,7 +16,7 @@ fn with_little_memory(scratch: &Scratch, args: &[&str]) -> Ran {
     Ran::of(&mut scratch.command(&["prlimit", "--as=1073741824"], args))
 }
 
-/// What `inspect`, `verify` and `diff` all say of a file, each in little memory.
+/// Asserts that `inspect`, `verify` and `diff` refuse a file with this error, in little memory.
 #[track_caller]
 fn refused(scratch: &Scratch, file: &Path, expected: &str) {
     let file = file.to_str().unwrap();
@@ -32,7 +32,7 @@ fn refused(scratch: &Scratch, file: &Path, expected: &str) {
     }
 }
 
-/// A copy of a file of `out/`, grown to this size without taking room.
+/// A sparse copy of a file in `out/`, extended to this size.
 fn grown(scratch: &Scratch, name: &str, size: u64) -> PathBuf {
     let path = scratch.path(name);
     fs::copy(scratch.project().join("out").join(RECIPE).join(name), &path).unwrap();
@@ -45,14 +45,14 @@ fn a_uki_or_initramfs_of_a_tebibyte_is_refused_in_little_memory() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let uki = grown(&scratch, "node.efi", TIB);
-    refused(&scratch, &uki, "node.efi` has 1099.5 GB, and its PE header speaks of ");
-    // Without a header that says how long it is, the size of the largest slot counts.
+    refused(&scratch, &uki, "node.efi` has 1099.5 GB, but its PE header describes only ");
+    // Without a header that has its length, the size of the largest slot is the limit.
     File::options().write(true).open(&uki).unwrap().write_all_at(b"XX", 0x40).unwrap();
-    refused(&scratch, &uki, "node.efi` has 1099.5 GB, and on a node of ours at most 2.1 GB");
+    refused(&scratch, &uki, "node.efi` has 1099.5 GB, but at most 2.1 GB are allowed");
     refused(
         &scratch,
         &grown(&scratch, "initramfs.cpio", TIB),
-        "initramfs.cpio` has 1099.5 GB, and on a node of ours at most 2.1 GB",
+        "initramfs.cpio` has 1099.5 GB, but at most 2.1 GB are allowed",
     );
 }
 
@@ -74,8 +74,8 @@ fn an_esp_or_slot_of_a_tebibyte_is_refused_in_little_memory() {
         .next()
         .unwrap()
         .to_owned();
-    // The first slot becomes the last partition, and as large as the disk; its header says that the
-    // UKI is as large as the slot.
+    // The first slot becomes the last partition and 1 TiB large. The UKI in its header is as large
+    // as the slot.
     sgdisk(&[
         "--delete=3",
         "--delete=4",
@@ -93,17 +93,17 @@ fn an_esp_or_slot_of_a_tebibyte_is_refused_in_little_memory() {
     let mut parsed = osbuild_slots::Header::parse(&header).unwrap();
     parsed.length = TIB - 4096;
     file.write_all_at(&parsed.encode().unwrap(), start).unwrap();
-    refused(&scratch, &disk, "its UKI has 1099.5 GB, and its PE header speaks of ");
+    refused(&scratch, &disk, "its UKI has 1099.5 GB, but its PE header describes only ");
     sgdisk(&["--delete=1", "--new=1:0:+1T", "--typecode=1:ef00", "--change-name=1:ESP"]);
     refused(
         &scratch,
         &disk,
-        "the EFI system partition has 1099.5 GB, and on a node of ours at most 1.1 GB",
+        "the EFI system partition has 1099.5 GB, but at most 1.1 GB are allowed",
     );
 }
 
 #[test]
-fn a_signature_of_a_tebibyte_is_none() {
+fn a_signature_of_a_tebibyte_is_invalid() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
@@ -114,7 +114,7 @@ fn a_signature_of_a_tebibyte_is_none() {
         &["verify", out.join("initramfs.cpio").to_str().unwrap(), "--key", "mine"],
     );
     assert!(
-        ran.code == Some(4) && ran.stdout.contains("more bytes than a signature has"),
+        ran.code == Some(4) && ran.stdout.contains("the file is too large for a signature"),
         "{}{}",
         ran.stdout,
         ran.stderr
@@ -122,7 +122,7 @@ fn a_signature_of_a_tebibyte_is_none() {
 }
 
 #[test]
-fn a_store_that_others_own_or_may_write_to_is_refused() {
+fn a_store_that_other_users_own_or_can_write_to_is_refused() {
     let scratch = open();
     let store = scratch.path("cache/osbuild");
     let mode = |path: &Path, mode: u32| {
@@ -144,10 +144,10 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
         mode(&folder, 0o755);
         done(&scratch.osbuild(&["build", RECIPE]));
     }
-    // As in /tmp, where the owner of a folder alone may replace it.
+    // With the sticky bit, as in /tmp, only its owner can replace a folder.
     mode(&scratch.path("cache"), 0o1777);
     done(&scratch.osbuild(&["build", RECIPE]));
-    // A user who is not root looks at what is root's, and root at what is that user's.
+    // Root must refuse the store of another user.
     std::os::unix::fs::chown(&store, Some(65534), None).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert!(
@@ -165,7 +165,7 @@ fn a_new_store_is_private_whatever_the_umask() {
     let mut scratch = open();
     scratch.set("XDG_CACHE_HOME", scratch.path("fresh").display().to_string());
     let store = scratch.path("fresh/osbuild");
-    // `cargo ci` makes the folder before there is a store, with the user's umask.
+    // `cargo ci` makes the folder before the store exists, with the user's umask.
     for made_before in [false, true] {
         if made_before {
             fs::remove_dir_all(&store).unwrap();

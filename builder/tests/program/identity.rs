@@ -1,4 +1,4 @@
-//! A web identity: the token of a job in CI becomes credentials for an hour, and is seen by nobody.
+//! A web identity: the token of a CI job becomes credentials for an hour, and is never shown.
 
 use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, Cloud, SECRET_KEY, SESSION_TOKEN};
@@ -10,11 +10,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What a job's token looks like: three parts of base64 (RFC 7515).
+/// A token in the form of a job's: three parts of base64 (RFC 7515).
 const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJyZXBvIn0.c2VjcmV0LXNpZ25hdHVyZQ";
 const ROLE: &str = "arn:aws:iam::111122223333:role/release";
 
-/// Who takes web identities, and gives this answer to all.
+/// A fake STS that returns the same response to each call.
 struct Sts {
     address: String,
     calls: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
@@ -25,14 +25,17 @@ impl Sts {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&calls);
+        let received = Arc::clone(&calls);
         std::thread::spawn(move || {
-            listener.incoming().flatten().for_each(|stream| answer(stream, status, &body, &heard))
+            listener
+                .incoming()
+                .flatten()
+                .for_each(|stream| answer(stream, status, &body, &received))
         });
         Sts { address, calls }
     }
 
-    /// One that gives credentials.
+    /// An STS that returns credentials.
     fn giving() -> Self {
         let given = format!(
             "<AccessKeyId>{ACCESS_KEY}</AccessKeyId><SecretAccessKey>{SECRET_KEY}</SecretAccessKey>\
@@ -52,12 +55,12 @@ impl Sts {
     }
 }
 
-/// Reads one call, a form, and answers it.
+/// Reads one call, a form, and writes the response.
 fn answer(
     mut stream: TcpStream,
     status: u16,
     body: &str,
-    heard: &Mutex<Vec<BTreeMap<String, String>>>,
+    received: &Mutex<Vec<BTreeMap<String, String>>>,
 ) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
@@ -72,7 +75,7 @@ fn answer(
     }
     let mut form = vec![0; length];
     reader.read_exact(&mut form).unwrap();
-    heard.lock().unwrap().push(url::form_urlencoded::parse(&form).into_owned().collect());
+    received.lock().unwrap().push(url::form_urlencoded::parse(&form).into_owned().collect());
     write!(
         stream,
         "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -81,7 +84,7 @@ fn answer(
     .unwrap();
 }
 
-/// A publish of a job that has this token.
+/// Publishes as a job with this token.
 fn publish(cloud: &Cloud, sts: &Sts) -> (Scratch, Ran) {
     let mut scratch = open();
     let file = scratch.path("token");
@@ -108,9 +111,9 @@ fn publish(cloud: &Cloud, sts: &Sts) -> (Scratch, Ran) {
     (scratch, ran)
 }
 
-/// Nothing that was said, and no file of `out/`, has one of the secrets.
+/// Asserts that neither the output nor a file in `out/` has one of the secrets.
 #[track_caller]
-fn nobody_saw(scratch: &Scratch, ran: &Ran) {
+fn assert_no_secrets(scratch: &Scratch, ran: &Ran) {
     let secrets = [TOKEN, SECRET_KEY, SESSION_TOKEN];
     assert!(
         secrets.iter().all(|secret| !ran.stderr.contains(secret) && !ran.stdout.contains(secret)),
@@ -134,11 +137,11 @@ fn an_identity_token_becomes_credentials_and_neither_is_shown() {
     let (cloud, sts) = (Cloud::start(), Sts::giving());
     let (scratch, ran) = publish(&cloud, &sts);
     done(&ran);
-    cloud.is_content();
-    nobody_saw(&scratch, &ran);
-    let asked = sts.calls.lock().unwrap().clone();
-    assert_eq!(asked.len(), 1, "the credentials hold for all calls");
-    let output = |name: &str| asked[0][name].as_str();
+    cloud.assert_no_mistakes();
+    assert_no_secrets(&scratch, &ran);
+    let requests = sts.calls.lock().unwrap().clone();
+    assert_eq!(requests.len(), 1, "the credentials are reused for all calls");
+    let output = |name: &str| requests[0][name].as_str();
     assert_eq!((output("Action"), output("Version")), ("AssumeRoleWithWebIdentity", "2011-06-15"));
     assert_eq!((output("WebIdentityToken"), output("RoleArn")), (TOKEN, ROLE));
     let calls = cloud.state.lock().unwrap().calls.clone();
@@ -162,6 +165,6 @@ fn a_refused_identity_token_ends_the_publish_and_is_not_shown() {
         "{}",
         ran.stderr
     );
-    nobody_saw(&scratch, &ran);
+    assert_no_secrets(&scratch, &ran);
     assert_eq!(cloud.names(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Builds that are ended from outside.
+//! Builds that are interrupted or killed.
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
@@ -9,14 +9,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A project whose kernel takes this many seconds, by which its processes are known.
+/// A project whose kernel takes this many seconds, a number that identifies its processes.
 fn slow(seconds: &str) -> Scratch {
     open_with(&format!(
         "kernel() {{ sleep {seconds}; cp /usr/lib/image.efi kernel; echo 1 >release; }}\n"
     ))
 }
 
-/// Whether a process with these words runs.
+/// Whether a process with this command line runs.
 fn runs(words: &str) -> bool {
     let line = words.replace(' ', "\0") + "\0";
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -28,7 +28,7 @@ fn runs(words: &str) -> bool {
 fn wait_until(condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it does not happen");
+        assert!(began.elapsed() < Duration::from_secs(60), "the condition was not met");
         sleep(Duration::from_millis(5));
     }
 }
@@ -46,8 +46,8 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Builds to the end, and compares with a build that nobody disturbed.
-fn goes_on_as_if_nothing_had_been(scratch: &Scratch) {
+/// Completes the build, and compares it with an undisturbed build.
+fn assert_build_continues(scratch: &Scratch) {
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     assert_eq!(store.verify(&|_| ()).unwrap(), Vec::<String>::new());
     drop(store);
@@ -73,13 +73,13 @@ fn ctrl_c_ends_a_build_and_its_processes_with_code_130() {
         assert!(ran.stderr.ends_with("error: stopped\n"), "{}", ran.stderr);
         assert!(!runs(&format!("sleep {seconds}")));
         if name == "-INT" {
-            goes_on_as_if_nothing_had_been(&scratch);
+            assert_build_continues(&scratch);
         }
     }
 }
 
 #[test]
-fn kill_nine_at_any_moment_then_build_again_gives_the_same_image() {
+fn a_killed_build_is_completed_with_the_same_image() {
     let scratch = slow("0.317");
     for moment in [0, 40, 120, 250, 400, 600] {
         let mut build = start(&scratch);
@@ -88,5 +88,5 @@ fn kill_nine_at_any_moment_then_build_again_gives_the_same_image() {
         build.wait().unwrap();
     }
     wait_until(|| !runs("sleep 0.317"));
-    goes_on_as_if_nothing_had_been(&scratch);
+    assert_build_continues(&scratch);
 }

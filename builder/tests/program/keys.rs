@@ -1,4 +1,4 @@
-//! Keys as a user makes, sees and enrolls them, against openssl, efitools and virt-firmware.
+//! `osbuild keys`, with openssl, efitools and virt-firmware as oracles.
 
 use crate::builds::done;
 use crate::scratch::Scratch;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs a tool in a folder, which must succeed, and returns its output.
+/// Runs a tool in a folder, asserts that it succeeds, and returns its output.
 pub fn tool(folder: &Path, package: &str, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     let output = command.current_dir(folder).args(&words[1..]).output();
@@ -18,7 +18,7 @@ pub fn tool(folder: &Path, package: &str, words: &[&str]) -> String {
     text
 }
 
-/// The folder of the keys of this name.
+/// The folder of the keys with this name.
 pub fn keys(scratch: &Scratch, name: &str) -> PathBuf {
     scratch.project().join("keys").join(name)
 }
@@ -81,7 +81,7 @@ fn keys_have_their_modes_names_and_days() {
     );
     let again = scratch.osbuild(&["keys", "new", "mine"]);
     assert_eq!(again.code, Some(2));
-    assert!(again.stderr.starts_with("error: there are keys `mine` already\n"), "{}", again.stderr);
+    assert!(again.stderr.starts_with("error: keys `mine` already exist\n"), "{}", again.stderr);
     let odd = scratch.osbuild(&["keys", "new", "../mine"]);
     assert_eq!(
         (odd.code, odd.stderr.starts_with("error: `../mine` is not a valid name for keys")),

@@ -1,4 +1,4 @@
-//! The key of releases in AWS KMS: python-tuf and openssl read what it has signed.
+//! Release keys in AWS KMS: python-tuf and openssl accept their signatures.
 
 use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, ARN, Cloud, P256_ARN, RSA_4096_ARN, SECRET_KEY};
@@ -36,7 +36,7 @@ fn rotate(scratch: &Scratch, role: &str, token: &str) -> Ran {
 }
 
 #[test]
-fn another_tuf_client_and_openssl_accept_a_release_signed_with_kms() {
+fn python_tuf_and_openssl_accept_a_release_signed_with_kms() {
     let (scratch, cloud) = project();
     done(&release(&scratch, &[]));
     let (folder, first) = (keys(&scratch, "mine"), scratch.path("first-root.json"));
@@ -47,7 +47,7 @@ fn another_tuf_client_and_openssl_accept_a_release_signed_with_kms() {
     fs::remove_dir_all(scratch.project().join("out").join(RECIPE).join("release")).unwrap();
     let ran = release(&scratch, &[]);
     done(&ran);
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     // A client that has the older root follows to the key in KMS.
     for root in [first, folder.join("root.json")] {
@@ -86,8 +86,8 @@ fn a_key_that_cannot_sign_releases_is_refused_without_changes() {
     let before = fs::read(folder.join("root.json")).unwrap();
     let cases = [
         ("release", ARN, 1, "is not a key on P-256 for signing"),
-        ("release", "pkcs11:token=x", 2, "a key for releases is in a file or in AWS KMS"),
-        ("root", P256_ARN, 2, "the key of the root of trust is always a file"),
+        ("release", "pkcs11:token=x", 2, "a release key must be in a file or in AWS KMS"),
+        ("root", P256_ARN, 2, "the root key is always a file"),
         ("db", P256_ARN, 1, "is not an RSA key of 2048 bits for signing"),
         (
             "db",
@@ -140,7 +140,7 @@ fn offline_uses_no_kms_key_and_builds_nothing() {
     let (scratch, cloud) = project();
     done(&scratch.osbuild(&["keys", "new", "far", "--as-of", "2026-01-01", "--token", ARN]));
     done(&rotate(&scratch, "release", P256_ARN));
-    let asked = cloud.names().len();
+    let calls = cloud.names().len();
     let files = ["db.key", "release.key", "release.kms"]
         .map(|name| keys(&scratch, "mine").join(name).exists());
     let cases: [&[&str]; 6] = [
@@ -165,20 +165,20 @@ fn offline_uses_no_kms_key_and_builds_nothing() {
         let ran = scratch.osbuild(&[words, &["--offline"]].concat());
         assert!(
             ran.code == Some(2)
-                && ran.stderr.contains("is in AWS KMS, and `--offline` forbids asking it\n"),
+                && ran.stderr.contains("is in AWS KMS, which `--offline` forbids\n"),
             "{words:?}: {}",
             ran.stderr
         );
-        assert!(ran.stderr.contains("hint: leave out `--offline`"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint: omit `--offline`"), "{}", ran.stderr);
     }
-    assert_eq!(cloud.names().len(), asked, "{:?}", cloud.names());
+    assert_eq!(cloud.names().len(), calls, "{:?}", cloud.names());
     assert!(!scratch.project().join("out").join(RECIPE).join("node.efi").exists());
     assert_eq!(
         ["db.key", "release.key", "release.kms"]
             .map(|name| keys(&scratch, "mine").join(name).exists()),
         files
     );
-    // What needs no key of KMS goes on.
+    // Builds without KMS keys still work.
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine", "--offline"]));
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned", "--offline"]));
 }

@@ -1,11 +1,11 @@
-//! What the machine lacks.
+//! Missing tools and capabilities of the machine.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-/// Leaves only these of the machine's programs.
+/// Hides all of the machine's programs except these.
 fn only(scratch: &mut Scratch, programs: &[&str]) {
     let folder = scratch.path("programs");
     fs::create_dir(&folder).unwrap();
@@ -21,21 +21,21 @@ fn only(scratch: &mut Scratch, programs: &[&str]) {
 }
 
 #[track_caller]
-fn says(ran: &Ran, expected: &str) {
+fn assert_fails(ran: &Ran, expected: &str) {
     assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.as_str()), (Some(1), expected, ""));
 }
 
 #[test]
-fn a_missing_tool_is_named_with_what_it_is_for_and_how_to_get_it() {
+fn a_missing_tool_is_named_with_its_purpose_and_package() {
     let mut scratch = open();
     only(&mut scratch, &["apt-get"]);
     let expected = "error: `bwrap` is not installed: it runs each step of the build in a \
                     sandbox\nhint: apt-get install bubblewrap\n";
-    says(&scratch.osbuild(&["build", RECIPE, "--offline"]), expected);
+    assert_fails(&scratch.osbuild(&["build", RECIPE, "--offline"]), expected);
 }
 
 #[test]
-fn exported_sources_need_no_tool_that_fetches() {
+fn exported_sources_need_no_clients() {
     let mut scratch = open();
     only(&mut scratch, &["bwrap"]);
     let ran = scratch.osbuild(&["build", RECIPE, "--offline"]);
@@ -52,17 +52,17 @@ fn missing_qemu_is_named_before_anything_is_built() {
         path.display().to_string()
     });
     let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", &firmware]);
-    let expected = "error: `qemu-system-aarch64` is not installed: it is the machine that the \
-                    node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not \
-                    installed: it makes a disk that is thrown away over the image\nhint: apt-get \
+    let expected = "error: `qemu-system-aarch64` is not installed: it emulates the machine of the \
+    node\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not \
+                    installed: it makes a temporary disk over the image\nhint: apt-get \
                     install qemu-utils\n";
-    says(&ran, expected);
+    assert_fails(&ran, expected);
 }
 
 #[test]
 fn firmware_that_does_not_exist_is_named_before_anything_is_built() {
     let mut scratch = open();
-    // Even where nothing could start it.
+    // Even if QEMU is missing too.
     only(&mut scratch, &["bwrap"]);
     let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", "none.fd"]);
     assert_eq!(
@@ -74,7 +74,7 @@ fn firmware_that_does_not_exist_is_named_before_anything_is_built() {
 #[test]
 fn missing_firmware_is_named_before_anything_is_built() {
     let mut scratch = open();
-    // Nothing is started, so any program may stand where the machine's would.
+    // QEMU is not started, so any program can take its place.
     let programs = scratch.path("programs");
     fs::create_dir(&programs).unwrap();
     symlink("/bin/true", programs.join("qemu-system-aarch64")).unwrap();
@@ -88,7 +88,7 @@ fn missing_firmware_is_named_before_anything_is_built() {
     let ran = Ran::of(&mut scratch.command(&hidden, &["run", RECIPE, "--offline"]));
     let expected = "error: `UEFI firmware for arm64` is not installed: it starts the node from \
                     its disk\nhint: apt-get install qemu-efi-aarch64\n";
-    says(&ran, expected);
+    assert_fails(&ran, expected);
 }
 
 #[test]
@@ -102,14 +102,13 @@ fn a_go_that_is_too_old_is_an_error_before_any_fetch() {
     let expected = "error: `go` is older than 1.21, or does not run: it fetches Go modules and \
                     the Go toolchain that the lock names\n  caused by: go version go1.19.8 \
                     linux/amd64\nhint: install Go (https://go.dev/dl)\n";
-    says(&scratch.osbuild(&["build", RECIPE]), expected);
+    assert_fails(&scratch.osbuild(&["build", RECIPE]), expected);
 }
 
 #[test]
 fn a_system_that_forbids_the_sandbox_is_an_error_with_the_fix() {
     let scratch = open();
-    // In a user namespace of its own, whose limit on further ones is zero: what a system without
-    // user namespaces looks like.
+    // A user namespace with a limit of zero nested ones is like a system without user namespaces.
     let limited = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
     let before = ["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh"];
     for words in [&["build", RECIPE, "--offline"][..], &["doctor"]] {

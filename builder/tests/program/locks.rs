@@ -1,4 +1,4 @@
-//! What `osbuild lock` keeps.
+//! `osbuild lock`
 
 use crate::scratch::{RECIPE, Scratch};
 use osbuild::plan::Lock;
@@ -7,14 +7,14 @@ use osbuild::plan::Lock;
 fn a_current_lock_is_left_unchanged_without_the_network() {
     let scratch = Scratch::new();
     let before = scratch.read(&Lock::path(RECIPE));
-    // There is no PATH: a client that were started would be missing.
+    // PATH is empty, so a client could not be started.
     let ran = scratch.osbuild(&["lock", RECIPE]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
 
 #[test]
-fn other_crates_change_the_digest_of_crates_and_nothing_else() {
+fn different_crates_change_only_the_digest_of_crates() {
     let scratch = Scratch::new();
     let before = scratch.lock();
     scratch.edit("Cargo.lock", "checksum = \"", "checksum = \"0");
@@ -41,10 +41,8 @@ fn a_changed_input_is_fetched_and_offline_is_an_error() {
         scratch.edit(file, old, new);
         let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        let expected = format!(
-            "error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for \
-             it\n"
-        );
+        let expected =
+            format!("error: `{what}` is not locked, and `--offline` forbids resolving it\n");
         assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
         assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
     }

@@ -1,5 +1,4 @@
-//! Loop devices: disks that a test may destroy. They need root, as `cargo ci` has it, and without
-//! it the test fails.
+//! Loop devices: disks that a test may overwrite. Making them needs root, as in `cargo ci`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,20 +8,20 @@ use tempfile::TempDir;
 
 pub const MIB: u64 = 1 << 20;
 
-/// What an older owner has left on the disk, everywhere.
+/// A stale byte of an earlier owner.
 const STALE: u8 = 0xA5;
 
-/// A disk with an older owner's bytes at many places.
+/// A loop device with stale bytes at many offsets.
 pub struct Loop {
     /// Its device file.
     pub device: String,
-    /// The file behind it, of which there is a folder unless it was made elsewhere.
+    /// The backing file.
     pub file: PathBuf,
     _folder: Option<TempDir>,
 }
 
 impl Loop {
-    /// A disk of so many bytes, in sectors of so many.
+    /// A disk with this size and sector size in bytes.
     pub fn new(size: u64, sector_size: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
@@ -34,19 +33,19 @@ impl Loop {
         disk
     }
 
-    /// A disk over a file that is there.
+    /// A disk over an existing file.
     pub fn of(file: PathBuf, sector_size: u32) -> Self {
         let mut losetup = tool("losetup");
         losetup.args(["--find", "--show", "--sector-size", &sector_size.to_string()]).arg(&file);
         Loop { device: run(&mut losetup).trim().to_owned(), file, _folder: None }
     }
 
-    /// A device that is there already. Its bytes are read from the device itself.
+    /// An existing device. Its bytes are read from the device itself.
     pub fn adopted(device: String) -> Self {
         Loop { file: device.clone().into(), device, _folder: None }
     }
 
-    /// Its bytes at `start`, past what the kernel still has in memory of the device.
+    /// Its bytes at `start`, from the backing file, not from the device's page cache.
     pub fn read(&self, start: u64, length: u64) -> Vec<u8> {
         let mut bytes = vec![0; length as usize];
         File::open(&self.file).unwrap().read_exact_at(&mut bytes, start).unwrap();
@@ -60,7 +59,7 @@ impl Drop for Loop {
     }
 }
 
-/// Writes an older owner's bytes: the ends of the disk, and a part of each 8 MiB between.
+/// Writes stale bytes to both ends of the disk, and to a part of each 8 MiB between.
 pub fn litter(file: &File, size: u64) {
     let stale = vec![STALE; MIB as usize];
     for start in (0..size - MIB).step_by(8 * MIB as usize).chain([size - MIB]) {
@@ -68,19 +67,19 @@ pub fn litter(file: &File, size: u64) {
     }
 }
 
-/// Whether some of an older owner's bytes are left. A single one may be anybody's.
+/// Whether stale bytes are left. A single byte may be a coincidence.
 pub fn is_littered(bytes: &[u8]) -> bool {
     bytes.windows(16).any(|window| window == [STALE; 16])
 }
 
-/// A program that ordinary users may not have in their path.
+/// A program in the system folders, which may be missing in `PATH`.
 pub fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command
 }
 
-/// What a program says, which must succeed.
+/// Runs a program, asserts that it succeeds, and returns its output.
 #[track_caller]
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -88,7 +87,7 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The bytes of a file between two places, if they are there.
+/// A range of bytes of a file.
 pub fn part(path: &Path, start: u64, length: u64) -> Vec<u8> {
     let mut bytes = vec![0; length as usize];
     File::open(path).unwrap().read_exact_at(&mut bytes, start).unwrap();

@@ -5,8 +5,8 @@
 //! | a mistake in a recipe, a board or a component | `tests/plan/wrong.rs` |
 //! | a script or a dynamic program among the binaries | `wrong::a_script_…`, `wrong::a_dynamic_…` |
 //! | an unknown kernel option | `wrong::an_unknown_kernel_option_…` |
-//! | a wrong digest | `gone::bytes_other_…`, `downloads::a_changed_…`, `exports::a_damaged_…` |
-//! | a truncated download, no network | `downloads::a_truncated_…`, `downloads::each_client_…` |
+//! | a wrong digest | `gone::bytes_that_…`, `downloads::a_changed_…`, `exports::a_damaged_…` |
+//! | a truncated download, no network | `downloads::a_truncated_…`, `downloads::a_missing_…` |
 //! | a full disk during a step, or while the image is written | `wrong::a_disk_full_…` |
 //! | a read-only `out/` | `wrong::a_read_only_out_…` |
 //! | a missing tool or firmware, an old Go, a system without a sandbox | `lacking` |

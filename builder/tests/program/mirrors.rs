@@ -1,5 +1,5 @@
-//! Debian's mirrors as the host's apt names them: real `apt-get` verifies what they serve, by the
-//! options that the host gives each of them.
+//! The Debian mirrors of the host's apt: the real `apt-get` verifies their packages with the host's
+//! options.
 
 use crate::archive::Archive;
 use crate::scratch::{RECIPE, Ran, Scratch};
@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds on a host whose apt trusts nothing by itself and has this entry, with `@` for the
-/// archive's folder and `%` for that of keys.
+/// Builds on a host whose apt has only this entry and no trusted keys. `@` is the archive's folder,
+/// `%` that of the keys, and `!` an inline key.
 fn build(file: &str, entry: &str) -> Ran {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
@@ -35,8 +35,8 @@ fn build(file: &str, entry: &str) -> Ran {
     scratch.osbuild(&["build", RECIPE])
 }
 
-/// Signs each suite with a key that is made for it, and leaves its public half in `keys`, beside
-/// another key's.
+/// Signs each suite with a new key, and writes its public half to `keys`, beside that of another
+/// key.
 fn sign(archive: &Path, keys: &Path) {
     let home = keys.join("home");
     fs::create_dir_all(&home).unwrap();
@@ -86,9 +86,9 @@ fn a_mirror_is_verified_with_the_hosts_key_for_it() {
         ),
     ] {
         let ran = build(file, &entry);
-        // apt has verified and fetched the package. Its bytes are the archive's, and not those that
-        // the project's lock names.
-        let expected = ["packages arm64 ", "ca-certificates 1 arm64 is not what the lock says"];
+        // apt has fetched and verified the package, but its bytes differ from those in the
+        // project's lock.
+        let expected = ["packages arm64 ", "ca-certificates 1 arm64 does not match the lock"];
         assert!(
             ran.code == Some(4) && expected.iter().all(|part| ran.stderr.contains(part)),
             "{entry}: {}",
@@ -98,7 +98,7 @@ fn a_mirror_is_verified_with_the_hosts_key_for_it() {
 }
 
 #[test]
-fn a_mirror_that_another_key_signs_is_refused() {
+fn a_mirror_signed_with_another_key_is_refused() {
     for entry in [format!("{STANZA}Signed-By: %/other.gpg\n"), STANZA.to_owned()] {
         let ran = build("a.sources", &entry);
         assert!(
@@ -112,13 +112,9 @@ fn a_mirror_that_another_key_signs_is_refused() {
 }
 
 #[test]
-fn a_host_without_a_debian_mirror_gets_a_hint_how_to_configure_one() {
+fn a_host_without_a_debian_mirror_gets_a_hint_to_add_one() {
     let ran = build("a.sources", &STANZA.replace("bookworm", "noble"));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
-    assert!(
-        ran.stderr.contains("error: the host's apt knows no mirror of Debian\n"),
-        "{}",
-        ran.stderr
-    );
-    assert!(ran.stderr.contains("hint: builder/docs/hosts.md says how"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: the host's apt has no Debian mirror\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: builder/docs/hosts.md shows how"), "{}", ran.stderr);
 }

@@ -1,5 +1,4 @@
-//! Images whose signatures are made on another machine: openssl has the key, `osbuild` the
-//! certificate.
+//! Offline signatures: openssl has the key, `osbuild` only the certificate.
 
 use crate::builds::done;
 use crate::keys::{keys, tool};
@@ -8,11 +7,10 @@ use crate::workshop::{open, products};
 use std::fs;
 use std::path::PathBuf;
 
-/// All that is signed.
+/// All signed files.
 const ALL: [&str; 3] = ["slotboot.efi", "node.efi", "initramfs.cpio"];
 
-/// A project whose keys `far` are somewhere else but for the certificates, and the folder with the
-/// private ones.
+/// A project with only the certificates of the keys `far`, and the folder with the private keys.
 fn far() -> (Scratch, PathBuf) {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "far"]));
@@ -29,7 +27,7 @@ fn out(scratch: &Scratch, name: &str) -> PathBuf {
     scratch.project().join("out").join(RECIPE).join(name)
 }
 
-/// Signs what a build has left, as openssl does on a machine without us.
+/// Signs the digests of a build with openssl.
 fn sign(scratch: &Scratch, vault: &std::path::Path, names: &[&str]) {
     for name in names {
         let digest = out(scratch, "to-sign").join(format!("{name}.sha256")).display().to_string();
@@ -50,7 +48,7 @@ fn sign(scratch: &Scratch, vault: &std::path::Path, names: &[&str]) {
 }
 
 #[test]
-fn offline_signatures_of_openssl_give_the_same_image_as_the_key() {
+fn offline_signatures_give_the_same_image_as_the_key() {
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     assert!(!out(&scratch, "initramfs.cpio.sig").exists());
@@ -65,8 +63,7 @@ fn offline_signatures_of_openssl_give_the_same_image_as_the_key() {
     ]);
     done(&ran);
     assert!(
-        ran.stderr.contains("every required signature was there")
-            && !out(&scratch, "to-sign").exists(),
+        ran.stderr.contains("note: the image is signed\n") && !out(&scratch, "to-sign").exists(),
         "{}",
         ran.stderr
     );
@@ -96,15 +93,17 @@ fn all_missing_signatures_are_listed_at_once_with_a_hint() {
     assert_eq!(none.code, Some(4), "{}", none.stderr);
     for name in ALL {
         assert!(
-            none.stderr.contains(&format!("caused by: it is for `{name}`\n")),
+            none.stderr.contains(&format!("caused by: while signing `{name}`\n")),
             "{}",
             none.stderr
         );
         assert!(out(&scratch, "to-sign").join(format!("{name}.sha256")).exists());
     }
     assert!(
-        none.stderr
-            .contains(&format!("hint: sign what `cargo osbuild build {RECIPE} --unsigned` leaves")),
+        none.stderr.contains(&format!(
+            "hint: sign the files that `cargo osbuild build {RECIPE} \
+            --unsigned` writes"
+        )),
         "{}",
         none.stderr
     );

@@ -1,6 +1,6 @@
-//! The pipelines in `ci/pipelines`, which users copy. Linters of other projects check them; each
-//! step of ours is one `osbuild` command; the steps that make a release run here in order, once, on
-//! two checkouts and against a cloud of ours. GitHub executes everything else in them.
+//! The pipelines in `ci/pipelines`, which users copy. Third-party linters check them, and each of
+//! our steps must be one `osbuild` command. The steps of a release run here in order, on two
+//! checkouts, with a fake cloud. Everything else runs only on GitHub.
 
 use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, ARN, Cloud, P256_ARN, SECRET_KEY};
@@ -16,11 +16,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The linter that pip does not have.
+/// The linter that is not a Python package.
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
-/// The linters: actionlint, zizmor at its strictest level that is not a matter of taste, and the
-/// schema.
+/// The linters: actionlint, zizmor with its pedantic persona, and the JSON schema.
 const LINTERS: [&[&str]; 3] = [
     &["go", "run", ACTIONLINT, "-no-color"],
     &["zizmor", "--offline", "--no-progress", "--persona", "pedantic", "--min-severity", "low"],
@@ -115,7 +114,7 @@ fn each_workflow_step_is_one_valid_osbuild_command() {
         for (name, job) in workflow.jobs() {
             for step in workflow.steps(name).iter().filter(|step| step["run"].is_string()) {
                 let line = step["run"].as_str().unwrap();
-                // A step with a token of GitHub calls only GitHub, and no `osbuild`.
+                // A step with a GitHub token calls only `gh`, not `osbuild`.
                 if step["env"]["GH_TOKEN"].is_string() {
                     assert!(line.contains("gh ") && !line.contains("osbuild"), "{line}");
                     continue;
@@ -132,8 +131,8 @@ fn each_workflow_step_is_one_valid_osbuild_command() {
     }
 }
 
-/// The words of a command, in which the job's variables are replaced. The redirection of a report
-/// is the only other syntax of the shell.
+/// The words of a command, with the job's variables replaced. The redirection of a report is the
+/// only other shell syntax.
 fn words(line: &str, environment: &Value) -> Vec<String> {
     let line = line.strip_suffix(" >>\"$GITHUB_STEP_SUMMARY\"").unwrap_or(line);
     let mut line = line.replace("$GITHUB_REPOSITORY", "organization/repository");
@@ -178,17 +177,17 @@ fn each_job_has_existing_recipes_and_only_the_rights_that_it_uses() {
             assert_eq!(
                 job["environment"] == "release",
                 calls_aws,
-                "{name}: a person has to approve what is signed"
+                "{name}: a person must approve signatures"
             );
         }
     }
     assert_eq!(builds.len(), 1, "workflows build different recipes: {builds:?}");
 }
 
-/// GitHub keeps the cache of the event `pull_request` from other branches and pull requests; that
-/// of `main` is readable for all.
+/// GitHub isolates the cache of a pull request from other branches, but all branches can read that
+/// of `main`.
 #[test]
-fn no_release_reads_a_cache_and_pull_requests_restore_that_of_main() {
+fn releases_use_no_cache_and_pull_requests_restore_that_of_main() {
     for name in ["release", "promote"] {
         assert!(!Workflow::named(name).text.to_string().contains("actions/cache"), "{name}");
     }
@@ -222,8 +221,7 @@ set -euo pipefail
 jq -r "$5" "RESPONSES/$(basename "$3").json"
 "#;
 
-/// Runs the command that lists what is left to release, for these tags and these names of tags with
-/// a provenance.
+/// Runs the command that lists the tags to release, for these tags and released tags.
 fn left(tags: &[&str], released: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let refs: Vec<Value> =
@@ -254,7 +252,7 @@ fn left(tags: &[&str], released: &[&str]) -> String {
 }
 
 #[test]
-fn every_tag_without_a_provenance_is_listed_the_lowest_version_first() {
+fn unreleased_tags_are_listed_the_lowest_version_first() {
     assert_eq!(left(&["v1"], &[]), "v1 small");
     let tags = ["v1", "v1.10", "v1.9", "v2", "v;x"];
     assert_eq!(left(&tags, &["v1"]), "v1.9 small, v1.10 small, v2 small");
@@ -282,7 +280,7 @@ fn project(cloud: &Cloud) -> Scratch {
     scratch
 }
 
-/// A machine of GitHub's: a clone of the project, and a store of its own.
+/// A GitHub runner: a clone of the project, and its own store.
 struct Machine<'a> {
     cloud: &'a Cloud,
     folder: PathBuf,
@@ -303,7 +301,7 @@ impl<'a> Machine<'a> {
         self.folder.join("project")
     }
 
-    /// Runs the commands of a job of `release.yml` up to the first that fails.
+    /// Runs the commands of a job in `release.yml` up to the first that fails.
     fn run(&self, job: &str) -> Vec<Ran> {
         let release = Workflow::named("release");
         let mut ran = Vec::new();
@@ -330,7 +328,7 @@ impl<'a> Machine<'a> {
         Ran::of(&mut bash)
     }
 
-    /// Takes over what the other machine has built, as the artifact of `release.yml` does.
+    /// Copies the build of the other machine, like the upload in `release.yml`.
     fn download(&self, from: &Machine) {
         let first = self.project().join("first");
         copy(&from.project().join("sources"), &first.join("sources"));
@@ -340,10 +338,10 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The steps of the two jobs that make a release, on machines that share nothing but the artifact.
-/// The second machine has no source and asks no registry.
+/// Runs the two jobs of a release on machines that share only the upload. The second machine has no
+/// store and does not use registries.
 #[test]
-fn a_release_is_built_twice_compared_signed_published_and_verified() {
+fn a_release_is_built_twice_compared_signed_and_published() {
     let release = Workflow::named("release");
     let (_, upload) = release.action("build", "actions/upload-artifact@");
     assert_eq!(upload["path"], "sources\nout/${{ matrix.recipe }}/image.raw\n");
@@ -362,7 +360,7 @@ fn a_release_is_built_twice_compared_signed_published_and_verified() {
     second.download(&first);
     let ran = second.run("release");
     ran.iter().for_each(done);
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     assert_eq!((cloud.calls("RegisterImage").len(), ran.len()), (1, 4));
     assert!(ran[0].stdout.contains("byte for byte"), "{}", ran[0].stdout);
     let version = scratch.plan().product.version;
@@ -389,7 +387,7 @@ fn an_image_that_differs_is_neither_signed_nor_published() {
     second.download(&first);
     let image = second.project().join("first/out").join(RECIPE).join("image.raw");
     let mut bytes = fs::read(&image).unwrap();
-    // A byte that is neither slotboot's nor the UKI's: it is in front of the backup table.
+    // A byte outside slotboot and the UKI: it is before the backup table.
     let place = bytes.len() - (33 << 9) - (1 << 20);
     bytes[place] ^= 1;
     fs::write(&image, bytes).unwrap();
@@ -397,7 +395,7 @@ fn an_image_that_differs_is_neither_signed_nor_published() {
     let ran = second.run("release");
     assert_eq!((ran.len(), ran[0].code), (1, Some(4)), "{}", ran[0].stderr);
     assert!(
-        ran[0].stderr.contains(&format!("it is not what `{RECIPE}` gives")),
+        ran[0].stderr.contains(&format!("it differs from the build of `{RECIPE}`")),
         "{}",
         ran[0].stderr
     );

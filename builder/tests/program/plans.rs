@@ -1,4 +1,4 @@
-//! What `osbuild plan` gives to programs.
+//! `osbuild plan`
 
 use super::builds::done;
 use super::scratch::{RECIPE, Scratch};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-/// An exception from the kubelet's peg, the one value of a recipe that is a date.
+/// An exception from the kubelet's peg, which has the only date in a recipe.
 const EXCEPTION: &str = "\n[kubernetes.exception]\nreason = \"a test\"\nuntil = 2027-01-31\n";
 
 #[test]
@@ -74,11 +74,10 @@ fn a_full_disk_behind_stdout_is_an_error() {
 }
 
 #[test]
-fn special_files_in_the_project_break_no_verb() {
+fn special_files_in_the_project_do_not_break_verbs() {
     let scratch = open();
     let components = scratch.project().join("components");
-    // An editor says so that a file is open; what is mounted here or there leads nowhere now; and a
-    // folder that has itself below it.
+    // Lock files of editors, dangling links, and a link to its own folder.
     symlink("somebody@host.4711:1", components.join("kubelet/.#component.toml")).unwrap();
     symlink("/nonexistent/components", components.join("elsewhere")).unwrap();
     symlink("..", components.join("again")).unwrap();

@@ -1,4 +1,4 @@
-//! A user's own pod, whose image is an archive of the project.
+//! A user's own pod, whose image is an archive in the project.
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
@@ -12,11 +12,10 @@ use std::process::Stdio;
 use std::time::Duration;
 use tar::{Builder, Header};
 
-/// A layer that holds none of what the pods need, so that the size of an archive does not become
-/// that of the image.
+/// A layer without the pods' images, so that the size of the image does not depend on the archive.
 const SMALL_LAYER: &str = "layer() { cat modes >layer.erofs; }\n";
 
-/// Adds a blob to an archive, and gives its descriptor.
+/// Adds a blob to an archive, and returns its descriptor.
 fn blob(
     tar: &mut Builder<File>,
     media_type: &str,
@@ -36,7 +35,7 @@ fn file(tar: &mut Builder<File>, path: &str, size: u64, bytes: impl Read) {
     tar.append_data(&mut header, path, bytes).unwrap();
 }
 
-/// Writes an OCI archive for arm64 with a layer of so many bytes.
+/// Writes an OCI archive for arm64 with a layer of this many bytes.
 fn archive(path: &Path, layer: u64) {
     let mut tar = Builder::new(File::create(path).unwrap());
     let text = |value: &Value| {
@@ -58,8 +57,8 @@ fn archive(path: &Path, layer: u64) {
     tar.finish().unwrap();
 }
 
-/// Gives the project the pod `hello`, whose image is an archive with a layer of so many MiB. The
-/// digest of the archive.
+/// Adds the pod `hello` to the project, with an archive that has a layer of this many MiB. Returns
+/// the archive's digest.
 pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
     let path = scratch.project().join("recipes/hello.tar");
     archive(&path, mib << 20);
@@ -72,9 +71,8 @@ pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
     digest
 }
 
-/// Builds, and gives how many bytes of memory the program had at once. Its steps are processes of
-/// their own, which are small. What wait4(2) says would be at least what this process had when it
-/// started the program.
+/// Builds, and returns the peak memory use of the program in bytes, without its steps, which are
+/// separate processes. wait4(2) would also count the memory of this process before exec.
 fn built(scratch: &Scratch) -> u64 {
     let log = scratch.path("log");
     let mut command = scratch.command(&[], &["build", RECIPE]);
@@ -83,10 +81,10 @@ fn built(scratch: &Scratch) -> u64 {
     let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
     let ended = loop {
         let about = fs::read_to_string(&status).unwrap_or_default();
-        let most = about.lines().find_map(|line| {
+        let peak_kib = about.lines().find_map(|line| {
             line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
         });
-        peak = peak.max(most.unwrap_or(0) * 1024);
+        peak = peak.max(peak_kib.unwrap_or(0) * 1024);
         match child.try_wait().unwrap() {
             Some(ended) => break ended,
             None => std::thread::sleep(Duration::from_millis(5)),

@@ -1,4 +1,4 @@
-//! A recipe of programs for the machine that builds.
+//! A recipe of programs for the build machine.
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
@@ -29,8 +29,7 @@ go = \"1.26.8\"
 packages = [\"bash\"]
 ";
 
-/// The node of the project is for arm64, so this makes a program for amd64 of the node's, by the
-/// ELF header's `e_machine`.
+/// Changes `e_machine` in the ELF header of the program, which is for the node's arm64, to amd64.
 const FOR_THIS_MACHINE: &str = "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 \
                                 seek=18 conv=notrunc 2>/dev/null; }\n";
 
@@ -109,7 +108,7 @@ fn programs_are_exported_planned_and_locked_like_a_node() {
 }
 
 #[test]
-fn a_program_comes_from_a_component_of_the_lab_or_of_a_node() {
+fn a_program_can_come_from_a_component_of_the_lab_or_of_a_node() {
     let scratch = lab("");
     let programs = |component: &str| {
         scratch.edit("recipes/lab.toml", "[programs]\n", &format!("[programs]\n{component}"))

@@ -1,5 +1,5 @@
-//! `osbuild publish aws`, against a cloud of ours that verifies signatures and checksums, botocore,
-//! virt-firmware, and moto.
+//! `osbuild publish aws`, with a fake cloud that verifies signatures and checksums, botocore,
+//! virt-firmware, and moto as oracles.
 
 use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY};
@@ -19,15 +19,15 @@ use std::time::{Duration, Instant};
 
 const REGION: &str = "eu-central-1";
 
-/// Signs each call as botocore does, and looks up each name and each of the words in Amazon's own
-/// description of its services.
+/// Signs each call with botocore, and looks up each parameter in Amazon's own description of its
+/// services.
 const BOTOCORE: &str = include_str!("botocore_reads.py");
 
-/// Rebuilds the disk from moto's snapshot, as boto3 sees it, and prints its SHA-256, the images'
-/// names and the snapshot's tags.
+/// Rebuilds the disk from moto's snapshot with boto3, and prints its SHA-256, the images' names and
+/// the snapshot's tags.
 const BOTO3: &str = include_str!("boto3_reads.py");
 
-/// A project that can sign, and that finds the cloud where this address is.
+/// A project with keys that uses the cloud at this address.
 fn project(address: &str) -> Scratch {
     let mut scratch = open();
     scratch.set("AWS_ENDPOINT_URL", address);
@@ -57,14 +57,14 @@ fn disk(scratch: &Scratch) -> Vec<u8> {
     fs::read(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap()
 }
 
-/// What python says to a script that gets this.
+/// Runs a Python script with these arguments, and returns its output.
 fn python(script: &str, words: &[&str]) -> String {
     let output = Command::new("python3").arg("-c").arg(script).args(words).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Calls as a file for python.
+/// Writes calls to a file for Python.
 fn written(scratch: &Scratch, calls: &[Call]) -> String {
     let one = |call: &Call| {
         let is_block = call.action == "PutSnapshotBlock";
@@ -102,7 +102,7 @@ fn a_published_image_has_the_disk_and_the_settings_a_node_needs() {
         ],
     );
     let published = result(&ran);
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     let (disk, state) = (disk(&scratch), cloud.state.lock().unwrap());
     assert_eq!(published["image-sha256"], Digest::of(&disk).hex());
     let id = published["images"][REGION].as_str().unwrap();
@@ -132,11 +132,12 @@ fn a_published_image_has_the_disk_and_the_settings_a_node_needs() {
     }
 }
 
-/// Every parameter of `RegisterImage` but tags and what the firmware trusts, which others read.
+/// Asserts every parameter of `RegisterImage` except the tags and the firmware's keys, which other
+/// tests check.
 fn registered_as_a_node(image: &BTreeMap<String, String>, snapshot: &str, published: &Value) {
     let mut rest = image.clone();
     rest.retain(|name, _| !name.starts_with("TagSpecification.") && name != "UefiData");
-    let wanted = [
+    let expected = [
         ("Action", "RegisterImage"),
         ("Version", "2016-11-15"),
         ("Architecture", "arm64"),
@@ -153,11 +154,11 @@ fn registered_as_a_node(image: &BTreeMap<String, String>, snapshot: &str, publis
         ("TpmSupport", "v2.0"),
         ("VirtualizationType", "hvm"),
     ];
-    assert_eq!(rest, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+    assert_eq!(rest, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
 }
 
 #[test]
-fn botocore_signs_each_call_the_same_and_knows_each_word_of_it() {
+fn botocore_signs_each_call_the_same_and_knows_each_parameter() {
     let cloud = Cloud::start();
     let mut scratch = project(&cloud.address);
     scratch.set("AWS_SESSION_TOKEN", "a+session/token==");
@@ -172,11 +173,11 @@ fn botocore_signs_each_call_the_same_and_knows_each_word_of_it() {
         "1",
     ];
     done(&publish(&scratch, &flags));
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     let calls = cloud.state.lock().unwrap().calls.clone();
     let published = python(BOTOCORE, &[&written(&scratch, &calls), SECRET_KEY]);
     assert_eq!(published.trim(), format!("{} calls", calls.len()));
-    // And it would say so.
+    // It does detect a mistake.
     let mut other = calls.clone();
     other[3].headers.insert("x-amz-date".into(), "20200101T000000Z".into());
     let wrong = Command::new("python3")
@@ -234,8 +235,8 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
         done(&scratch.osbuild(&["keys", "new", keys]));
         others.push(result(&publish_as(keys, &scratch, &[])));
     }
-    // An orphan of an earlier day goes, one of today may be somebody else's, and other recipes' are
-    // not ours.
+    // Only an orphan of an earlier day is removed: one of today may be in use, and other recipes'
+    // are not ours.
     cloud.state.lock().unwrap().orphan("snap-old", "2020-01-01", RECIPE);
     cloud.state.lock().unwrap().orphan("snap-today", "2999-01-01", RECIPE);
     cloud.state.lock().unwrap().orphan("snap-other", "2020-01-01", "another");
@@ -262,8 +263,8 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
     );
 }
 
-/// Adds to the account of `cloud` copies of the image `published` and snapshots, most of which
-/// `--prune` must leave alone: each lacks one mark of what the owner published.
+/// Adds copies of the image `published`, and snapshots, to the account. `--prune` must keep most of
+/// them: each lacks one property of the owner's resources.
 fn plant_beside(cloud: &Cloud, published: &str) {
     let plant = |change: &dyn Fn(&mut crate::cloud::Image)| {
         let mut state = cloud.state.lock().unwrap();
@@ -329,9 +330,9 @@ fn prune_removes_only_its_owners_images_and_a_dry_run_lists_them() {
     );
     assert!(dry.stderr.contains("`--prune` would remove 4 images and snapshots"), "{}", dry.stderr);
     let lines = dry.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let victims: BTreeSet<String> =
+    let listed: BTreeSet<String> =
         lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
-    // The snapshot of the first image is that of the planted ones too, and so stays.
+    // The planted images share the snapshot of the first image, so it stays.
     let published = result(&publish_as("two", &scratch, &["--prune", "1"]));
     let removed: BTreeSet<String> = published["removed"]
         .as_array()
@@ -341,7 +342,7 @@ fn prune_removes_only_its_owners_images_and_a_dry_run_lists_them() {
         .collect();
     let image = first["images"][REGION].as_str().unwrap();
     assert_eq!(removed, ["snap-ours", "snap-copied", image].map(str::to_owned).into());
-    assert!(victims.is_superset(&removed) && victims.len() == 4, "{victims:?}");
+    assert!(listed.is_superset(&removed) && listed.len() == 4, "{listed:?}");
     let left: BTreeSet<String> = everything(&cloud).intersection(&before).cloned().collect();
     assert_eq!(before.difference(&left).cloned().collect::<BTreeSet<_>>(), removed);
 }
@@ -349,7 +350,7 @@ fn prune_removes_only_its_owners_images_and_a_dry_run_lists_them() {
 #[test]
 fn a_dry_run_prints_the_calls_of_a_publish_and_makes_none() {
     let cloud = Cloud::start();
-    // Whoever waits looks more often than a dry run says.
+    // Without waits a publish makes exactly the calls of a dry run.
     cloud.state.lock().unwrap().slow = 0;
     let scratch = project(&cloud.address);
     let flags = ["--copy-to", "us-east-1", "--share", "111122223333", "--deprecate", "2999-01-02"];
@@ -422,7 +423,7 @@ fn a_key_in_kms_signs_images_that_sbverify_accepts() {
     done(&scratch.osbuild(&["build", RECIPE, "--key", "far"]));
     let uki = scratch.project().join("out").join(RECIPE).join("node.efi").display().to_string();
     tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &uki]);
-    cloud.is_content();
+    cloud.assert_no_mistakes();
     cloud.fates(|_, _| Fate::Refused(400, "AccessDeniedException"));
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "far"]);
     assert_eq!(ran.code, Some(1));
@@ -481,7 +482,7 @@ fn wrong_flags_of_publish_are_refused_before_the_build() {
 }
 
 #[test]
-fn without_credentials_nothing_is_sent_and_the_error_lists_their_sources() {
+fn without_credentials_nothing_is_sent_and_the_sources_are_listed() {
     let cloud = Cloud::start();
     let mut scratch = project(&cloud.address);
     for (name, value) in [
@@ -539,8 +540,8 @@ fn a_killed_publish_continues_and_no_secret_is_printed_or_stored() {
 fn the_commit_tag_is_the_checked_out_commit() {
     let scratch = Scratch::new();
     let git = |folder: &Path, words: &[&str]| {
-        let who = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
-        tool(folder, "git", &[&who[..], words].concat()).trim().to_owned()
+        let git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
+        tool(folder, "git", &[&git[..], words].concat()).trim().to_owned()
     };
     let (project, other) = (scratch.project(), scratch.path("other"));
     let commit = |root: &Path| Checkout { root: root.to_owned() }.commit();
@@ -562,7 +563,7 @@ fn the_commit_tag_is_the_checked_out_commit() {
     assert_eq!(commit(&other), Some(git(&other, &["rev-parse", "HEAD"])));
 }
 
-/// A server of moto's, which ends with the test.
+/// A moto server, which ends with the test.
 struct Moto(Child);
 
 impl Drop for Moto {

@@ -1,5 +1,5 @@
-//! Releases as their users meet them: who may make one, what is in it, and what `osbuild verify`
-//! and other people's programs say of it.
+//! Releases as their users meet them: which keys may make one, what it contains, and whether
+//! `osbuild verify` and independent programs accept it.
 
 use crate::builds::done;
 use crate::http::Server;
@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 
 const DAY: &str = "2026-11-21";
 
-/// Fetches the targets that are named, as python-tuf's own client does, and prints the SHA-256 of
-/// each.
+/// Fetches the named targets with python-tuf's own client, and prints the SHA-256 of each.
 const CLIENT: &str = "
 import hashlib, sys, tempfile
 from tuf.ngclient import Updater
@@ -54,7 +53,7 @@ pub fn folder(scratch: &Scratch) -> PathBuf {
     scratch.project().join("out").join(RECIPE).join("release")
 }
 
-/// The files of a folder, by their path in it.
+/// The files of a repository's folder, by their path in it.
 pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for part in ["metadata", "targets"] {
@@ -69,7 +68,7 @@ pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The file of a target, whose name ends so.
+/// The target whose name ends with `name`.
 fn target(scratch: &Scratch, name: &str) -> PathBuf {
     let folder = folder(scratch);
     let found = files(&folder)
@@ -88,8 +87,8 @@ fn verify_on(day: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
     scratch.osbuild(&[&["verify", &folder, "--key", "mine", "--as-of", day], flags].concat())
 }
 
-/// The lines of a verification that say that something is wrong. What is in the layers of these
-/// images is nothing that could be read.
+/// The failed checks of a verification, except those of the contents: the layers of these images
+/// cannot be read.
 pub fn wrong(ran: &Ran) -> Vec<&str> {
     assert!(ran.stdout.lines().count() > 0, "{}", ran.stderr);
     ran.stdout
@@ -173,7 +172,8 @@ fn an_expired_certificate_makes_no_release() {
     );
 }
 
-/// What python-tuf finds, by a web server, when it trusts this root.
+/// The digests of the named targets, which python-tuf fetches from a web server, trusting this
+/// root.
 pub fn other_client(scratch: &Scratch, root: &Path, names: &[&str]) -> Vec<String> {
     let server = Server::start();
     for (path, bytes) in files(&folder(scratch)) {
@@ -238,7 +238,7 @@ fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
         "--channel",
         "stable",
     ]);
-    // What the key before the last has signed of it nobody signs again, and nobody has to.
+    // The signatures of the key before the last stay valid without being renewed.
     assert_eq!(wrong(&ran), [""; 0], "{}", ran.stdout);
     let newest = keys(&scratch, "mine").join("root.json").display().to_string();
     let ran = scratch.osbuild(&[
@@ -251,7 +251,7 @@ fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
         "--channel",
         "stable",
     ]);
-    // Whoever knows the newest root alone does not know that key.
+    // A client that trusts only the newest root does not know that key.
     assert!(
         wrong(&ran).len() == 1 && wrong(&ran)[0].ends_with("it is not signed by the release key"),
         "{}",
@@ -268,7 +268,7 @@ fn an_interrupted_root_key_rotation_is_completed_by_the_next_one() {
     let first = scratch.path("first-root.json");
     fs::copy(folder.join("root.json"), &first).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "root"]));
-    // As it is when the power goes between the two last steps.
+    // The state after a power failure between the last two steps.
     fs::rename(folder.join("root.key"), folder.join(".root.unfinished")).unwrap();
     fs::rename(folder.join("root-1.key"), folder.join("root.key")).unwrap();
     // The only copy of the key stays, even if it cannot be read.
@@ -282,7 +282,7 @@ fn an_interrupted_root_key_rotation_is_completed_by_the_next_one() {
     );
     fs::set_permissions(&only, fs::Permissions::from_mode(0o600)).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "release"]));
-    // And when it goes before the root names the key.
+    // The state after a power failure before the root names the key.
     fs::copy(folder.join("root-1.key"), folder.join(".root.unfinished")).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "root"]));
     done(&scratch.osbuild(&[
@@ -325,7 +325,7 @@ fn spdx_tools_accept_the_sbom() {
     );
 }
 
-/// The SBOM of the release, which spdx-tools find valid.
+/// The SBOM of the release, after spdx-tools accepted it.
 fn sbom(scratch: &Scratch) -> Value {
     let path = target(scratch, "_sbom.spdx.json");
     tool(
@@ -336,7 +336,7 @@ fn sbom(scratch: &Scratch) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// What the SBOM says of a package and the node.
+/// The types of the SBOM's relationships between a package and the node.
 fn relations(sbom: &Value, package: &str) -> Vec<String> {
     let packages = sbom["packages"].as_array().unwrap().iter();
     let id = packages
@@ -354,7 +354,7 @@ fn relations(sbom: &Value, package: &str) -> Vec<String> {
 fn the_sbom_separates_runtime_from_build_dependencies() {
     let sbom = sbom(&released());
     for (package, expected) in [
-        // runc, for arm64, is C in parts and static.
+        // runc for arm64 contains C and is statically linked.
         ("libc6-dev-arm64-cross", &["STATIC_LINK"][..]),
         ("libseccomp-dev", &["STATIC_LINK"]),
         ("libc6-dev", &["BUILD_TOOL_OF"]),
@@ -417,7 +417,7 @@ fn the_provenance_names_the_commit_and_whether_it_was_clean() {
         inputs.into_iter().find(|one| one["name"] == "project")
     };
     done(&release(&scratch, &[]));
-    assert_eq!(commit(&scratch), None, "a project that nobody has checked out");
+    assert_eq!(commit(&scratch), None, "the project is not a git checkout");
     let git = |line: &str| {
         let author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"];
         tool(
@@ -449,7 +449,7 @@ fn the_provenance_names_the_commit_and_whether_it_was_clean() {
     }
 }
 
-/// The provenance of the release, in which openssl finds a good signature by `mine`.
+/// The provenance of the release, after openssl accepted its signature by `mine`.
 pub fn provenance(scratch: &Scratch) -> Value {
     let envelope: Value =
         serde_json::from_slice(&fs::read(target(scratch, "_provenance.dsse.json")).unwrap())
@@ -526,11 +526,11 @@ fn an_expired_repository_and_one_of_other_keys_are_refused() {
     let scratch = released();
     assert_eq!(wrong(&verify_on("2027-02-19", &scratch, &[])), [""; 0]);
     let ran = verify_on("2027-02-20", &scratch, &[]);
-    assert!(wrong(&ran).concat().contains("has expired on 2027-02-19"), "{}", ran.stdout);
+    assert!(wrong(&ran).concat().contains("expired on 2027-02-19"), "{}", ran.stdout);
     done(&scratch.osbuild(&["keys", "new", "other"]));
     let root = keys(&scratch, "other").join("root.json").display().to_string();
     let ran = verify(&scratch, &["--root", &root]);
-    assert!(wrong(&ran).concat().contains("cannot be believed"), "{}", ran.stdout);
+    assert!(wrong(&ran).concat().contains("cannot be trusted"), "{}", ran.stdout);
     let ran = scratch.osbuild(&[
         "verify",
         &folder(&scratch).display().to_string(),
@@ -551,7 +551,7 @@ fn a_repository_rolled_back_or_mixed_from_two_is_refused() {
     assert_eq!(wrong(&verify(&scratch, &memory)), [""; 0]);
     let timestamp = "metadata/timestamp.json";
     fs::write(folder(&scratch).join(timestamp), &old[timestamp]).unwrap();
-    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0], "who has no memory cannot know");
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0], "without a memory it cannot be detected");
     assert!(wrong(&verify(&scratch, &memory)).concat().contains("metadata"));
     fs::write(folder(&scratch).join(timestamp), &new[timestamp]).unwrap();
     fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &old["metadata/1.snapshot.json"])
@@ -579,12 +579,11 @@ fn a_release_is_promoted_unchanged_and_never_replaced() {
     );
     let ran = release(&scratch, &["--promote", "9"]);
     let expected =
-        "error: version 9 of `small` has not been released here\nhint: there are `1.35.8`\n";
+        "error: version 9 of `small` has not been released here\nhint: released: `1.35.8`\n";
     assert!(ran.code == Some(2) && ran.stderr.ends_with(expected), "{}", ran.stderr);
     let ran = scratch.osbuild(&["release", RECIPE, "--key", "mine", "--as-of", "2026-11-22"]);
     assert!(
-        ran.code == Some(2)
-            && ran.stderr.contains("version 1.35.8 of `small` has been released already"),
+        ran.code == Some(2) && ran.stderr.contains("version 1.35.8 of `small` is already released"),
         "{}",
         ran.stderr
     );
@@ -612,34 +611,36 @@ fn a_uki_with_another_version_than_its_release_is_refused() {
     let old = fs::read(&image).unwrap();
     scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
-    // The image of the version before, which the build takes for its own: size, inode and time are
-    // those that it noted.
+    // The image of the previous version, which the build accepts as its own: size, inode and time
+    // are the recorded ones.
     let built = fs::metadata(&image).unwrap().modified().unwrap();
     fs::write(&image, old).unwrap();
     fs::File::options().write(true).open(&image).unwrap().set_modified(built).unwrap();
     done(&release(&scratch, &[]));
     let ran = verify(&scratch, &[]);
     let expected =
-        "WRONG  version          the release is 1.35.8-2, and its UKI says that it is 1.35.8";
+        "WRONG  version          the release is 1.35.8-2, but its UKI has version 1.35.8";
     assert_eq!((wrong(&ran), ran.code), (vec![expected], Some(4)), "{}", ran.stdout);
 }
 
-/// Has openssl sign what is left to be signed, as it is done on a machine without a network, and
-/// gives how much that was.
-fn sign_elsewhere(safe: &Path, to_sign: &Path, signatures: &Path) -> usize {
+/// Signs each file of `to_sign` with openssl, as on a machine without a network, and returns their
+/// number.
+fn sign_offline(safe: &Path, to_sign: &Path, signatures: &Path) -> usize {
     let Ok(left) = fs::read_dir(to_sign) else { return 0 };
     let left: Vec<PathBuf> = left.map(|entry| entry.unwrap().path()).collect();
     for path in &left {
         let (name, message) =
             (path.file_name().unwrap().to_str().unwrap(), path.display().to_string());
         let out = signatures.join(format!("{name}.sig")).display().to_string();
-        let (key, how): (_, &[&str]) = match path.extension().unwrap().to_str() {
+        let (key, options): (_, &[&str]) = match path.extension().unwrap().to_str() {
             Some("sha256") => ("db.key", &["-pkeyopt", "digest:sha256"]),
             _ => ("release.key", &["-rawin"]),
         };
-        let words =
-            [&["openssl", "pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &out], how]
-                .concat();
+        let words = [
+            &["openssl", "pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &out],
+            options,
+        ]
+        .concat();
         tool(safe, "openssl", &words);
     }
     left.len()
@@ -659,18 +660,18 @@ fn a_release_is_signed_offline_in_rounds() {
     assert!(absent.code == Some(1) && absent.stderr.contains("--unsigned"), "{}", absent.stderr);
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let out = scratch.project().join("out").join(RECIPE);
-    assert_eq!(sign_elsewhere(&safe, &out.join("to-sign"), &signatures), 3);
+    assert_eq!(sign_offline(&safe, &out.join("to-sign"), &signatures), 3);
     let attach = ["--attach", signatures.to_str().unwrap()];
     for left in [1, 3] {
         let ran = release(&scratch, &attach);
         assert!(
-            ran.code == Some(4) && ran.stderr.contains("error: another round is needed: `"),
+            ran.code == Some(4) && ran.stderr.contains(" has to be signed in another round\n"),
             "{}",
             ran.stderr
         );
         assert!(!folder(&scratch).join("metadata").exists());
         assert_eq!(
-            sign_elsewhere(&safe, &out.join("release-to-sign"), &signatures),
+            sign_offline(&safe, &out.join("release-to-sign"), &signatures),
             left,
             "{}",
             ran.stderr

@@ -1,5 +1,4 @@
-//! The folder of releases over time: several writers at once, older checkouts, and hundreds of
-//! releases.
+//! A repository over time: several writers at once, older checkouts, and hundreds of releases.
 
 use crate::builds::done;
 use crate::keys::keys;
@@ -19,13 +18,13 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A repository as a client reads it that trusts the oldest root of the keys `mine`.
+/// A repository as read by a client that trusts the oldest root of the keys `mine`.
 fn client(scratch: &Scratch, folder: &Path) -> Client {
     let roots = Keys::named(&scratch.project(), "mine").unwrap().roots().unwrap();
     Repository::at(folder).read(&roots[0], None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The versions of the recipe that a repository has.
+/// The versions of the recipe in a repository.
 fn versions(client: &Client) -> Vec<String> {
     let version = |name: String| {
         Some(
@@ -39,7 +38,7 @@ fn set_version(scratch: &Scratch, before: &str, version: &str) {
     scratch.edit("recipes/small.toml", before, &format!("version = \"{version}\"\ninherit"));
 }
 
-/// Waits until a file has this text.
+/// Waits until a file contains `text`.
 #[track_caller]
 fn wait_for(path: &Path, text: &str) {
     let end = Instant::now() + Duration::from_secs(120);
@@ -71,7 +70,7 @@ fn concurrent_releases_into_one_folder_wait_for_each_other() {
         let text = fs::read_to_string(&recipe).unwrap();
         fs::write(recipe, format!("version = \"{version}\"\n{text}")).unwrap();
     }
-    // Nobody begins before all of them have come so far.
+    // None of them starts before all of them wait for the lock.
     let lock = to.join(".osbuild-release.lock");
     let held = fs::File::create(&lock).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
@@ -100,17 +99,15 @@ fn concurrent_releases_into_one_folder_wait_for_each_other() {
             (child, output)
         })
         .collect();
-    started
-        .iter()
-        .for_each(|(_, output)| wait_for(output, "another release is being written into `"));
-    assert_eq!(fs::read_dir(&to).unwrap().count(), 1, "somebody has written into a locked folder");
+    started.iter().for_each(|(_, output)| wait_for(output, "waiting for another release to `"));
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 1, "a release was written into a locked folder");
     fs::remove_file(&lock).unwrap();
     drop(held);
     for (mut child, output) in started {
         assert!(child.wait().unwrap().success(), "{}", fs::read_to_string(output).unwrap());
     }
     assert_eq!(versions(&client(&scratch, &to)), versions_at_once);
-    // Each of them has written a version of its own.
+    // Each of them wrote a version of its own.
     for version in 1..=4 {
         let listed =
             fs::read_to_string(to.join(format!("metadata/{version}.targets.json"))).unwrap();
@@ -126,7 +123,7 @@ fn release_as(scratch: &Scratch, before: &str, version: &str, flags: &[&str]) ->
 }
 
 #[test]
-fn a_checkout_with_older_or_other_keys_leaves_the_repository_unchanged() {
+fn a_checkout_with_older_or_other_keys_changes_no_repository() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     let (mine, older) = (keys(&scratch, "mine"), scratch.path("older"));
@@ -173,7 +170,7 @@ fn a_checkout_with_older_or_other_keys_leaves_the_repository_unchanged() {
         let shown = folder(&scratch).display().to_string();
         let output = format!(
             "error: the keys `mine` here are older than `{shown}`\n  caused by: the newest root \
-             of trust here has version 1, and the one there 2\n\
+             of trust here has version 1, the one there 2\n\
              hint: get the newest `keys/mine`: git pull\n"
         );
         assert!(ran.code == Some(2) && ran.stderr.ends_with(&output), "{}", ran.stderr);
@@ -185,7 +182,7 @@ fn a_checkout_with_older_or_other_keys_leaves_the_repository_unchanged() {
     done(&scratch.osbuild(&["keys", "new", "other", "--as-of", "2026-01-01"]));
     let ran = scratch.osbuild(&["release", RECIPE, "--key", "other", "--as-of", "2026-11-21"]);
     assert!(
-        ran.code == Some(4) && ran.stderr.contains("belongs to other keys than `other`"),
+        ran.code == Some(4) && ran.stderr.contains("does not belong to the keys `other`"),
         "{}",
         ran.stderr
     );
@@ -196,7 +193,7 @@ fn a_checkout_with_older_or_other_keys_leaves_the_repository_unchanged() {
 }
 
 #[test]
-fn keep_spares_releases_in_a_channel_and_files_that_nodes_may_be_fetching() {
+fn keep_spares_releases_of_channels_and_files_that_nodes_may_fetch() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     done(&release(&scratch, &["--promote", "1.35.8", "--channel", "stable"]));
@@ -219,7 +216,7 @@ fn keep_spares_releases_in_a_channel_and_files_that_nodes_may_be_fetching() {
     let output: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(output["dropped"], serde_json::json!(["3", "2"]));
     assert!(
-        ran.stderr.contains("the repository no longer has `3` and `2` of small"),
+        ran.stderr.contains("removed `3` and `2` of small from the repository"),
         "{}",
         ran.stderr
     );
@@ -227,7 +224,7 @@ fn keep_spares_releases_in_a_channel_and_files_that_nodes_may_be_fetching() {
     assert_eq!(
         ["1.35.8", "2", "3", "10", "11"].map(has_files),
         [7, 7, 7, 7, 7],
-        "a node may have read the version before"
+        "a node may use the previous metadata"
     );
     assert_eq!(wrong(&verify(&scratch, &["--all"])), [""; 0]);
     done(&release(&scratch, &["--promote", "11", "--channel", "stable", "--keep", "1"]));
@@ -240,22 +237,22 @@ fn keep_spares_releases_in_a_channel_and_files_that_nodes_may_be_fetching() {
             .count()
     };
     assert_eq!(["root.json", "targets.json", "snapshot.json"].map(metadata), [1, 2, 2]);
-    // Another client finds what stayed, and what went cannot be promoted.
+    // python-tuf fetches a release that was kept, and a removed one cannot be promoted.
     let root = keys(&scratch, "mine").join("root.json");
-    assert_eq!(other_client_on_its_day(&scratch, &root), 1);
+    assert_eq!(other_client_today(&scratch, &root), 1);
     let ran = release(&scratch, &["--promote", "2"]);
     assert!(
         ran.stderr.ends_with(
-            "error: version 2 of `small` has not been released here\nhint: there are `11`\n"
+            "error: version 2 of `small` has not been released here\nhint: released: `11`\n"
         ),
         "{}",
         ran.stderr
     );
 }
 
-/// How many targets python-tuf fetches of what stayed. Its clock is this machine's, so the metadata
-/// has to be of a day that is not over.
-fn other_client_on_its_day(scratch: &Scratch, root: &Path) -> usize {
+/// How many targets python-tuf fetches from the repository. It uses this machine's clock, so the
+/// metadata must not have expired by it.
+fn other_client_today(scratch: &Scratch, root: &Path) -> usize {
     done(&scratch.osbuild(&[
         "release",
         RECIPE,
@@ -271,7 +268,7 @@ fn other_client_on_its_day(scratch: &Scratch, root: &Path) -> usize {
     other_client(scratch, root, &["candidate_small.json"]).len()
 }
 
-/// Adds so many releases of a few bytes to the repository, which no channel has, in one change.
+/// Adds `count` releases of a few bytes, which are in no channel, to the repository in one change.
 fn add_old_releases(scratch: &Scratch, count: u32) {
     let keys = Keys::named(&scratch.project(), "mine").unwrap();
     let mut put: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -302,7 +299,7 @@ fn add_old_releases(scratch: &Scratch, count: u32) {
     writer.publish(&keys.roots().unwrap(), &keys.release_key().unwrap(), until, &change).unwrap();
 }
 
-/// The files of a folder that are opened while something is done, by their names.
+/// The names of the files of a folder that are opened during `act`.
 fn opened(folder: &Path, act: impl FnOnce()) -> BTreeSet<String> {
     let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
     inotify::add_watch(&queue, folder, WatchFlags::OPEN).unwrap();
@@ -312,7 +309,7 @@ fn opened(folder: &Path, act: impl FnOnce()) -> BTreeSet<String> {
     while let Ok(event) = events.next() {
         assert!(
             !event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW),
-            "more was opened than the kernel counts"
+            "the kernel's queue of events overflowed"
         );
         names.extend(
             event
@@ -338,8 +335,8 @@ fn verify_and_release_do_not_read_older_releases() {
         assert_eq!(wrong(&ran), [""; 0]);
         assert!(
             ran.stdout.contains(
-                "8 files are what the metadata says, and 1500 of older releases \
-                                 are there: `--all` reads them"
+                "8 files match the metadata; 1500 of older releases exist but were not read: \
+                 `--all` reads them"
             ),
             "{}",
             ran.stdout
@@ -353,7 +350,7 @@ fn verify_and_release_do_not_read_older_releases() {
 }
 
 #[test]
-fn verify_sees_missing_files_of_older_releases_and_reads_them_with_all() {
+fn verify_finds_missing_old_files_and_reads_old_files_with_all() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     add_old_releases(&scratch, 1);
@@ -370,20 +367,25 @@ fn verify_sees_missing_files_of_older_releases_and_reads_them_with_all() {
     assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     let ran = verify(&scratch, &["--all"]);
     assert!(
-        wrong(&ran).concat().contains("`small_0.0_node.efi` is not what the repository says"),
+        wrong(&ran)
+            .concat()
+            .contains("`small_0.0_node.efi` does not match the repository's metadata"),
         "{}",
         ran.stdout
     );
-    // It comes into no channel.
+    // It cannot be promoted to a channel.
     let ran = release(&scratch, &["--promote", "0.0"]);
     assert!(
         ran.code == Some(4)
-            && ran.stderr.contains("`small_0.0_node.efi` is not what the repository says"),
+            && ran.stderr.contains("`small_0.0_node.efi` does not match the repository's metadata"),
         "{}",
         ran.stderr
     );
     fs::remove_file(&node).unwrap();
-    assert!(wrong(&verify(&scratch, &[])).concat().contains("`small_0.0_node.efi` is not there"));
+    assert!(wrong(&verify(&scratch, &[])).concat().contains(
+        "`small_0.0_node.efi` is missing or \
+    has a different length"
+    ));
     fs::write(&node, bytes).unwrap();
     done(&release(&scratch, &["--promote", "0.0"]));
 }

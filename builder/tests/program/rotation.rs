@@ -1,4 +1,4 @@
-//! Keys that are replaced and revoked, against efitools, sbsigntool and virt-firmware.
+//! Rotation and revocation of keys, compared with efitools, sbsigntool and virt-firmware.
 
 use crate::builds::done;
 use crate::keys::{keys, tool};
@@ -8,7 +8,7 @@ use std::fs;
 
 const VARS: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 
-/// Enrolls the keys `mine`, and gives what virt-firmware finds in the firmware's variables.
+/// Enrolls the keys `mine`, and returns the firmware's variables as virt-firmware prints them.
 fn enrolled(scratch: &Scratch) -> String {
     done(&scratch.osbuild(&["keys", "enroll", "mine", "--vars", VARS]));
     let folder = keys(scratch, "mine").join("enroll");
@@ -27,7 +27,7 @@ fn uki(scratch: &Scratch) -> String {
 }
 
 #[test]
-fn after_a_rotation_the_new_key_signs_and_both_certificates_are_trusted() {
+fn after_a_rotation_the_new_key_signs_and_both_are_trusted() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     let before = fs::read(keys(&scratch, "mine").join("db.key")).unwrap();
@@ -41,7 +41,7 @@ fn after_a_rotation_the_new_key_signs_and_both_certificates_are_trusted() {
         output.contains("subject CN=mine db 2") && output.contains("subject CN=mine db\n"),
         "{output}"
     );
-    // Made on the same day, and still newer than what the machine has.
+    // It was made on the same day, but is newer than the machine's.
     assert!(time(&scratch, "db") > first);
     tool(&folder.join("enroll"), "efitools", &["sig-list-to-certs", "db.esl", "db"]);
     for (index, name) in ["db.crt", "db-1.crt"].into_iter().enumerate() {
@@ -72,7 +72,7 @@ fn a_second_rotation_keeps_both_earlier_keys() {
     assert_eq!(early.code, Some(2), "{}", early.stderr);
     assert!(
         early.stderr.starts_with(
-            "error: the new certificate would begin on 2001-01-01, the old one began on "
+            "error: the new certificate would begin on 2001-01-01, before the old one on "
         ),
         "{}",
         early.stderr
@@ -91,7 +91,7 @@ fn a_revoked_certificate_moves_to_dbx_but_not_the_signing_one() {
         let never = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file(name)]);
         assert_eq!(never.code, Some(2), "{}", never.stderr);
         assert!(
-            never.stderr.contains("not one with which the keys `mine` signed images"),
+            never.stderr.contains("never signed images for the keys `mine`"),
             "{}",
             never.stderr
         );
@@ -127,7 +127,7 @@ fn a_revoked_uki_is_in_dbx_with_the_digest_of_efitools() {
     let folder = keys(&scratch, "mine").join("enroll");
     tool(&folder, "efitools", &["hash-to-efi-sig-list", &uki(&scratch), "theirs.esl"]);
     let [ours, theirs] = ["dbx.esl", "theirs.esl"].map(|name| fs::read(folder.join(name)).unwrap());
-    // Between them stands who put it there.
+    // The bytes between them are the GUID of the owner.
     assert_eq!((&ours[..28], &ours[44..]), (&theirs[..28], &theirs[44..]));
     let none = scratch.osbuild(&["keys", "revoke", "mine"]);
     assert_eq!(none.code, Some(2), "{}", none.stderr);

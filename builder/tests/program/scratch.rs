@@ -1,4 +1,4 @@
-//! A project with a lock whose every source is a few bytes of ours, and a store of its own.
+//! A project with a lock, whose sources are a few bytes each, and with a store of its own.
 
 use osbuild::checkout::Checkout;
 use osbuild::engine::digest::Digest;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// The day on which plans are made here. What the program makes of them must not hang on the day of
-/// the test.
+/// The day for which plans are made here. The program's output must not depend on the day of the
+/// test.
 const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
 
 /// The only recipe of the project that has a board.
@@ -25,11 +25,11 @@ pub const RECIPE: &str = "small";
 pub struct Scratch {
     folder: TempDir,
     environment: Vec<(&'static str, String)>,
-    /// What some sources are made of, by name.
+    /// The contents of some sources, by name.
     supplies: BTreeMap<String, Vec<u8>>,
 }
 
-/// What a run of the program gave.
+/// The outcome of a run of the program.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -52,8 +52,8 @@ impl From<Output> for Ran {
 }
 
 impl Scratch {
-    /// The small project of the plan's tests, with its lock. Nobody can be asked for anything: see
-    /// [`Scratch::set`].
+    /// The small project of the plan's tests, with its lock. It can reach no server until
+    /// [`Scratch::set`] names one.
     pub fn new() -> Self {
         let scratch = Scratch {
             folder: tempfile::tempdir().unwrap(),
@@ -75,7 +75,7 @@ impl Scratch {
         scratch
     }
 
-    /// Where it is.
+    /// A path in the scratch folder.
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
@@ -85,7 +85,7 @@ impl Scratch {
         self.path("project")
     }
 
-    /// Replaces a text of a file of the project wherever it stands.
+    /// Replaces every occurrence of a text in a file of the project.
     pub fn edit(&self, file: &str, before: &str, after: &str) {
         let path = self.project().join(file);
         let text = fs::read_to_string(&path).unwrap();
@@ -93,7 +93,7 @@ impl Scratch {
         fs::write(path, text.replace(before, after)).unwrap();
     }
 
-    /// What a file of the project holds.
+    /// The text of a file of the project.
     pub fn read(&self, file: &str) -> String {
         fs::read_to_string(self.project().join(file)).unwrap()
     }
@@ -103,7 +103,7 @@ impl Scratch {
         self.environment.push((name, value.into()));
     }
 
-    /// Says of what the source of this name is made, from the next lock on.
+    /// Sets the contents of the source `name`, from the next lock on.
     pub fn supply(&mut self, name: &str, bytes: Vec<u8>) {
         self.supplies.insert(name.to_owned(), bytes);
     }
@@ -113,7 +113,8 @@ impl Scratch {
         Ran::of(&mut self.command(&[], args))
     }
 
-    /// The program in the project, behind the words of another program that starts it.
+    /// The command that runs the program in the project; `before` are the words of another program
+    /// that starts it.
     pub fn command(&self, before: &[&str], args: &[&str]) -> Command {
         let mut words = before.iter().chain([&env!("CARGO_BIN_EXE_osbuild")]).chain(args);
         let mut command = Command::new(words.next().expect("there is a program"));
@@ -160,7 +161,7 @@ impl Scratch {
         names(&plan).iter().for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
 
-    /// Makes a store that has every source but the one that is made of this name.
+    /// Makes a store that has every source except `absent`.
     pub fn fill_store_without(&self, absent: &str) {
         let _ = fs::remove_dir_all(self.path("cache"));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
@@ -174,53 +175,53 @@ impl Scratch {
         self.plan().lock(self.lock()).unwrap().sources()
     }
 
-    /// A lock of the plan, of which each source is [`Scratch::bytes`] of its name.
+    /// A lock of the plan, in which the contents of each source are [`Scratch::bytes`] of its name.
     fn lock_of(&self, plan: &dyn AnyPlan) -> Lock {
-        let wanted = plan.requirements();
-        let package = |wish: &DebianRequirement| self.package(wish);
-        let packages = |wishes: &[DebianRequirement]| Packages {
+        let required = plan.requirements();
+        let package = |requirement: &DebianRequirement| self.package(requirement);
+        let packages = |requirements: &[DebianRequirement]| Packages {
             asked: Vec::new(),
-            packages: wishes.iter().map(package).collect(),
+            packages: requirements.iter().map(package).collect(),
         };
         let (go, rust) = (self.blob("toolchain go"), self.blob("toolchain rust"));
         Lock {
             version: Lock::VERSION,
             recipe: plan.recipe().into(),
             epoch: 1_790_000_000,
-            requirements: wanted.digest(),
+            requirements: required.digest(),
             suite: None,
-            kernel_source: wanted.kernel_source.as_ref().map(package),
-            stub: wanted.stub.as_ref().map(package),
+            kernel_source: required.kernel_source.as_ref().map(package),
+            stub: required.stub.as_ref().map(package),
             sandbox: Packages {
-                asked: wanted.sandbox.iter().map(DebianRequirement::asked).collect(),
-                ..packages(&wanted.sandbox)
+                asked: required.sandbox.iter().map(DebianRequirement::asked).collect(),
+                ..packages(&required.sandbox)
             },
-            cross: packages(&wanted.cross),
-            files: packages(&wanted.files),
-            go: wanted
+            cross: packages(&required.cross),
+            files: packages(&required.files),
+            go: required
                 .go_modules
                 .iter()
-                .map(|wish| self.component(wish, &wanted.go_toolchain))
+                .map(|requirement| self.component(requirement, &required.go_toolchain))
                 .collect(),
             toolchain: Toolchains {
                 go: GoToolchain {
-                    version: wanted.go_toolchain.clone(),
+                    version: required.go_toolchain.clone(),
                     sum: "h1:=".into(),
                     sha256: go.sha256,
                     size: go.size,
                 },
-                rust: wanted.rust_toolchain.clone().map(|wish| RustToolchain {
-                    version: wish.version,
-                    targets: wish.targets,
+                rust: required.rust_toolchain.clone().map(|rust_toolchain| RustToolchain {
+                    version: rust_toolchain.version,
+                    targets: rust_toolchain.targets,
                     sha256: rust.sha256,
                     size: rust.size,
                 }),
             },
-            crates: CratesLock { digest: wanted.crates_digest() },
+            crates: CratesLock { digest: required.crates_digest() },
         }
     }
 
-    /// What a source of this name is made of.
+    /// The contents of the source `name`.
     fn bytes(&self, name: &str) -> Vec<u8> {
         self.supplies
             .get(name)
@@ -233,50 +234,49 @@ impl Scratch {
         Blob { sha256: digest.hex(), size: digest.size() }
     }
 
-    fn package(&self, wish: &DebianRequirement) -> DebianPackage {
-        let Blob { sha256, size } = self.blob(&wish.package);
+    fn package(&self, requirement: &DebianRequirement) -> DebianPackage {
+        let Blob { sha256, size } = self.blob(&requirement.package);
         DebianPackage {
-            package: wish.package.clone(),
+            package: requirement.package.clone(),
             version: "1".into(),
-            architecture: wish.architecture.clone(),
+            architecture: requirement.architecture.clone(),
             sha256,
             size,
         }
     }
 
-    fn component(&self, wish: &GoRequirement, toolchain: &str) -> GoLock {
+    fn component(&self, requirement: &GoRequirement, toolchain: &str) -> GoLock {
         let module = GoModule {
-            path: wish.module.clone(),
-            version: wish.version.clone(),
+            path: requirement.module.clone(),
+            version: requirement.version.clone(),
             sum: Some("h1:=".into()),
             mod_sum: Some("h1:=".into()),
-            zip: Some(self.blob(&wish.module)),
-            go_mod: Some(self.blob(&format!("go.mod of {}", wish.module))),
+            zip: Some(self.blob(&requirement.module)),
+            go_mod: Some(self.blob(&format!("go.mod of {}", requirement.module))),
         };
         GoLock {
-            component: wish.component.clone(),
-            module: wish.module.clone(),
-            version: wish.version.clone(),
-            asked: wish.digest(toolchain),
+            component: requirement.component.clone(),
+            module: requirement.module.clone(),
+            version: requirement.version.clone(),
+            asked: requirement.digest(toolchain),
             go_mod: None,
             modules: vec![module],
         }
     }
 }
 
-/// Every name of which the lock has [`Scratch::bytes`].
+/// The names of all sources of a plan.
 fn names(plan: &dyn AnyPlan) -> Vec<String> {
-    let wanted = plan.requirements();
-    let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();
-    let debian = [&wanted.kernel_source, &wanted.stub]
+    let required = plan.requirements();
+    let lists = [&required.sandbox, &required.cross, &required.files].into_iter().flatten();
+    let debian = [&required.kernel_source, &required.stub]
         .into_iter()
         .flatten()
         .chain(lists)
-        .map(|wish| wish.package.clone());
-    let go = wanted
-        .go_modules
-        .iter()
-        .flat_map(|wish| [wish.module.clone(), format!("go.mod of {}", wish.module)]);
+        .map(|requirement| requirement.package.clone());
+    let go = required.go_modules.iter().flat_map(|requirement| {
+        [requirement.module.clone(), format!("go.mod of {}", requirement.module)]
+    });
     let rest = ["toolchain go", "toolchain rust", "crate libc"].map(str::to_owned);
     debian.chain(go).chain(rest).collect()
 }

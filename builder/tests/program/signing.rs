@@ -1,4 +1,4 @@
-//! Signed builds as a user meets them, and where private keys must not be.
+//! Signed builds as a user meets them, and that private keys do not leak.
 
 use crate::builds::done;
 use crate::keys::{keys, tool};
@@ -116,11 +116,11 @@ fn expired_keys_are_marked_and_do_not_sign() {
     );
 }
 
-/// What of a private key must be nowhere: pieces of its private half, as bytes and as text.
+/// Pieces of a private key's secret half that must not leak, as bytes and as text.
 fn secrets(pem: &str) -> Vec<Vec<u8>> {
     let lines: Vec<&str> = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = STANDARD.decode(lines.concat()).unwrap();
-    // An RSA key begins with the public half, of which the certificate is made.
+    // An RSA key begins with the public half, which is also in the certificate.
     let public = if der.len() > 100 { 336 } else { 16 };
     let bytes = der[public..].chunks_exact(24).map(<[u8]>::to_vec);
     let text = STANDARD.encode(&der).into_bytes();
@@ -161,7 +161,8 @@ fn a_private_key_is_in_its_file_only() {
     let secrets: Vec<Vec<u8>> =
         private.iter().flat_map(|path| secrets(&fs::read_to_string(path).unwrap())).collect();
     assert!(secrets.len() > 50);
-    // A key that is broken, or not the certificate's, is not quoted either.
+    // An error about a damaged key, or one that does not belong to the certificate, does not quote
+    // it.
     let good = fs::read_to_string(&private[2]).unwrap();
     for bad in [
         good.replace("PRIVATE KEY", "SECRET KEY"),
@@ -204,7 +205,7 @@ fn a_key_readable_by_others_or_owned_by_another_user_is_refused() {
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     assert!(
         ran.code == Some(1)
-            && ran.stderr.starts_with("error: the certificate is that of another key\n"),
+            && ran.stderr.starts_with("error: the certificate is for another key\n"),
         "{}",
         ran.stderr
     );

@@ -1,5 +1,5 @@
-//! `osbuild summary`: the whole report, its JSON, and what it says when there is nothing to report
-//! on. cmark-gfm reads it as the sites that show pull requests do.
+//! `osbuild summary`: the whole report, its JSON, and its message when there is nothing to report
+//! on. cmark-gfm renders it as the sites that show pull requests do.
 
 use crate::builds::done;
 use crate::diff::{NEW, OLD, disk, expected, uki};
@@ -8,7 +8,7 @@ use osbuild_slots::State;
 use std::fs;
 use std::process::Command;
 
-/// A project whose last build has left the newer node, with the older one beside it.
+/// A project whose last build made the newer node, with the older one beside it.
 fn project() -> Scratch {
     let scratch = Scratch::new();
     let out = scratch.project().join("out").join(RECIPE);

@@ -1,10 +1,10 @@
-//! What goes to a terminal, and what does not go to a pipe.
+//! The output on a terminal and in a pipe.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{open, open_with};
 use std::process::Command;
 
-/// What the program writes to a terminal; util-linux' `script` makes one.
+/// The program's output on a terminal, which util-linux' `script` provides.
 pub fn on_a_terminal(scratch: &Scratch, args: &str) -> String {
     let inner = scratch.command(&[], &[]);
     let mut command = Command::new("script");

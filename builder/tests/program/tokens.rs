@@ -1,5 +1,5 @@
-//! Keys in a token: SoftHSM's, by PKCS#11. `softhsm2-util` and `pkcs11-tool` make them, sbsigntool
-//! and openssl verify what they signed.
+//! Keys in a token of SoftHSM, used by PKCS#11. `softhsm2-util` and `pkcs11-tool` make them;
+//! sbsigntool and openssl verify their signatures.
 
 use crate::builds::done;
 use crate::keys::{keys, tool};
@@ -63,7 +63,7 @@ fn uki(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn sbverify_accepts_images_signed_with_a_token_and_they_are_reproducible() {
+fn images_signed_with_a_token_are_valid_and_reproducible() {
     let (scratch, uri) = with_token();
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri]));
     let folder = keys(&scratch, "card");
@@ -145,10 +145,10 @@ fn an_unusable_token_is_an_error_without_the_pin() {
     let named = keys(&scratch, "card").join("db.pkcs11");
     let cases = [
         (one.replace("object=one", "object=none"), "the PKCS#11 URI does not name one private key"),
-        (one.replace("object=one", "object=two"), "the certificate is that of another key"),
+        (one.replace("object=one", "object=two"), "the certificate is for another key"),
         (one.replace("my%20token", "other"), "the PKCS#11 URI does not name one token"),
         (one.replace(MODULE, "/nonexistent.so"), "cannot use the PKCS#11 module `/nonexistent.so`"),
-        (format!("{one}&pin-value={PIN}"), "a PIN does not belong into it"),
+        (format!("{one}&pin-value={PIN}"), "a PIN must not be in it"),
     ];
     for (uri, why) in cases {
         fs::write(&named, uri).unwrap();
@@ -177,7 +177,7 @@ fn without_any_key_the_error_names_offline_signing() {
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.stderr.starts_with("error: the key of `mine db` is not here\n")
+        ran.stderr.starts_with("error: there is no private key for `mine db`\n")
             && ran.stderr.contains("osbuild sign"),
         "{}",
         ran.stderr

@@ -1,4 +1,4 @@
-//! What `osbuild update` moves, and what it leaves.
+//! What `osbuild update` changes in locks, recipes and the table of releases.
 
 use crate::archive::Archive;
 use crate::goproxy::GoProxy;
@@ -12,7 +12,7 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 const KUBELET: (&str, &str) = ("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n");
 const BASE: &str = "recipes/base.toml";
 
-/// A project whose Go modules come from a proxy of ours, which has one patch after the locked
+/// A project whose Go modules come from a proxy of the test, which has one patch after the locked
 /// kubelet.
 fn with_proxy() -> (Scratch, GoProxy) {
     let mut scratch = Scratch::new();
@@ -22,7 +22,7 @@ fn with_proxy() -> (Scratch, GoProxy) {
     (scratch, proxy)
 }
 
-/// An archive that has all that the plan wants, in these versions.
+/// An archive that has every package of the lock in these versions.
 fn with_archive(scratch: &mut Scratch, versions: &[&str]) -> Archive {
     let archive = Archive::serve(scratch);
     publish(scratch, &archive, versions);
@@ -57,7 +57,7 @@ fn releases(scratch: &Scratch) -> Releases {
 }
 
 #[test]
-fn update_moves_the_kubelet_to_the_newest_served_patch_and_nothing_else() {
+fn update_moves_only_the_kubelet_to_the_newest_served_patch() {
     let (scratch, proxy) = with_proxy();
     for refused in ["v1.35.10", "v1.35.11"] {
         proxy.list(KUBERNETES, refused);
@@ -235,7 +235,7 @@ fn every_recipe_with_a_lock_is_locked_again() {
 }
 
 #[test]
-fn an_unknown_name_suggests_the_nearest_and_lists_what_there_is() {
+fn an_unknown_name_suggests_the_nearest_and_lists_all() {
     let scratch = Scratch::new();
     let output = ran(&scratch, 2, &["update", "kubelt"]).stderr;
     assert_eq!(
@@ -253,7 +253,10 @@ fn an_unknown_name_suggests_the_nearest_and_lists_what_there_is() {
 #[test]
 fn an_update_needs_a_network_and_a_lock() {
     let scratch = Scratch::new();
-    assert!(ran(&scratch, 2, &["update", "--offline"]).stderr.contains("`--offline` forbids it"));
+    assert!(ran(&scratch, 2, &["update", "--offline"]).stderr.contains(
+        "which `--offline` \
+    forbids"
+    ));
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     assert!(
         ran(&scratch, 3, &["update"]).stderr.starts_with("error: no recipe has a lock to update\n")
@@ -280,7 +283,7 @@ fn a_kubelet_without_support_is_not_locked_again() {
 fn crates_are_updated_with_cargo_and_only_when_named() {
     let mut scratch = Scratch::new();
     let cargo = std::env::var("CARGO").expect("cargo runs the tests");
-    // The cargo itself and not rustup's, which looks for its settings at home.
+    // The toolchain's own cargo: that of rustup looks for its settings in the home folder.
     let folder = Path::new(&cargo).parent().unwrap().display();
     scratch.set("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
     workspace(&scratch.project());
@@ -304,7 +307,7 @@ fn crates_are_updated_with_cargo_and_only_when_named() {
     );
 }
 
-/// Makes the project the workspace that its `Cargo.lock` is of, with crates from a folder.
+/// Writes the workspace that matches the project's `Cargo.lock`, with crates from a folder.
 fn workspace(project: &Path) {
     let members = ["init", "mount", "pod-dhcp", "pod-pause", "slotboot"];
     let write = |path: &str, text: &str| {
@@ -336,7 +339,7 @@ fn workspace(project: &Path) {
     }
 }
 
-/// Makes this version of the only crate the newest.
+/// Replaces the vendored crate by this version.
 fn vendor(project: &Path, version: &str) {
     let folder = project.join("vendored/libc");
     fs::create_dir_all(folder.join("src")).unwrap();

@@ -1,5 +1,5 @@
-//! What `osbuild verify` says of files that were signed, and of those that were changed. What is in
-//! their layers is nothing that could be read: `ci/src/image.rs` verifies a real image.
+//! `osbuild verify` of signed files and of changed ones. The layers of these images cannot be read;
+//! `ci/src/image.rs` verifies a real image.
 
 use crate::builds::done;
 use crate::keys::keys;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A project with an image that the keys `mine` have signed.
+/// A project with an image signed by the keys `mine`.
 fn signed() -> Scratch {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
@@ -23,7 +23,7 @@ fn out(scratch: &Scratch, name: &str) -> PathBuf {
     scratch.project().join("out").join(RECIPE).join(name)
 }
 
-/// What a check found in one of the files of `out/`, and whether it holds.
+/// Whether a check of one of the files of `out/` holds, and what it found.
 fn check(scratch: &Scratch, name: &str, flags: &[&str], about: &str) -> (bool, String) {
     let all = checks(scratch, name, flags);
     all.into_iter()
@@ -51,14 +51,14 @@ fn checks(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<(String, bool, S
     all
 }
 
-/// The names of the checks that do not hold. That of the contents never does, as there is nothing
-/// in these layers.
+/// The names of the failed checks, except that of the contents, which always fails as these layers
+/// cannot be read.
 fn wrong(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<String> {
     let all = checks(scratch, name, flags).into_iter();
     all.filter(|(name, holds, _)| !holds && name != "contents").map(|(name, ..)| name).collect()
 }
 
-const RAN: &str = "; of a node that has run, `--has-run` sets aside what it writes";
+const RAN: &str = "; if a node has run from the disk, `--has-run` ignores what it writes";
 
 const ALL: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
@@ -81,7 +81,7 @@ fn verify_needs_only_the_certificate_not_the_project() {
 }
 
 #[test]
-fn a_flipped_bit_a_missing_signature_or_another_certificate_exits_4() {
+fn a_changed_unsigned_or_foreign_file_exits_4() {
     let scratch = signed();
     done(&scratch.osbuild(&["keys", "new", "other"]));
     for name in ALL {
@@ -110,7 +110,7 @@ fn a_flipped_bit_a_missing_signature_or_another_certificate_exits_4() {
 }
 
 #[test]
-fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
+fn a_flipped_bit_in_slotboot_or_in_a_slot_is_found() {
     let scratch = signed();
     let (image, uki) = (
         fs::read(out(&scratch, "image.raw")).unwrap(),
@@ -142,10 +142,10 @@ fn an_expired_certificate_is_refused_although_firmware_accepts_it() {
     let scratch = signed();
     let (holds, found) =
         check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
-    assert!(!holds && found.starts_with("the certificate has expired on "), "{found}");
+    assert!(!holds && found.starts_with("the certificate expired on "), "{found}");
     let (holds, found) =
         check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2001-01-01"], "dates");
-    assert!(!holds && found.ends_with("and this is 2001-01-01"), "{found}");
+    assert!(!holds && found.ends_with("but today is 2001-01-01"), "{found}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_revoked_certificate_and_a_revoked_image_are_refused() {
 }
 
 #[test]
-fn the_error_names_the_file_and_what_is_wrong_with_it() {
+fn the_error_names_the_file_and_the_failed_check() {
     let scratch = signed();
     let uki = out(&scratch, "node.efi").display().to_string();
     let ran = scratch.osbuild(&["verify", &uki]);
@@ -216,7 +216,7 @@ fn unsigned_verifies_files_but_never_releases() {
 }
 
 #[test]
-fn against_accepts_the_recipe_of_an_image_and_refuses_a_changed_one() {
+fn against_accepts_only_the_recipe_of_the_image() {
     let scratch = signed();
     let before: Vec<_> = ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).into();
     let against = ["--key", "mine", "--against", RECIPE];
@@ -230,7 +230,7 @@ fn against_accepts_the_recipe_of_an_image_and_refuses_a_changed_one() {
     }
     assert!(
         ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).to_vec() == before,
-        "what was verified was built again in its place"
+        "the verified files were replaced by a build"
     );
     let mut disk = before[0].clone();
     let planted = disk.len() - (2 << 20);
@@ -239,14 +239,20 @@ fn against_accepts_the_recipe_of_an_image_and_refuses_a_changed_one() {
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
     assert_eq!(
         (holds, found),
-        (false, format!("it is not what `small` gives: DATA differs at byte {planted}{RAN}"))
+        (
+            false,
+            format!("it differs from the build of `small`: DATA differs at byte {planted}{RAN}")
+        )
     );
     scratch.edit("recipes/base.toml", "panic=10", "panic=11");
     let (holds, found) = check(&scratch, "node.efi", &against, "rebuild");
-    assert_eq!((holds, found.as_str()), (false, "it is not what `small` gives: `.cmdline` differ"));
+    assert_eq!(
+        (holds, found.as_str()),
+        (false, "it differs from the build of `small`: `.cmdline`")
+    );
 }
 
-/// Runs a tool of somebody else's on an image.
+/// Runs an independent tool on an image.
 fn tool(name: &str, arguments: &[&str]) -> String {
     let ran = Ran::of(Command::new(name).args(arguments));
     assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
@@ -286,7 +292,7 @@ fn the_other_slots_uki_is_checked_once_it_is_bootable() {
     )
     .unwrap();
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "slots");
-    assert!(holds && found.ends_with("; set aside: SLOT-B, which is not booted"), "{found}");
+    assert!(holds && found.ends_with("; not bootable: SLOT-B"), "{found}");
     tool("cgpt", &["add", "-i", "3", "-P", "1", "-T", "1", image.to_str().unwrap()]);
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "other signature");
     assert_eq!((holds, found.as_str()), (false, "SLOT-B: it is not signed"));
@@ -317,8 +323,7 @@ fn against_names_steps_from_the_store_and_rebuild_runs_every_step() {
 #[test]
 fn only_a_full_rebuild_detects_a_tampered_local_store() {
     let scratch = signed();
-    // The result of a step, in the place of which the store has been given another one, with the
-    // sizes and hashes that belong to it.
+    // Replaces the result of a step in the store by another one with matching sizes and hashes.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let mut planted = 0;
     for entry in fs::read_dir(scratch.path("cache/osbuild/ac")).unwrap() {
@@ -335,7 +340,7 @@ fn only_a_full_rebuild_detects_a_tampered_local_store() {
     drop(store);
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
     let against = ["--key", "mine", "--against", RECIPE];
-    assert_eq!(wrong(&scratch, "image.raw", &against), [""; 0], "the cache agrees with itself");
+    assert_eq!(wrong(&scratch, "image.raw", &against), [""; 0], "the store is consistent");
     let image = out(&scratch, "image.raw").display().to_string();
     let ran = scratch.osbuild(&[&["verify", &image, "--rebuild"], &against[..]].concat());
     assert!(
@@ -356,7 +361,7 @@ fn against_sets_aside_the_identifiers_that_flash_gives_a_disk() {
     tool("sgdisk", &["--disk-guid", guid, "--partition-guid", &format!("4:{guid}"), path]);
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
     let aside = format!(
-        "the GUID of the disk, {guid}, the GUID of DATA, what is behind the partitions of the image"
+        "the GUID of the disk, {guid}, the GUID of DATA, the space behind the image's partitions"
     );
     assert!(holds && found.to_lowercase().ends_with(&aside.to_lowercase()), "{found}");
     tool("sgdisk", &["--change-name", "4:OTHER", path]);
@@ -378,7 +383,7 @@ fn without_has_run_any_other_changed_byte_of_a_disk_is_found() {
     };
     let [esp, slot_b, data] = ["1", "3", "4"].map(start);
     // The last cluster of the system partition, the slot that is not booted, and a file system that
-    // the kubelet would read.
+    // the kubelet reads.
     for (name, byte) in
         [("ESP", slot_b - (1 << 20)), ("SLOT-B", slot_b + 8192), ("DATA", data + (2 << 20))]
     {
@@ -394,14 +399,17 @@ fn without_has_run_any_other_changed_byte_of_a_disk_is_found() {
         );
         assert_eq!(wrong(&scratch, "image.raw", &against), ["disk"]);
         let (holds, found) = check(&scratch, "image.raw", &ran, "disk");
-        assert!(holds && found.contains("what is in DATA"), "{found}");
+        assert!(holds && found.contains("the contents of DATA"), "{found}");
     }
     fs::write(&image, &fresh).unwrap();
     tool("cgpt", &["add", "-i", "2", "-S", "1", path]);
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
     assert_eq!(
         (holds, found),
-        (false, format!("it is not what `small` gives: SLOT-A is in another state{RAN}"))
+        (
+            false,
+            format!("it differs from the build of `small`: SLOT-A is in a different state{RAN}")
+        )
     );
     let (holds, found) = check(&scratch, "image.raw", &ran, "disk");
     assert!(holds && found.contains("the state of SLOT-A, "), "{found}");
@@ -419,8 +427,8 @@ fn mbr_partitions_that_firmware_would_boot_are_found_on_every_disk() {
     );
     assert_eq!(wrong(&scratch, "image.raw", &ran), [""; 0]);
     let mut bytes = fs::read(&image).unwrap();
-    // The one record of the MBR, which says that the disk has another table, becomes a system
-    // partition at its end.
+    // The only record of the MBR, which protects the GPT, becomes a system partition at the end of
+    // the disk.
     bytes[446 + 4] = 0xEF;
     let start = (bytes.len() as u32 / 512 - 4096).to_le_bytes();
     bytes[446 + 8..446 + 12].copy_from_slice(&start);
@@ -474,7 +482,7 @@ fn another_version_in_the_header_of_the_slot_that_runs_is_found() {
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "version");
     assert_eq!(
         (holds, found.as_str()),
-        (false, "the header of the slot says 9.35.8, and its UKI 1.35.8")
+        (false, "the slot's header has version 9.35.8, its UKI has version 1.35.8")
     );
     for flags in [
         &["--key", "mine", "--against", RECIPE][..],
@@ -491,7 +499,7 @@ fn extra_bytes_in_a_slots_header_are_found() {
     edit_header(&image, |header| header[2000..][..6].copy_from_slice(b"hidden"));
     let ran = scratch.osbuild(&["verify", image.to_str().unwrap(), "--key", "mine"]);
     assert!(
-        ran.code == Some(4) && ran.stderr.contains("its header has more than a header has"),
+        ran.code == Some(4) && ran.stderr.contains("its header has unknown bytes"),
         "{}",
         ran.stderr
     );

@@ -1,6 +1,5 @@
-//! A project that really builds, in about a second: its sources are real archives, and its
-//! compilers are a shell script that makes what the real ones would make, as far as the builder
-//! looks at it.
+//! A project that builds in about a second: its sources are real archives, and its compilers are a
+//! shell script whose output is real enough for the builder.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use osbuild::engine::digest::Digest;
@@ -9,16 +8,16 @@ use std::io::Cursor;
 use std::process::Command;
 use tar::{Builder, EntryType, Header};
 
-/// The compilers, with a place for what is to go wrong.
+/// The compilers, with a placeholder for a fault.
 const COMPILERS: &str = include_str!("compilers.sh");
 
-/// The programs of the sandbox, all of them links to the shell.
+/// The programs of the sandbox, which are links to busybox.
 const PROGRAMS: [&str; 14] = [
     "cat", "chmod", "cp", "dd", "env", "find", "grep", "kill", "mkdir", "sh", "sleep", "sort",
     "touch", "truncate",
 ];
 
-/// What makes a layer that can be read.
+/// A replacement of the compilers' function that makes layers which can be read.
 const LAYER: &str = r#"
 layer() {
     mkdir -p root
@@ -41,7 +40,7 @@ pub fn open_with_layers() -> Scratch {
     open_in(sandbox(LAYER).host("mkfs.erofs"))
 }
 
-/// The same after `fault`, lines of shell that replace a function of the compilers.
+/// The same with `fault`, lines of shell that replace a function of the compilers.
 pub fn open_with(fault: &str) -> Scratch {
     open_in(sandbox(fault))
 }
@@ -75,7 +74,7 @@ fn open_in(sandbox: Files) -> Scratch {
     scratch
 }
 
-/// The digests of what the last build left.
+/// The digests of the last build's products.
 pub fn products(scratch: &Scratch) -> Vec<Digest> {
     let out = scratch.project().join("out").join(RECIPE);
     ["image.raw", "node.efi", "initramfs.cpio"]
@@ -153,7 +152,7 @@ impl Files {
     }
 }
 
-/// A package as deb(5) describes it, as far as anybody reads it here.
+/// A package as in deb(5), with only the members that the builder reads.
 fn deb(files: Files) -> Vec<u8> {
     let data = files.0.into_inner().unwrap();
     let header =
@@ -178,7 +177,7 @@ fn program(dynamic: bool) -> Vec<u8> {
     bytes
 }
 
-/// A PE image with one section, which is a stub, a kernel and what the firmware starts here.
+/// A PE image with one section, which is used as the stub, the kernel and slotboot.
 pub fn image() -> Vec<u8> {
     let mut image = vec![0; 0x1400];
     let mut put =

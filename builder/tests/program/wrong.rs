@@ -1,4 +1,4 @@
-//! What is wrong with what is built, or on the disk: each as the user meets it, with its exit code.
+//! Errors of builds and full disks as the user meets them, each with its exit code.
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
@@ -8,14 +8,14 @@ use osbuild::engine::store::Store;
 use osbuild::plan::Lock;
 use std::fs;
 
-/// The build of this project ends with this code, and says this.
+/// Asserts that the build of this project fails with this code and message.
 #[track_caller]
 fn refused(scratch: &Scratch, code: i32, expected: &str) {
-    says(&scratch.osbuild(&["build", RECIPE]), code, expected);
+    assert_output(&scratch.osbuild(&["build", RECIPE]), code, expected);
 }
 
 #[track_caller]
-fn says(ran: &Ran, code: i32, expected: &str) {
+fn assert_output(ran: &Ran, code: i32, expected: &str) {
     assert_eq!(ran.code, Some(code), "{}", ran.stderr);
     assert!(ran.stderr.contains(expected), "{}", ran.stderr);
     assert_eq!(ran.stdout, "");
@@ -63,8 +63,8 @@ fn a_program_that_older_rules_accepted_is_checked_again() {
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
     refused(&scratch, 1, "error: `mount` cannot be installed on the node");
-    // What an osbuild without the rule against dynamic programs noted of it: that the architecture
-    // and the program fit.
+    // The record of an osbuild without the rule against dynamic programs: that the program fits the
+    // architecture.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let stored = fs::read_dir(scratch.path("cache/osbuild/cas/sha256"))
         .unwrap()
@@ -85,9 +85,9 @@ fn an_unknown_kernel_option_is_named_with_its_line_in_the_recipe() {
          >Kconfig; }\n",
     );
     scratch.edit("recipes/small.toml", "EROFS_FS = true", "EROFS_FSS = true");
-    let expected = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not \
-                    `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you \
-                    mean `EROFS_FS`?\n";
+    let expected = "error: recipes/small.toml:5: kernel option `EROFS_FSS` is `n` in the \
+                    configuration, not `y`\n  caused by: no Kconfig file of this kernel declares \
+                    it\nhint: did you mean `EROFS_FS`?\n";
     refused(&scratch, 2, expected);
 }
 
@@ -95,7 +95,7 @@ fn an_unknown_kernel_option_is_named_with_its_line_in_the_recipe() {
 fn a_step_killed_for_memory_is_an_error_with_a_hint() {
     let scratch = open_with("kernel() { echo linking; kill -9 $$; }\n");
     let ran = scratch.osbuild(&["build", RECIPE]);
-    says(
+    assert_output(
         &ran,
         1,
         "error: `kernel arm64` was killed, most likely because the memory ran out\n  | \
@@ -124,9 +124,8 @@ fn a_uki_too_large_for_its_slot_is_an_error_before_any_write() {
          }\n",
     );
     let out = scratch.project().join("out/small");
-    let expected = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for \
-                    16\n  \
-                caused by: the biggest parts of it: the kernel (18.9 MB)\n\
+    let expected = "error: the UKI does not fit its slot: it has 19 MiB, the slot has 16\n  \
+                caused by: its largest parts: the kernel (18.9 MB)\n\
                 hint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
     refused(&scratch, 1, expected);
     assert!(
@@ -203,7 +202,11 @@ fn a_read_only_out_is_an_error_before_any_work() {
             fs::create_dir_all(out.join("small/logs")).unwrap();
         }
         let ran = Ran::of(&mut scratch.command(&read_only, &["build", RECIPE]));
-        says(&ran, 1, &format!("error: cannot write to `{}`\n", out.join(RECIPE).display()));
+        assert_output(
+            &ran,
+            1,
+            &format!("error: cannot write to `{}`\n", out.join(RECIPE).display()),
+        );
         assert!(
             ran.stderr.contains("Read-only file system") && ran.stderr.contains("\nhint: "),
             "{}",
@@ -213,7 +216,7 @@ fn a_read_only_out_is_an_error_before_any_work() {
     }
 }
 
-/// A build with `folder` on a disk of so many MiB, between two lines of shell.
+/// A build with `folder` on a disk of `mib` MiB, between two lines of shell.
 fn on_a_small_disk(
     scratch: &Scratch,
     folder: &str,
@@ -230,7 +233,7 @@ fn on_a_small_disk(
 }
 
 #[test]
-fn a_disk_full_during_a_step_is_named_and_nothing_is_lost() {
+fn a_disk_that_fills_during_a_step_is_named_and_loses_nothing() {
     let scratch = open_with(
         "kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 \
          >release; }\n",
@@ -240,7 +243,7 @@ fn a_disk_full_during_a_step_is_named_and_nothing_is_lost() {
     fs::create_dir(&cache).unwrap();
     let fill = format!("cp -r {}/. {}", filled.display(), cache.display());
     let ran = on_a_small_disk(&scratch, &cache.display().to_string(), 40, (&fill, "true"));
-    says(
+    assert_output(
         &ran,
         1,
         &format!("error: no space left on the disk of `{}/", cache.join("osbuild").display()),
@@ -257,7 +260,7 @@ fn a_disk_full_during_a_step_is_named_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_disk_full_during_the_image_is_named_and_no_partial_image_stays() {
+fn a_disk_that_fills_during_the_image_leaves_no_partial_image() {
     let noise = "dd if=/dev/urandom bs=1M count=4";
     let scratch = open_with(&format!(
         "kernel() {{ {{ cat /usr/lib/image.efi; {noise}; }} >kernel; echo 1 >release; }}\n"
@@ -266,7 +269,7 @@ fn a_disk_full_during_the_image_is_named_and_no_partial_image_stays() {
     fs::create_dir(&out).unwrap();
     let list = format!("ls {}/small >&2", out.display());
     let ran = on_a_small_disk(&scratch, &out.display().to_string(), 6, ("true", &list));
-    says(
+    assert_output(
         &ran,
         1,
         &format!(

@@ -3,7 +3,7 @@
 use crate::site::tail;
 use osbuild::error::{Context, Error, Result};
 use osbuild::ship::vm::boot::Boot;
-use osbuild::ship::vm::node::Node;
+use osbuild::ship::vm::running_node::RunningNode;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node that is powered on. Dropping it is a power cut.
 pub struct NodeUnderTest<'a> {
-    node: Node<'a>,
+    node: RunningNode<'a>,
     log: PathBuf,
     timeout: Duration,
 }
@@ -21,7 +21,7 @@ pub struct NodeUnderTest<'a> {
 impl<'a> NodeUnderTest<'a> {
     /// A node whose console is written to `log`, and that may take `timeout` for each line that is
     /// waited for.
-    pub(super) fn new(node: Node<'a>, log: PathBuf, timeout: Duration) -> Self {
+    pub(super) fn new(node: RunningNode<'a>, log: PathBuf, timeout: Duration) -> Self {
         NodeUnderTest { node, log, timeout }
     }
 

@@ -1,4 +1,4 @@
-//! Checks of the programs that run on the node outside of pods.
+//! Checks the programs that run on the node outside pods.
 
 use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result};
@@ -69,7 +69,7 @@ pub fn check_uefi(name: &str, bytes: &[u8], architecture: Architecture) -> Resul
         ));
     }
     if image.subsystem != UEFI_APPLICATION {
-        faults.push(format!("it is for subsystem {}, and no UEFI application", image.subsystem));
+        faults.push(format!("it is for subsystem {}, not a UEFI application", image.subsystem));
     }
     faults.extend(foreign_paths(bytes));
     if faults.is_empty() {

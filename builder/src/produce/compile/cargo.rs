@@ -1,5 +1,6 @@
-//! Programs of this workspace: static ones with musl, and those for UEFI. An action of its own
-//! compiles the crates that they depend on, so that a changed line of ours recompiles ours alone.
+//! Programs of this workspace: static ones with musl, and those for UEFI. A separate action
+//! compiles the crates that they depend on, so that a change to the workspace does not recompile
+//! them.
 
 use crate::engine::action::{ActionResult, InputTree};
 use crate::engine::digest::Digest;
@@ -203,9 +204,9 @@ impl<'a> Package<'a> {
 
     /// Adds the files of a member, except tests and documents, which no program contains.
     fn add_sources(&self, store: &Store, input: &mut InputTree, folder: &Path) -> Result<()> {
-        let say = || format!("cannot read `{}`", folder.display());
-        for entry in std::fs::read_dir(self.project.join(folder)).or_build(say)? {
-            let path = entry.or_build(say)?.path();
+        let cannot = || format!("cannot read `{}`", folder.display());
+        for entry in std::fs::read_dir(self.project.join(folder)).or_build(cannot)? {
+            let path = entry.or_build(cannot)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let relative = folder.join(&name);
             // Editors mark an open file with a dangling link.
@@ -238,8 +239,8 @@ impl<'a> Package<'a> {
             ("OURS".into(), self.folders.keys().cloned().collect::<Vec<_>>().join(" ")),
             (linker, "rust-lld".into()),
         ]);
-        // Crates with C code look for a compiler named after musl, which Debian does not have.
-        // Their code uses only what musl and the C library of the sandbox's headers have in common.
+        // Crates with C code look for a compiler named after musl, which Debian does not have. The
+        // headers are those of the sandbox's C library. The crates use only what musl has too.
         if self.closure.has("cc") {
             environment
                 .insert(format!("CC_{}", target.replace('-', "_")), c_compiler(target).into());

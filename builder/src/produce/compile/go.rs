@@ -53,7 +53,7 @@ pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Resul
     })
 }
 
-/// A module proxy as a tree of files (`go help goproxy`) with the locked versions alone.
+/// A module proxy as a tree of files (`go help goproxy`), with only the locked versions.
 fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
     let mut input = InputTree::new();
     for module in &lock.modules {
@@ -86,7 +86,7 @@ fn around(
         for (sum, what) in [(&module.sum, ""), (&module.mod_sum, "/go.mod")] {
             if let Some(sum) = sum {
                 writeln!(text, "{} {}{what} {sum}", module.path, module.version)
-                    .expect("a string takes every write");
+                    .expect("a string accepts every write");
             }
         }
         text

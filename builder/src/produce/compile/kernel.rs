@@ -31,7 +31,7 @@ pub struct CompiledKernel {
 /// Configures the kernel, compares the configuration with the plan's options, and compiles it.
 ///
 /// # Errors
-/// An option came out with another value, or the kernel does not compile.
+/// An option has a different value in the configuration, or the kernel does not compile.
 pub fn compile(build: &Build<'_>) -> Result<CompiledKernel> {
     let store = build.options.store;
     let text = |digest: Digest| Ok(String::from_utf8_lossy(&store.read(&digest)?).into_owned());
@@ -45,10 +45,10 @@ pub fn compile(build: &Build<'_>) -> Result<CompiledKernel> {
 
 /// The script that turns the plan's options into a whole configuration.
 fn configuration(build: &Build<'_>) -> Result<Script<'static>> {
-    let asked = asked(&build.plan.kernel);
+    let requested = fragment(&build.plan.kernel);
     let mut input = InputTree::new();
     input.add_file("source.deb", source(build)?, false)?;
-    input.add_file("asked.config", build.options.store.put_bytes(asked.as_bytes())?, false)?;
+    input.add_file("asked.config", build.options.store.put_bytes(requested.as_bytes())?, false)?;
     Ok(Script {
         name: format!("kernel-config {}", build.plan.architecture),
         text: include_str!("kernel-config.sh"),
@@ -87,9 +87,9 @@ fn image(build: &Build<'_>, config: Digest) -> Result<Script<'static>> {
 }
 
 /// The configuration fragment for `make allnoconfig`.
-fn asked(kernel: &Kernel) -> String {
+fn fragment(kernel: &Kernel) -> String {
     kernel.options.iter().fold(String::new(), |mut text, (name, option)| {
-        writeln!(text, "CONFIG_{name}={}", option.value).expect("a string takes every write");
+        writeln!(text, "CONFIG_{name}={}", option.value).expect("a string accepts every write");
         text
     })
 }
@@ -110,11 +110,11 @@ fn environment(architecture: Architecture) -> BTreeMap<String, String> {
 /// are off.
 ///
 /// # Errors
-/// Every option with another value, with the line that asks for it and, if the Kconfig files
+/// Every option with a different value, with the line that sets it and, if the Kconfig files
 /// declare the option, its dependencies.
 fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<String>) -> Result<()> {
-    let got = values(config);
-    let value = |name: &str| got.get(name).copied();
+    let actual = values(config);
+    let value = |name: &str| actual.get(name).copied();
     let dropped = kernel
         .options
         .iter()
@@ -127,18 +127,18 @@ fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<Strin
     let problems = dropped.into_iter().map(|(name, option)| {
         let shown = value(name).unwrap_or("n");
         let problem = Problem::new(format!(
-            "{}: kernel option `{name}` came out as `{shown}`, not `{}`",
+            "{}: kernel option `{name}` is `{shown}` in the configuration, not `{}`",
             option.origin, option.value
         ));
-        explain(problem, name, &kconfig, &got)
+        explain(problem, name, &kconfig, &actual)
     });
     Err(Error::many(Kind::Usage, problems.collect()))
 }
 
-fn fulfilled(asked: &OptionValue, got: Option<&str>) -> bool {
-    match (asked, got) {
-        (OptionValue::No, got) => got.is_none(),
-        (asked, Some(got)) => asked.to_string() == got,
+fn fulfilled(requested: &OptionValue, actual: Option<&str>) -> bool {
+    match (requested, actual) {
+        (OptionValue::No, actual) => actual.is_none(),
+        (requested, Some(actual)) => requested.to_string() == actual,
         (_, None) => false,
     }
 }
@@ -148,7 +148,7 @@ fn values(config: &str) -> BTreeMap<&str, &str> {
 }
 
 /// Adds the reason: the option does not exist, or some of its dependencies are off.
-fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &str>) -> Problem {
+fn explain(problem: Problem, name: &str, kconfig: &str, actual: &BTreeMap<&str, &str>) -> Problem {
     let Some(dependencies) = dependencies(name, kconfig) else {
         let names = kconfig.lines().filter_map(declared);
         let near = names
@@ -168,7 +168,7 @@ fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &st
                 .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
     });
     let mut off = off
-        .filter(|word| !got.contains_key(word))
+        .filter(|word| !actual.contains_key(word))
         .map(|word| format!("`{word}`"))
         .collect::<Vec<_>>();
     off.dedup();
@@ -178,17 +178,17 @@ fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &st
     if off.is_empty() {
         problem
     } else {
-        problem.hint(format!("ask for {} too, which is off", off.join(", ")))
+        problem.hint(format!("also set {}, which is off", off.join(", ")))
     }
 }
 
-/// The option that a line of a Kconfig file declares. Some files have a tab there.
+/// The option that a line of a Kconfig file declares. Some files separate the words with a tab.
 fn declared(line: &str) -> Option<&str> {
     let name = line.strip_prefix("config").or_else(|| line.strip_prefix("menuconfig"))?;
     name.starts_with([' ', '\t']).then(|| name.trim())
 }
 
-/// The `depends on` lines of an option; none where it is not declared.
+/// The `depends on` lines of an option; `None` if it is not declared.
 fn dependencies<'k>(name: &str, kconfig: &'k str) -> Option<Vec<&'k str>> {
     let mut found = None;
     let mut inside = false;
@@ -233,14 +233,14 @@ mod tests {
         let problem = &error.problems[0];
         assert_eq!(
             problem.message,
-            "components/linux/fragments/root.config:3: kernel option `EROFS_FS` came out as `n`, \
-             not `y`"
+            "components/linux/fragments/root.config:3: kernel option `EROFS_FS` is `n` in the \
+             configuration, not `y`"
         );
-        assert_eq!(problem.hint.as_deref(), Some("ask for `MISC_FILESYSTEMS` too, which is off"));
+        assert_eq!(problem.hint.as_deref(), Some("also set `MISC_FILESYSTEMS`, which is off"));
     }
 
     #[test]
-    fn an_option_that_does_not_exist_is_told_from_a_dropped_one() {
+    fn an_unknown_option_suggests_a_similar_one() {
         let error = compare(&kernel("EROFS_FSS", OptionValue::Yes), "", kconfig).unwrap_err();
         assert_eq!(error.problems[0].hint.as_deref(), Some("did you mean `EROFS_FS`?"));
     }

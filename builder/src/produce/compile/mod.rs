@@ -1,5 +1,4 @@
-//! Compilers: each turns locked sources into programs with the scripts beside it, and checks them
-//! before they are used.
+//! Compiles locked sources into programs with the scripts in this folder, and checks the programs.
 
 pub mod binary;
 mod cargo;
@@ -38,7 +37,7 @@ pub fn host_programs(
     go_programs(build, &component.go, component.files.clone())
 }
 
-/// Compiles a component that is a Go module, and checks those of its programs that `files` names.
+/// Compiles a component that is a Go module, and checks its programs `files`.
 pub fn go_programs<P: Product<Locked>>(
     build: &Build<'_, P>,
     component: &GoComponent<Locked>,
@@ -72,7 +71,7 @@ pub fn slotboot(build: &Build<'_>) -> Result<Digest> {
     Ok(program)
 }
 
-/// Checks a program, unless these rules have let it pass before.
+/// Checks a program, unless it has passed the same rules before.
 fn check<P>(build: &Build<'_, P>, file: &str, program: Digest) -> Result<()> {
     let (store, architecture) = (build.options.store, build.plan.architecture);
     let key = Key::new("checked-binary")

@@ -74,28 +74,28 @@ impl<'a> Client<'a> {
         self
     }
 
-    /// Runs it to its end and returns what it wrote to stdout.
+    /// Runs it to its end and returns its stdout.
     ///
     /// # Errors
-    /// The program is missing, it failed, or the user wants to stop. The end of what it wrote to
-    /// stderr is in the error.
+    /// The program is missing, it failed, or the user wants to stop. The error has the end of its
+    /// stderr.
     pub fn run(self) -> Result<String> {
         let Ended { text, failure } = self.finish()?;
         failure.map_or(Ok(text), Err)
     }
 
-    /// Runs it to its end, for a program that says on stdout why it failed.
+    /// Runs it to its end, for a program that prints errors to stdout.
     ///
     /// # Errors
-    /// The program is missing, or the user wants to stop: then nothing of it runs any more.
+    /// The program is missing, or the user wants to stop. Then all of its processes have ended.
     pub fn finish(mut self) -> Result<Ended> {
         stop::check()?;
         let mut child = self.spawn()?;
         let out = child.stdout.take().expect("stdout is piped");
-        let complaints = child.stderr.take().expect("stderr is piped");
+        let stderr = child.stderr.take().expect("stderr is piped");
         let (text, lines, status) = std::thread::scope(|scope| {
             let text = scope.spawn(|| read(out));
-            let lines = scope.spawn(|| self.follow(complaints));
+            let lines = scope.spawn(|| self.follow(stderr));
             let status = wait(child).or_build(|| format!("cannot wait for `{}`", self.program));
             (
                 text.join().expect("a reader does not panic"),
@@ -111,8 +111,8 @@ impl<'a> Client<'a> {
 
     fn spawn(&mut self) -> Result<Child> {
         let prepare = || {
-            // A session of its own is a group that a stop can end as a whole, and has no terminal
-            // on which it could wait for an answer.
+            // In a session of its own it has no terminal to prompt on, and a stop can end all of
+            // its processes.
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
             Ok(())
@@ -130,7 +130,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Shows its lines, and gives the last of them.
+    /// Shows its lines, and returns the last ones.
     fn follow(&self, stderr: impl Read) -> VecDeque<String> {
         let mut lines = VecDeque::new();
         for line in BufReader::new(stderr).split(b'\n').map_while(std::result::Result::ok) {
@@ -153,11 +153,11 @@ impl<'a> Client<'a> {
 
     fn failed(&self, status: &str, lines: &VecDeque<String>, text: &str) -> Error {
         let error = Error::build(format!("`{}` failed: {status}", self.line()));
-        let said = |signs: &[&str]| {
+        let printed = |signs: &[&str]| {
             let has = |line: &str| signs.iter().any(|sign| line.contains(sign));
             lines.iter().any(|line| has(line)) || has(text)
         };
-        let reason = REASONS.iter().find(|reason| said(reason.signs));
+        let reason = REASONS.iter().find(|reason| printed(reason.signs));
         let error = reason.into_iter().fold(error, |error, reason| Error {
             kind: reason.kind,
             ..error.cause(reason.cause).hint(reason.hint)
@@ -167,16 +167,16 @@ impl<'a> Client<'a> {
     }
 }
 
-/// A reason for which clients fail.
+/// A common reason for the failure of clients.
 struct Reason {
-    /// What they say of it.
+    /// Parts of the messages of clients for this reason.
     signs: &'static [&'static str],
     kind: Kind,
     cause: &'static str,
     hint: &'static str,
 }
 
-/// The more telling first: apt calls a short file one with a wrong digest as well.
+/// The more specific first: apt also reports a wrong digest for a truncated file.
 const REASONS: [Reason; 3] = [
     Reason {
         signs: &[
@@ -205,7 +205,7 @@ const REASONS: [Reason; 3] = [
         ],
         kind: Kind::Build,
         cause: "a download was cut short",
-        hint: "run the same command again: what is whole is kept, and a cut file is never taken",
+        hint: "run the same command again: complete files are kept, and truncated ones discarded",
     },
     Reason {
         signs: &[
@@ -215,41 +215,41 @@ const REASONS: [Reason; 3] = [
             "failed to verify the checksum",
         ],
         kind: Kind::Digest,
-        cause: "what was downloaded is not what the registry's own digest says",
-        hint: "a mirror or a proxy may serve other bytes: see which one your settings name, and \
-             run the same command again",
+        cause: "the download does not match the registry's digest",
+        hint: "a mirror or a proxy may serve other bytes: check which one your settings name, and \
+               run the same command again",
     },
 ];
 
 fn read(mut from: impl Read) -> String {
     let mut text = Vec::new();
-    // A pipe fails in no other way than by ending.
+    // Reading a pipe does not fail.
     let _ = from.read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Waits for a client's end, and ends it with all that it started when the user wants to stop.
+/// Waits for a client. When the user wants to stop, ends it with all of its processes.
 fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
     let group = Pid::from_child(&child);
     let process = pidfd_open(group, PidfdFlags::empty())?;
-    let mut told: Option<Instant> = None;
+    let mut stopped_at: Option<Instant> = None;
     loop {
         match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&STOP_INTERVAL)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => break,
             Err(error) => return Err(error.into()),
         }
-        if stop::check().is_err() && told.is_none() {
-            told = Some(Instant::now());
-            // A group that is gone already needs no signal.
+        if stop::check().is_err() && stopped_at.is_none() {
+            stopped_at = Some(Instant::now());
+            // An error means that the group has ended.
             let _ = kill_process_group(group, Signal::TERM);
         }
-        if told.is_some_and(|told| told.elapsed() > TERMINATION_TIMEOUT) {
+        if stopped_at.is_some_and(|stopped_at| stopped_at.elapsed() > TERMINATION_TIMEOUT) {
             break;
         }
     }
-    if told.is_some() {
-        // What the client started may outlive it.
+    if stopped_at.is_some() {
+        // The client's children may outlive it.
         let _ = kill_process_group(group, Signal::KILL);
     }
     child.wait()

@@ -1,4 +1,4 @@
-//! Crates by way of `cargo fetch`, which knows the user's registry, mirror and proxy.
+//! Fetches crates with `cargo fetch`, which knows the user's registry, mirror and proxy.
 
 use super::client::Client;
 use crate::engine::store::Store;
@@ -7,7 +7,7 @@ use crate::plan::Crate;
 use crate::report::Step;
 use std::path::{Path, PathBuf};
 
-/// Fetches what `Cargo.lock` of the project pins and puts `crates` into the store.
+/// Fetches the crates in the project's `Cargo.lock` and puts `crates` into the store.
 ///
 /// # Errors
 /// The registry does not have a crate, or `Cargo.lock` does not fit `Cargo.toml`.
@@ -24,12 +24,12 @@ pub fn fetch(store: &Store, project: &Path, crates: &[Crate], step: &Step) -> Re
     Ok(())
 }
 
-/// Lets cargo move what `Cargo.lock` pins.
+/// Updates `Cargo.lock` with `cargo update`.
 pub fn update(project: &Path, step: &Step) -> Result<()> {
     Client::new("cargo").args(["update"]).within(project).shown(step).run().map(drop)
 }
 
-/// The folders in which cargo keeps archives: one a registry.
+/// The folders in which cargo keeps archives: one per registry.
 fn caches() -> Result<Vec<PathBuf>> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)

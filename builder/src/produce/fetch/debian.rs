@@ -1,5 +1,5 @@
-//! Debian packages by way of `apt-get`, with lists and a cache of our own: the host's installed
-//! packages and settings have no say, but its mirrors and keyrings are used.
+//! Fetches Debian packages with `apt-get`, from the host's mirrors and with its keyrings. Separate
+//! lists and a separate cache make the result independent of its installed packages and settings.
 
 use super::client::{Client, Ended};
 use super::mirrors;
@@ -10,7 +10,7 @@ use crate::report::Step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Our list of sources. apt goes by the end of its name.
+/// The name of our list of sources. apt detects the format from its extension.
 const LIST: &str = "mirrors.sources";
 
 /// Debian's archive, seen for one architecture.
@@ -21,12 +21,12 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// The archive as the lists say that lie in the store, which may be those of an earlier call.
-    /// Until it is dropped, other builds wait here: apt itself does not wait for somebody who reads
-    /// or writes the same lists, it fails.
+    /// Opens the archive with the lists in the store, which may be those of an earlier call. Other
+    /// builds wait here until it is dropped: apt fails if another process reads or writes the same
+    /// lists.
     pub fn open(store: &Store, architecture: Architecture, step: &Step) -> Result<Self> {
         let lock = store.lock(&format!("apt-{}", architecture.debian()), || {
-            step.doing("waiting for another build that asks the archive");
+            step.doing("waiting for another build that uses the archive");
             Ok(())
         })?;
         Ok(Archive {
@@ -36,7 +36,7 @@ impl Archive {
         })
     }
 
-    /// Fetches the lists of what the archive has now.
+    /// Fetches the archive's current lists.
     pub fn update(&self, step: &Step) -> Result<()> {
         for part in ["lists/partial", "cache/archives/partial"] {
             std::fs::create_dir_all(self.folder.join(part))
@@ -49,8 +49,8 @@ impl Archive {
         self.apt("apt-get").args(["--error-on=any", "update"]).shown(step).run().map(drop)
     }
 
-    /// Returns the newest version of each of `names` (`NAME`, `NAME=VERSION` or `NAME/SUITE`)
-    /// alone, without what it depends on.
+    /// Returns the newest version of each of `names` (`NAME`, `NAME=VERSION` or `NAME/SUITE`),
+    /// without dependencies.
     ///
     /// # Errors
     /// The archive does not know a name.
@@ -61,9 +61,9 @@ impl Archive {
         )
     }
 
-    /// Returns `names` and everything that they depend on, as for an empty system: the newest
-    /// versions, but those of `preferred` where the archive still has them and they fit the others.
-    /// `folder` is empty and ours.
+    /// Returns `names` and all of their dependencies, as for an empty system. Prefers the versions
+    /// of `preferred` if the archive still has them and they are compatible, or else the newest.
+    /// `folder` is an empty scratch folder.
     pub fn closure<'p>(
         &self,
         names: &[String],
@@ -89,11 +89,11 @@ impl Archive {
             self.apt("apt-get")
                 .args(["-o", &format!("Dir::Etc::preferences={}", preferences.display())])
         };
-        // Old versions of some packages may not fit new ones of others: then all of them are the
-        // newest.
+        // Old versions of some packages may conflict with new ones of others: then use the newest
+        // of all.
         let uris = install(preferring()).or_else(|_| install(self.apt("apt-get")))?;
-        let wanted = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
-        let mut packages = self.show(wanted.iter().map(String::as_str))?;
+        let required = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
+        let mut packages = self.show(required.iter().map(String::as_str))?;
         packages.sort_by(|a, b| a.package.cmp(&b.package));
         packages.dedup();
         Ok(packages)
@@ -102,7 +102,7 @@ impl Archive {
     /// Downloads exact versions into `folder` and returns the files.
     ///
     /// # Errors
-    /// The archive no longer has one: the error names the newest, and what to run.
+    /// The archive no longer has one. The error names the newest version and the command to update.
     pub fn download(
         &self,
         packages: &[&DebianPackage],
@@ -110,12 +110,12 @@ impl Archive {
         step: &Step,
     ) -> Result<Vec<PathBuf>> {
         self.still_there(packages)?;
-        let wanted =
+        let required =
             packages.iter().map(|package| format!("{}={}", package.package, package.version));
-        self.apt("apt-get").args(["download"]).args(wanted).within(folder).shown(step).run()?;
-        let say = || "cannot read the download folder".to_owned();
-        let entries = std::fs::read_dir(folder).or_build(say)?;
-        entries.map(|entry| Ok(entry.or_build(say)?.path())).collect()
+        self.apt("apt-get").args(["download"]).args(required).within(folder).shown(step).run()?;
+        let cannot = || "cannot read the download folder".to_owned();
+        let entries = std::fs::read_dir(folder).or_build(cannot)?;
+        entries.map(|entry| Ok(entry.or_build(cannot)?.path())).collect()
     }
 
     /// Refuses versions that the archive no longer has.
@@ -141,8 +141,7 @@ impl Archive {
         if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Lock, problems)) }
     }
 
-    /// What the archive has of packages, the newest version first. What it does not know is left
-    /// out.
+    /// The archive's versions of packages, the newest first, without unknown packages.
     fn show<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<DebianPackage>> {
         let Ended { text, failure } = self.apt("apt-cache").args(["show"]).args(names).finish()?;
         match failure {
@@ -179,7 +178,7 @@ fn name_and_version(line: &str) -> Option<String> {
     Some(format!("{}={}", parts.next()?, parts.next()?.replace("%3a", ":")))
 }
 
-/// Reads the records of `apt-cache show` that have all that a lock needs.
+/// Parses the records of `apt-cache show` that have every field that a lock needs.
 fn records(text: &str) -> Vec<DebianPackage> {
     text.split("\n\n")
         .filter_map(|record| {
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_digest_is_not_taken() {
+    fn a_record_without_a_digest_is_skipped() {
         let text = "Package: a\nVersion: 1\nArchitecture: all\nSize: 5\nSHA256: 00\n\nPackage: b\n\
              Version: 1\nArchitecture: all\nSize: 5\n";
         let names = records(text).into_iter().map(|package| package.package).collect::<Vec<_>>();

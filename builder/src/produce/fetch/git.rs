@@ -1,11 +1,10 @@
-//! What git says of a project.
+//! The git status of a project.
 
 use super::client::Client;
 use std::path::Path;
 
-/// Whether files of the project differ from what is checked out, or are neither in it nor ignored.
-/// None if git cannot say: it is not installed, this is no repository, or it belongs to somebody
-/// else.
+/// Whether the project has uncommitted changes or untracked files. `None` if git fails: it is not
+/// installed, the project is not a repository, or it belongs to another user.
 pub fn is_dirty(project: &Path) -> Option<bool> {
     let status = [
         "-c",
@@ -16,7 +15,7 @@ pub fn is_dirty(project: &Path) -> Option<bool> {
         "--",
         ".",
     ];
-    // Whoever only asks takes no lock from a git that works here.
+    // A status request must not lock the repository.
     let git = Client::new("git").env("GIT_OPTIONAL_LOCKS", "0").args(status).within(project);
     git.run().ok().map(|changes| !changes.is_empty())
 }

@@ -1,5 +1,5 @@
-//! Go modules by way of `go`, into a module cache made for the call: what is in it afterwards is
-//! exactly what the build reads.
+//! Fetches Go modules with `go` into a temporary module cache, which then has exactly the modules
+//! that the build reads.
 
 use super::client::{Client, Ended};
 use crate::engine::store::Store;
@@ -11,39 +11,37 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The module that a Go toolchain is.
+/// The module of Go toolchains.
 pub const TOOLCHAIN: &str = "golang.org/toolchain";
 
-/// What a component's build reads.
+/// The modules that a component's build reads.
 pub struct Modules {
-    /// The go.mod of the module around it, where it needs one.
+    /// The go.mod of the wrapper module, if the component needs one.
     pub go_mod: Option<String>,
     /// The modules, in order of path and version.
     pub modules: Vec<GoModule>,
 }
 
-/// Fetches everything that the build of `wish` reads and puts it into the store.
-///
-/// `go_mod` is the locked go.mod of a module around it; without one it is made anew. `folder` is
-/// empty and ours.
+/// Fetches all modules that the build of `requirement` reads and puts them into the store. `go_mod`
+/// is the locked go.mod of the wrapper module; without one it is generated. `folder` is an empty
+/// scratch folder.
 ///
 /// # Errors
-/// The proxy does not have a module, or its bytes are not what go.sum or the checksum database
-/// says.
+/// The proxy does not have a module, or its bytes do not match go.sum or the checksum database.
 pub fn modules(
     store: &Store,
     folder: &Path,
-    wish: &GoRequirement,
+    requirement: &GoRequirement,
     go_mod: Option<&str>,
     toolchain: &str,
     step: &Step,
 ) -> Result<Modules> {
     let go = Go { cache: folder.join("cache"), toolchain: toolchain.to_owned() };
-    let main = go.download(&format!("{}@{}", wish.module, wish.version), step)?;
-    let go_mod = match wish.wrapper {
-        true => Some(go.list_wrapped(folder, &main, wish, go_mod, step)?),
+    let main = go.download(&format!("{}@{}", requirement.module, requirement.version), step)?;
+    let go_mod = match requirement.wrapper {
+        true => Some(go.list_wrapped(folder, &main, requirement, go_mod, step)?),
         false => {
-            go.list(&main, wish, "readonly", step)?;
+            go.list(&main, requirement, "readonly", step)?;
             None
         }
     };
@@ -56,15 +54,15 @@ pub fn modules(
 /// store.
 pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Result<GoModule> {
     let go = Go::local(folder.join("cache"));
-    let wanted = format!("v0.0.1-go{version}.linux-amd64");
-    go.download(&format!("{TOOLCHAIN}@{wanted}"), step)?;
+    let name = format!("v0.0.1-go{version}.linux-amd64");
+    go.download(&format!("{TOOLCHAIN}@{name}"), step)?;
     let found = collect(store, &go.cache.join("cache/download"))?;
     go.clean()?;
-    let module = found.into_iter().find(|module| module.version == wanted);
+    let module = found.into_iter().find(|module| module.version == name);
     module.ok_or_else(|| Error::build(format!("the Go module proxy gave no toolchain {version}")))
 }
 
-/// The path of a module as the proxy protocol writes it: a capital letter becomes `!` and its small
+/// The path of a module in the proxy protocol: an upper-case letter becomes `!` and the lower-case
 /// letter.
 pub fn escaped(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
@@ -88,7 +86,7 @@ fn unescaped(path: &str) -> String {
     })
 }
 
-/// `go` with a module cache of ours.
+/// `go` with a separate module cache.
 pub(super) struct Go {
     cache: PathBuf,
     toolchain: String,
@@ -117,29 +115,40 @@ impl Go {
     pub(super) fn download(&self, module: &str, step: &Step) -> Result<PathBuf> {
         let Ended { text, failure } =
             self.client().args(["mod", "download", "-json", module]).shown(step).finish()?;
-        let answer = serde_json::from_str::<serde_json::Value>(&text);
+        let response = serde_json::from_str::<serde_json::Value>(&text);
         if let Some(error) = failure {
-            // It says in JSON why it failed, unless it did not get so far.
-            let reason = answer.ok().and_then(|answer| answer["Error"].as_str().map(str::to_owned));
+            // The JSON has the reason, unless `go` failed before it wrote any.
+            let reason =
+                response.ok().and_then(|response| response["Error"].as_str().map(str::to_owned));
             return Err(reason
                 .iter()
                 .flat_map(|reason| reason.lines())
                 .fold(error, |error, line| error.cause(line.trim())));
         }
-        let answer = answer.or_build(|| "`go mod download` did not answer in JSON".into())?;
-        let folder = answer["Dir"].as_str().ok_or_else(|| {
-            Error::build(format!("`go mod download` unpacked nothing for `{module}`"))
-        })?;
+        let response = response.or_build(|| "`go mod download` did not write JSON".into())?;
+        let folder = response["Dir"]
+            .as_str()
+            .ok_or_else(|| Error::build(format!("`go mod download` did not unpack `{module}`")))?;
         Ok(folder.into())
     }
 
-    /// Loads the packages of `wish`, so that the module cache gets all that they read.
-    fn list(&self, folder: &Path, wish: &GoRequirement, mode: &str, step: &Step) -> Result<()> {
-        let client =
-            self.client().within(folder).env("GOOS", "linux").env("GOARCH", &wish.architecture);
-        let client = client.env("CGO_ENABLED", if wish.cgo { "1" } else { "0" });
-        let packages = wish.packages.iter().map(|output| output.package.as_str());
-        let tags = format!("-tags={}", wish.tags.join(","));
+    /// Loads the packages of `requirement`, so that the module cache gets all modules that they
+    /// need.
+    fn list(
+        &self,
+        folder: &Path,
+        requirement: &GoRequirement,
+        mode: &str,
+        step: &Step,
+    ) -> Result<()> {
+        let client = self
+            .client()
+            .within(folder)
+            .env("GOOS", "linux")
+            .env("GOARCH", &requirement.architecture);
+        let client = client.env("CGO_ENABLED", if requirement.cgo { "1" } else { "0" });
+        let packages = requirement.packages.iter().map(|output| output.package.as_str());
+        let tags = format!("-tags={}", requirement.tags.join(","));
         client
             .args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"])
             .args(packages)
@@ -148,12 +157,12 @@ impl Go {
             .map(drop)
     }
 
-    /// Does the same from inside a module around `main`, and returns that module's go.mod.
+    /// Does the same inside a wrapper module around `main`, and returns its go.mod.
     fn list_wrapped(
         &self,
         folder: &Path,
         main: &Path,
-        wish: &GoRequirement,
+        requirement: &GoRequirement,
         go_mod: Option<&str>,
         step: &Step,
     ) -> Result<String> {
@@ -163,27 +172,28 @@ impl Go {
         let text = match go_mod {
             Some(text) => text.to_owned(),
             None => {
-                let theirs = std::fs::read_to_string(main.join("go.mod"))
-                    .or_build(|| format!("cannot read the go.mod of `{}`", wish.module))?;
-                wrapper(&theirs, wish)
+                let upstream = std::fs::read_to_string(main.join("go.mod"))
+                    .or_build(|| format!("cannot read the go.mod of `{}`", requirement.module))?;
+                wrapper(&upstream, requirement)
             }
         };
         std::fs::write(around.join("go.mod"), text).or_build(|| "cannot write a go.mod".into())?;
-        std::fs::write(around.join("main.go"), wrapper_program(wish))
+        std::fs::write(around.join("main.go"), wrapper_program(requirement))
             .or_build(|| "cannot write a Go file".into())?;
-        self.list(&around, wish, "mod", step)?;
+        self.list(&around, requirement, "mod", step)?;
         std::fs::read_to_string(around.join("go.mod")).or_build(|| "cannot read a go.mod".into())
     }
 
-    /// Go makes its module cache read-only, so it alone can take it away.
+    /// Removes the module cache. Its folders are read-only, so only `go` can do that.
     fn clean(&self) -> Result<()> {
         self.client().args(["clean", "-modcache"]).run().map(drop)
     }
 }
 
-/// The program of a module around `wish`: it imports what is built, so that the module requires it.
-pub fn wrapper_program(wish: &GoRequirement) -> String {
-    let imports = wish
+/// The program of the wrapper module: it imports the packages of `requirement`, so that the module
+/// requires them.
+pub fn wrapper_program(requirement: &GoRequirement) -> String {
+    let imports = requirement
         .packages
         .iter()
         .map(|output| format!("import _ \"{}\"\n", output.package))
@@ -191,21 +201,22 @@ pub fn wrapper_program(wish: &GoRequirement) -> String {
     format!("package main\n\n{imports}\nfunc main() {{}}\n")
 }
 
-/// The go.mod of a module around Kubernetes: its staging modules are replaced by the versions that
-/// were published with it.
-fn wrapper(theirs: &str, wish: &GoRequirement) -> String {
-    let go = theirs.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.24");
-    let staged = wish.version.strip_prefix("v1.").unwrap_or(&wish.version);
-    let replaces = theirs.lines().filter_map(|line| line.trim().split_once(" => ./staging/")).map(
-        |(module, _)| {
+/// The go.mod of a wrapper module around Kubernetes: it replaces the staging modules with the
+/// versions that were published with it.
+fn wrapper(upstream: &str, requirement: &GoRequirement) -> String {
+    let go = upstream.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.24");
+    let staged = requirement.version.strip_prefix("v1.").unwrap_or(&requirement.version);
+    let replaces = upstream
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => ./staging/"))
+        .map(|(module, _)| {
             let module = module.trim_start_matches("replace ").trim();
             format!("replace {module} => {module} v0.{staged}\n")
-        },
-    );
+        });
     let replaces = replaces.collect::<String>();
     format!(
         "module osbuild/{}\n\n{go}\n\nrequire {} {}\n\n{replaces}",
-        wish.component, wish.module, wish.version
+        requirement.component, requirement.module, requirement.version
     )
 }
 
@@ -236,14 +247,14 @@ fn collect(store: &Store, downloads: &Path) -> Result<Vec<GoModule>> {
     Ok(found.into_values().collect())
 }
 
-/// A toolchain is among the modules only where the user's own `go` is another version, and the lock
-/// has it already.
+/// Removes the toolchain, which `go` downloads only if its own version differs. The lock has it
+/// separately.
 fn without_toolchain(mut modules: Vec<GoModule>) -> Vec<GoModule> {
     modules.retain(|module| module.path != TOOLCHAIN);
     modules
 }
 
-/// Reads path, version and extension out of `PATH/@v/VERSION.EXTENSION`.
+/// Parses path, version and extension from `PATH/@v/VERSION.EXTENSION`.
 fn module_of<'p>(downloads: &Path, file: &'p Path) -> Option<((String, String), &'p str)> {
     let extension =
         file.extension()?.to_str().filter(|extension| ["zip", "mod"].contains(extension))?;
@@ -271,7 +282,7 @@ fn add(store: &Store, module: &mut GoModule, file: &Path, extension: &str) -> Re
     Ok(())
 }
 
-/// The `h1:` of a go.mod: the hash of a list of files that has only this one
+/// The `h1:` hash of a go.mod, which is that of a list with only this file
 /// (golang.org/x/mod/sumdb/dirhash).
 fn mod_sum(text: &[u8]) -> String {
     let list = format!("{:x}  go.mod\n", Sha256::digest(text));
@@ -283,19 +294,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capitals_survive_the_proxys_spelling() {
+    fn escaped_upper_case_letters_are_restored() {
         assert_eq!(escaped("github.com/Microsoft/go-winio"), "github.com/!microsoft/go-winio");
         assert_eq!(unescaped("github.com/!microsoft/go-winio"), "github.com/Microsoft/go-winio");
     }
 
     #[test]
-    fn the_sum_of_a_go_mod_is_what_go_sum_says() {
+    fn the_sum_of_a_go_mod_matches_go_sum() {
         let text = b"module github.com/google/uuid\n";
         assert_eq!(mod_sum(text), "h1:TIyPZe4MgqvfeYDBFedMoGGpEw/LqOeaOT+nhxU+yHo=");
     }
 
     #[test]
-    fn a_lock_does_not_hang_on_the_version_of_the_users_go() {
+    fn a_lock_does_not_depend_on_the_version_of_the_users_go() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("store")).unwrap();
         let downloads = folder.path().join("download");
@@ -314,8 +325,8 @@ mod tests {
     }
 
     #[test]
-    fn staging_modules_become_published_ones() {
-        let wish = GoRequirement {
+    fn staging_modules_are_replaced_with_published_ones() {
+        let requirement = GoRequirement {
             component: "kubelet".into(),
             module: "k8s.io/kubernetes".into(),
             version: "v1.35.8".into(),
@@ -328,7 +339,7 @@ mod tests {
         let text = wrapper(
             "module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => \
              ./staging/src/k8s.io/api\n)\n",
-            &wish,
+            &requirement,
         );
         assert_eq!(
             text,

@@ -1,4 +1,4 @@
-//! What to say when the Go module proxy no longer serves what is locked.
+//! Errors for locked modules that the Go module proxy no longer serves.
 
 use super::Fetcher;
 use super::go::TOOLCHAIN;
@@ -8,25 +8,31 @@ use crate::plan::{GoRequirement, Version};
 use crate::report::Step;
 
 impl Fetcher<'_> {
-    /// The error that a component's modules could not be had, in words of the lock where the reason
-    /// is that one of them is gone.
-    pub(super) fn module_gone(&self, error: Error, wish: &GoRequirement, step: &Step) -> Error {
+    /// Explains a failed fetch of a component's modules if one of them is gone.
+    pub(super) fn module_gone(
+        &self,
+        error: Error,
+        requirement: &GoRequirement,
+        step: &Step,
+    ) -> Error {
         let Some((module, version)) = absent(&error) else { return error };
         if module == TOOLCHAIN {
             return self.toolchain_gone(error, &version, step);
         }
         let gone =
             Error::lock(format!("the Go module proxy no longer serves `{module}` {version}"));
-        let gone = match module == wish.module {
+        let gone = match module == requirement.module {
             true => {
                 self.with_newest(gone, &Line::of(&module), version.trim_start_matches('v'), step)
             }
-            false => gone.cause(format!("`{}` {} needs it", wish.component, wish.version)),
+            false => {
+                gone.cause(format!("`{}` {} needs it", requirement.component, requirement.version))
+            }
         };
-        gone.hint(format!("cargo osbuild update {}", wish.component))
+        gone.hint(format!("cargo osbuild update {}", requirement.component))
     }
 
-    /// The same for the Go toolchain.
+    /// Explains a failed fetch of the Go toolchain if it is gone.
     pub(super) fn toolchain_gone(&self, error: Error, version: &str, step: &Step) -> Error {
         if absent(&error).is_none() {
             return error;
@@ -38,8 +44,7 @@ impl Fetcher<'_> {
             .hint("cargo osbuild update toolchain")
     }
 
-    /// Adds the newest release of the same minor, where that can be found out: it is a help and not
-    /// the point.
+    /// Adds the newest release of the same minor, if it can be found.
     fn with_newest(&self, gone: Error, line: &Line, version: &str, step: &Step) -> Error {
         let newest = || -> Result<Option<Version>> {
             let Ok(version) = version.parse::<Version>() else { return Ok(None) };

@@ -1,9 +1,7 @@
-//! The Debian mirrors that the host's apt uses, with everything that it says of each: whose key
-//! signs it, or that it is trusted as it is.
-//!
-//! Both forms of sources.list(5) are read, lines in `*.list` and stanzas in `*.sources`, and
-//! stanzas are written, which apt reads since Debian 8. A host of another release of Debian has the
-//! right mirrors and keys too: only the suites' names are replaced then.
+//! The Debian mirrors in the settings of the host's apt, with their options, such as their signing
+//! keys. Reads both formats of sources.list(5), lines in `*.list` and stanzas in `*.sources`, and
+//! writes stanzas. A host with another release of Debian also has the right mirrors and keys: only
+//! the names of the suites are replaced.
 
 use super::client::Client;
 use crate::error::{Context, Error, Result};
@@ -11,11 +9,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The release whose packages are used.
+/// The Debian release of all packages.
 pub(super) const RELEASE: &str = "bookworm";
 
-/// Names that Debian's mirrors have for other releases.
-const OTHERS: [&str; 9] = [
+/// Names of other releases on Debian's mirrors.
+const OTHER_RELEASES: [&str; 9] = [
     "bullseye",
     "trixie",
     "forky",
@@ -27,15 +25,14 @@ const OTHERS: [&str; 9] = [
     "unstable",
 ];
 
-/// What may follow a release's name in that of a suite: the release itself, then what is published
-/// beside it.
-const BESIDE: [&str; 4] = ["", "-backports", "-security", "-updates"];
+/// The suffixes of a release's name in the names of its suites.
+const SUITE_SUFFIXES: [&str; 4] = ["", "-backports", "-security", "-updates"];
 
-/// The part of Debian's name for its own keys that no other archive's key has.
-const DEBIANS_KEYS: &str = "debian-archive";
+/// A part of the file names of Debian's own keyrings, but not of other archives'.
+const DEBIAN_KEYRING: &str = "debian-archive";
 
-/// Fields that say which part of the archive is read, which is for us to say.
-const OURS: [&str; 9] = [
+/// Fields that select a part of the archive, and are replaced.
+const REPLACED_FIELDS: [&str; 9] = [
     "types",
     "uris",
     "suites",
@@ -47,20 +44,20 @@ const OURS: [&str; 9] = [
     "x-repolib-name",
 ];
 
-/// One place that apt reads packages from.
+/// One entry of apt's sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     uris: Vec<String>,
     suites: Vec<String>,
     components: Vec<String>,
-    /// All else, each as the lines of a stanza.
+    /// All other fields, as lines of a stanza.
     options: Vec<String>,
 }
 
-/// The list of sources for [`RELEASE`] that belongs to the host's, in stanzas.
+/// The list of sources for [`RELEASE`] from the host's mirrors, in stanzas.
 ///
 /// # Errors
-/// The host's apt has no mirror of Debian, or its settings cannot be read.
+/// The host's apt has no Debian mirror, or its settings cannot be read.
 pub(super) fn of_host() -> Result<String> {
     let mut entries = Vec::new();
     for file in files()? {
@@ -71,22 +68,20 @@ pub(super) fn of_host() -> Result<String> {
     }
     let list = list(&entries);
     if list.is_empty() {
-        let error = Error::build("the host's apt knows no mirror of Debian")
-            .cause(format!("sources come from Debian {RELEASE}"));
-        return Err(
-            error.hint("builder/docs/hosts.md says how to name one, for this program alone")
-        );
+        let error = Error::build("the host's apt has no Debian mirror")
+            .cause(format!("packages come from Debian {RELEASE}"));
+        return Err(error.hint("builder/docs/hosts.md shows how to add one for this program only"));
     }
     Ok(list)
 }
 
-/// The files that apt reads, as its own settings say.
+/// The files that apt reads, according to its settings.
 fn files() -> Result<Vec<PathBuf>> {
     let words = ["shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"];
-    let said = Client::new("apt-config").args(words).run()?;
+    let settings = Client::new("apt-config").args(words).run()?;
     let value = |name: &str| {
         Some(PathBuf::from(
-            said.lines().find_map(|line| line.strip_prefix(name))?.trim_matches('\''),
+            settings.lines().find_map(|line| line.strip_prefix(name))?.trim_matches('\''),
         ))
     };
     let mut files: Vec<PathBuf> =
@@ -100,7 +95,7 @@ fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether apt reads such a file of a folder of lists.
+/// Whether apt reads this file in a folder of lists.
 fn is_read(path: &Path) -> bool {
     let list = path.extension().is_some_and(|end| end == "list" || end == "sources");
     list && path
@@ -110,7 +105,7 @@ fn is_read(path: &Path) -> bool {
         && path.is_file()
 }
 
-/// Reads lines: `deb [NAME=VALUE,VALUE …] URI SUITE COMPONENT…`.
+/// Parses lines: `deb [NAME=VALUE,VALUE …] URI SUITE COMPONENT…`.
 fn in_lines(text: &str) -> Vec<Entry> {
     text.lines().filter_map(|line| in_line(line.split('#').next()?.trim())).collect()
 }
@@ -131,13 +126,13 @@ fn in_line(line: &str) -> Option<Entry> {
             "target" => "targets",
             other => other,
         };
-        is_taken(name).then(|| format!("{name}: {}\n", value.replace(',', " ")))
+        is_kept(name).then(|| format!("{name}: {}\n", value.replace(',', " ")))
     };
     let options = options.split_whitespace().filter_map(option).collect();
     Some(Entry { uris: vec![uri], suites: vec![suite], components: words.collect(), options })
 }
 
-/// Reads stanzas of fields, each of which goes on in lines that begin with a space.
+/// Parses stanzas of fields. A line that begins with a space continues a field.
 fn in_stanzas(text: &str) -> Vec<Entry> {
     let plain: Vec<&str> =
         text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
@@ -165,8 +160,8 @@ fn in_stanza(lines: &[&str]) -> Option<Entry> {
     if disabled || !words("types").iter().any(|kind| kind == "deb") {
         return None;
     }
-    let taken = fields.iter().filter(|(name, _)| is_taken(name));
-    let options = taken.map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let kept = fields.iter().filter(|(name, _)| is_kept(name));
+    let options = kept.map(|(name, value)| format!("{name}: {value}\n")).collect();
     Some(Entry {
         uris: words("uris"),
         suites: words("suites"),
@@ -175,33 +170,34 @@ fn in_stanza(lines: &[&str]) -> Option<Entry> {
     })
 }
 
-/// Whether a field, or its form with `+` or `-` before the `=`, is taken over.
-fn is_taken(name: &str) -> bool {
-    !OURS.contains(&name.trim_end_matches(['+', '-']).to_lowercase().as_str())
+/// Whether a field, also with a `+` or `-` before the `=`, is kept.
+fn is_kept(name: &str) -> bool {
+    !REPLACED_FIELDS.contains(&name.trim_end_matches(['+', '-']).to_lowercase().as_str())
 }
 
-/// The stanzas for [`RELEASE`] that belong to these entries. Archives that Debian's own keys sign,
-/// or that name no key, come before others: a vendor may call a suite of his own like Debian's.
+/// The stanzas for [`RELEASE`] from these entries. Archives with Debian's own keys, or without a
+/// key, take precedence: a vendor's suite may have the name of Debian's.
 fn list(entries: &[Entry]) -> String {
     let debians = |entry: &&Entry| {
         let keys =
             entry.options.iter().find(|option| option.to_lowercase().starts_with("signed-by"));
-        keys.is_none_or(|keys| keys.contains(DEBIANS_KEYS))
+        keys.is_none_or(|keys| keys.contains(DEBIAN_KEYRING))
     };
     let debian: Vec<&Entry> = entries.iter().filter(debians).collect();
     let all: Vec<&Entry> = entries.iter().collect();
     let lists = [&debian, &all]
         .into_iter()
-        .flat_map(|entries| [stanzas(entries, &[RELEASE]), stanzas(entries, &OTHERS)]);
+        .flat_map(|entries| [stanzas(entries, &[RELEASE]), stanzas(entries, &OTHER_RELEASES)]);
     lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
 }
 
-/// The stanzas for [`RELEASE`] of those entries that are for a release of one of these names; none
-/// without the release itself. Each suite of a mirror has one, since apt does not like to hear of
-/// it twice.
+/// The stanzas for [`RELEASE`] from the entries for a release in `names`; empty without the release
+/// itself. Each suite of a mirror gets one, as apt warns about duplicates.
 fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
-    let beside = |suite: &String| {
-        BESIDE.into_iter().find(|end| names.iter().any(|name| *suite == format!("{name}{end}")))
+    let suffix = |suite: &String| {
+        SUITE_SUFFIXES
+            .into_iter()
+            .find(|end| names.iter().any(|name| *suite == format!("{name}{end}")))
     };
     let mut named: Vec<(&str, &str, &Entry)> = Vec::new();
     for entry in
@@ -213,10 +209,10 @@ fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
             .map(|uri| uri.trim_end_matches('/'))
             .filter(|uri| !uri.starts_with("cdrom:"));
         named.extend(uris.flat_map(|uri| {
-            entry.suites.iter().filter_map(beside).map(move |end| (uri, end, *entry))
+            entry.suites.iter().filter_map(suffix).map(move |end| (uri, end, *entry))
         }));
     }
-    // Backports stand beside the release on every mirror, and most hosts do not name them.
+    // Every mirror has backports, but most hosts do not list them.
     let release: Vec<_> = named.iter().copied().filter(|(_, end, _)| end.is_empty()).collect();
     if release.is_empty() {
         return String::new();
@@ -240,7 +236,7 @@ mod tests {
     const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
     #[test]
-    fn lines_and_stanzas_say_the_same() {
+    fn lines_and_stanzas_give_the_same_list() {
         let line = format!(
             "# one\ndeb [arch=amd64,arm64 signed-by={KEYS} by-hash=no] http://m/debian bookworm \
              main contrib # two\ndeb-src http://m/debian bookworm main\n"
@@ -261,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_inside_a_stanza_is_taken_over_as_it_is() {
+    fn an_inline_key_of_a_stanza_is_kept() {
         let key = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDME\n -----END PGP \
              PUBLIC KEY BLOCK-----\n";
         let stanza =
@@ -273,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_turned_off_or_of_another_release_is_not_used() {
+    fn disabled_entries_and_other_releases_are_not_used() {
         let stanza =
             |more: &str| format!("Types: deb\nURIs: http://m/debian\nComponents: main\n{more}\n\n");
         let text = [
@@ -286,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_another_release_has_the_same_mirrors() {
+    fn a_host_with_another_release_has_the_same_mirrors() {
         let text = "deb http://m/debian trixie main\ndeb http://m/debian trixie-updates main\ndeb \
              http://m/debian-security trixie-security main\ndeb http://x/ubuntu noble main\n";
         let of = |uri: &str, suites: &str| {
@@ -302,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_that_is_named_twice_is_written_once() {
+    fn a_duplicate_suite_is_written_once() {
         let text = "deb http://m/debian bookworm main\ndeb http://m/debian/ bookworm main\ndeb \
              [trusted=yes] http://m/debian bookworm-backports main\n";
         let list = list(&in_lines(text));
@@ -315,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vendors_suite_of_the_same_name_is_used_only_where_there_is_no_other() {
+    fn a_vendors_suite_with_debians_name_is_used_only_without_debians() {
         let vendor =
             "deb [signed-by=/etc/apt/keyrings/vendor.gpg] http://vendor/12/prod bookworm main\n";
         let debian = "deb http://m/debian trixie main\n";

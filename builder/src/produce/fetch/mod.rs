@@ -39,16 +39,16 @@ pub enum SourceOrigin {
     Store,
 }
 
-/// Fetches what a plan has locked.
+/// Fetches the locked sources of a plan.
 #[derive(Clone)]
 pub struct Fetcher<'a> {
-    /// Where sources go.
+    /// The store that gets the sources.
     pub store: &'a Store,
-    /// Where progress is reported.
+    /// The progress report.
     pub report: &'a Report,
     /// The root of the project, for `cargo fetch`.
     pub project: &'a Path,
-    /// Where sources come from that the store lacks.
+    /// The origin of sources that the store lacks.
     pub origin: SourceOrigin,
 }
 
@@ -56,9 +56,9 @@ impl Fetcher<'_> {
     /// Fetches every source of `plan` that the store lacks.
     ///
     /// # Errors
-    /// A source is gone, cannot be reached, or is not what the lock says.
+    /// A source is gone, cannot be reached, or does not match the lock.
     pub fn fetch<P: Product<Locked>>(&self, plan: &Plan<Locked, P>) -> Result<()> {
-        let (lock, wanted) = (plan.lock.get(), &plan.requirements);
+        let (lock, required) = (plan.lock.get(), &plan.requirements);
         let is_there = |source: &Source| match source.kind {
             SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
                 true
@@ -66,7 +66,7 @@ impl Fetcher<'_> {
             _ => self.store.find(&source.digest).is_some(),
         };
         let missing = lock
-            .sources(&wanted.crates)
+            .sources(&required.crates)
             .into_iter()
             .filter(|source| !is_there(source))
             .collect::<Vec<_>>();
@@ -74,13 +74,13 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.origin {
-            SourceOrigin::Registries => self.out_of_registries(plan, &missing),
-            SourceOrigin::Exported(folder) => self.out_of_folder(folder, &missing),
+            SourceOrigin::Registries => self.from_registries(plan, &missing),
+            SourceOrigin::Exported(folder) => self.from_folder(folder, &missing),
             SourceOrigin::Store => Err(unreachable_sources(&missing)),
         }
     }
 
-    fn out_of_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
+    fn from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
         let step = self.report.step("sources");
         let exported = Exported::at(folder);
         for source in missing {
@@ -91,19 +91,19 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn out_of_registries<P: Product<Locked>>(
+    fn from_registries<P: Product<Locked>>(
         &self,
         plan: &Plan<Locked, P>,
         missing: &[Source],
     ) -> Result<()> {
-        let (lock, wanted) = (plan.lock.get(), &plan.requirements);
+        let (lock, required) = (plan.lock.get(), &plan.requirements);
         let debian = missing.iter().filter_map(|source| {
             if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None }
         });
         for architecture in Architecture::ALL {
             let packages = debian
                 .clone()
-                .filter(|package| plan_architecture(package) == architecture)
+                .filter(|package| package_architecture(package) == architecture)
                 .collect::<Vec<_>>();
             if !packages.is_empty() {
                 self.debian(architecture, &packages)?;
@@ -117,15 +117,15 @@ impl Fetcher<'_> {
                 .iter()
                 .flat_map(|module| module.zip.iter().chain(&module.go_mod));
             if blobs.map(|blob| &blob.sha256).any(|digest| lacks(digest)) {
-                let required = GoRequirement::of(component, plan.architecture);
-                self.go(&required, component.lock.go_mod.as_deref(), &wanted.go_toolchain)?;
+                let requirement = GoRequirement::of(component, plan.architecture);
+                self.go(&requirement, component.lock.go_mod.as_deref(), &required.go_toolchain)?;
             }
         }
-        self.toolchains(lock, wanted, lacks)?;
-        if wanted.crates.iter().any(|krate| lacks(&krate.sha256)) {
+        self.toolchains(lock, required, lacks)?;
+        if required.crates.iter().any(|krate| lacks(&krate.sha256)) {
             let step = self.report.step("crates");
-            crates::fetch(self.store, self.project, &wanted.crates, &step)?;
-            step.done(&format!("{} crates", wanted.crates.len()), None, Outcome::Ran);
+            crates::fetch(self.store, self.project, &required.crates, &step)?;
+            step.done(&format!("{} crates", required.crates.len()), None, Outcome::Ran);
         }
         self.all_there(missing)
     }
@@ -133,7 +133,7 @@ impl Fetcher<'_> {
     fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
         let step = self.report.step(format!("packages {architecture}"));
         let archive = debian::Archive::open(self.store, architecture, &step)?;
-        // Another build that held the archive may have fetched the same.
+        // Another build may have fetched the same packages while this one waited.
         let packages: Vec<_> = packages
             .iter()
             .copied()
@@ -157,13 +157,14 @@ impl Fetcher<'_> {
 
     fn go(
         &self,
-        wish: &GoRequirement,
+        requirement: &GoRequirement,
         go_mod: Option<&str>,
         toolchain: &str,
     ) -> Result<go::Modules> {
-        let step = self.report.step(format!("modules {}", wish.component));
-        let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step);
-        let found = found.map_err(|error| self.module_gone(error, wish, &step))?;
+        let step = self.report.step(format!("modules {}", requirement.component));
+        let found =
+            go::modules(self.store, self.scratch()?.path(), requirement, go_mod, toolchain, &step);
+        let found = found.map_err(|error| self.module_gone(error, requirement, &step))?;
         step.done(&format!("{} modules", found.modules.len()), None, Outcome::Ran);
         Ok(found)
     }
@@ -179,34 +180,31 @@ impl Fetcher<'_> {
     fn toolchains(
         &self,
         lock: &Lock,
-        wanted: &Requirements,
+        required: &Requirements,
         lacks: impl Fn(&str) -> bool,
     ) -> Result<()> {
         let locked = &lock.toolchain;
         if lacks(&locked.go.sha256) {
             self.go_toolchain(&locked.go.version)?;
         }
-        if let (Some(rust), Some(wish)) = (&locked.rust, &wanted.rust_toolchain)
+        if let (Some(rust), Some(requirement)) = (&locked.rust, &required.rust_toolchain)
             && lacks(&rust.sha256)
         {
             let step = self.report.step("toolchain rust");
-            let digest = rust::toolchain(self.store, wish, &step)?;
+            let digest = rust::toolchain(self.store, requirement, &step)?;
             step.done(&format!("rust {}", rust.version), Some(digest.size()), Outcome::Ran);
         }
         Ok(())
     }
 
-    /// Checks the digests of the *lock*, in the same way for every client: clients only check what
-    /// they know.
+    /// Checks that the store has every source. Clients check digests of their own, not those of the
+    /// lock.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
         match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
             None => Ok(()),
-            Some(source) => Err(Error::digest(format!(
-                "{} is not what the lock says",
-                source.name
-            ))
-            .cause(format!("nothing that was fetched has the digest sha256:{}", source.digest))
-            .hint("see where it comes from; if the change is meant, run `cargo osbuild update`")),
+            Some(source) => Err(Error::digest(format!("{} does not match the lock", source.name))
+                .cause(format!("no fetched file has the digest sha256:{}", source.digest))
+                .hint("check its origin; if the change is intended, run `cargo osbuild update`")),
         }
     }
 
@@ -215,8 +213,8 @@ impl Fetcher<'_> {
     }
 }
 
-/// The architecture of a package; `all` counts as that of the build machine.
-fn plan_architecture(package: &DebianPackage) -> Architecture {
+/// The architecture of a package; `all` counts as the build machine's.
+fn package_architecture(package: &DebianPackage) -> Architecture {
     Architecture::named(&package.architecture).unwrap_or(Architecture::Amd64)
 }
 
@@ -227,19 +225,22 @@ fn unreachable_sources(missing: &[Source]) -> Error {
         "{} sources are not in the store, and `--offline` forbids fetching them",
         missing.len()
     ))
-    .cause(format!("among them {some}"))
-    .hint("run it once without `--offline`, or give `--sources DIR`")
+    .cause(format!("among them: {some}"))
+    .hint("run it once without `--offline`, or with `--sources DIR`")
 }
 
 /// Checks a digest against the lock.
-fn expect(found: Digest, wanted: &str, name: &str) -> Result<()> {
-    if found.hex() == wanted {
+fn expect(found: Digest, locked: &str, name: &str) -> Result<()> {
+    if found.hex() == locked {
         return Ok(());
     }
-    Err(Error::digest(format!("`{name}` is not what the lock says"))
-        .cause(format!("the lock has sha256:{wanted}"))
-        .cause(format!("what was fetched has sha256:{}", found.hex()))
-        .hint("a mirror may serve other bytes; if the change is meant, run `cargo osbuild update`"))
+    Err(Error::digest(format!("`{name}` does not match the lock"))
+        .cause(format!("the lock has sha256:{locked}"))
+        .cause(format!("the fetched file has sha256:{}", found.hex()))
+        .hint(
+            "a mirror may serve other bytes; if the change is intended, run `cargo osbuild \
+        update`",
+        ))
 }
 
 fn blob(digest: &Digest) -> Blob {

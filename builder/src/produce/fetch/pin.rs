@@ -1,5 +1,5 @@
-//! Makes a lock: keeps what an earlier one still pins, asks each ecosystem for the rest, fetches
-//! that, and writes down its digests.
+//! Makes a lock: keeps the valid pins of the previous lock, resolves the rest with each ecosystem's
+//! client, fetches them, and records their digests.
 
 use super::{Fetcher, SourceOrigin, debian, rust};
 use crate::error::{Error, Result};
@@ -11,60 +11,71 @@ use crate::report::Outcome;
 use std::cell::OnceCell;
 
 impl Fetcher<'_> {
-    /// Pins all that `plan` wants, with what is `held` where it fits. `epoch` is the time, in
-    /// seconds since 1970, of a lock that has something new; what had to be fetched for it is in
-    /// the store afterwards.
+    /// Pins every requirement of `plan`, keeping the pins of `held` that are still valid. `epoch`
+    /// is the time of a changed lock in seconds since 1970. Fetched sources are in the store
+    /// afterwards.
     ///
     /// # Errors
-    /// An archive lacks what is wanted, or there is something to ask for and the registries must
-    /// not be used or cannot be reached.
+    /// An archive lacks a requirement, or registries are needed but must not be used or cannot be
+    /// reached.
     pub fn pin(&self, plan: &dyn AnyPlan, held: &PreviousLock, epoch: u64) -> Result<Lock> {
-        let wanted = plan.requirements();
+        let required = plan.requirements();
         let debian =
             Debian { fetcher: self, held, node: plan.architecture(), archives: OnceCell::new() };
-        let go = wanted.go_modules.iter().map(|wish| self.pin_go(held, wish, &wanted.go_toolchain));
+        let go = required
+            .go_modules
+            .iter()
+            .map(|requirement| self.pin_go(held, requirement, &required.go_toolchain));
         let lock = Lock {
             version: Lock::VERSION,
             recipe: plan.recipe().to_owned(),
             epoch,
-            requirements: wanted.digest(),
-            suite: wanted.suite().map(str::to_owned),
-            kernel_source: wanted
+            requirements: required.digest(),
+            suite: required.suite().map(str::to_owned),
+            kernel_source: required
                 .kernel_source
                 .as_ref()
-                .map(|wish| debian.one(wish))
+                .map(|requirement| debian.one(requirement))
                 .transpose()?,
-            stub: wanted.stub.as_ref().map(|wish| debian.one(wish)).transpose()?,
-            sandbox: debian.closure(&wanted.sandbox)?,
-            cross: debian.list(&wanted.cross)?,
-            files: debian.list(&wanted.files)?,
+            stub: required.stub.as_ref().map(|requirement| debian.one(requirement)).transpose()?,
+            sandbox: debian.closure(&required.sandbox)?,
+            cross: debian.list(&required.cross)?,
+            files: debian.list(&required.files)?,
             go: go.collect::<Result<_>>()?,
             toolchain: Toolchains {
-                go: self.pin_go_toolchain(held, &wanted.go_toolchain)?,
-                rust: wanted
+                go: self.pin_go_toolchain(held, &required.go_toolchain)?,
+                rust: required
                     .rust_toolchain
                     .as_ref()
-                    .map(|wish| self.pin_rust_toolchain(held, wish))
+                    .map(|requirement| self.pin_rust_toolchain(held, requirement))
                     .transpose()?,
             },
-            crates: CratesLock { digest: wanted.crates_digest() },
+            crates: CratesLock { digest: required.crates_digest() },
         };
         Ok(held.keep_epoch(lock))
     }
 
-    fn pin_go(&self, held: &PreviousLock, wish: &GoRequirement, toolchain: &str) -> Result<GoLock> {
-        if let Some(kept) = held.go(wish, toolchain) {
+    fn pin_go(
+        &self,
+        held: &PreviousLock,
+        requirement: &GoRequirement,
+        toolchain: &str,
+    ) -> Result<GoLock> {
+        if let Some(kept) = held.go(requirement, toolchain) {
             return Ok(kept.clone());
         }
-        self.must_ask(&wish.component)?;
-        let found = self.go(wish, held.go_mod(wish), toolchain)?;
-        let (component, module, version) =
-            (wish.component.clone(), wish.module.clone(), wish.version.clone());
+        self.check_online(&requirement.component)?;
+        let found = self.go(requirement, held.go_mod(requirement), toolchain)?;
+        let (component, module, version) = (
+            requirement.component.clone(),
+            requirement.module.clone(),
+            requirement.version.clone(),
+        );
         Ok(GoLock {
             component,
             module,
             version,
-            asked: wish.digest(toolchain),
+            asked: requirement.digest(toolchain),
             go_mod: found.go_mod,
             modules: found.modules,
         })
@@ -74,7 +85,7 @@ impl Fetcher<'_> {
         if let Some(kept) = held.go_toolchain(version) {
             return Ok(kept.clone());
         }
-        self.must_ask("Go toolchain")?;
+        self.check_online("Go toolchain")?;
         let module = self.go_toolchain(version)?;
         let (Some(sum), Some(zip)) = (module.sum, module.zip) else {
             return Err(Error::build(format!(
@@ -87,34 +98,31 @@ impl Fetcher<'_> {
     fn pin_rust_toolchain(
         &self,
         held: &PreviousLock,
-        wish: &RustRequirement,
+        requirement: &RustRequirement,
     ) -> Result<RustToolchain> {
-        if let Some(kept) = held.rust_toolchain(wish) {
+        if let Some(kept) = held.rust_toolchain(requirement) {
             return Ok(kept.clone());
         }
-        self.must_ask("Rust toolchain")?;
+        self.check_online("Rust toolchain")?;
         let step = self.report.step("toolchain rust");
-        let digest = rust::toolchain(self.store, wish, &step)?;
-        step.done(&format!("rust {}", wish.version), Some(digest.size()), Outcome::Ran);
-        let RustRequirement { version, targets } = wish.clone();
+        let digest = rust::toolchain(self.store, requirement, &step)?;
+        step.done(&format!("rust {}", requirement.version), Some(digest.size()), Outcome::Ran);
+        let RustRequirement { version, targets } = requirement.clone();
         Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })
     }
 
-    /// Refuses to ask the registries where the user said so.
-    fn must_ask(&self, what: &str) -> Result<()> {
+    /// Refuses to use the registries if the user forbids it.
+    fn check_online(&self, what: &str) -> Result<()> {
         if matches!(self.origin, SourceOrigin::Registries) {
             return Ok(());
         }
-        let error = Error::usage(format!(
-            "what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it"
-        ));
-        Err(error
-            .cause("a lock is made from what the registries have now")
-            .hint("run it again without `--offline`"))
+        let error =
+            Error::usage(format!("`{what}` is not locked, and `--offline` forbids resolving it"));
+        Err(error.cause("a new pin needs the registries").hint("run it again without `--offline`"))
     }
 }
 
-/// Debian's part of a lock. The archive is asked only when something is not held.
+/// Pins Debian packages. The archive is opened only if a pin is missing.
 struct Debian<'a> {
     fetcher: &'a Fetcher<'a>,
     held: &'a PreviousLock,
@@ -123,49 +131,51 @@ struct Debian<'a> {
 }
 
 impl Debian<'_> {
-    fn one(&self, wish: &DebianRequirement) -> Result<DebianPackage> {
-        match self.held.package(wish) {
+    fn one(&self, requirement: &DebianRequirement) -> Result<DebianPackage> {
+        match self.held.package(requirement) {
             Some(kept) => Ok(kept.clone()),
             None => {
-                let found = self.archive(wish)?.newest(&[wish.asked()])?;
-                Ok(found.into_iter().next().expect("one package was asked for and found"))
+                let found = self.archive(requirement)?.newest(&[requirement.asked()])?;
+                Ok(found.into_iter().next().expect("one package was requested and found"))
             }
         }
     }
 
-    fn list(&self, wishes: &[DebianRequirement]) -> Result<Packages> {
-        let packages = wishes.iter().map(|wish| self.one(wish)).collect::<Result<_>>()?;
+    fn list(&self, requirements: &[DebianRequirement]) -> Result<Packages> {
+        let packages =
+            requirements.iter().map(|requirement| self.one(requirement)).collect::<Result<_>>()?;
         Ok(Packages { asked: Vec::new(), packages })
     }
 
-    fn closure(&self, wishes: &[DebianRequirement]) -> Result<Packages> {
-        if let Some(kept) = self.held.closure(wishes) {
+    fn closure(&self, requirements: &[DebianRequirement]) -> Result<Packages> {
+        if let Some(kept) = self.held.closure(requirements) {
             return Ok(kept.clone());
         }
-        let Some(first) = wishes.first() else { return Ok(Packages::default()) };
-        let asked: Vec<String> = wishes.iter().map(DebianRequirement::asked).collect();
+        let Some(first) = requirements.first() else { return Ok(Packages::default()) };
+        let asked: Vec<String> = requirements.iter().map(DebianRequirement::asked).collect();
         let folder = self.fetcher.scratch()?;
         let packages =
             self.archive(first)?.closure(&asked, self.held.preferred(), folder.path())?;
         Ok(Packages { asked, packages })
     }
 
-    fn archive(&self, wish: &DebianRequirement) -> Result<&debian::Archive> {
-        let architecture = Architecture::named(&wish.architecture).unwrap_or(Architecture::Amd64);
+    fn archive(&self, requirement: &DebianRequirement) -> Result<&debian::Archive> {
+        let architecture =
+            Architecture::named(&requirement.architecture).unwrap_or(Architecture::Amd64);
         let archives = match self.archives.get() {
             Some(archives) => archives,
             None => {
-                let opened = self.open(&wish.package)?;
+                let opened = self.open(&requirement.package)?;
                 self.archives.get_or_init(|| opened)
             }
         };
         let found =
             archives.iter().find(|(ours, _)| *ours == architecture).map(|(_, archive)| archive);
-        Ok(found.expect("a plan names the build machine's architecture and the node's"))
+        Ok(found.expect("a plan requires only the build machine's architecture and the node's"))
     }
 
     fn open(&self, what: &str) -> Result<Vec<(Architecture, debian::Archive)>> {
-        self.fetcher.must_ask(what)?;
+        self.fetcher.check_online(what)?;
         let step = self.fetcher.report.step("lists");
         let mut architectures = vec![Architecture::Amd64, self.node];
         architectures.dedup();
@@ -175,7 +185,7 @@ impl Debian<'_> {
             Ok((architecture, archive))
         });
         let archives = archives.collect::<Result<_>>()?;
-        step.done("what the archive has", None, Outcome::Ran);
+        step.done("package lists", None, Outcome::Ran);
         Ok(archives)
     }
 }

@@ -1,8 +1,6 @@
-//! What the Go module proxy has of a module, by way of `go`.
-//!
-//! Its list of versions may lack some that it serves when they are asked for by name, and it may
-//! refuse some that it lists. So a version is looked for a little beyond the newest one that is
-//! known, and counts only when it can really be had.
+//! Finds the versions of a module on the Go module proxy with `go`. The proxy's list may lack
+//! versions that it serves, and may have versions that it refuses. So a few versions after the
+//! newest known one are tried, and a version counts only if it can be downloaded.
 
 use super::go::Go;
 use crate::engine::store::{Scratch, Store};
@@ -11,10 +9,10 @@ use crate::plan::{Date, Minor, Version};
 use crate::report::Step;
 use std::collections::BTreeSet;
 
-/// How many numbers beyond the newest known patch are tried.
+/// How many patch numbers after the newest known one are tried.
 const AHEAD: u32 = 3;
 
-/// A module whose versions are releases of something.
+/// A module, and how its versions encode releases.
 pub struct Line {
     /// The module's path.
     pub module: String,
@@ -23,7 +21,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A module that is released as itself.
+    /// A module whose versions are its releases.
     pub fn of(module: &str) -> Self {
         Line { module: module.to_owned(), before: "v", after: "" }
     }
@@ -33,8 +31,8 @@ impl Line {
         Line { module: super::go::TOOLCHAIN.to_owned(), before: "v0.0.1-go", after: ".linux-amd64" }
     }
 
-    /// A release as `go` takes it: `k8s.io/kubernetes@v1.35.8`.
-    pub fn spell(&self, version: Version) -> String {
+    /// A release as an argument of `go`: `k8s.io/kubernetes@v1.35.8`.
+    pub fn argument(&self, version: Version) -> String {
         format!("{}@{}{version}{}", self.module, self.before, self.after)
     }
 
@@ -43,8 +41,7 @@ impl Line {
     }
 }
 
-/// The proxy, asked through a module cache that is ours, so that it and not the user's cache
-/// answers.
+/// The proxy. A temporary module cache avoids stale responses from the user's cache.
 pub struct Proxy<'a> {
     go: Go,
     scratch: Scratch,
@@ -58,11 +55,10 @@ impl<'a> Proxy<'a> {
         Ok(Proxy { go: Go::local(scratch.path().join("cache")), scratch, step })
     }
 
-    /// The releases that the proxy lists, without candidates and without those that were taken
-    /// back.
+    /// The releases that the proxy lists, without candidates and retracted versions.
     pub fn listed(&self, line: &Line) -> Result<BTreeSet<Version>> {
-        // What was taken back stands in the go.mod of the newest version: where that one is
-        // refused, nothing is known to be.
+        // Retractions are in the go.mod of the newest version. If the proxy refuses that one, list
+        // without them.
         for flags in
             [["list", "-m", "-versions"].as_slice(), &["list", "-m", "-retracted", "-versions"]]
         {
@@ -77,8 +73,8 @@ impl<'a> Proxy<'a> {
                 Some(error) if is_absent(&error.to_string()) => continue,
                 Some(error) => return Err(error),
                 None => {
-                    let answer = parse(&ended.text)?;
-                    let versions = answer["Versions"].as_array().into_iter().flatten();
+                    let response = parse(&ended.text)?;
+                    let versions = response["Versions"].as_array().into_iter().flatten();
                     return Ok(versions
                         .filter_map(|version| line.read(version.as_str()?))
                         .collect());
@@ -88,32 +84,32 @@ impl<'a> Proxy<'a> {
         Ok(BTreeSet::new())
     }
 
-    /// The day of a release; none for what was not released.
+    /// The day of a release; `None` if the version does not exist.
     pub fn released(&self, line: &Line, version: Version) -> Result<Option<Date>> {
         let client = self.go.client().within(self.scratch.path()).args([
             "list",
             "-m",
             "-json",
-            &line.spell(version),
+            &line.argument(version),
         ]);
         let ended = client.shown(self.step).finish()?;
         match ended.failure {
             Some(error) if is_absent(&error.to_string()) => Ok(None),
             Some(error) => Err(error),
             None => {
-                let answer = parse(&ended.text)?;
-                let day = answer["Time"].as_str().and_then(day);
+                let response = parse(&ended.text)?;
+                let day = response["Time"].as_str().and_then(day);
                 day.map(Some).ok_or_else(|| {
                     Error::build(format!(
                         "the Go module proxy gave no time for `{}`",
-                        line.spell(version)
+                        line.argument(version)
                     ))
                 })
             }
         }
     }
 
-    /// The known releases of a minor, and those beyond the newest of them.
+    /// The known releases of a minor, and newer ones that exist.
     pub fn releases(
         &self,
         line: &Line,
@@ -135,8 +131,8 @@ impl<'a> Proxy<'a> {
         Ok(releases)
     }
 
-    /// The newest release of a minor that can really be had. `current`, which somebody has already,
-    /// is not asked for again.
+    /// The newest release of a minor that can be downloaded. `current`, which is in use, is not
+    /// downloaded again.
     ///
     /// # Errors
     /// There is none, of kind [`crate::error::Kind::Lock`].
@@ -157,7 +153,7 @@ impl<'a> Proxy<'a> {
     }
 
     fn serves(&self, line: &Line, version: Version) -> Result<bool> {
-        match self.go.download(&line.spell(version), self.step) {
+        match self.go.download(&line.argument(version), self.step) {
             Ok(_) => Ok(true),
             Err(error) if is_absent(&error.to_string()) => Ok(false),
             Err(error) => Err(error),
@@ -165,11 +161,11 @@ impl<'a> Proxy<'a> {
     }
 }
 
-/// The module and the version that an error says the proxy does not serve.
+/// Parses an error of `go` for the module and the version that the proxy does not serve.
 pub fn absent(error: &Error) -> Option<(String, String)> {
     let text = error.to_string();
     let line = text.lines().find(|line| is_absent(line) && line.contains("@v"))?;
-    // Before it there may be a file of another module, which has a version as well.
+    // A file of another module, which has a version too, may precede it.
     let words = line
         .split(": reading ")
         .next()?
@@ -182,21 +178,21 @@ pub fn absent(error: &Error) -> Option<(String, String)> {
     Some((module.to_owned(), version.to_owned()))
 }
 
-/// Whether a client's words mean that there is no such version, or none that anybody may have. What
-/// stands behind the number is the server's own.
-fn is_absent(words: &str) -> bool {
+/// Whether a client's output means that a version does not exist or is forbidden. The text after
+/// the status code depends on the server.
+fn is_absent(output: &str) -> bool {
     let refused = |line: &str| {
         line.contains(": reading ")
             && [": 403", ": 404", ": 410"].iter().any(|sign| line.contains(sign))
     };
-    words.lines().any(|line| refused(line) || line.contains("unknown revision"))
+    output.lines().any(|line| refused(line) || line.contains("unknown revision"))
 }
 
-fn parse(answer: &str) -> Result<serde_json::Value> {
-    serde_json::from_str(answer).or_build(|| "`go list` did not answer in JSON".into())
+fn parse(response: &str) -> Result<serde_json::Value> {
+    serde_json::from_str(response).or_build(|| "`go list` did not write JSON".into())
 }
 
-/// The day of a time as RFC 3339 writes it.
+/// The day of a time in RFC 3339 format.
 fn day(time: &str) -> Option<Date> {
     let mut parts = time.split('T').next()?.splitn(3, '-');
     let (year, month, day) =
@@ -209,26 +205,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absent_module_is_read_out_of_what_go_says() {
-        let says =
+    fn an_absent_module_is_parsed_from_gos_error() {
+        let parsed =
             |cause: &str| absent(&Error::build("`go list` failed: exit status: 1").cause(cause));
         let some = |module: &str, version: &str| Some((module.to_owned(), version.to_owned()));
         let kubernetes = "go: k8s.io/kubernetes@v1.37.3: reading \
              https://m/k8s.io/kubernetes/@v/v1.37.3.info: 403 Forbidden";
-        assert_eq!(says(kubernetes), some("k8s.io/kubernetes", "v1.37.3"));
+        assert_eq!(parsed(kubernetes), some("k8s.io/kubernetes", "v1.37.3"));
         let import = "../k8s.io/kubernetes@v1.35.8/main.go:3:8: example.org/d@v1.0.0: reading \
              http://m/example.org/d/@v/v1.0.0.zip: 410 Gone";
-        assert_eq!(says(import), some("example.org/d", "v1.0.0"));
+        assert_eq!(parsed(import), some("example.org/d", "v1.0.0"));
         let revision = "go: example.org/d@v1.0.0: invalid version: unknown revision v1.0.0";
-        assert_eq!(says(revision), some("example.org/d", "v1.0.0"));
-        assert_eq!(says("go: example.org/d@v1.0.0: dial tcp: no such host"), None);
+        assert_eq!(parsed(revision), some("example.org/d", "v1.0.0"));
+        assert_eq!(parsed("go: example.org/d@v1.0.0: dial tcp: no such host"), None);
     }
 
     #[test]
-    fn a_toolchain_is_a_version_of_its_module() {
+    fn a_toolchain_release_is_a_version_of_its_module() {
         let version = "1.26.11".parse().unwrap();
         assert_eq!(
-            Line::toolchain().spell(version),
+            Line::toolchain().argument(version),
             "golang.org/toolchain@v0.0.1-go1.26.11.linux-amd64"
         );
         assert_eq!(Line::toolchain().read("v0.0.1-go1.26.11.linux-amd64"), Some(version));
@@ -238,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_on_a_day() {
+    fn the_day_of_a_time_is_parsed() {
         assert_eq!(day("2026-10-27T12:01:04Z"), Some(Date { year: 2026, month: 10, day: 27 }));
         assert_eq!(day("yesterday"), None);
     }

@@ -1,5 +1,5 @@
-//! What has been released: of Kubernetes for its table, of components and of the toolchain for
-//! their next versions.
+//! Finds releases: Kubernetes' for its table, and the next versions of components and the
+//! toolchain.
 
 use super::proxy::{Line, Proxy};
 use super::{Fetcher, crates};
@@ -8,12 +8,12 @@ use crate::plan::{Date, GoUpstream, KUBERNETES, Minor, Releases, Version};
 use crate::report::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many minors behind the newest a new table begins.
-const REACH: u32 = 5;
+/// How many minors before the newest a new table begins.
+const TABLE_MINORS: u32 = 5;
 
 impl Fetcher<'_> {
-    /// The table of Kubernetes' minors as of `today`. What is `known` stays, and so do days of end
-    /// of life: the proxy does not have them. A minor whose life has ended is not asked for.
+    /// Updates the table of Kubernetes' minors to `today`. Entries of `known` stay, with their end
+    /// of life, which the proxy does not have. A minor past its end of life is not looked up.
     pub fn releases(&self, known: Option<&Releases>, today: Date) -> Result<Releases> {
         let step = self.report.step("releases");
         let proxy = Proxy::open(self.store, &step)?;
@@ -38,7 +38,7 @@ impl Fetcher<'_> {
                 true => known.filter(|version| version.minor == minor).collect(),
                 false => proxy.releases(&line, minor, known)?,
             };
-            // What is listed and refused was not released.
+            // A version that is listed but refused was not released.
             for version in
                 releases.into_iter().rev().take_while(|version| *version > release.newest)
             {
@@ -57,8 +57,8 @@ impl Fetcher<'_> {
         Ok(table)
     }
 
-    /// The newest patch of `minor` that a component may move to: never a lower one than it has on
-    /// the same minor. The list of the proxy may lack `known`.
+    /// The newest patch of `minor` for a component, at least its current patch if that is of the
+    /// same minor. The list of the proxy may lack `known`.
     ///
     /// # Errors
     /// The proxy serves none.
@@ -88,7 +88,7 @@ impl Fetcher<'_> {
         Ok(newest)
     }
 
-    /// Moves what `Cargo.lock` of the project pins to the newest that each `Cargo.toml` allows.
+    /// Updates the project's `Cargo.lock` to the newest crates that each `Cargo.toml` allows.
     pub fn update_crates(&self) -> Result<()> {
         let step = self.report.step("crates");
         crates::update(self.project, &step)?;
@@ -97,13 +97,14 @@ impl Fetcher<'_> {
     }
 }
 
-/// Listed minors that a table lacks and should have.
+/// Listed minors to add to a table.
 fn minors(table: &Releases, listed: &BTreeSet<Version>) -> BTreeSet<Minor> {
     let newest = listed.last().map(|version| version.minor);
-    let oldest = table.minors.keys().next().copied().or(newest.map(|newest| newest.behind(REACH)));
-    let wanted = listed
+    let oldest =
+        table.minors.keys().next().copied().or(newest.map(|newest| newest.behind(TABLE_MINORS)));
+    let recent = listed
         .iter()
         .map(|version| version.minor)
         .filter(|minor| oldest.is_some_and(|oldest| *minor >= oldest));
-    wanted.filter(|minor| !table.minors.contains_key(minor)).collect()
+    recent.filter(|minor| !table.minors.contains_key(minor)).collect()
 }

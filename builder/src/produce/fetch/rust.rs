@@ -1,5 +1,5 @@
-//! The Rust toolchain by way of `rustup`, as one tar file with the same bytes on every machine:
-//! only what the distribution's own manifests list, sorted, without owners and times.
+//! Fetches the Rust toolchain with `rustup`, and packs it as a tar file with the same bytes on
+//! every machine: only files in the distribution's manifests, sorted, without owners and times.
 
 use super::client::Client;
 use crate::engine::digest::Digest;
@@ -11,18 +11,17 @@ use crate::report::Step;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The standard library that build scripts and procedural macros link, for the build machine
-/// itself.
+/// The build machine's target, whose standard library build scripts and procedural macros link.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// Installs the toolchain where rustup keeps it, and puts its tar file into the store.
+/// Installs the toolchain with rustup, and puts its tar file into the store.
 ///
 /// # Errors
 /// rustup is missing or cannot install it.
-pub fn toolchain(store: &Store, wish: &RustRequirement, step: &Step) -> Result<Digest> {
-    let (root, files) = installed(wish).or_else(|_| {
-        complete(wish, step)?;
-        installed(wish)
+pub fn toolchain(store: &Store, requirement: &RustRequirement, step: &Step) -> Result<Digest> {
+    let (root, files) = installed(requirement).or_else(|_| {
+        complete(requirement, step)?;
+        installed(requirement)
     })?;
     step.doing("packing the toolchain");
     let mut incoming = store.incoming()?;
@@ -30,39 +29,48 @@ pub fn toolchain(store: &Store, wish: &RustRequirement, step: &Step) -> Result<D
     incoming.finish()
 }
 
-/// Has rustup add what the toolchain lacks, or install it. One that is there is only added to:
-/// `rustup toolchain install` would replace files under a compiler that runs.
-fn complete(wish: &RustRequirement, step: &Step) -> Result<()> {
-    let targets = || wish.targets.iter().map(String::as_str);
-    let is_there =
-        Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run().is_ok();
+/// Installs the toolchain, or adds missing targets to it: `rustup toolchain install` would replace
+/// files of a running compiler.
+fn complete(requirement: &RustRequirement, step: &Step) -> Result<()> {
+    let targets = || requirement.targets.iter().map(String::as_str);
+    let is_there = Client::new("rustup")
+        .args(["which", "--toolchain", &requirement.version, "rustc"])
+        .run()
+        .is_ok();
     let rustup = Client::new("rustup").shown(step);
     let rustup = match is_there {
-        true => rustup.args(["target", "add", "--toolchain", &wish.version]).args(targets()),
+        true => rustup.args(["target", "add", "--toolchain", &requirement.version]).args(targets()),
         false => {
-            let install =
-                ["toolchain", "install", &wish.version, "--profile", "minimal", "--no-self-update"];
+            let install = [
+                "toolchain",
+                "install",
+                &requirement.version,
+                "--profile",
+                "minimal",
+                "--no-self-update",
+            ];
             rustup.args(install).args(targets().flat_map(|target| ["--target", target]))
         }
     };
     rustup.run().map(drop)
 }
 
-/// Where rustup has the toolchain, and its files.
-fn installed(wish: &RustRequirement) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
-    let compiler =
-        Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run()?;
+/// The folder of the installed toolchain, and its files.
+fn installed(requirement: &RustRequirement) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
+    let compiler = Client::new("rustup")
+        .args(["which", "--toolchain", &requirement.version, "rustc"])
+        .run()?;
     let root = Path::new(compiler.trim()).parent().and_then(Path::parent);
     let root = root.ok_or_else(|| {
-        Error::build(format!("`rustup which` gave the odd path `{}`", compiler.trim()))
+        Error::build(format!("`rustup which` printed the invalid path `{}`", compiler.trim()))
     })?;
-    Ok((root.to_owned(), files(root, wish)?))
+    Ok((root.to_owned(), files(root, requirement)?))
 }
 
 /// The files of the compiler, of cargo and of the standard libraries, relative to the toolchain,
 /// without documentation.
-fn files(root: &Path, wish: &RustRequirement) -> Result<BTreeSet<PathBuf>> {
-    let libraries = wish
+fn files(root: &Path, requirement: &RustRequirement) -> Result<BTreeSet<PathBuf>> {
+    let libraries = requirement
         .targets
         .iter()
         .map(String::as_str)

@@ -1,5 +1,5 @@
-//! An image with one static program and its payload: a single layer with the program as entry
-//! point, reproducible.
+//! Builds a reproducible image with one layer: a static program as the entry point, and its
+//! payload.
 
 use super::layout::{Descriptor, Image};
 use crate::engine::digest::Digest;
@@ -31,7 +31,7 @@ pub fn from_program(
         "architecture": architecture.go(),
         "os": "linux",
         "config": { "Entrypoint": [format!("/{name}")] },
-        // The layer is not compressed, so it is its own diff id.
+        // The layer is not compressed, so its digest is also its diff ID.
         "rootfs": { "type": "layers", "diff_ids": [layer.0.digest] },
     });
     let config =

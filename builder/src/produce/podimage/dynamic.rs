@@ -1,5 +1,5 @@
-//! A dynamically linked program of a Debian package with its loader and all of its libraries, so
-//! that it runs on a node without any.
+//! Collects a dynamically linked program of a Debian package with its loader and all of its
+//! libraries, as the node has none.
 
 use super::Files;
 use crate::engine::store::Store;
@@ -14,7 +14,7 @@ use osbuild_abi::payload::LOADER;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The loader and libraries that a program or a library names.
+/// The loader and the libraries that a program or a library needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Needs {
     /// The absolute path of its interpreter. Libraries usually have none.
@@ -23,8 +23,8 @@ struct Needs {
     libraries: Vec<String>,
 }
 
-/// The program, its loader under the name [`LOADER`], and its libraries under the names that
-/// programs ask for.
+/// Returns the program, its loader with the name [`LOADER`], and its libraries with the names in
+/// `DT_NEEDED`.
 ///
 /// # Errors
 /// A library is in none of the program's packages, or one of the packages is not needed.
@@ -37,7 +37,7 @@ pub fn program(store: &Store, plan: &Plan<Locked>, program: &DebianProgram) -> R
     closure(program, &mut packages, plan.architecture)
 }
 
-/// Follows the names of libraries, from the program on, through `packages`.
+/// Finds all direct and indirect libraries of the program in `packages`.
 fn closure(
     program: &DebianProgram,
     packages: &mut BTreeMap<&str, Contents>,
@@ -51,7 +51,7 @@ fn closure(
         own.ok_or_else(|| Error::build(format!("package `{package}` has no file `{path}`")))?;
     let first = needs(&own, architecture).ok_or_else(|| not_elf(path, architecture))?;
     let loader = first.loader.clone().ok_or_else(|| {
-        Error::build(format!("`{path}` of package `{package}` is no dynamic program"))
+        Error::build(format!("`{path}` of package `{package}` is not a dynamic program"))
     })?;
     let loader = loader.rsplit('/').next().unwrap_or(&loader).to_owned();
     let mut files = Files::from([(name.clone(), own)]);
@@ -76,7 +76,7 @@ fn closure(
     match packages.keys().find(|package| !used.contains(**package)) {
         Some(idle) => {
             Err(Error::build(format!("package `{idle}` has nothing that `{name}` needs"))
-                .hint(format!("take `{idle}` out of the `libraries` of `{name}`")))
+                .hint(format!("remove `{idle}` from the `libraries` of `{name}`")))
         }
         None => Ok(files),
     }
@@ -87,7 +87,7 @@ fn missing(program: &DebianProgram, library: &str, by: &str) -> Error {
         "`{}` needs `{library}`, which is in none of its packages",
         program.name
     ));
-    let error = error.cause(format!("`{by}` asks for it"));
+    let error = error.cause(format!("`{by}` needs it"));
     error.hint(format!(
         "find its package with `apt-file search {library}`, and add it to the `libraries` of `{}`",
         program.name
@@ -95,11 +95,11 @@ fn missing(program: &DebianProgram, library: &str, by: &str) -> Error {
 }
 
 fn not_elf(file: &str, architecture: Architecture) -> Error {
-    Error::build(format!("`{file}` is no program or library for {architecture}"))
+    Error::build(format!("`{file}` is not a program or library for {architecture}"))
 }
 
-/// The library of this file name in a package, wherever it is. A link to a library points at a file
-/// beside it.
+/// Finds the library with this file name in any folder of a package. A link points to a file in the
+/// same folder.
 fn find<'c>(contents: &'c Contents, name: &str) -> Option<&'c [u8]> {
     let named = |path: &&PathBuf| path.file_name().is_some_and(|file| file == name);
     let link = || {
@@ -110,7 +110,8 @@ fn find<'c>(contents: &'c Contents, name: &str) -> Option<&'c [u8]> {
     contents.files.get(&path).map(Vec::as_slice)
 }
 
-/// The loader and libraries that an ELF file for `architecture` names; none for any other file.
+/// The loader and the libraries that an ELF file for `architecture` needs; `None` for any other
+/// file.
 fn needs(bytes: &[u8], architecture: Architecture) -> Option<Needs> {
     let header = elf::FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
@@ -148,14 +149,14 @@ mod tests {
     const ARCHITECTURE: Architecture =
         if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
 
-    /// A program of this machine as a package, and each library that `ldd` shows as one.
+    /// A package with a program of this machine, and one with the libraries that `ldd` prints.
     fn packages() -> BTreeMap<&'static str, Contents> {
-        let said = String::from_utf8(
+        let output = String::from_utf8(
             std::process::Command::new("ldd").arg("/bin/ls").output().unwrap().stdout,
         )
         .unwrap();
         let mut libraries = Contents::default();
-        for path in said.split_whitespace().filter(|word| word.starts_with('/')) {
+        for path in output.split_whitespace().filter(|word| word.starts_with('/')) {
             let (name, real) = (PathBuf::from(&path[1..]), std::fs::canonicalize(path).unwrap());
             let file = name.with_file_name(real.file_name().unwrap());
             if file != name {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_comes_with_what_its_loader_shows_and_runs_with_that_alone() {
+    fn a_program_runs_with_only_the_collected_libraries() {
         let files = closure(&ls(&["libraries"]), &mut packages(), ARCHITECTURE).unwrap();
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in &files {
@@ -193,12 +194,11 @@ mod tests {
             .args(["--inhibit-cache", "--list", "--library-path"])
             .arg(folder.path())
             .arg(folder.path().join("ls"));
-        let said = String::from_utf8(loader.output().unwrap().stdout).unwrap();
+        let output = String::from_utf8(loader.output().unwrap().stdout).unwrap();
         let paths: Vec<&str> =
-            said.split_whitespace().filter(|word| word.starts_with('/')).collect();
-        assert!(paths.len() >= 2, "{said}");
-        // The loader shows itself by the name that the program asks for, and it is the file of that
-        // name here.
+            output.split_whitespace().filter(|word| word.starts_with('/')).collect();
+        assert!(paths.len() >= 2, "{output}");
+        // The loader prints its own name as in the program, which is not its name in this folder.
         let here = |path: &&str| {
             std::fs::metadata(folder.path().join(Path::new(path).file_name().unwrap()))
         };
@@ -206,11 +206,11 @@ mod tests {
             path.contains("/ld-")
                 || here(path).is_ok_and(|here| here.ino() == std::fs::metadata(path).unwrap().ino())
         };
-        assert!(paths.iter().all(is_here), "{said}");
+        assert!(paths.iter().all(is_here), "{output}");
     }
 
     #[test]
-    fn a_library_that_no_package_has_is_named_with_who_asks_for_it() {
+    fn a_missing_library_is_named_with_the_file_that_needs_it() {
         let mut packages = packages();
         packages
             .get_mut("libraries")
@@ -223,7 +223,7 @@ mod tests {
             error.contains("`ls` needs `libc.so.6`, which is in none of its packages"),
             "{error}"
         );
-        assert!(error.contains("asks for it"), "{error}");
+        assert!(error.contains("needs it"), "{error}");
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_one_for_another_machine_and_one_that_is_not_there_are_refused() {
+    fn static_foreign_and_missing_programs_are_refused() {
         let other = if ARCHITECTURE == Architecture::Amd64 {
             Architecture::Arm64
         } else {
@@ -246,7 +246,10 @@ mod tests {
         let refused = |program: &DebianProgram, packages: &mut BTreeMap<_, _>, architecture| {
             closure(program, packages, architecture).unwrap_err().to_string()
         };
-        assert!(refused(&ls(&[]), &mut packages(), other).contains("is no program or library for"));
+        assert!(refused(&ls(&[]), &mut packages(), other).contains(
+            "is not a program or library \
+        for"
+        ));
         let absent = DebianProgram { path: "bin/lss".into(), ..ls(&[]) };
         assert!(
             refused(&absent, &mut packages(), ARCHITECTURE)
@@ -257,11 +260,11 @@ mod tests {
         packages.get_mut("coreutils").unwrap().files.insert("bin/ls".into(), headerless(library));
         assert!(
             refused(&ls(&["libraries"]), &mut packages, ARCHITECTURE)
-                .contains("is no dynamic program")
+                .contains("is not a dynamic program")
         );
     }
 
-    /// An ELF file of which no segment names an interpreter.
+    /// An ELF file without a segment that names an interpreter.
     fn headerless(mut bytes: Vec<u8>) -> Vec<u8> {
         // The number of program headers (ELF-64 Object File Format, figure 2).
         bytes[56..58].fill(0);
@@ -270,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(garbage: Vec<u8>, at in 0usize..4096, byte: u8) {
+        fn any_bytes_are_parsed_without_a_panic(garbage: Vec<u8>, at in 0usize..4096, byte: u8) {
             let mut program = std::fs::read("/bin/true").unwrap();
             program[at] = byte;
             let _ = needs(&program, ARCHITECTURE);

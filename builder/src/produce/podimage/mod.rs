@@ -1,5 +1,5 @@
-//! Images of pods: built from a program and its payload, or read from an archive of the user's, and
-//! carried together in one OCI image layout.
+//! Images of pods: built from a program and its payload, or read from a user's archive. One OCI
+//! image layout has all of them.
 
 mod archive;
 mod built;

@@ -1,4 +1,4 @@
-//! A signer with a key in a file or in a token, and its certificate.
+//! A signer with a certificate and its key.
 
 use super::{RsaKey, Signer};
 use crate::engine::digest::Digest;
@@ -20,8 +20,8 @@ impl Certified {
     pub fn new(key: Box<dyn RsaKey>, certificate: Certificate) -> Result<Self> {
         match key.public() == certificate.public_key() {
             true => Ok(Certified { key, certificate }),
-            false => Err(Error::build("the certificate is that of another key")
-                .cause(format!("it is for `{}`", certificate.subject()))),
+            false => Err(Error::build("the certificate is for another key")
+                .cause(format!("its subject is `{}`", certificate.subject()))),
         }
     }
 }

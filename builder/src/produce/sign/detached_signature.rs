@@ -1,4 +1,4 @@
-//! A signature in a file of its own.
+//! A signature in a separate file.
 
 use super::Signable;
 use crate::engine::digest::Digest;
@@ -6,7 +6,8 @@ use crate::error::{Context, Result};
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::detached;
 
-/// The signature of unchanged content, for a file beside it, as iPXE's `imgverify` requires.
+/// A signature that does not change its content, for a separate file, as iPXE's `imgverify`
+/// requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetachedSignature {
     content: Digest,
@@ -14,12 +15,12 @@ pub struct DetachedSignature {
 }
 
 impl DetachedSignature {
-    /// For these bytes, not signed yet.
+    /// An unsigned value for these bytes.
     pub fn of(content: &[u8]) -> Self {
         DetachedSignature::of_digest(Digest::of(content))
     }
 
-    /// For the bytes with this digest, not signed yet.
+    /// An unsigned value for the bytes with this digest.
     pub fn of_digest(content: Digest) -> Self {
         DetachedSignature { content, signature: Vec::new() }
     }

@@ -26,7 +26,7 @@ pub struct EfiFile {
 }
 
 impl EfiFile {
-    /// The image in a file that can be read and written. Errors call it by `path`.
+    /// The image in a readable and writable file. `path` is for errors.
     pub fn new(file: File, path: &Path) -> Self {
         EfiFile { file, path: path.to_owned(), digest: OnceLock::new() }
     }

@@ -19,24 +19,24 @@ pub(super) struct Kms {
 }
 
 impl Kms {
-    /// Looks up a key that signs and has this KMS key spec. Returns its `SubjectPublicKeyInfo` in
-    /// DER too. `wanted` describes the key in an error.
+    /// Looks up a key that signs and has this KMS key spec. Also returns its `SubjectPublicKeyInfo`
+    /// in DER. `required` describes the key in errors.
     ///
     /// # Errors
     /// KMS cannot be reached or denies access, or the key has another spec or usage.
-    pub fn open(arn: &KeyArn, spec: &str, wanted: &str) -> Result<(Self, Vec<u8>)> {
+    pub fn open(arn: &KeyArn, spec: &str, required: &str) -> Result<(Self, Vec<u8>)> {
         let kms = Kms { client: aws::client()?, arn: arn.clone() };
         let key = kms.regional().public_key(arn).map_err(|error| kms.error(error))?;
         if key.usage != "SIGN_VERIFY" || key.spec != spec {
             let cause = format!("its key spec is `{}`, its usage `{}`", key.spec, key.usage);
-            return Err(kms.is_not(wanted).cause(cause));
+            return Err(kms.is_not(required).cause(cause));
         }
         Ok((kms, key.spki))
     }
 
-    /// The error that the key is not `wanted`.
-    pub fn is_not(&self, wanted: &str) -> Error {
-        Error::build(format!("`{}` is not {wanted}", self.arn))
+    /// The error that the key is not as `required`.
+    pub fn is_not(&self, required: &str) -> Error {
+        Error::build(format!("`{}` is not {required}", self.arn))
     }
 
     /// Signs a digest with an algorithm, as KMS names it.
@@ -72,12 +72,12 @@ impl KmsKey {
     ///
     /// # Errors
     /// KMS cannot be reached or denies access, or the key is not a signing key of RSA with 2048
-    /// bits. KMS has larger keys, but UEFI 2.10 (32.4.1) promises no support for them, and some
-    /// firmware does not boot images that such a key has signed.
+    /// bits. KMS has larger keys, but UEFI 2.10 (32.4.1) does not require firmware to support them,
+    /// and some firmware does not.
     pub fn open(arn: &KeyArn) -> Result<Self> {
-        let wanted = "an RSA key of 2048 bits for signing";
-        let (kms, spki) = Kms::open(arn, "RSA_2048", wanted)?;
-        let public = rsa_public_key(&spki).ok_or_else(|| kms.is_not(wanted))?;
+        let required = "an RSA key of 2048 bits for signing";
+        let (kms, spki) = Kms::open(arn, "RSA_2048", required)?;
+        let public = rsa_public_key(&spki).ok_or_else(|| kms.is_not(required))?;
         Ok(KmsKey { kms, public })
     }
 }

@@ -23,9 +23,9 @@ impl KmsReleaseKey {
     /// # Errors
     /// KMS cannot be reached or denies access, or the key is not a signing key on P-256.
     pub fn open(arn: &KeyArn) -> Result<Self> {
-        let wanted = "a key on P-256 for signing";
-        let (kms, spki) = Kms::open(arn, "ECC_NIST_P256", wanted)?;
-        let public = ReleasePublicKey::from_spki(&spki).ok_or_else(|| kms.is_not(wanted))?;
+        let required = "a key on P-256 for signing";
+        let (kms, spki) = Kms::open(arn, "ECC_NIST_P256", required)?;
+        let public = ReleasePublicKey::from_spki(&spki).ok_or_else(|| kms.is_not(required))?;
         Ok(KmsReleaseKey { kms, public })
     }
 }

@@ -1,6 +1,5 @@
-//! Signing: a [`Signer`] has a private key, and [`Signed`] proves that it was used.
-//!
-//! A private key stays where it is. No action, stored file, output, log or error contains it.
+//! Signing: a [`Signer`] has a private key, and [`Signed`] proves that it was used. A private key
+//! never leaves its place: no action, stored file, output, log or error contains it.
 
 mod certified;
 mod detached_signature;
@@ -47,9 +46,9 @@ pub trait Signer: Send + Sync {
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
 }
 
-/// An RSA key that can sign at once. It reveals nothing but its public half.
+/// An RSA key that can sign immediately. It reveals only its public half.
 pub trait RsaKey: fmt::Debug + Send + Sync {
-    /// Its public half: an `RSAPublicKey` in DER (RFC 8017).
+    /// The public half: an `RSAPublicKey` in DER (RFC 8017).
     fn public(&self) -> &[u8];
 
     /// The signature of the content with this digest: RSASSA-PKCS1-v1_5 with SHA-256.

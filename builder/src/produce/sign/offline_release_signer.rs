@@ -1,4 +1,4 @@
-//! Signatures of releases that were made at another machine, in files.
+//! Signs releases with signatures that another machine made.
 
 use super::offline_signer::signatures;
 use super::{ReleasePublicKey, ReleaseSigner};
@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The signatures in a folder, whatever their file names, and a folder for messages that still have
-/// to be signed.
+/// The signatures in a folder, with any file names, and a folder for messages that still have to be
+/// signed.
 #[derive(Debug)]
 pub struct OfflineReleaseSigner {
     key: ReleasePublicKey,
@@ -46,10 +46,10 @@ impl ReleaseSigner for OfflineReleaseSigner {
         fs::create_dir_all(&self.to_sign).at("make", &self.to_sign)?;
         fs::write(&path, message).at("write", &path)?;
         let shown = path.display();
-        let what = format!("another round is needed: `{shown}` is not signed yet");
+        let what = format!("`{shown}` has to be signed in another round");
         Err(Error::digest(what).hint(format!(
-            "openssl pkeyutl -sign -rawin -inkey release.key -in {shown} -out {name}.sig, and the \
-             same command again"
+            "openssl pkeyutl -sign -rawin -inkey release.key -in {shown} -out {name}.sig, then \
+             run the same command again"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! Signatures that were made at another machine, in files.
+//! Signs with signatures that another machine made.
 
 use super::Signer;
 use crate::engine::digest::Digest;

@@ -32,24 +32,26 @@ impl PrivateKey {
     /// Reads a PEM file with a key in PKCS#8 or PKCS#1.
     ///
     /// # Errors
-    /// It cannot be read, other users could read it as well, or it holds no RSA key. No error
-    /// quotes the file.
+    /// It cannot be read, other users can read it too, or it has no RSA key. No error quotes the
+    /// file.
     pub fn read(path: &Path) -> Result<Self> {
         let (label, der) = read_secret(path)?;
         let pair = match label {
             Label::Pkcs8 => RsaKeyPair::from_pkcs8(&der),
             Label::Pkcs1 => RsaKeyPair::from_der(&der),
         };
-        // The library's error is its reason in one word, and quotes nothing of the key.
+        // The library's error is one word, and does not quote the key.
         Ok(PrivateKey {
             pair: pair.or_build(|| {
-                format!("`{}` holds no RSA key that can sign for UEFI", path.display())
+                format!("`{}` has no RSA key that can sign for UEFI", path.display())
             })?,
         })
     }
 
-    /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already
-    /// stays as it is, and is an error.
+    /// Writes it in PKCS#8 as a PEM file that other users cannot read.
+    ///
+    /// # Errors
+    /// The file exists. It is not changed.
     pub fn write(&self, path: &Path) -> Result<()> {
         let der = self.pair.as_der().or_build(|| "cannot write an RSA key".to_owned())?;
         write_secret(path, der.as_ref())
@@ -87,12 +89,15 @@ pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
     let about = file.metadata().at("read", path)?;
     if about.permissions().mode() & 0o077 != 0 {
         return Err(Error::build(format!("the private key `{shown}` can be read by other users"))
-            .hint(format!("chmod 600 {shown}, and make a new key if somebody may have read it")));
+            .hint(format!(
+                "chmod 600 {shown}, and make a new key if another user may have read \
+            it"
+            )));
     }
     // Allocated at full size: growing would leave copies that are never wiped.
     let mut text = Zeroizing::new(Vec::with_capacity(about.len() as usize + 64));
     file.read_to_end(&mut text).at("read", path)?;
-    let no_key = || Error::build(format!("`{shown}` holds no private key in PEM"));
+    let no_key = || Error::build(format!("`{shown}` has no private key in PEM"));
     let (label, der) = pem::decode_vec(&text).map_err(|_| no_key())?;
     let der = Zeroizing::new(der);
     match label {
@@ -106,8 +111,10 @@ pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
     }
 }
 
-/// Writes a private key in PKCS#8 as a PEM file of mode 0600. A file that is there already stays as
-/// it is, and is an error.
+/// Writes a private key in PKCS#8 as a PEM file of mode 0600.
+///
+/// # Errors
+/// The file exists. It is not changed.
 pub(super) fn write_secret(path: &Path, pkcs8: &[u8]) -> Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
@@ -152,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_its_owners_alone_and_never_written_over() {
+    fn only_its_owner_can_read_a_key_and_it_is_never_overwritten() {
         let (_folder, path, key) = written();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(key.write(&path).is_err());
@@ -165,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_debug_output_nor_an_error_tells_a_key() {
+    fn neither_debug_output_nor_an_error_has_a_part_of_the_key() {
         let (_folder, path, key) = written();
         assert_eq!(format!("{key:?}"), "PrivateKey");
         let text = fs::read_to_string(&path).unwrap();
@@ -177,9 +184,9 @@ mod tests {
         ] {
             fs::write(&path, text.replace(before, after)).unwrap();
             let error = PrivateKey::read(&path).unwrap_err();
-            let said = format!("{error}{error:?}");
+            let output = format!("{error}{error:?}");
             let secret = text.lines().filter(|line| line.len() == 64);
-            assert!(secret.into_iter().all(|line| !said.contains(&line[8..40])), "{said}");
+            assert!(secret.into_iter().all(|line| !output.contains(&line[8..40])), "{output}");
         }
     }
 }

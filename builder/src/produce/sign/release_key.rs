@@ -25,18 +25,20 @@ impl ReleaseKey {
     /// Reads a PEM file with a key in PKCS#8.
     ///
     /// # Errors
-    /// It cannot be read, other users could read it as well, or it holds no Ed25519 key. No error
-    /// quotes the file.
+    /// It cannot be read, other users can read it too, or it has no Ed25519 key. No error quotes
+    /// the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (_, der) = read_secret(path)?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der);
         Ok(ReleaseKey {
-            pair: pair.or_build(|| format!("`{}` holds no Ed25519 key", path.display()))?,
+            pair: pair.or_build(|| format!("`{}` has no Ed25519 key", path.display()))?,
         })
     }
 
-    /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already
-    /// stays as it is, and is an error.
+    /// Writes it in PKCS#8 as a PEM file that other users cannot read.
+    ///
+    /// # Errors
+    /// The file exists. It is not changed.
     pub fn write(&self, path: &Path) -> Result<()> {
         let der = self.pair.to_pkcs8v1().or_build(|| "cannot write an Ed25519 key".to_owned())?;
         write_secret(path, der.as_ref())
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_reads_back_and_what_it_signs_is_verified_by_its_public_half_alone() {
+    fn only_the_matching_public_key_verifies_a_signature() {
         let folder = tempfile::tempdir().unwrap();
         let (path, public) = (folder.path().join("release.key"), folder.path().join("release.pub"));
         let key = ReleaseKey::generate().unwrap();

@@ -38,7 +38,7 @@ impl ReleasePublicKey {
             .map(|(_, der)| der);
         let key = der.and_then(|der| ReleasePublicKey::from_spki(&der));
         key.ok_or_else(|| {
-            Error::build(format!("`{}` holds no public key of Ed25519 or P-256", path.display()))
+            Error::build(format!("`{}` has no public key of Ed25519 or P-256", path.display()))
         })
     }
 
@@ -50,7 +50,7 @@ impl ReleasePublicKey {
         ed25519().or_else(p256)
     }
 
-    /// The key in PEM, as `openssl pkey -pubin` reads it.
+    /// The key in PEM, as for `openssl pkey -pubin`.
     pub fn pem(&self) -> String {
         let head = match self {
             ReleasePublicKey::Ed25519(_) => ED25519_SPKI,
@@ -89,7 +89,7 @@ mod tests {
     use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 
     #[test]
-    fn a_key_of_p_256_reads_back_and_verifies_what_it_has_signed_alone() {
+    fn a_p256_key_verifies_only_its_own_signatures() {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
         let key = ReleasePublicKey::P256(pair.public_key().as_ref().try_into().unwrap());
         let folder = tempfile::tempdir().unwrap();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_kind_of_key_is_taken_for_one_of_both() {
+    fn other_kinds_of_keys_are_rejected() {
         let mut der = [P256_SPKI, &[4; 65]].concat();
         assert!(ReleasePublicKey::from_spki(&der).is_some());
         der.pop();

@@ -1,6 +1,6 @@
-//! The one call of PKCS#11 that the crate `cryptoki` lacks: `C_Sign` after an earlier `C_SignInit`.
-//! A key that requires the PIN at each use requires it between both (PKCS#11 3.0, 5.6.8), and a
-//! bare RSA signature cannot be made in parts instead.
+//! The PKCS#11 call that the crate `cryptoki` lacks: `C_Sign` after a separate `C_SignInit`. A key
+//! that requires the PIN at each use requires it between the two (PKCS#11 3.0, 5.6.8), and raw RSA
+//! has no multi-part signing.
 
 use cryptoki::context::Function;
 use cryptoki::error::{Error, Result, Rv};
@@ -11,7 +11,7 @@ use std::ptr;
 
 /// A token's module, which is loaded already.
 pub(super) struct SinglePart {
-    /// It stays loaded as long as this is there, and `functions` with it.
+    /// Keeps the module, and so `functions`, loaded.
     _module: Pkcs11,
     functions: *const CK_FUNCTION_LIST,
 }
@@ -23,12 +23,12 @@ unsafe impl Send for SinglePart {}
 unsafe impl Sync for SinglePart {}
 
 impl SinglePart {
-    /// The module in this file.
+    /// Opens the module in this file.
     ///
     /// # Errors
     /// It cannot be loaded, or has no functions.
     pub fn of(module: &Path) -> Result<Self> {
-        // SAFETY: the module was loaded before by the same path, so that no code of it runs now.
+        // SAFETY: the module was loaded before from the same path, so none of its code runs now.
         let module = unsafe { Pkcs11::new(module) }.map_err(Error::LibraryLoading)?;
         let mut functions = ptr::null_mut();
         // SAFETY: the pointer is valid for the call.
@@ -40,19 +40,19 @@ impl SinglePart {
         Ok(SinglePart { _module: module, functions })
     }
 
-    /// The signature of `data`, for which the session has begun to sign.
+    /// Signs `data` in a session after `C_SignInit`.
     ///
     /// # Errors
     /// The token refuses it.
     pub fn sign(&self, session: &Session, data: &[u8]) -> Result<Vec<u8>> {
-        // SAFETY: the list is there as long as the module is, and its entries are never changed.
+        // SAFETY: the list lives as long as the module, and its entries are constant.
         let sign = unsafe { (*self.functions).C_Sign }.ok_or(Error::NullFunctionPointer)?;
         // An RSA signature is as long as its key, here up to 8192 bits. Asking for the length first
         // would be another call, and some tokens count calls.
         let mut signature = vec![0; 1024];
         let mut length = signature.len() as CK_ULONG;
-        // SAFETY: both pointers are valid for the lengths that go with them, and the token does not
-        // write to `data`.
+        // SAFETY: both pointers are valid for their lengths, and the token does not write to
+        // `data`.
         let value = unsafe {
             sign(
                 session.handle(),

@@ -19,8 +19,7 @@ use std::fmt;
 use std::sync::Mutex;
 use zeroize::Zeroizing;
 
-/// The bytes of `DigestInfo` before a SHA-256 (RFC 8017, 9.2). Tokens sign what they get, so it has
-/// to be added here.
+/// The bytes of `DigestInfo` before a SHA-256 (RFC 8017, 9.2). Tokens do not add them.
 const DIGEST_INFO: [u8; 19] = [
     0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05,
     0x00, 0x04, 0x20,
@@ -46,8 +45,8 @@ impl TokenKey {
     /// Logs into the token, and finds the key.
     ///
     /// # Errors
-    /// The module, the token, or one key of that name is not there; the PIN is wrong; the key is no
-    /// RSA key. No error quotes the PIN.
+    /// The module, the token or the key does not exist; several match; the PIN is wrong; the key is
+    /// not an RSA key. No error quotes the PIN.
     pub fn open(uri: &TokenUri) -> Result<Self> {
         let module = || format!("cannot use the PKCS#11 module `{}`", uri.module.display());
         let library = Pkcs11::new(&uri.module).or_build(module)?;
@@ -67,7 +66,7 @@ impl TokenKey {
         }
         let key = key(&session, uri)?;
         let public = public(&session, key)?;
-        let each_use = match wants_pin_at_each_use(&session, key) {
+        let each_use = match requires_pin_at_each_use(&session, key) {
             true => Some(EachUse { pin, single: SinglePart::of(&uri.module).or_build(module)? }),
             false => None,
         };
@@ -113,13 +112,13 @@ impl fmt::Debug for TokenKey {
 }
 
 /// Whether the key requires the PIN at each use. A token without this attribute has no such keys.
-fn wants_pin_at_each_use(session: &Session, key: ObjectHandle) -> bool {
+fn requires_pin_at_each_use(session: &Session, key: ObjectHandle) -> bool {
     let found =
         session.get_attributes(key, &[AttributeType::AlwaysAuthenticate]).unwrap_or_default();
     found.contains(&Attribute::AlwaysAuthenticate(true))
 }
 
-/// Ignores the error that another key of the same module has done this already.
+/// Ignores the error `already`, which means that another key of the same module did this before.
 fn allow(done: cryptoki::error::Result<()>, already: RvError) -> cryptoki::error::Result<()> {
     match done {
         Err(cryptoki::error::Error::Pkcs11(found, _)) if found == already => Ok(()),
@@ -133,9 +132,8 @@ fn slot(library: &Pkcs11, uri: &TokenUri) -> Result<Slot> {
     let mut found = Vec::new();
     for slot in library.get_slots_with_initialized_token().or_build(cannot)? {
         let token = library.get_token_info(slot).or_build(cannot)?;
-        let is = |wanted: &Option<String>, value: &str| {
-            wanted.as_ref().is_none_or(|wanted| wanted == value)
-        };
+        let is =
+            |named: &Option<String>, value: &str| named.as_ref().is_none_or(|named| named == value);
         if is(&uri.token, token.label()) && is(&uri.serial, token.serial_number()) {
             found.push(slot);
         }
@@ -145,11 +143,12 @@ fn slot(library: &Pkcs11, uri: &TokenUri) -> Result<Slot> {
 
 /// The one private RSA key that the URI names.
 fn key(session: &Session, uri: &TokenUri) -> Result<ObjectHandle> {
-    let mut wanted = vec![Attribute::Class(ObjectClass::PRIVATE_KEY)];
-    wanted.extend(uri.object.as_ref().map(|label| Attribute::Label(label.clone().into_bytes())));
-    wanted.extend(uri.id.as_ref().map(|id| Attribute::Id(id.clone())));
+    let mut attributes = vec![Attribute::Class(ObjectClass::PRIVATE_KEY)];
+    attributes
+        .extend(uri.object.as_ref().map(|label| Attribute::Label(label.clone().into_bytes())));
+    attributes.extend(uri.id.as_ref().map(|id| Attribute::Id(id.clone())));
     one(
-        session.find_objects(&wanted).or_build(|| "cannot look for the key".to_owned())?,
+        session.find_objects(&attributes).or_build(|| "cannot look for the key".to_owned())?,
         "private key",
     )
 }
@@ -158,9 +157,9 @@ fn one<T>(found: Vec<T>, what: &str) -> Result<T> {
     let count = found.len();
     let [one] = <[T; 1]>::try_from(found).map_err(|_| {
         let why = if count == 0 {
-            "none is there, or the PIN is missing".to_owned()
+            "there is none, or the PIN is missing".to_owned()
         } else {
-            format!("{count} are there")
+            format!("there are {count}")
         };
         Error::build(format!("the PKCS#11 URI does not name one {what}"))
             .cause(why)
@@ -171,10 +170,10 @@ fn one<T>(found: Vec<T>, what: &str) -> Result<T> {
 
 /// An `RSAPublicKey` in DER (RFC 8017).
 fn public(session: &Session, key: ObjectHandle) -> Result<Vec<u8>> {
-    let no_rsa = || Error::build("the key in the token is no RSA key");
-    let wanted = [AttributeType::Modulus, AttributeType::PublicExponent];
+    let no_rsa = || Error::build("the key in the token is not an RSA key");
+    let attributes = [AttributeType::Modulus, AttributeType::PublicExponent];
     let found = session
-        .get_attributes(key, &wanted)
+        .get_attributes(key, &attributes)
         .or_build(|| "cannot read the public half of the key".to_owned())?;
     let (mut modulus, mut exponent) = (None, None);
     for attribute in found {
@@ -186,7 +185,7 @@ fn public(session: &Session, key: ObjectHandle) -> Result<Vec<u8>> {
     }
     let (modulus, exponent) = (modulus.ok_or_else(no_rsa)?, exponent.ok_or_else(no_rsa)?);
     let encode = || [UintRef::new(&modulus)?, UintRef::new(&exponent)?].to_der();
-    encode().or_build(|| "the key in the token is no RSA key".to_owned())
+    encode().or_build(|| "the key in the token is not an RSA key".to_owned())
 }
 
 /// The PIN, from its file.

@@ -15,9 +15,9 @@ pub struct TokenUri {
     pub serial: Option<String>,
     /// The key's label.
     pub object: Option<String>,
-    /// The key's id.
+    /// The key's ID.
     pub id: Option<Vec<u8>>,
-    /// The library that talks to the token.
+    /// The PKCS#11 library of the token.
     pub module: PathBuf,
     /// The file with the PIN, if the token requires one.
     pub pin_source: Option<PathBuf>,
@@ -49,10 +49,10 @@ impl FromStr for TokenUri {
         }
         match () {
             () if uri.module.as_os_str().is_empty() => {
-                Err(wrong("it names no `module-path`".to_owned()))
+                Err(wrong("it has no `module-path`".to_owned()))
             }
             () if uri.object.is_none() && uri.id.is_none() => {
-                Err(wrong("it names no key by `object` or `id`".to_owned()))
+                Err(wrong("it has neither `object` nor `id` to name a key".to_owned()))
             }
             () => Ok(uri),
         }
@@ -65,7 +65,7 @@ impl TokenUri {
             self.id = Some(bytes);
             return Ok(());
         }
-        let text = String::from_utf8(bytes).map_err(|_| format!("`{name}` is no text"))?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("`{name}` is not UTF-8"))?;
         match name {
             "token" => self.token = Some(text),
             "serial" => self.serial = Some(text),
@@ -77,12 +77,10 @@ impl TokenUri {
                 self.pin_source = Some(text.strip_prefix("file:").unwrap_or(&text).into())
             }
             "pin-value" => {
-                return Err(
-                    "a PIN does not belong into it: name the file that has it by `pin-source`"
-                        .to_owned(),
-                );
+                return Err("a PIN must not be in it: name a file with the PIN with `pin-source`"
+                    .to_owned());
             }
-            _ => return Err(format!("`{name}` is not understood")),
+            _ => return Err(format!("`{name}` is not supported")),
         }
         Ok(())
     }
@@ -114,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_uri_names_token_key_module_and_the_file_of_the_pin() {
+    fn a_uri_has_token_key_module_and_pin_source() {
         let text = "pkcs11:token=My%20token;object=db;id=%01%FF?\
                     module-path=/usr/lib/m.so&pin-source=file:/run/pin\n";
         let uri: TokenUri = text.parse().unwrap();
@@ -129,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_that_lacks_something_or_holds_a_pin_says_so() {
+    fn an_incomplete_uri_or_one_with_a_pin_is_refused() {
         for (text, why) in [
             ("file:/db.key", "it does not begin with `pkcs11:`"),
-            ("pkcs11:object=db", "it names no `module-path`"),
-            ("pkcs11:token=t?module-path=/m.so", "it names no key"),
-            ("pkcs11:object=db;slot-id=1?module-path=/m.so", "`slot-id` is not understood"),
+            ("pkcs11:object=db", "it has no `module-path`"),
+            ("pkcs11:token=t?module-path=/m.so", "it has neither `object` nor `id`"),
+            ("pkcs11:object=db;slot-id=1?module-path=/m.so", "`slot-id` is not supported"),
             ("pkcs11:object=%zz?module-path=/m.so", "`object` has a `%` without two digits"),
-            ("pkcs11:object=db?module-path=/m.so&pin-value=4711", "a PIN does not belong into it"),
+            ("pkcs11:object=db?module-path=/m.so&pin-value=4711", "a PIN must not be in it"),
         ] {
             let error = text.parse::<TokenUri>().unwrap_err().to_string();
             assert!(error.contains(why) && !error.contains("4711"), "{error}");
@@ -145,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text: String) {
+        fn any_text_is_parsed_without_a_panic(text: String) {
             let _ = text.parse::<TokenUri>();
             let _ = format!("{SCHEME}{text}").parse::<TokenUri>();
         }

@@ -42,9 +42,9 @@ struct Sent {
     tagged: usize,
 }
 
-/// Sends the blocks of a disk to a snapshot, from the one with this position in
-/// [`Content::blocks`] on. Calls `tag` now and then, and at the end, with the number of blocks that
-/// were sent without a gap.
+/// Sends the blocks of a disk to a snapshot, from the one with this position in [`Content::blocks`]
+/// on. Calls `tag` at intervals, and at the end, with the number of blocks that were sent without a
+/// gap.
 ///
 /// # Errors
 /// The first failure of any worker; the others stop before their next block.

@@ -1,13 +1,13 @@
-//! Which disk may be written, and why another may not.
+//! Decides which disk may be written, and explains why others may not.
 
-use super::disk::{Disk, Found, find};
+use super::host_disk::{Found, HostDisk, find};
 use super::uses::Use;
 use crate::error::{Error, Kind, Problem, Result};
 use crate::report::bytes;
 use osbuild_formats::fat;
 use std::path::{Path, PathBuf};
 
-/// What an image asks of a disk.
+/// What an image requires of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirements {
     /// The recipe.
@@ -21,8 +21,8 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// Why the image cannot be on this disk, whatever the user says.
-    fn obstacles(&self, disk: &Disk) -> Vec<Problem> {
+    /// Why the image cannot be written to this disk, even if the user insists.
+    fn obstacles(&self, disk: &HostDisk) -> Vec<Problem> {
         let Requirements { recipe, board, size, sector_size } = self;
         let (path, its) = (disk.device.display(), disk.sector_size);
         let mut problems = Vec::new();
@@ -33,7 +33,7 @@ impl Requirements {
             );
         }
         if disk.size < *size {
-            let sizes = format!("it has {}, and the image {}", bytes(disk.size), bytes(*size));
+            let sizes = format!("it has {}, the image needs {}", bytes(disk.size), bytes(*size));
             problems.push(
                 Problem::new(format!("`{path}` is too small for the image of `{recipe}`"))
                     .cause(sizes),
@@ -41,7 +41,7 @@ impl Requirements {
         }
         if its != *sector_size {
             let message = format!(
-                "`{path}` has sectors of {its} bytes, and the image of `{recipe}` is made for \
+                "`{path}` has sectors of {its} bytes, but the image of `{recipe}` is made for \
                  {sector_size}"
             );
             let esp = fat::min_size(its.into()) >> 20;
@@ -54,12 +54,12 @@ impl Requirements {
     }
 
     /// Whether the disk is offered when the user names none.
-    pub fn fits(&self, disk: &Disk) -> bool {
+    pub fn fits(&self, disk: &HostDisk) -> bool {
         self.obstacles(disk).is_empty() && warnings(disk).is_empty()
     }
 
-    /// Why the disk is not offered; nothing if it is.
-    pub fn reasons(&self, disk: &Disk) -> Vec<String> {
+    /// Why the disk is not offered; empty if it is.
+    pub fn reasons(&self, disk: &HostDisk) -> Vec<String> {
         let obstacles = self.obstacles(disk).into_iter().map(|problem| problem.message);
         obstacles.chain(warnings(disk)).collect()
     }
@@ -67,9 +67,9 @@ impl Requirements {
     /// The disk that the user named, once or twice.
     ///
     /// # Errors
-    /// It is no disk, or the image cannot be on it; or it is not one of those that people flash,
-    /// and was not named twice.
-    pub fn choose(&self, named: &[PathBuf]) -> Result<Disk> {
+    /// It is not a disk, or the image cannot be written to it; or it has warnings, and was not
+    /// named twice.
+    pub fn choose(&self, named: &[PathBuf]) -> Result<HostDisk> {
         let disk = self.named(&named[0])?;
         let twice = match named {
             [_] => false,
@@ -79,12 +79,12 @@ impl Requirements {
                     let both =
                         format!("`{}` and `{}`", disk.device.display(), other.device.display());
                     return Err(Error::usage(format!(
-                        "{both} are two disks, and one is written at a time"
+                        "{both} are two disks, but only one is written at a time"
                     )));
                 }
                 true
             }
-            _ => return Err(Error::usage("a disk is named once or twice")),
+            _ => return Err(Error::usage("name the disk once or twice")),
         };
         let obstacles = self.obstacles(&disk);
         if !obstacles.is_empty() {
@@ -93,31 +93,31 @@ impl Requirements {
         match warnings(&disk) {
             warnings if warnings.is_empty() || twice => Ok(disk),
             warnings => {
-                let (path, on_it) = (disk.device.display(), format!("on it: {}", disk.contents));
-                let error = Error::usage(warnings.join("; ")).cause(on_it);
-                Err(error.hint(format!(
-                    "if all of it may be lost, name it twice: `--device {path} --device {path}`"
-                )))
+                let path = disk.device.display();
+                let contents = format!("its contents: {}", disk.contents);
+                let error = Error::usage(warnings.join("; ")).cause(contents);
+                Err(error
+                    .hint(format!("to erase it, name it twice: `--device {path} --device {path}`")))
             }
         }
     }
 
-    fn named(&self, path: &Path) -> Result<Disk> {
+    fn named(&self, path: &Path) -> Result<HostDisk> {
         let (shown, recipe) = (path.display(), &self.recipe);
         match find(path) {
             Found::Disk(disk) => Ok(*disk),
             Found::Partition(whole) => Err(Error::usage(format!(
-                "`{shown}` is a partition, and a node needs a whole disk"
+                "`{shown}` is a partition, but a node needs a whole disk"
             ))
-            .hint(format!("name the disk that it is on: `--device {}`", whole.display()))),
+            .hint(format!("name its disk: `--device {}`", whole.display()))),
             Found::Nothing => Err(Error::usage(format!("`{shown}` is not a disk"))
-                .hint(format!("see which there are: `cargo osbuild flash {recipe}`"))),
+                .hint(format!("list the disks: `cargo osbuild flash {recipe}`"))),
         }
     }
 }
 
-/// Why nobody should write to this disk by mistake.
-fn warnings(disk: &Disk) -> Vec<String> {
+/// Why the user might not want to write to this disk.
+fn warnings(disk: &HostDisk) -> Vec<String> {
     let path = disk.device.display();
     let places = |places: Vec<&str>| {
         places.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ")
@@ -149,10 +149,10 @@ fn warnings(disk: &Disk) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ship::flash::disk::Identity;
+    use crate::ship::flash::host_disk::Identity;
 
-    fn stick() -> Disk {
-        Disk {
+    fn stick() -> HostDisk {
+        HostDisk {
             device: "/dev/sdx".into(),
             name: "sdx".into(),
             model: Some("Stick".into()),
@@ -176,32 +176,35 @@ mod tests {
         }
     }
 
-    fn reasons(disk: Disk) -> String {
+    fn reasons(disk: HostDisk) -> String {
         requirements().reasons(&disk).join("; ")
     }
 
     #[test]
-    fn an_idle_removable_disk_is_offered_and_no_other() {
+    fn only_an_unused_removable_disk_is_offered() {
         assert!(requirements().fits(&stick()));
-        assert_eq!(reasons(Disk { is_removable: false, ..stick() }), "`/dev/sdx` is a fixed disk");
         assert_eq!(
-            reasons(Disk { is_read_only: true, ..stick() }),
+            reasons(HostDisk { is_removable: false, ..stick() }),
+            "`/dev/sdx` is a fixed disk"
+        );
+        assert_eq!(
+            reasons(HostDisk { is_read_only: true, ..stick() }),
             "`/dev/sdx` is write-protected"
         );
         assert_eq!(
-            reasons(Disk { size: 599 << 20, ..stick() }),
+            reasons(HostDisk { size: 599 << 20, ..stick() }),
             "`/dev/sdx` is too small for the image of `edge`"
         );
         let uses = vec![Use::System("/boot".into()), Use::Mounted("/mnt".into()), Use::Swap];
         assert_eq!(
-            reasons(Disk { uses, ..stick() }),
+            reasons(HostDisk { uses, ..stick() }),
             "`/dev/sdx` has this machine's own system: `/boot`; `/dev/sdx` is mounted: `/mnt`; \
              this machine swaps to `/dev/sdx`"
         );
     }
 
     #[test]
-    fn a_disk_of_another_number_serial_number_or_size_is_not_the_one_that_was_named() {
+    fn a_different_sequence_or_serial_number_or_size_is_another_disk() {
         let named = stick().identity;
         assert!(stick().is_still(&named).is_ok());
         let others = [
@@ -211,7 +214,7 @@ mod tests {
             Identity { size: 9 << 30, ..named.clone() },
         ];
         for identity in others {
-            let error = Disk { identity, ..stick() }.is_still(&named).unwrap_err().to_string();
+            let error = HostDisk { identity, ..stick() }.is_still(&named).unwrap_err().to_string();
             assert!(
                 error.starts_with("error: `/dev/sdx` is not the disk that was named\n"),
                 "{error}"
@@ -220,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn other_sectors_are_refused_with_what_to_set() {
-        let problems = requirements().obstacles(&Disk { sector_size: 4096, ..stick() });
+    fn a_different_sector_size_is_refused_with_the_settings_to_change() {
+        let problems = requirements().obstacles(&HostDisk { sector_size: 4096, ..stick() });
         assert_eq!(
             problems[0].message,
-            "`/dev/sdx` has sectors of 4096 bytes, and the image of `edge` is made for 512"
+            "`/dev/sdx` has sectors of 4096 bytes, but the image of `edge` is made for 512"
         );
         assert_eq!(
             problems[0].hint.as_deref(),

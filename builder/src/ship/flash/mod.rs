@@ -15,14 +15,14 @@
 //!    is removed again then.
 
 mod choice;
-mod disk;
+mod host_disk;
 mod refusal;
 mod text;
 mod uses;
 
 pub use choice::Requirements;
-use disk::replaced;
-pub use disk::{Disk, Identity, all};
+use host_disk::replaced;
+pub use host_disk::{HostDisk, Identity, all};
 pub use text::list;
 pub use uses::Use;
 
@@ -37,7 +37,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What was done.
+/// A finished flash.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Flashed {
@@ -49,29 +49,29 @@ pub struct Flashed {
     pub written: u64,
     /// How many bytes were read back.
     pub compared: u64,
-    /// How many seconds it took until all was on the medium, before it was read back.
+    /// How many seconds the write took until all of it was on the medium.
     pub write_s: f64,
 }
 
-/// Puts the image at `path` onto a disk that was chosen by [`Requirements::choose`].
+/// Writes the image at `path` to a disk from [`Requirements::choose`].
 ///
 /// # Errors
-/// The disk is in use, or cannot be written; what is read back is not what was written; the user
-/// wants to stop.
-pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
+/// The disk is in use, or cannot be written; the data read back differ from the data written; the
+/// user wants to stop.
+pub fn flash(report: &Report, path: &Path, disk: &HostDisk) -> Result<Flashed> {
     let image = Image::open(path, disk.sector_size)?;
     let geometry = Geometry::new(disk.sector_size.into(), disk.size)
         .or_build(|| "the disk is too small".into())?;
     let table = image.table_for(geometry)?;
     let ends = Ends::new(&table, geometry)?;
     let pieces = image.pieces()?;
-    // Who uses it is known only of a disk that the user named twice.
+    // A disk with uses was named twice, and opens despite them.
     let mut device =
         Device::open(&disk.device, disk.uses.is_empty()).map_err(|error| refused(disk, error))?;
     if let (Some(named), Some(found)) = (disk.identity.diskseq, device.diskseq())
         && named != found
     {
-        return Err(replaced(&disk.device, &disk.identity, &format!("number {found}")));
+        return Err(replaced(&disk.device, &disk.identity, &format!("sequence number {found}")));
     }
     let unfinished = |error: Error| {
         error.cause(format!(
@@ -109,13 +109,13 @@ pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
     })
 }
 
-/// Writes the image without its partition table, and gives what has to be compared.
+/// Writes the image without its partition table, and returns the pieces to compare.
 fn put(
     report: &Report,
     image: &Image,
     pieces: &[Piece],
     device: &mut Device,
-    disk: &Disk,
+    disk: &HostDisk,
 ) -> Result<Vec<Piece>> {
     let total = length(pieces.iter().filter(|piece| !piece.is_zero));
     let (step, started) = (report.sized_step("write", total), Instant::now());
@@ -135,7 +135,7 @@ fn compare(
     image: &Image,
     pieces: &[Piece],
     device: &mut Device,
-    disk: &Disk,
+    disk: &HostDisk,
 ) -> Result<()> {
     let total = length(pieces);
     let (step, started) = (report.sized_step(name, total), Instant::now());
@@ -148,7 +148,7 @@ fn compare(
     Ok(())
 }
 
-fn rate(disk: &Disk, total: u64, started: Instant) -> String {
+fn rate(disk: &HostDisk, total: u64, started: Instant) -> String {
     let rate = total as f64 / started.elapsed().as_secs_f64().max(0.001);
     format!("{}, {}/s", disk.device.display(), bytes(rate as u64))
 }

@@ -1,12 +1,12 @@
 //! The disks of this machine, as a list for people.
 
 use super::choice::Requirements;
-use super::disk::Disk;
+use super::host_disk::HostDisk;
 use crate::report::bytes;
 
-/// The disks that fit, one line each: device, size, bus, model, what is on it.
-pub fn list(disks: &[Disk]) -> String {
-    let line = |disk: &Disk| {
+/// The disks that fit, one line each: device, size, bus, model, contents.
+pub fn list(disks: &[HostDisk]) -> String {
+    let line = |disk: &HostDisk| {
         let model = disk.model.as_deref().unwrap_or("-");
         format!(
             "{:16} {:>9}  {:8} {model:28} {}",
@@ -20,8 +20,8 @@ pub fn list(disks: &[Disk]) -> String {
 }
 
 impl Requirements {
-    /// Why the others are not in the list.
-    pub fn others(&self, disks: &[Disk]) -> Vec<String> {
+    /// Explains why the other disks are not offered.
+    pub fn others(&self, disks: &[HostDisk]) -> Vec<String> {
         let others = disks.iter().filter(|disk| !self.fits(disk));
         others
             .map(|disk| {

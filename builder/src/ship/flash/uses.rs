@@ -1,5 +1,5 @@
-//! What this machine uses a disk for: file systems that are mounted from it, and swap. Through LVM,
-//! RAID and encryption, too.
+//! The uses of a disk by this machine: mounted file systems and swap, also through LVM, RAID and
+//! encryption.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -7,22 +7,22 @@ use std::fs;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where a machine has what it boots and runs from.
+/// The mount points of this machine's own system.
 const SYSTEM: [&str; 6] = ["/", "/usr", "/var", "/boot", "/boot/efi", "/efi"];
 
 /// One use of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// This place of the machine's own system is on it.
+    /// It holds this mount point of the machine's own system.
     System(String),
-    /// A file system of it is mounted here.
+    /// One of its file systems is mounted here.
     Mounted(String),
     /// The machine swaps to it.
     Swap,
 }
 
-/// The uses of the disk that the kernel calls so, without those that are named twice.
+/// The uses of a disk by its kernel name, each once.
 pub fn uses(disk: &str) -> Vec<Use> {
     let mounts = mounted(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let mounts = mounts.into_iter().map(|mount| {
@@ -67,15 +67,15 @@ fn mounted(table: &str) -> Vec<Mount> {
     table.lines().filter_map(mount).collect()
 }
 
-/// The kernel writes what would divide fields as a backslash and three octal digits.
+/// Decodes the separators that the kernel escapes as a backslash and three octal digits.
 fn unescaped(field: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(field.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
-/// The number of a block device, or of that with the file: file systems such as btrfs have numbers
-/// of their own in the table of mounts.
+/// The number of a block device, or of the device of a file. mountinfo does not give it for file
+/// systems such as btrfs, which have device numbers of their own.
 fn device_of(path: &str) -> Option<(u32, u32)> {
     let about = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
     let number = match about.st_mode() & libc::S_IFMT {
@@ -86,7 +86,7 @@ fn device_of(path: &str) -> Option<(u32, u32)> {
     Some((libc::major(number), libc::minor(number)))
 }
 
-/// The kernel's names of the disks that a block device is made of.
+/// The kernel names of the disks beneath a block device.
 fn disks_beneath((major, minor): (u32, u32)) -> BTreeSet<String> {
     match PathBuf::from(format!("/sys/dev/block/{major}:{minor}")).canonicalize() {
         Ok(folder) => beneath(&folder),

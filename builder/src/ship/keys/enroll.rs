@@ -1,4 +1,4 @@
-//! How a machine gets to know our keys: lists, signed updates, and the variables of a virtual
+//! Enrolls keys: signature lists and signed updates for machines, and the variables of a virtual
 //! machine's firmware.
 
 use super::{Keys, Role, Trust};
@@ -9,14 +9,14 @@ use crate::produce::sign::Signer;
 use osbuild_signatures::efi::{Store, Variable};
 use std::path::{Path, PathBuf};
 
-/// The files by which a machine is given our keys, each by name.
+/// The files that enroll keys on a machine.
 pub struct Enrollment {
-    /// For each variable its list (`.esl`) and its signed update (`.auth`).
+    /// The name and bytes of each variable's list (`.esl`) and signed update (`.auth`).
     pub files: Vec<(String, Vec<u8>)>,
 }
 
 impl Enrollment {
-    /// Makes the files, which needs the private keys of PK and KEK.
+    /// Makes the files. This needs the private keys of PK and KEK.
     pub fn of(keys: &Keys) -> Result<Self> {
         let mut files = Vec::new();
         for update in keys.trust()?.updates() {
@@ -31,7 +31,7 @@ impl Enrollment {
         Ok(Enrollment { files })
     }
 
-    /// Writes them into a folder and gives their paths.
+    /// Writes the files into a folder, and returns their paths.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         std::fs::create_dir_all(folder).at("make", folder)?;
         let write = |(name, bytes): &(String, Vec<u8>)| {
@@ -43,7 +43,7 @@ impl Enrollment {
     }
 }
 
-/// Whose key signs a change.
+/// The key that signs updates of a variable.
 fn authority(variable: Variable) -> Role {
     match variable {
         Variable::Pk | Variable::Kek => Role::Pk,
@@ -51,10 +51,9 @@ fn authority(variable: Variable) -> Role {
     }
 }
 
-/// The variables `template` of EDK2's firmware with `trust` in them and Secure Boot on. Whom it
-/// trusted before it trusts no more.
-///
-/// No private key is needed: whoever writes the file owns the machine.
+/// Enrolls `trust` in `template`, a variable store of EDK2's firmware, replacing its keys, and
+/// turns Secure Boot on. No private key is needed: write access to the file is control of the
+/// machine.
 pub fn enrolled(template: Vec<u8>, trust: &Trust) -> Result<Vec<u8>> {
     let cannot = || "cannot enroll keys in the firmware's variables".to_owned();
     let mut store = Store::read(template).or_build(cannot)?;

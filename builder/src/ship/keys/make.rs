@@ -1,4 +1,4 @@
-//! New keys.
+//! Makes and rotates keys.
 
 use super::release::write_release;
 use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN};
@@ -16,28 +16,26 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// How long certificates are valid.
+/// The validity of certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The first day.
     pub since: Date,
-    /// For how many years.
+    /// The number of years.
     pub years: u16,
 }
 
-/// Makes keys for every purpose, each with a certificate that it signed itself: a machine's
-/// firmware knows each of them by itself, and none vouches for another.
-///
-/// The key for db may be in a token already, at this PKCS#11 URI, or in AWS KMS, with this ARN. The
-/// whole folder appears at once, or not at all.
+/// Makes a key for each role, with a self-signed certificate: firmware enrolls each of them
+/// separately, so there is no chain. `token` names an existing key for db: the PKCS#11 URI of a key
+/// in a token, or the ARN of one in AWS KMS. The folder appears as a whole, or not at all.
 ///
 /// # Errors
-/// There are keys of this name: they are never replaced.
+/// Keys with this name exist. They are never replaced.
 pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let folder = keys.folder();
     if folder.exists() {
-        return Err(Error::usage(format!("there are keys `{}` already", keys.name))
-            .cause("keys are never written over: what they signed would be lost to them")
+        return Err(Error::usage(format!("keys `{}` already exist", keys.name))
+            .cause("keys are never overwritten: machines would reject what they signed")
             .hint(format!("cargo osbuild keys show {}", keys.name)));
     }
     let above = folder.parent().unwrap_or(Path::new("."));
@@ -46,37 +44,37 @@ pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     remove(&unfinished)?;
     fs::create_dir(&unfinished).at("make", &unfinished)?;
     fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
-    let whose = |role: Role| format!("{} {}", keys.name, role.name());
+    let name = |role: Role| format!("{} {}", keys.name, role.name());
     let token = |role| token.filter(|_| role == Role::Db);
     let made = Role::ALL
         .into_iter()
-        .try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
+        .try_for_each(|role| write(&unfinished, keys, role, &name(role), terms, token(role)));
     match made
         .and_then(|()| write_release(&unfinished, last_day(terms)))
         .and_then(|()| fs::rename(&unfinished, folder).at("make", folder))
     {
         Ok(()) => Ok(()),
         Err(error) => {
-            // What is half made is of no use, and the first error is the news.
+            // Incomplete keys are useless, and the first error is the one to report.
             let _ = remove(&unfinished);
             Err(error)
         }
     }
 }
 
-/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI, or in AWS KMS with this
-/// ARN. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+/// Makes a new key for db, or uses the one that `token` names, as in [`make`]. The old key and its
+/// certificate get the next free name of `db-1`, `db-2`, ….
 ///
 /// # Errors
-/// The certificate would begin before the one that it follows.
+/// The new certificate would begin before the old one.
 pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let since = Date::from_unix(keys.certificate(Role::Db)?.not_before());
     if terms.since < since {
         return Err(Error::usage(format!(
-            "the new certificate would begin on {}, the old one began on {since}",
+            "the new certificate would begin on {}, before the old one on {since}",
             terms.since
         ))
-        .cause("firmware takes no list that is older than the one that it has"));
+        .cause("firmware rejects a list that is older than its own"));
     }
     let (folder, number) = (keys.folder(), keys.retired()?.len() + 1);
     let unfinished = folder.join(".rotation");
@@ -84,13 +82,13 @@ pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     fs::create_dir(&unfinished).at("make", &unfinished)?;
     write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms, token)?;
     let kinds = ["key", TOKEN, KMS, "crt"];
-    // The old ones have two names until the new ones take the first: nothing is lost at any moment.
+    // The old files keep their first name until the new ones replace them, so that an interruption
+    // loses nothing.
     for kind in kinds {
         let (now, then) =
             (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
         match fs::hard_link(&now, &then) {
-            // A key is in a file, in a token or elsewhere; and a rotation that was cut off has
-            // given it its second name.
+            // Only one kind of key file exists, and an interrupted rotation has linked it already.
             Err(error)
                 if kind != "crt"
                     && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
@@ -105,20 +103,20 @@ pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     remove(&unfinished)
 }
 
-/// One key, or where it is, with its certificate, which calls it `whose`.
+/// Writes one key, or the name of `token`, and its certificate with the common name `name`.
 fn write(
     folder: &Path,
     keys: &Keys,
     role: Role,
-    whose: &str,
+    name: &str,
     terms: Terms,
     token: Option<&str>,
 ) -> Result<()> {
     let path = |kind| folder.join(format!("{}.{kind}", role.name()));
     let key: Box<dyn RsaKey> = match token {
-        Some(name) => {
-            let (kind, key) = keys.distant(name)?;
-            write_public(&path(kind), &format!("{name}\n"))?;
+        Some(token) => {
+            let (kind, key) = keys.external(token)?;
+            write_public(&path(kind), &format!("{token}\n"))?;
             key
         }
         None => {
@@ -127,7 +125,7 @@ fn write(
             Box::new(key)
         }
     };
-    let certificate = certificate(&*key, subject(whose, keys.name == DEV), role, terms)?;
+    let certificate = certificate(&*key, subject(name, keys.name == DEV), role, terms)?;
     write_public(&path("crt"), &certificate.pem())
 }
 
@@ -148,31 +146,31 @@ fn certificate(
     if role == Role::Db {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
     }
-    let made = params.self_signed(&Own(key)).or_build(cannot)?;
+    let made = params.self_signed(&RcgenKey(key)).or_build(cannot)?;
     Certificate::from_der(made.der()).or_build(cannot)
 }
 
-/// What begins on 29 February ends on the 28th.
+/// The last day of a validity. One that begins on 29 February ends on the 28th.
 pub(super) fn last_day(terms: Terms) -> Date {
     let Date { year, month, day } = terms.since;
     Date { year: year + terms.years, month, day: if (month, day) == (2, 29) { 28 } else { day } }
 }
 
-/// Firmware's menus and logs show the common name: it says whose the key is and what for.
-fn subject(whose: &str, for_development: bool) -> DistinguishedName {
+/// The subject of a certificate. Firmware shows its common name in menus and logs.
+fn subject(name: &str, for_development: bool) -> DistinguishedName {
     let mut subject = DistinguishedName::new();
     subject.push(DnType::OrganizationName, "osbuild");
     if for_development {
         subject.push(DnType::OrganizationalUnitName, DEV_UNIT);
     }
-    subject.push(DnType::CommonName, whose);
+    subject.push(DnType::CommonName, name);
     subject
 }
 
-/// A key as the crate for certificates wants to see it.
-struct Own<'k>(&'k dyn RsaKey);
+/// Adapts a key to the traits of `rcgen`.
+struct RcgenKey<'k>(&'k dyn RsaKey);
 
-impl rcgen::PublicKeyData for Own<'_> {
+impl rcgen::PublicKeyData for RcgenKey<'_> {
     fn der_bytes(&self) -> &[u8] {
         self.0.public()
     }
@@ -182,7 +180,7 @@ impl rcgen::PublicKeyData for Own<'_> {
     }
 }
 
-impl rcgen::SigningKey for Own<'_> {
+impl rcgen::SigningKey for RcgenKey<'_> {
     fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
         self.0.sign(&Digest::of(message)).map_err(|_| rcgen::Error::RemoteKeyError)
     }

@@ -1,4 +1,4 @@
-//! The keys in `keys/NAME/`: whose programs a machine starts, who may change that, and who signs
+//! The keys in `keys/NAME/`: those that machines trust to boot images, and those that sign
 //! releases.
 
 mod enroll;
@@ -22,36 +22,35 @@ use osbuild_aws::KeyArn;
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 
-/// The name of the keys that are made when an image is first signed.
+/// The name of the keys that the first signature makes.
 pub const DEV: &str = "dev";
 
-/// What stands in the certificates of [`DEV`], so that everybody who sees one knows what it is
-/// worth.
+/// The organizational unit in the certificates of [`DEV`].
 const DEV_UNIT: &str = "development only";
 
-/// The release key: private, and public.
+/// The files of the release key: private and public.
 const RELEASE: [&str; 2] = ["release.key", "release.pub"];
 
-/// What says, in the place of the private one, which key in AWS KMS signs releases.
+/// The file with the ARN of a release key in AWS KMS, in place of a private key.
 const RELEASE_KMS: &str = "release.kms";
 
-/// The key of the root of trust of releases, and that root, which says whose the release key is.
+/// The key of the root of trust of releases, and that root, which names the release key.
 const ROOT: [&str; 2] = ["root.key", "root.json"];
 
-/// What the file is called that says in which token a key is.
+/// The extension of a file with the PKCS#11 URI of a key in a token.
 const TOKEN: &str = "pkcs11";
 
-/// What the file is called that says which key in AWS KMS it is.
+/// The extension of a file with the ARN of a key in AWS KMS.
 const KMS: &str = "kms";
 
-/// What a certificate is for.
+/// The role of a certificate in Secure Boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The platform key: who owns a machine.
+    /// The platform key, which belongs to the owner of a machine.
     Pk,
-    /// The key exchange key: who may change what a machine starts.
+    /// The key exchange key, which signs changes of db and dbx.
     Kek,
-    /// Whose programs a machine starts: this one signs images.
+    /// A key in the signature database: it signs images.
     Db,
 }
 
@@ -59,7 +58,7 @@ impl Role {
     /// All of them.
     pub const ALL: [Role; 3] = [Role::Pk, Role::Kek, Role::Db];
 
-    /// What firmware calls it, and its files here.
+    /// Its name in firmware, and of its files.
     pub fn name(self) -> &'static str {
         match self {
             Role::Pk => "PK",
@@ -75,15 +74,15 @@ pub struct Keys {
     /// Their name.
     pub name: String,
     folder: PathBuf,
-    /// Whether nobody may be asked by the network.
+    /// Whether the network may not be used.
     offline: bool,
 }
 
 impl Keys {
-    /// Where keys of this name are or will be, in the project at `root`.
+    /// The keys with this name in the project at `root`, which need not exist.
     ///
     /// # Errors
-    /// The name is none: small letters, digits and hyphens.
+    /// The name is invalid: it may have lower-case letters, digits, and hyphens within.
     pub fn named(root: &Path, name: &str) -> Result<Self> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty()
@@ -92,17 +91,17 @@ impl Keys {
             || !name.bytes().all(plain)
         {
             return Err(Error::usage(format!("`{name}` is not a valid name for keys"))
-                .hint("use small letters, digits and hyphens"));
+                .hint("use lower-case letters, digits and hyphens"));
         }
         Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name), offline: false })
     }
 
-    /// The same keys, of which none is used that has to be asked by the network if `offline`.
+    /// Sets whether keys in AWS KMS, which need the network, are refused.
     pub fn offline(self, offline: bool) -> Self {
         Keys { offline, ..self }
     }
 
-    /// Every name that has a folder for keys in the project at `root`, sorted.
+    /// All keys in the project at `root`, sorted by name.
     pub fn all(root: &Path) -> Result<Vec<Self>> {
         let folder = root.join("keys");
         let mut found = Vec::new();
@@ -114,17 +113,17 @@ impl Keys {
         Ok(found)
     }
 
-    /// Whether they have been made.
+    /// Whether they exist.
     pub fn exist(&self) -> bool {
         self.file(Role::Db, "crt").is_file()
     }
 
-    /// Where they are.
+    /// Their folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The certificate for one purpose.
+    /// The certificate of a role.
     pub fn certificate(&self, role: Role) -> Result<Certificate> {
         self.read_certificate(&self.file(role, "crt"))
     }
@@ -135,11 +134,11 @@ impl Keys {
             .map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
     }
 
-    /// Who signs for one purpose: the key in `ROLE.key`, the one in a token that `ROLE.pkcs11`
-    /// names, or the one in AWS KMS of `ROLE.kms`.
+    /// The signer of a role, with the key in `ROLE.key`, the one in a token that `ROLE.pkcs11`
+    /// names, or the one in AWS KMS that `ROLE.kms` names.
     ///
     /// # Errors
-    /// Neither is here, or the key is not that of the certificate.
+    /// There is no key, or it does not match the certificate.
     pub fn signer(&self, role: Role) -> Result<Certified> {
         let certificate = self.certificate(role)?;
         let key = self.file(role, "key");
@@ -155,45 +154,44 @@ impl Keys {
             }
             (false, Some(named)) => {
                 let name = std::fs::read_to_string(&named).at("read", &named)?;
-                self.distant(&name)
+                self.external(&name)
                     .and_then(|(_, key)| Certified::new(key, certificate))
                     .map_err(of(&named))
             }
             (false, None) => {
-                Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
+                Err(Error::build(format!("there is no private key for `{}`", certificate.name()))
                     .cause(format!("`{}` is missing", key.display()))
                     .hint(
-                        "`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` \
-                       needs from where the key is",
+                        "`cargo osbuild build RECIPE --unsigned` writes what has to be signed on \
+                         the machine with the key, for `cargo osbuild sign`",
                     ))
             }
         }
     }
 
-    /// A key that is in a token or in AWS KMS, and what the file is called that says which.
-    fn distant(&self, name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
+    /// Opens a key in a token or in AWS KMS, and returns the extension of the file that names it.
+    fn external(&self, name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
         Ok(match KeyArn::is_arn(name) {
             true => (KMS, Box::new(KmsKey::open(&self.kms(name)?)?)),
             false => (TOKEN, Box::new(TokenKey::open(&name.parse::<TokenUri>()?)?)),
         })
     }
 
-    /// The key in AWS KMS that is called so, if AWS may be asked.
+    /// Parses the ARN of a key in AWS KMS, unless `offline`.
     ///
     /// # Errors
-    /// It is no name of a key, or the network may not be used.
+    /// It is not the ARN of a key, or the network may not be used.
     fn kms(&self, name: &str) -> Result<KeyArn> {
         let arn = name.parse::<KeyArn>()?;
         match self.offline {
             false => Ok(arn),
             true => Err(Error::usage(format!(
-                "a key of `{}` is in AWS KMS, and `--offline` \
-                                              forbids asking it",
+                "a key of `{}` is in AWS KMS, which `--offline` forbids",
                 self.name
             ))
             .hint(
-                "leave out `--offline`, or build with `--unsigned` and sign later with \
-                       `cargo osbuild sign`",
+                "omit `--offline`, or build with `--unsigned` and sign later with `cargo osbuild \
+                     sign`",
             )),
         }
     }
@@ -214,7 +212,7 @@ impl Keys {
     }
 }
 
-/// Whether a certificate says that its key is for development alone.
+/// Whether a certificate is marked as for development only.
 pub fn is_for_development(certificate: &Certificate) -> bool {
     certificate.unit().is_some_and(|unit| unit == DEV_UNIT)
 }

@@ -1,5 +1,5 @@
-//! The keys of releases: one that signs them, and one that says in `root.json` whose that is and
-//! can stay away until it changes.
+//! The keys of releases: the release key signs them, and the root key signs `root.json`, which
+//! names the release key. The root key can be kept offline until the next rotation.
 
 use super::make::{Terms, last_day, write_public};
 use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The new key of a root of trust, until the root names it.
+/// The new root key, until the root of trust names it.
 const UNFINISHED_ROOT: &str = ".root.unfinished";
 
 impl Keys {
@@ -22,12 +22,12 @@ impl Keys {
     /// `release.kms` names.
     ///
     /// # Errors
-    /// It is not here, or is not that of `release.pub`.
+    /// There is no key, or it does not match `release.pub`.
     pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
         let named = self.folder.join(RELEASE_KMS);
         if self.folder.join(RELEASE[0]).exists() || !named.exists() {
-            let hint = "`--attach DIR` says what has to be signed where the key is, and takes the \
-                        signatures";
+            let hint = "`--attach DIR` lists what has to be signed on the machine with the key, \
+                        and reads the signatures";
             return self.secret(RELEASE[0]).map_err(|error| error.hint(hint));
         }
         let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));
@@ -36,22 +36,22 @@ impl Keys {
         match key.public() == self.release_public()? {
             true => Ok(Arc::new(key)),
             false => Err(of(Error::build(format!(
-                "`{}` is that of another key",
+                "`{}` belongs to another key",
                 self.folder.join(RELEASE[1]).display()
             )))),
         }
     }
 
-    /// Its public half.
+    /// The public half of the release key.
     pub fn release_public(&self) -> Result<ReleasePublicKey> {
         ReleasePublicKey::read(&self.folder.join(RELEASE[1]))
     }
 
-    /// Every root of trust that there has been, the oldest first: a client that knows any of them
-    /// is led to the newest.
+    /// All roots of trust, the oldest first. A client that trusts any of them can follow them to
+    /// the newest.
     ///
     /// # Errors
-    /// One of them cannot be read, or is none.
+    /// One of them cannot be read, or is invalid.
     pub fn roots(&self) -> Result<Vec<Root>> {
         let mut roots = Vec::new();
         for path in self.root_files() {
@@ -64,7 +64,7 @@ impl Keys {
         Ok(roots)
     }
 
-    /// `root-1.json`, `root-2.json` and so on, and `root.json`, as far as they are there.
+    /// The existing files of `root-1.json`, `root-2.json` …, and `root.json`.
     fn root_files(&self) -> Vec<std::path::PathBuf> {
         let retired = (1..)
             .map(|number| self.folder.join(format!("root-{number}.json")))
@@ -77,14 +77,14 @@ impl Keys {
     fn secret(&self, name: &str) -> Result<Arc<dyn ReleaseSigner>> {
         let path = self.folder.join(name);
         if !path.exists() {
-            return Err(Error::build(format!("the key `{}` is not here", path.display())));
+            return Err(Error::build(format!("there is no key `{}`", path.display())));
         }
         Ok(Arc::new(ReleaseKey::read(&path)?))
     }
 }
 
-/// Makes the keys of releases in `folder`, and a root of trust that is believed to the end of the
-/// day `until`.
+/// Makes the keys of releases in `folder`, and a root of trust that is valid through the day
+/// `until`.
 pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
     let key = ReleaseKey::generate()?;
     key.write(&folder.join(RELEASE[0]))?;
@@ -93,7 +93,7 @@ pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
     write_root(folder, release, until)
 }
 
-/// Writes a fresh key, or the name of this one in AWS KMS, and gives its public half.
+/// Writes a new key, or the ARN of one in AWS KMS, and returns its public half.
 fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePublicKey> {
     let Some(arn) = arn else {
         let key = ReleaseKey::generate()?;
@@ -101,7 +101,7 @@ fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePubli
         return Ok(key.public());
     };
     if !KeyArn::is_arn(arn) {
-        return Err(Error::usage("a key for releases is in a file or in AWS KMS")
+        return Err(Error::usage("a release key must be in a file or in AWS KMS")
             .cause(format!("`{arn}` is neither")));
     }
     let key = KmsReleaseKey::open(&keys.kms(arn)?)?;
@@ -116,7 +116,7 @@ fn write_root(folder: &Path, release: ReleasePublicKey, until: Date) -> Result<(
     write_public(&folder.join(ROOT[1]), &String::from_utf8_lossy(&root.bytes))
 }
 
-/// Gives keys that were made before there were roots of trust one of their own.
+/// Adds a root of trust to keys that were made before keys had one.
 pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
     if keys.folder.join(ROOT[1]).exists() {
         return Ok(());
@@ -124,11 +124,11 @@ pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
     write_root(&keys.folder, keys.release_public()?, last_day(terms))
 }
 
-/// Makes a new key for releases, or takes the one in AWS KMS with this ARN, and makes a root of
-/// trust that names it. The old key signs nothing any more.
+/// Makes a new release key, or uses the one in AWS KMS with this ARN, and makes a root of trust
+/// that names it instead of the old one.
 ///
 /// # Errors
-/// The key of the root of trust is not here.
+/// There is no root key here.
 pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()> {
     resume(keys)?;
     let key = keys.secret(ROOT[0])?;
@@ -149,22 +149,22 @@ pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()
     write_next(keys, &root)
 }
 
-/// Makes a new key for the root of trust, which the old one vouches for.
+/// Makes a new root key, and a root of trust with the signatures of the old and the new one.
 ///
 /// # Errors
-/// The old key is not here.
+/// The old root key is not here.
 pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
     resume(keys)?;
     let (old, new) = (keys.secret(ROOT[0])?, ReleaseKey::generate()?);
     new.write(&keys.folder.join(UNFINISHED_ROOT))?;
     let root = next(keys, terms, &(Arc::new(new) as _), &old, keys.release_public()?)?;
-    // From here on the new key is needed for whatever comes next.
+    // From here on only the new key can sign the next root.
     write_next(keys, &root)?;
     take_root(keys)
 }
 
-/// Ends a replacement of the root's key that was interrupted: once the root names the new key, that
-/// is the key, and there is no other copy.
+/// Completes an interrupted rotation of the root key if the root names the new key, of which there
+/// is no other copy. Otherwise discards it.
 fn resume(keys: &Keys) -> Result<()> {
     let unfinished = keys.folder.join(UNFINISHED_ROOT);
     let named = keys.roots()?.last().map(Root::root_keys).unwrap_or_default();
@@ -177,7 +177,7 @@ fn resume(keys: &Keys) -> Result<()> {
     }
 }
 
-/// Puts the new key of the root into the old one's place.
+/// Replaces the old root key with the new one.
 fn take_root(keys: &Keys) -> Result<()> {
     let unfinished = keys.folder.join(UNFINISHED_ROOT);
     retire(keys, ROOT[0], "root", "key")?;
@@ -205,7 +205,7 @@ fn write_next(keys: &Keys, root: &Root) -> Result<()> {
     put(&unfinished, &keys.folder.join(ROOT[1]))
 }
 
-/// Gives what is replaced the next of the names `NAME-1`, `NAME-2`, ….
+/// Copies a file that will be replaced to the next free name of `NAME-1`, `NAME-2`, ….
 fn retire(keys: &Keys, file: &str, name: &str, kind: &str) -> Result<()> {
     let now = keys.folder.join(file);
     let same = |path: &Path| Digest::of_file(path).ok() == Digest::of_file(&now).ok();
@@ -218,8 +218,8 @@ fn retire(keys: &Keys, file: &str, name: &str, kind: &str) -> Result<()> {
     put(&unfinished, &path)
 }
 
-/// Puts what was written into its place, whole or not at all: without any root of trust nobody can
-/// make the next one.
+/// Renames a file into its place once it is on the medium: without a valid root of trust there is
+/// no next one.
 fn put(unfinished: &Path, path: &Path) -> Result<()> {
     let on_medium = File::open(unfinished).and_then(|file| file.sync_all());
     on_medium.and_then(|()| fs::rename(unfinished, path)).at("write", path)

@@ -1,4 +1,4 @@
-//! What is trusted no longer.
+//! Revokes certificates and images.
 
 use super::trust::list;
 use super::{Keys, Role};
@@ -6,31 +6,30 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use osbuild_signatures::efi::Listed;
 
-/// Adds a certificate or an image to what is revoked. It takes effect on a machine when that is
-/// given the list.
+/// Adds a certificate or an image to dbx. It takes effect on a machine that enrolls the new list.
 ///
 /// # Errors
-/// It is the certificate by which images are signed now: no machine would start any of them. Or one
-/// that never signed an image, as that of PK, which does nothing where firmware looks for it.
+/// It is the certificate that signs images now: machines would boot none of them. Or it never
+/// signed an image, like that of PK, so that revoking it has no effect.
 pub fn revoke(keys: &Keys, what: Listed) -> Result<()> {
     if what == keys.certificate(Role::Db)?.into() {
         return Err(Error::usage(format!(
             "the keys `{}` sign images with this certificate",
             keys.name
         ))
-        .cause("a machine on which it is revoked would start none of them")
+        .cause("machines that revoke it would boot none of them")
         .hint(format!("cargo osbuild keys rotate {}", keys.name)));
     }
     if let Listed::Certificate(certificate) = &what
         && !keys.retired()?.iter().any(|(_, retired)| retired == &**certificate)
     {
         return Err(Error::usage(format!(
-            "the certificate `{}` is not one with which the keys `{}` signed images",
+            "the certificate `{}` never signed images for the keys `{}`",
             certificate.name(),
             keys.name
         ))
         .hint(format!(
-            "those are named db-1, db-2 and so on: cargo osbuild keys show {}",
+            "revocable certificates are named db-1, db-2 and so on: cargo osbuild keys show {}",
             keys.name
         )));
     }

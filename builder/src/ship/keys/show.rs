@@ -1,4 +1,4 @@
-//! What keys there are, for people and programs. Private keys are not read for it.
+//! Lists keys, for people and programs, without reading private keys.
 
 use super::{Keys, RELEASE, Role, is_for_development};
 use crate::engine::digest::Digest;
@@ -14,25 +14,25 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Shown {
-    /// The name of the keys that it is one of.
+    /// The name of the keys that it belongs to.
     pub keys: String,
-    /// What it is for: `PK`, `KEK`, `db`, `db-1` and so on for those that signed before, `release`,
-    /// `root` for `root.json`; `dbx` for an image that is revoked.
+    /// Its role: `PK`, `KEK`, `db`, `db-1` and so on for retired keys, `release`, `root` for
+    /// `root.json`, or `dbx` for a revoked image.
     pub role: String,
-    /// Whom the certificate is for; nothing for a release key, which has none.
+    /// The subject of the certificate; `None` for a release key, which has no certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// SHA-256 of the certificate in DER, of the public key, of `root.json`, or of the image as
-    /// Authenticode has it.
+    /// SHA-256 of the certificate in DER, of the public key or of `root.json`; or the Authenticode
+    /// digest of an image.
     pub sha256: String,
     /// The last day on which it is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Whether that day is over.
+    /// Whether that day is in the past.
     pub expired: bool,
     /// Whether it is in dbx.
     pub revoked: bool,
-    /// Whether it is for development alone.
+    /// Whether it is for development only.
     pub development: bool,
 }
 
@@ -67,7 +67,7 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     Ok(shown)
 }
 
-/// SHA-256 of the public half of the key that signs releases.
+/// SHA-256 of the public release key.
 fn release(keys: &Keys) -> Result<String> {
     let path = keys.folder().join(RELEASE[1]);
     let pem = std::fs::read(&path).at("read", &path)?;
@@ -88,7 +88,7 @@ fn certificate(keys: &Keys, role: &str, certificate: &Certificate, today: Date) 
     }
 }
 
-/// What has no certificate.
+/// A key or an image without a certificate.
 fn plain(keys: &Keys, role: &str, sha256: String) -> Shown {
     let (keys, role) = (keys.name.clone(), role.to_owned());
     Shown {

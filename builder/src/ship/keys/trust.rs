@@ -1,4 +1,4 @@
-//! Whom machines with these keys trust: what stands in PK, KEK, db and dbx.
+//! The contents of PK, KEK, db and dbx on machines that trust a set of keys.
 
 use super::{Keys, Role};
 use crate::engine::fs_error::IoContext;
@@ -9,23 +9,24 @@ use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::{Listed, Update, UpdateTime, Variable, read_list, write_list};
 use std::path::PathBuf;
 
-/// Certificates and images, trusted and no longer trusted.
+/// The trusted certificates, and the revoked certificates and images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// Who owns the machine.
+    /// The platform key's certificate.
     pub pk: Certificate,
-    /// Who may change the rest.
+    /// The key exchange key's certificate.
     pub kek: Certificate,
-    /// Who signs images: the one that does it now, then those that did before and are not revoked.
+    /// The certificates that sign images: the current one, then the retired ones that are not
+    /// revoked.
     pub db: Vec<Certificate>,
-    /// What is revoked: certificates, and images by their digest.
+    /// The revoked certificates, and images by their digest.
     pub dbx: Vec<Listed>,
-    /// How often db or dbx have changed.
+    /// The number of changes of db and dbx.
     changes: usize,
 }
 
 impl Keys {
-    /// Whom machines with these keys trust.
+    /// The trust of machines that enroll these keys.
     pub fn trust(&self) -> Result<Trust> {
         let (retired, dbx) = (self.retired()?, self.revoked()?);
         let changes = retired.len() + dbx.len();
@@ -41,8 +42,7 @@ impl Keys {
         })
     }
 
-    /// The certificates of db that signed before, each with the name of its files, the newest
-    /// first.
+    /// The retired certificates of db, each with the name of its files, the newest first.
     pub fn retired(&self) -> Result<Vec<(String, Certificate)>> {
         let names = (1..).map(|number| format!("{}-{number}", Role::Db.name()));
         let there = names.take_while(|name| self.folder().join(format!("{name}.crt")).exists());
@@ -54,7 +54,7 @@ impl Keys {
         Ok(found)
     }
 
-    /// What is revoked.
+    /// The revoked certificates and images.
     pub fn revoked(&self) -> Result<Vec<Listed>> {
         let path = self.dbx();
         match std::fs::read(&path) {
@@ -64,14 +64,14 @@ impl Keys {
         }
     }
 
-    /// The list of what is revoked.
+    /// The path of the revocation list.
     pub(super) fn dbx(&self) -> PathBuf {
         self.folder().join("dbx.esl")
     }
 }
 
 impl Trust {
-    /// What each variable is to hold, in the order in which a machine in setup mode takes them.
+    /// The content of each variable, in the order in which a machine in setup mode accepts them.
     /// `dbx` is missing while nothing is revoked.
     pub fn updates(&self) -> Vec<Update> {
         let certificates =
@@ -93,10 +93,9 @@ impl Trust {
             .collect()
     }
 
-    /// From when the content of a variable is. It hangs on nothing but the keys, so that these
-    /// always give the same files, and each change makes it later, as firmware takes no update that
-    /// is not newer: the first day of the newest certificate, and by the second how often anything
-    /// has changed.
+    /// The timestamp of a variable's content: the first day of its newest certificate, with the
+    /// number of changes as seconds. It depends only on the keys, so that the files are
+    /// reproducible. Each change makes it later, as firmware only accepts newer updates.
     fn time(&self, variable: Variable) -> UpdateTime {
         let (since, changes) = match variable {
             Variable::Pk => (self.pk.not_before(), 0),
@@ -108,7 +107,7 @@ impl Trust {
     }
 }
 
-/// The list in a variable or a file. It says who put there what it holds.
+/// Encodes the list in a variable or a file, with our signature owner.
 pub(super) fn list(content: &[Listed]) -> Vec<u8> {
     write_list(content, guid_from_name("signature owner"))
 }

@@ -21,7 +21,7 @@ struct Signature {
     sig: String,
 }
 
-/// Puts what is of the type `kind` and the name `name` into an envelope.
+/// Signs a payload of type `kind` and puts it into an envelope. `name` is for the signer.
 pub(super) fn seal(
     name: &str,
     kind: &str,
@@ -37,16 +37,16 @@ pub(super) fn seal(
     Ok(text)
 }
 
-/// Takes what is of the type `kind` out of an envelope that one of these keys has signed.
+/// Returns the payload of type `kind` from an envelope with a signature by one of `keys`.
 ///
 /// # Errors
-/// It is none, of another type, or signed by nobody of them (`Kind::Digest`).
+/// It is not an envelope, has a different type, or has no such signature (`Kind::Digest`).
 pub fn open(bytes: &[u8], kind: &str, keys: &[ReleasePublicKey]) -> Result<Vec<u8>> {
     let wrong = |what: String| Error::digest(what);
     let envelope: Envelope = serde_json::from_slice(bytes)
         .map_err(|error| wrong("it is not a DSSE envelope".to_owned()).cause(error))?;
     if envelope.payload_type != kind {
-        return Err(wrong(format!("it holds {:?} and not `{kind}`", envelope.payload_type)));
+        return Err(wrong(format!("its payload is {:?}, not `{kind}`", envelope.payload_type)));
     }
     let payload = STANDARD
         .decode(&envelope.payload)
@@ -72,13 +72,13 @@ mod tests {
     use crate::produce::sign::ReleaseKey;
 
     #[test]
-    fn what_is_signed_is_what_the_specification_says() {
+    fn the_signed_bytes_match_the_specifications_example() {
         let expected = b"DSSEv1 29 http://example.com/HelloWorld 11 hello world";
         assert_eq!(to_be_signed("http://example.com/HelloWorld", b"hello world"), expected);
     }
 
     #[test]
-    fn an_envelope_opens_for_its_key_and_its_type_alone() {
+    fn an_envelope_opens_only_for_its_key_and_its_type() {
         let (key, other) =
             (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap().public());
         let sealed = seal("x", "text/plain", b"hello", &key).unwrap();

@@ -1,4 +1,4 @@
-//! Which releases of a recipe stay in a repository.
+//! Decides which releases of a recipe stay in a repository.
 
 use crate::error::{Context, Result};
 use crate::ship::tuf::Client;
@@ -6,21 +6,20 @@ use osbuild_release::{Channel, Document, target};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// The versions of these releases but the newest `keep` of them and those in `current`. The newest
-/// is the one of the latest day, and of a day's the one of the highest version.
+/// The versions of the releases that are neither among the newest `keep` nor in `current`. Releases
+/// are ordered by day, then by version.
 fn outdated(mut releases: Vec<Document>, keep: usize, current: &BTreeSet<String>) -> Vec<String> {
     releases.sort_by(|a, b| b.date.cmp(&a.date).then_with(|| by_number(&b.version, &a.version)));
     let old = releases.into_iter().skip(keep).map(|document| document.version);
     old.filter(|version| !current.contains(version)).collect()
 }
 
-/// Compares two versions, numbers in them by their value: `1.35.8` is lower than `1.35.8-2`, and
-/// that lower than `1.35.8-10`.
+/// Compares two versions, with numbers by value: `1.35.8` < `1.35.8-2` < `1.35.8-10`.
 fn by_number(a: &str, b: &str) -> Ordering {
     parts(a).cmp(&parts(b))
 }
 
-/// The parts of a version: text, or the length of a number without its first zeros, and the number.
+/// The parts of a version: text, or a number without leading zeros, preceded by its length.
 fn parts(version: &str) -> Vec<(bool, usize, &str)> {
     let mut parts = Vec::new();
     let mut rest = version;
@@ -34,8 +33,8 @@ fn parts(version: &str) -> Vec<(bool, usize, &str)> {
     parts
 }
 
-/// The versions of a recipe that a repository no longer needs once a channel has `now`: all but the
-/// newest `keep`, and never one that a channel has.
+/// The versions of a recipe to remove from a repository once `channel` has the release `now`: all
+/// but the newest `keep` and those in a channel.
 ///
 /// # Errors
 /// The document of a release is damaged.
@@ -103,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_releases_stay_by_day_and_then_by_number() {
+    fn the_newest_releases_stay_by_day_and_then_by_version() {
         assert_eq!(dropped(1, &[]), ["1.35.8-10", "1.35.8-2", "1.35.8"]);
         assert_eq!(dropped(3, &[]), ["1.35.8"]);
         assert!(dropped(4, &[]).is_empty() && dropped(100, &[]).is_empty());
     }
 
     #[test]
-    fn what_a_channel_has_stays_however_old_it_is() {
+    fn a_release_in_a_channel_stays_however_old_it_is() {
         assert_eq!(dropped(1, &["1.35.8"]), ["1.35.8-10", "1.35.8-2"]);
     }
 }

@@ -1,5 +1,5 @@
-//! `osbuild release`: what was built, with all that somebody needs to judge it, published in a
-//! channel of a TUF repository.
+//! `osbuild release`: publishes a build in a channel of a TUF repository, with its provenance, SBOM
+//! and list of sources.
 
 pub mod dsse;
 mod keep;

@@ -1,33 +1,33 @@
-//! What a release is made of.
+//! The parts of a release.
 
 use crate::engine::digest::Digest;
 use crate::plan::{Date, Locked, Plan, Source};
 
-/// The products of a build, and what they were built from.
+/// The products of a build, and their origin.
 pub struct Parts<'a> {
-    /// What was built.
+    /// The plan of the build.
     pub plan: &'a Plan<Locked>,
     /// The signed UKI.
     pub node: Vec<u8>,
-    /// What the firmware starts, signed.
+    /// The signed slotboot.
     pub boot: Vec<u8>,
     /// The day of the release.
     pub date: Date,
-    /// What of the project was checked out; none where no commit says it.
+    /// The commit of the project; `None` outside a git repository.
     pub commit: Option<Commit>,
 }
 
-/// A commit of git, and whether that is all that the project was.
+/// A git commit of the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Its name in hexadecimal.
+    /// Its hash in hexadecimal.
     pub id: String,
-    /// Whether files differed from it, or were not in it; none if git did not say.
+    /// Whether the working tree had other changes or untracked files; `None` if unknown.
     pub is_dirty: Option<bool>,
 }
 
 impl Parts<'_> {
-    /// The lock as it is in the project.
+    /// The text of the lock.
     pub(super) fn lock(&self) -> String {
         self.plan.lock.get().print()
     }
@@ -37,7 +37,7 @@ impl Parts<'_> {
         self.plan.sources()
     }
 
-    /// The digests of the UKI and of what the firmware starts.
+    /// The digests of the UKI and of slotboot.
     pub(super) fn programs(&self) -> [Digest; 2] {
         [Digest::of(&self.node), Digest::of(&self.boot)]
     }

@@ -15,11 +15,11 @@ pub const STATEMENT: &str = "application/vnd.in-toto+json";
 const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 /// The type of its predicate.
 const PREDICATE: &str = "https://slsa.dev/provenance/v1";
-/// The name of the project among what went in.
+/// The name of the project among the resolved dependencies.
 const PROJECT: &str = "project";
 
-/// The statement about these files of a release, by name, as JSON. `builder` is the name of the
-/// keys of who built it.
+/// The statement about the files of a release, by name, as JSON. `builder` is the name of the
+/// builder's keys.
 pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder: &str) -> Vec<u8> {
     let (plan, lock) = (parts.plan, parts.lock());
     let subject = |(name, bytes): (&&str, &Vec<u8>)| -> Value {
@@ -56,8 +56,7 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
     serde_json::to_vec(&statement).expect("strings always serialize")
 }
 
-/// The commit of the project, if there is one. What was not committed is in no digest here: a
-/// reader has to know that.
+/// The commit of the project, if known. No digest covers uncommitted changes, so they are marked.
 fn project(commit: Option<&Commit>) -> Vec<Value> {
     let one = |commit: &Commit| {
         let dirty =
@@ -75,11 +74,11 @@ fn dependencies(sources: &[Source]) -> Vec<Value> {
     sources.iter().map(one).collect()
 }
 
-/// Compares a statement with the digests of its release's files, by name, with its lock's digest,
-/// and with the sources of that.
+/// Compares a statement with the digests of its release's files, by name, with the digest of the
+/// lock, and with the sources in the lock.
 ///
 /// # Errors
-/// It speaks of something else (`Kind::Digest`).
+/// It names different ones (`Kind::Digest`).
 pub fn check(
     payload: &[u8],
     files: &BTreeMap<String, String>,
@@ -100,19 +99,19 @@ pub fn check(
     let expected =
         files.iter().map(|(name, sha256)| (name.clone(), Value::from(sha256.as_str()))).collect();
     if subjects != Some(expected) {
-        return Err(wrong("speaks of other files"));
+        return Err(wrong("names different files"));
     }
     let definition = &statement["predicate"]["buildDefinition"];
     if definition["internalParameters"]["lock"]["sha256"] != lock {
-        return Err(wrong("speaks of another lock"));
+        return Err(wrong("names a different lock"));
     }
-    // Which commit it was, nothing but this statement says.
+    // There is nothing to compare the commit with.
     let named = definition["resolvedDependencies"].as_array().into_iter().flatten();
     let named: Vec<&Value> = named
         .filter(|one| one["name"] != PROJECT || one["digest"]["gitCommit"].is_null())
         .collect();
     match named.into_iter().eq(&dependencies(sources)) {
         true => Ok(()),
-        false => Err(wrong("speaks of other sources than the lock")),
+        false => Err(wrong("names different sources from the lock")),
     }
 }

@@ -1,4 +1,4 @@
-//! A release in its channel.
+//! Publishes a release in a channel.
 
 use super::keep;
 use super::parts::Parts;
@@ -13,37 +13,37 @@ use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What was published.
+/// A published release.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// Its document.
     pub document: Document,
-    /// The metadata that names it.
+    /// The version and expiry of the metadata.
     pub times: Times,
-    /// The versions of the recipe that the repository no longer has.
+    /// The versions of the recipe that were removed from the repository.
     pub dropped: Vec<String>,
 }
 
-/// Where a release goes, who signs it, and how long it is believed.
+/// The repository and channel of a release, and how its metadata is signed.
 pub struct Place<'a> {
-    /// The repository, which no other process changes meanwhile.
+    /// The repository, locked.
     pub repository: &'a Writer<'a>,
     /// The channel.
     pub channel: Channel,
-    /// Whose release it is.
+    /// The keys that the repository belongs to.
     pub keys: &'a Keys,
-    /// Who signs it.
+    /// The signer of the release.
     pub signer: &'a Arc<dyn ReleaseSigner>,
-    /// The last day on which clients believe the metadata.
+    /// The last day on which the metadata is valid.
     pub until: Date,
-    /// How many releases of the recipe stay, besides those that a channel has; all if it is none.
+    /// How many releases of the recipe to keep, besides those in a channel; all if `None`.
     pub keep: Option<usize>,
 }
 
-/// Writes a release of these parts, and makes it the one that its channel has.
+/// Writes a release of these parts, and makes it the current one of the channel.
 ///
 /// # Errors
-/// Another release of this recipe and version is there already.
+/// A different release of this recipe and version exists.
 pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     let (recipe, version) = (&parts.plan.recipe, &parts.plan.version);
     let files = files(place, parts)?;
@@ -66,12 +66,11 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
         let before = client.targets().get(&own).map(|target| target.digest);
         if before.is_some_and(|before| before != Digest::of(&text)) {
             return Err(Error::usage(format!(
-                "version {version} of `{recipe}` has been released \
-                                             already, and had other contents"
+                "version {version} of `{recipe}` is already released with different contents"
             ))
             .hint(format!(
-                "give this one a `version` of its own in `recipes/{recipe}.toml`, \
-                               or publish that one again with `--promote {version}`"
+                "set a new `version` in `recipes/{recipe}.toml`, or publish the old one again with \
+                 `--promote {version}`"
             )));
         }
     }
@@ -83,11 +82,11 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     place.publish(client.as_ref(), document, targets)
 }
 
-/// Makes what has been released before the release that a channel has, without building it again.
+/// Makes an earlier release the current one of a channel, without building it again.
 ///
 /// # Errors
-/// Nothing of this recipe and version has been released here, or a file of it is not what its
-/// document says (`Kind::Digest`).
+/// There is no release of this recipe and version, or one of its files does not match its document
+/// (`Kind::Digest`).
 pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> {
     let own = target::file(recipe, version, target::DOCUMENT);
     let client = client(place)?;
@@ -98,9 +97,9 @@ pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> 
                 Error::usage(format!("version {version} of `{recipe}` has not been released here"));
             absent.hint(match released.is_empty() {
                 true => {
-                    format!("nothing has: `cargo osbuild release {recipe}` releases what is built")
+                    format!("there is no release yet: `cargo osbuild release {recipe}` makes one")
                 }
-                false => format!("there are {}", in_words(released.iter().map(String::as_str))),
+                false => format!("released: {}", in_words(released.iter().map(String::as_str))),
             })
         })?;
     let text = client.read(&own)?;
@@ -113,21 +112,21 @@ pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> 
     )
 }
 
-/// Reads every file of a release, before a channel has it: what nobody was offered for long nobody
-/// has looked at.
+/// Checks every file of a release before a channel gets it: the files of an old release may be
+/// damaged unnoticed.
 fn is_whole(client: &Client, document: &Document) -> Result<()> {
     for (name, file) in &document.files {
         let name = target::file(&document.recipe, &document.version, name);
         if Digest::of(&client.read(&name)?) != Digest::new(file.sha256.0, file.length) {
             return Err(Error::digest(format!(
-                "`{name}` is not what the document of the release says"
+                "`{name}` does not match the document of the release"
             )));
         }
     }
     Ok(())
 }
 
-/// What has been released of this recipe.
+/// The released versions of a recipe.
 pub(super) fn versions(client: &Client, recipe: &str) -> Vec<String> {
     let version = |name: &String| {
         Some(
@@ -150,7 +149,7 @@ fn client(place: &Place) -> Result<Option<Client>> {
         .transpose()
 }
 
-/// The files, by their name in the release.
+/// The files of a release, by name.
 fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>> {
     let mut files = BTreeMap::from([
         (target::NODE, parts.node.clone()),
@@ -167,8 +166,8 @@ fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>
 }
 
 impl Place<'_> {
-    /// Gives the channel a release, with these targets that are new, and lets go of those that are
-    /// too many.
+    /// Makes a release the current one of the channel, with the new targets `put`, and removes
+    /// releases beyond `keep`.
     fn publish(
         &self,
         before: Option<&Client>,

@@ -1,10 +1,9 @@
-//! What a source is called by everybody: its package URL
-//! (<https://github.com/package-url/purl-spec>).
+//! The package URL of a source (<https://github.com/package-url/purl-spec>).
 
 use crate::plan::{Source, SourceKind};
 use std::fmt::Write;
 
-/// The name of a source among those of its ecosystem, its version, and its package URL.
+/// The name and version of a source in its ecosystem, and its package URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Purl {
     pub name: String,
@@ -13,7 +12,7 @@ pub(super) struct Purl {
 }
 
 impl Purl {
-    /// That of a source.
+    /// The package URL of a source.
     pub fn of(source: &Source) -> Self {
         let (kind, name, version, rest): (_, _, &str, _) = match &source.kind {
             SourceKind::Debian(package) => (
@@ -22,8 +21,7 @@ impl Purl {
                 &package.version,
                 format!("?arch={}", package.architecture),
             ),
-            // A scanner looks for the module: that only its go.mod was read, the source's own name
-            // says.
+            // Scanners look for the module, even if only its go.mod was read.
             SourceKind::GoZip { path, version } | SourceKind::GoMod { path, version } => {
                 ("golang", &path[..], version, String::new())
             }
@@ -31,8 +29,8 @@ impl Purl {
             SourceKind::RustToolchain { version, .. } => {
                 ("generic", "rust", version, String::new())
             }
-            // What it is called in a registry, nobody knows: the name is the one that the pod's
-            // manifest gives it, with its tag as version.
+            // Its name in a registry is unknown: this is the name in the pod's manifest, with the
+            // tag as version.
             SourceKind::PodImage { name } => return Purl::of_image(name),
             SourceKind::Crate { name, version } => ("cargo", &name[..], version, String::new()),
         };
@@ -52,7 +50,7 @@ impl Purl {
     }
 }
 
-/// Percent-encoded, but for slashes and what a URL can have anywhere.
+/// Percent-encodes text, except for slashes and unreserved characters.
 fn encoded(text: &str) -> String {
     let mut url = String::new();
     for byte in text.bytes() {
@@ -60,7 +58,7 @@ fn encoded(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
                 url.push(byte.into())
             }
-            _ => write!(url, "%{byte:02X}").expect("a string takes every write"),
+            _ => write!(url, "%{byte:02X}").expect("a string accepts every write"),
         }
     }
     url

@@ -1,8 +1,6 @@
-//! The list of what is in a release, and of what it was made with (SPDX 2.3,
-//! <https://spdx.github.io/spdx-spec/v2.3/>).
-//!
-//! A module of which only the go.mod was read is not in it: nothing of its code is in the node, and
-//! a scanner would say otherwise.
+//! The SBOM of a release: its contents and its build tools (SPDX 2.3,
+//! <https://spdx.github.io/spdx-spec/v2.3/>). It leaves out modules of which only the go.mod was
+//! read: none of their code is in the node, but scanners would report it.
 
 use super::parts::Parts;
 use super::purl::Purl;
@@ -12,9 +10,9 @@ use crate::plan::{Locked, Plan, Source, SourceKind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The node's own identifier.
+/// The identifier of the node.
 const NODE: &str = "SPDXRef-node";
-/// That of slotboot.
+/// The identifier of slotboot.
 const BOOT: &str = "SPDXRef-boot";
 
 /// The SBOM of a release, as JSON.
@@ -54,11 +52,11 @@ pub(super) fn document(parts: &Parts) -> Vec<u8> {
     text
 }
 
-/// Compares an SBOM with the programs of its release and with the sources of its lock, and gives
+/// Compares an SBOM with the programs of its release and with the sources of its lock, and returns
 /// the number of packages.
 ///
 /// # Errors
-/// It lists something else (`Kind::Digest`).
+/// It lists different ones (`Kind::Digest`).
 pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<usize> {
     let wrong = |what: &str| Error::digest(format!("the SBOM {what}"));
     let document: Value =
@@ -67,7 +65,7 @@ pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<us
         return Err(wrong("is not SPDX 2.3"));
     }
     let listed: BTreeSet<(String, String)> =
-        document["packages"].as_array().into_iter().flatten().map(said).collect();
+        document["packages"].as_array().into_iter().flatten().map(identity).collect();
     let programs = [NODE, BOOT]
         .into_iter()
         .zip(programs)
@@ -80,14 +78,14 @@ pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<us
     match expected.symmetric_difference(&listed).next() {
         None => Ok(listed.len()),
         Some((name, _)) if expected.iter().any(|(other, _)| other == name) => {
-            Err(wrong(&format!("has no `{name}`, or another one")))
+            Err(wrong(&format!("has no `{name}`, or a different one")))
         }
         Some((name, _)) => Err(wrong(&format!("has `{name}`, which is not in the lock"))),
     }
 }
 
-/// The package URL, or the identifier of what has none, and the digest.
-fn said(package: &Value) -> (String, String) {
+/// The package URL, or else the identifier, and the digest of a package.
+fn identity(package: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let url = package["externalRefs"][0]["referenceLocator"].as_str();
     (
@@ -101,8 +99,7 @@ fn package(id: &str, name: &str, version: &str, sha256: &str, url: Option<&str>)
         "SPDXID": id,
         "name": name,
         "versionInfo": version,
-        // Where it comes from is a matter of the user's mirrors: its package URL and its digest say
-        // what it is.
+        // The location depends on the user's mirrors. The package URL and the digest identify it.
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": false,
         "licenseConcluded": "NOASSERTION",
@@ -134,9 +131,8 @@ fn is_listed(source: &Source) -> bool {
     !matches!(source.kind, SourceKind::GoMod { .. })
 }
 
-/// What a source and the node have to do with each other. Of a tool that only runs while the node
-/// is built, nothing is in the node; a toolchain is one, and its standard library is linked into
-/// each program besides.
+/// The relationships between a source and the node. A build tool leaves nothing in the node, but a
+/// toolchain's standard library is also linked into each program.
 fn relations_of(source: &Source, plan: &Plan<Locked>, id: &str) -> Vec<Value> {
     let tool = || relation(id, "BUILD_TOOL_OF", NODE);
     let linked = || relation(NODE, "STATIC_LINK", id);

@@ -1,4 +1,4 @@
-//! The lock of a repository's folder: one process at a time writes into it.
+//! The lock of a repository's folder, into which one process at a time writes.
 
 use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
@@ -11,9 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file in the folder whose lock is held: a file, because NFS has no exclusive lock on a
-/// folder. It is there only while a release is written, so that it is neither served nor committed
-/// with the repository.
+/// The name of the lock file in the folder: NFS cannot lock the folder itself. The file exists only
+/// while a release is written, so that it is neither served nor committed.
 const NAME: &str = ".osbuild-release.lock";
 
 /// The time between two attempts to take a lock that another process holds.
@@ -49,8 +48,8 @@ impl FolderLock {
 }
 
 impl Drop for FolderLock {
-    /// The file goes before its lock does. If it cannot be removed, the next process takes it as it
-    /// is: an empty file.
+    /// Removes the file before its lock is released. If that fails, the next process locks the file
+    /// that exists.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -64,8 +63,8 @@ fn attempt(path: &Path) -> io::Result<Option<File>> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
-    // The process that held it may have removed the file after it was opened here. A lock on a file
-    // without a name excludes nobody.
+    // The previous holder may have removed the file after it was opened here, and a lock on a
+    // removed file excludes no other process.
     let ours = file.metadata()?;
     let is_named = fs::metadata(path)
         .is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()));
@@ -79,7 +78,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn one_process_at_a_time_holds_the_lock_of_a_folder_and_leaves_nothing_in_it() {
+    fn one_process_at_a_time_holds_the_lock_and_removes_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let (inside, entered) = (AtomicU32::new(0), AtomicU32::new(0));
         std::thread::scope(|scope| {
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_a_killed_process_left_behind_is_taken_without_waiting() {
+    fn the_lock_file_of_a_killed_process_is_taken_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(NAME), "").unwrap();
         let waited = Cell::new(false);

@@ -26,7 +26,7 @@ type AnyError = Box<dyn StdError + Send + Sync + 'static>;
 /// A file of metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
-    /// What it is called without its version: `targets.json`.
+    /// Its name without its version: `targets.json`.
     pub name: &'static str,
     /// Its version.
     pub version: u64,
@@ -35,14 +35,14 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// What it is called in a repository with consistent snapshots.
+    /// Its name in a repository with consistent snapshots.
     pub fn file_name(&self) -> String {
         format!("{}.{}", self.version, self.name)
     }
 }
 
-/// What every kind of metadata has, with what is its own in `rest`. It is believed to the end of
-/// the day `until`.
+/// Makes metadata of a role: the common fields, and those of the role in `rest`. It is valid
+/// through the day `until`.
 pub(super) fn role(kind: &str, version: u64, until: Date, rest: Value) -> Value {
     let mut role = json!({ "_type": kind, "spec_version": SPECIFICATION, "version": version });
     role["expires"] = format!("{}T00:00:00Z", until.plus_days(1)).into();
@@ -51,13 +51,13 @@ pub(super) fn role(kind: &str, version: u64, until: Date, rest: Value) -> Value 
     role
 }
 
-/// The last day on which something is believed that expires at this second since 1970.
+/// The last full day before an expiry in seconds since 1970.
 pub(super) fn last_day(expires: i64) -> Date {
     Date::from_unix(u64::try_from(expires - 1).unwrap_or(0))
 }
 
-/// Signs metadata with those of `keys` that one of the roots `by` names for it, and gives the
-/// file's bytes, the same each time.
+/// Signs metadata with each of `keys` that one of the roots `by` names for its role. The bytes are
+/// reproducible.
 pub(super) fn sign<T>(
     name: &'static str,
     role: Value,
@@ -71,7 +71,7 @@ where
     let role: T = serde_json::from_value(role).or_build(cannot)?;
     let version = role.version().get();
     let sources: Vec<Box<dyn KeySource>> =
-        keys.iter().map(|key| Box::new(Source { name, signer: key.clone() }) as _).collect();
+        keys.iter().map(|key| Box::new(ToughKey { name, signer: key.clone() }) as _).collect();
     let mut signatures = Vec::new();
     for root in by {
         let holder = KeyHolder::Root((*root).clone());
@@ -91,8 +91,7 @@ where
     }
     signatures.sort_by_key(Value::to_string);
     signatures.dedup();
-    // A map of JSON is in the order of its keys: that of the crate's own maps changes from run to
-    // run.
+    // JSON maps are sorted by key. The order of the crate's own maps changes from run to run.
     let signed = serde_json::to_value(&role).or_build(cannot)?;
     let mut bytes =
         serde_json::to_vec_pretty(&json!({ "signatures": signatures, "signed": signed }))
@@ -101,7 +100,7 @@ where
     Ok(Metadata { name, version, bytes })
 }
 
-/// The error of a signer of ours, which the crate for TUF hands on.
+/// The error of our signer inside an error of `tough`.
 fn own_error(error: &(dyn StdError + 'static)) -> Option<Error> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -121,7 +120,7 @@ pub(super) fn key_id(key: &Value) -> Result<String> {
     Ok(id.as_str().unwrap_or_default().to_owned())
 }
 
-/// A key as TUF writes it.
+/// A key in the format of TUF.
 pub(super) fn tuf_key(key: ReleasePublicKey) -> Value {
     match key {
         ReleasePublicKey::Ed25519(bytes) => {
@@ -135,26 +134,26 @@ pub(super) fn tuf_key(key: ReleasePublicKey) -> Value {
     }
 }
 
-/// A key as the crate for TUF wants to see it.
+/// Adapts a signer to the traits of `tough`.
 #[derive(Clone, Debug)]
-struct Source {
+struct ToughKey {
     name: &'static str,
     signer: Arc<dyn ReleaseSigner>,
 }
 
 #[async_trait]
-impl KeySource for Source {
+impl KeySource for ToughKey {
     async fn as_sign(&self) -> std::result::Result<Box<dyn Sign>, AnyError> {
         Ok(Box::new(self.clone()))
     }
 
     async fn write(&self, _value: &str, _key_id_hex: &str) -> std::result::Result<(), AnyError> {
-        Err("keys are made by `osbuild keys` alone".into())
+        Err("only `osbuild keys` makes keys".into())
     }
 }
 
 #[async_trait]
-impl Sign for Source {
+impl Sign for ToughKey {
     fn tuf_key(&self) -> Key {
         serde_json::from_value(tuf_key(self.signer.public()))
             .expect("a key of ours always has this form")
@@ -165,8 +164,8 @@ impl Sign for Source {
         message: &[u8],
         _random: &(dyn SecureRandom + Sync),
     ) -> std::result::Result<Vec<u8>, AnyError> {
-        // This runs inside of a `wait`. A key that is elsewhere is asked by calls that wait too,
-        // which they may not do on this thread.
+        // This runs inside a `wait`. A signer with a remote key waits too, and `wait` cannot be
+        // nested on one thread.
         let signed =
             std::thread::scope(|scope| scope.spawn(|| self.signer.sign(self.name, message)).join());
         Ok(signed.expect("a signer does not panic")?)

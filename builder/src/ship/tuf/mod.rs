@@ -1,5 +1,5 @@
-//! A TUF repository: files that any web server can serve, of which a client believes what its root
-//! of trust says, and nothing that is older than what it has seen.
+//! A TUF repository: files that any web server can serve. A client accepts only what its root of
+//! trust has authorized, and nothing older than what it has seen.
 
 mod lock;
 mod metadata;

@@ -1,4 +1,4 @@
-//! The folder of a repository, read as a client does.
+//! Reads the folder of a repository as a client does.
 
 use super::metadata::last_day;
 use super::root::Root;
@@ -17,33 +17,33 @@ use tough::{ExpirationEnforcement, FilesystemTransport, IntoVec, RepositoryLoade
 use url::Url;
 
 pub(super) const METADATA: &str = "metadata";
-/// The folder of a repository with its files, each of them named `SHA256.NAME`.
+/// The subfolder with the targets, named `SHA256.NAME`.
 pub const TARGETS: &str = "targets";
 pub(super) const TIMESTAMP: &str = "timestamp.json";
 
-/// A folder with a repository, or for one.
+/// The folder of a repository, which need not exist.
 #[derive(Clone, Debug)]
 pub struct Repository {
     pub(super) folder: PathBuf,
 }
 
-/// What the metadata says of a target.
+/// The entry of a target in the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// SHA-256 and length.
     pub digest: Digest,
 }
 
-/// When a client stops to believe what.
+/// The version and expiry of metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The version of `timestamp.json`, which each change makes higher.
+    /// The version of `timestamp.json`, which each change increments.
     pub version: u64,
-    /// The last day on which all four files are believed, and which of them expires first.
+    /// The last day on which all four files are valid, and the name of the first to expire.
     pub until: (Date, String),
 }
 
-/// What a client believes after it has read the metadata.
+/// A client that has read and verified the metadata.
 pub struct Client {
     folder: PathBuf,
     inner: tough::Repository,
@@ -55,17 +55,17 @@ impl Repository {
         Repository { folder: folder.to_owned() }
     }
 
-    /// Whether something was published here.
+    /// Whether the folder has a repository.
     pub fn exists(&self) -> bool {
         self.folder.join(METADATA).join(TIMESTAMP).is_file()
     }
 
-    /// Reads the metadata as a client does that trusts `root`. What has expired is read all the
-    /// same: see [`Client::times`]. In `memory`, a folder, a client finds again what it has seen,
-    /// and refuses what is older.
+    /// Reads the metadata as a client that trusts `root` does, but accepts expired metadata: see
+    /// [`Client::times`]. In the folder `memory` the client remembers the newest versions that it
+    /// has seen, and refuses older ones.
     ///
     /// # Errors
-    /// A signature, a digest or a version is not what it must be (`Kind::Digest`).
+    /// A signature, a digest or a version is wrong (`Kind::Digest`).
     pub fn read(&self, root: &Root, memory: Option<&Path>) -> Result<Client> {
         let shown = self.folder.display();
         let folder = self.folder.canonicalize().at("read", &self.folder)?;
@@ -84,15 +84,14 @@ impl Repository {
             }
             None => loader,
         };
-        let inner = wait(async {
-            loader.load().await.or_build(|| format!("`{shown}` cannot be believed"))
-        });
-        Ok(Client { folder, inner: inner.map_err(unbelievable)? })
+        let inner =
+            wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be trusted")) });
+        Ok(Client { folder, inner: inner.map_err(untrusted)? })
     }
 }
 
 impl Client {
-    /// What can be asked for, by name.
+    /// The targets, by name.
     pub fn targets(&self) -> BTreeMap<String, Target> {
         let known = self.inner.all_targets().filter_map(|(name, target)| {
             let hash = target.hashes.sha256.to_vec().try_into().ok()?;
@@ -101,39 +100,39 @@ impl Client {
         known.collect()
     }
 
-    /// Reads a target, which is what the metadata says of it.
+    /// Reads a target, and checks it against the metadata.
     ///
     /// # Errors
-    /// There is none of this name, or its file holds other bytes (`Kind::Digest`).
+    /// There is no such target, or its file does not match (`Kind::Digest`).
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
-        let cannot = || format!("`{name}` is not what the repository says");
-        let target = TargetName::new(name).or_build(cannot).map_err(unbelievable)?;
+        let cannot = || format!("`{name}` does not match the repository's metadata");
+        let target = TargetName::new(name).or_build(cannot).map_err(untrusted)?;
         let read = wait(async {
             match self.inner.read_target(&target).await.or_build(cannot)? {
                 Some(stream) => stream.into_vec().await.or_build(cannot),
                 None => Err(Error::build(format!("the repository has no `{name}`"))),
             }
         });
-        read.map_err(unbelievable)
+        read.map_err(untrusted)
     }
 
-    /// Where the file of a target is.
+    /// The path of a target's file.
     pub fn path(&self, name: &str, target: &Target) -> PathBuf {
         self.folder.join(TARGETS).join(format!("{}.{name}", target.digest))
     }
 
-    /// The root of trust to which the one that was given has led.
+    /// The newest root of trust.
     pub fn root(&self) -> Result<Root> {
         let bytes = serde_json::to_vec(self.inner.root())
             .or_build(|| "cannot read the root of trust".to_owned())?;
         Root::parse(&bytes)
     }
 
-    /// The keys that sign releases, those of all roots of trust from `first` on: what an older one
-    /// has signed is still good where the newest metadata speak of it.
+    /// The release keys of all roots of trust from `first` on: the signature of an older key is
+    /// still valid on targets in the newest metadata.
     ///
     /// # Errors
-    /// The roots in between do not lead from the one to the other (`Kind::Digest`).
+    /// The chain of roots from `first` to the newest is broken (`Kind::Digest`).
     pub fn release_keys(&self, first: &Root) -> Result<Vec<ReleasePublicKey>> {
         let (mut root, newest) = (first.clone(), self.root()?.version());
         let mut keys = root.release_keys();
@@ -148,7 +147,7 @@ impl Client {
         Ok(keys)
     }
 
-    /// Versions and days.
+    /// The version and expiry of the metadata.
     pub fn times(&self) -> Result<Times> {
         let roles: [(&str, &dyn Expires); 4] = [
             ("root.json", &self.inner.root().signed),
@@ -172,9 +171,9 @@ impl Client {
     }
 }
 
-/// What stops to be believed some day.
+/// Metadata that expires.
 trait Expires {
-    /// The second at which it does, since 1970.
+    /// The expiry in seconds since 1970.
     fn second(&self) -> i64;
 }
 
@@ -190,7 +189,7 @@ impl Target {
     }
 }
 
-/// An error of the kind of a digest or a signature that does not match.
-fn unbelievable(error: Error) -> Error {
+/// Marks an error as a mismatch of a digest or a signature.
+fn untrusted(error: Error) -> Error {
     Error { kind: Kind::Digest, ..error }
 }

@@ -1,4 +1,4 @@
-//! The root of trust: `root.json`, which says whose releases are believed.
+//! The root of trust: `root.json`, which names the keys that sign releases.
 
 use super::metadata::{Metadata, key_id, last_day, role, sign, tuf_key};
 use crate::error::{Context, Error, Result};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::sync::Arc;
 use tough::schema::{self, RoleType, Signed};
 
-/// A root of trust that somebody signed by its own key.
+/// A root of trust with a valid signature by its own key.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// The file.
@@ -20,29 +20,28 @@ impl Root {
     /// Reads one.
     ///
     /// # Errors
-    /// It is none, or is not signed by the key that it names (`Kind::Digest`).
+    /// It is invalid, or not signed by the key that it names (`Kind::Digest`).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        Self::vouched_for(bytes, &[])
+        Self::verified(bytes, &[])
     }
 
-    /// Reads the one that followed this one, which vouches for it.
+    /// Reads the root that follows this one, and checks the signatures of both keys.
     ///
     /// # Errors
-    /// It is none, or is not signed by the key that it names and by that of this one
-    /// (`Kind::Digest`).
+    /// It is invalid, or not signed by its own key and by that of this root (`Kind::Digest`).
     pub fn next(&self, bytes: &[u8]) -> Result<Self> {
-        let next = Self::vouched_for(bytes, &[self])?;
+        let next = Self::verified(bytes, &[self])?;
         match next.version() == self.version() + 1 {
             true => Ok(next),
             false => Err(Error::digest(format!(
-                "it has version {}, and follows {}",
+                "it has version {}, but follows {}",
                 next.version(),
                 self.version()
             ))),
         }
     }
 
-    fn vouched_for(bytes: &[u8], by: &[&Self]) -> Result<Self> {
+    fn verified(bytes: &[u8], by: &[&Self]) -> Result<Self> {
         let refuse = |error: &dyn std::error::Error| {
             Error::digest("it is not a valid root of trust").cause(error)
         };
@@ -54,12 +53,12 @@ impl Root {
         Ok(Root { bytes: bytes.to_owned(), signed: root.signed })
     }
 
-    /// Its version: each time that a key is replaced it is one higher.
+    /// Its version, which each rotation of a key increments.
     pub fn version(&self) -> u64 {
         self.signed.version.get()
     }
 
-    /// The last day on which it is believed.
+    /// The last day on which it is valid.
     pub fn until(&self) -> Date {
         last_day(self.signed.expires.as_second())
     }
@@ -88,9 +87,9 @@ impl Root {
     }
 }
 
-/// Signs a root of trust: `by` is its own key, which signs the next one, and `release` the one that
-/// signs all else. It is believed to the end of the day `until`. A root that follows another one
-/// needs the signature of that one's key too.
+/// Signs a root of trust: `by` is the root key, which also signs the next root, and `release` signs
+/// all other metadata. The root is valid through the day `until`. `before` is the root that it
+/// follows, whose key signs it too.
 pub fn sign_root(
     until: Date,
     by: &Arc<dyn ReleaseSigner>,
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_its_own_keys_alone_and_says_who_signs_releases() {
+    fn a_root_names_the_release_key_and_cannot_be_changed() {
         let (key, release) = (key(), ReleaseKey::generate().unwrap().public());
         let root = sign_root(UNTIL, &key, release, None).unwrap();
         assert_eq!((root.version(), root.until(), root.release_keys()), (1, UNTIL, vec![release]));

@@ -1,11 +1,11 @@
-//! How far a node's boot is, and how long its parts took.
+//! The progress of a node's boot, and the time of each part.
 
 use super::console::{Choice, Event};
 use crate::report::duration;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A phase that is not worth a place of its own in the summary takes less than this.
+/// The summary does not list phases that take less than this.
 const SHORT: Duration = Duration::from_millis(100);
 
 /// A boot, from power-on to READY.
@@ -13,15 +13,15 @@ const SHORT: Duration = Duration::from_millis(100);
 pub struct Boot {
     /// From power-on to the kernel's start, measured on the host: firmware and boot loader.
     pub firmware: Duration,
-    /// What slotboot said that it took of that.
+    /// The part of it that slotboot reported for itself.
     pub slotboot: Option<Choice>,
-    /// The phases that `init` has ended, with the time that each took. The kernel's own start is
-    /// part of the first.
+    /// The phases that `init` has completed, each with its time. The first includes the kernel's
+    /// start.
     pub phases: Vec<(String, Duration)>,
-    /// `ADDRESS/PREFIX-LENGTH on LINK`, as the node said it.
+    /// `ADDRESS/PREFIX-LENGTH on LINK`, as the node printed it.
     pub addresses: Vec<String>,
-    /// From power-on to the first of them, measured on the host: then the first static pod has done
-    /// its work.
+    /// From power-on to the first address, measured on the host. By then the first static pod
+    /// works.
     pub addressed: Option<Duration>,
     /// From power-on to READY, measured on the host.
     pub ready: Option<Duration>,
@@ -30,13 +30,13 @@ pub struct Boot {
 }
 
 impl Boot {
-    /// Takes note of what the console said `now` after power-on.
+    /// Records an event that the console reported `now` after power-on.
     pub fn note(&mut self, event: Event, now: Duration) {
         match event {
             Event::Phase { name, seconds } => {
                 let end = Duration::try_from_secs_f64(seconds).unwrap_or(self.last);
                 if end < self.last {
-                    // The node's clock has begun anew: this is another boot.
+                    // The node's clock has restarted: this is another boot.
                     *self = Boot { slotboot: self.slotboot, ..Boot::default() };
                 }
                 if self.phases.is_empty() {
@@ -55,15 +55,15 @@ impl Boot {
         }
     }
 
-    /// Where a boot that did not end stands.
-    pub fn standing(&self) -> String {
+    /// Describes the progress of an unfinished boot.
+    pub fn progress(&self) -> String {
         match self.phases.last() {
-            Some((name, _)) => format!("the last phase that ended is `{name}`"),
-            None => "`init` has ended no phase yet".to_owned(),
+            Some((name, _)) => format!("the last completed phase is `{name}`"),
+            None => "`init` has not completed any phase yet".to_owned(),
         }
     }
 
-    /// The same for programs, in seconds.
+    /// The boot as JSON, in seconds.
     pub fn json(&self) -> Value {
         let phase = |(name, time): &(String, Duration)| -> Value {
             json!({ "name": name, "seconds": time.as_secs_f64() })
@@ -82,7 +82,7 @@ impl Boot {
         })
     }
 
-    /// One line about a boot that is ready. Phases of less than a tenth of a second are summed up.
+    /// A one-line summary of a boot that is ready. Short phases are added up.
     pub fn summary(&self) -> String {
         let (long, short): (Vec<_>, Vec<_>) =
             self.phases.iter().partition(|(_, time)| *time >= SHORT);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_says_how_long_each_phase_took() {
+    fn the_summary_lists_the_time_of_each_long_phase() {
         let boot = boot(
             "init: phase mounts 4.500\ninit: phase limits 4.520\ninit: phase data 6.020\ninit: \
              phase logs 6.030\n\
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_boot_begins_anew() {
+    fn a_second_boot_replaces_the_first() {
         let boot = boot(
             "init: phase early 4.5\ninit: phase mounts 6.0\ninit: READY\ninit: phase early 4.0\n",
         );
@@ -147,14 +147,14 @@ mod tests {
     #[test]
     fn a_boot_that_hangs_names_its_last_phase() {
         assert_eq!(
-            boot("init: phase early 4.5\n").standing(),
-            "the last phase that ended is `early`"
+            boot("init: phase early 4.5\n").progress(),
+            "the last completed phase is `early`"
         );
-        assert_eq!(boot("Linux\n").standing(), "`init` has ended no phase yet");
+        assert_eq!(boot("Linux\n").progress(), "`init` has not completed any phase yet");
     }
 
     #[test]
-    fn absurd_seconds_do_no_harm() {
+    fn out_of_range_seconds_are_accepted() {
         assert_eq!(boot("init: phase early 1e300\ninit: phase mounts -4\n").phases.len(), 2);
     }
 }

@@ -1,35 +1,35 @@
-//! The serial console of a node, read for the phrases of [`osbuild_abi::console`]: bytes go in,
-//! lines and events come out.
+//! Parses the serial console of a node into lines, and the phrases of [`osbuild_abi::console`] in
+//! them into events.
 
 use osbuild_abi::console::{
     ADDRESS, FAILED, LOW_RAM, PHASE, READY, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
 };
 use std::time::Duration;
 
-/// A line longer than this many bytes is cut: it is not text.
+/// A line of more bytes is split: it is not text.
 const MAX_LINE: usize = 16 << 10;
 
-/// How the kernel starts its last words.
+/// The start of the kernel's panic message.
 const PANIC: &str = "Kernel panic - not syncing";
 
-/// What the UEFI firmware (edk2) says when nothing on the disk can be started: its last resort is
-/// its own shell, where it has one.
+/// The messages of the UEFI firmware (edk2) when it cannot boot from the disk: it starts its shell,
+/// if it has one.
 const NOTHING_TO_BOOT: [&str; 2] =
     ["UEFI Interactive Shell", "No bootable option or device was found"];
 
-/// What the firmware says of a program that its Secure Boot does not let it start.
+/// The parts of the firmware's message about a program that Secure Boot rejects.
 const REFUSED: [&str; 2] = ["BdsDxe: failed to ", ": Access Denied"];
 
-/// One line of the console without control characters, and what it means.
+/// One line of the console without control characters, and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// The line's text.
     pub text: String,
-    /// What it says, when it is one of the phrases.
+    /// The event, if the line has one of the phrases.
     pub event: Option<Event>,
 }
 
-/// What a line of the console says.
+/// The meaning of a line of the console.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A phase of the boot has ended.
@@ -39,55 +39,55 @@ pub enum Event {
         /// Seconds since the kernel started.
         seconds: f64,
     },
-    /// slotboot has chosen a slot and starts it.
+    /// slotboot starts the slot that it chose.
     Chosen(Choice),
     /// The node has an address: `ADDRESS/PREFIX-LENGTH on LINK`.
     Address(String),
-    /// The machine has less memory than its board asks for.
+    /// The machine has less memory than its board requires.
     LowRam(String),
     /// The kubelet is healthy and every declared pod runs.
     Ready,
-    /// The node, its kernel or its firmware gave up, and why.
+    /// The node, its kernel or its firmware failed, with the reason.
     Failed(String),
 }
 
-/// How long slotboot took to choose a slot.
+/// The time that slotboot needed to choose and load a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// For itself.
+    /// The time of slotboot's own code.
     pub own: Duration,
-    /// To hash the UKI, which it leaves out where the firmware verifies.
+    /// The time to hash the UKI. slotboot does not hash it if the firmware verifies it.
     pub hash: Duration,
-    /// The firmware, to load the UKI and where it does that verify it.
+    /// The time of the firmware to load, and maybe verify, the UKI.
     pub load: Duration,
 }
 
-/// Cuts the stream of the console into lines, and drops what only a terminal understands.
+/// Splits the console's bytes into lines, without terminal escape sequences.
 #[derive(Debug, Default)]
 pub struct Console {
     line: Vec<u8>,
     escape: Escape,
 }
 
-/// Where in an escape sequence of a terminal (ECMA-48) the stream is.
+/// The position in a terminal escape sequence (ECMA-48).
 #[derive(Debug, Default, PartialEq)]
 enum Escape {
-    /// In none.
+    /// Outside any sequence.
     #[default]
     Outside,
-    /// Behind the escape character.
+    /// After the escape character.
     Begun,
     /// In a control sequence, which ends with a byte from `@` to `~`.
     Control,
 }
 
 impl Console {
-    /// Takes the next bytes and gives the lines that they end.
+    /// Parses the next bytes, and returns the lines that they complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Line> {
         bytes.iter().filter_map(|&byte| self.take(byte)).collect()
     }
 
-    /// Gives the line that was never ended, if there is one.
+    /// Returns the last line if it has no end.
     pub fn rest(&mut self) -> Option<Line> {
         (!self.line.is_empty()).then(|| self.end())
     }
@@ -117,8 +117,7 @@ impl Console {
     }
 }
 
-/// Reads one line. A phrase may stand anywhere in it, as the kernel and the firmware may have left
-/// something before it.
+/// Parses one line. Other output of the kernel or the firmware may precede a phrase.
 pub fn read(line: &str) -> Option<Event> {
     let after = |phrase| line.find(phrase).map(|start| line[start + str::len(phrase)..].trim());
     if let Some(rest) = after(PHASE) {
@@ -137,8 +136,8 @@ pub fn read(line: &str) -> Option<Event> {
     if let Some(why) = after(FAILED) {
         let why = why.trim_start_matches(':').trim_start();
         return Some(Event::Failed(format!(
-            "`init` gave up: {}",
-            if why.is_empty() { "it did not say why" } else { why }
+            "`init` failed: {}",
+            if why.is_empty() { "it gave no reason" } else { why }
         )));
     }
     if after(READY).is_some() {
@@ -154,7 +153,7 @@ pub fn read(line: &str) -> Option<Event> {
         )));
     }
     if let Some(why) = after(SLOTBOOT_STOPPED) {
-        return Some(Event::Failed(format!("slotboot started nothing: {why}")));
+        return Some(Event::Failed(format!("slotboot did not start a slot: {why}")));
     }
     if REFUSED.iter().all(|part| line.contains(part)) {
         return Some(Event::Failed(
@@ -162,10 +161,10 @@ pub fn read(line: &str) -> Option<Event> {
         ));
     }
     let nothing = NOTHING_TO_BOOT.into_iter().find_map(after);
-    nothing.map(|_| Event::Failed("the firmware could start nothing on the disk".to_owned()))
+    nothing.map(|_| Event::Failed("the firmware could not boot from the disk".to_owned()))
 }
 
-/// The numbers of slotboot's line.
+/// Parses the numbers in slotboot's line.
 fn choice(line: &str) -> Option<Choice> {
     let mut seconds =
         line.split(' ').filter_map(|word| Duration::try_from_secs_f64(word.parse().ok()?).ok());
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_terminal_understands_is_dropped() {
+    fn terminal_escape_sequences_are_removed() {
         let mut console = Console::default();
         assert_eq!(
             texts(
@@ -211,7 +210,7 @@ mod tests {
         console.feed(b"init: FAILED no disk");
         assert_eq!(
             console.rest().unwrap().event,
-            Some(Event::Failed("`init` gave up: no disk".into()))
+            Some(Event::Failed("`init` failed: no disk".into()))
         );
     }
 
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slotboot_took_is_three_numbers() {
+    fn slotboot_reports_three_times() {
         let [own, hash, load] = [120, 4500, 300].map(Duration::from_millis);
         let line = "slotboot: took 0.120 s, to hash 4.500 s, the firmware to load 0.300 s";
         assert_eq!(read(line), Some(Event::Chosen(Choice { own, hash, load })));
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_kept_as_it_was_said() {
+    fn an_address_is_kept_as_printed() {
         assert_eq!(
             read("init: address 10.0.2.15/24 on eth0"),
             Some(Event::Address("10.0.2.15/24 on eth0".into()))
@@ -271,20 +270,20 @@ mod tests {
         assert_eq!(
             why,
             Some(Event::Failed(
-                "slotboot started nothing: no slot can be booted: SLOT-A: it is empty".into()
+                "slotboot did not start a slot: no slot can be booted: SLOT-A: it is empty".into()
             ))
         );
     }
 
     #[test]
-    fn too_little_memory_is_no_failure() {
+    fn too_little_memory_is_not_a_failure() {
         let line = "init: memory: too little: 900 MiB, the board asks for 1024 MiB";
         assert_eq!(read(line), Some(Event::LowRam(line.into())));
     }
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic_and_no_line_holds_a_control_character(bytes: Vec<u8>) {
+        fn any_bytes_give_lines_without_control_characters(bytes: Vec<u8>) {
             let mut console = Console::default();
             let lines = console.feed(&bytes).into_iter().chain(console.rest()).collect::<Vec<_>>();
             let is_plain = |c: char| c == '\t' || !c.is_ascii_control();

@@ -1,8 +1,9 @@
 //! A node in a virtual machine: [`run`] boots an image, [`machine`] is QEMU and its firmware,
-//! [`node`] is the running machine with its [`console`], and [`boot`] is what one boot reported.
+//! [`running_node`] is the running machine with its [`console`], and [`boot`] is the report of one
+//! boot.
 
 pub mod boot;
 pub mod console;
 pub mod machine;
-pub mod node;
 pub mod run;
+pub mod running_node;

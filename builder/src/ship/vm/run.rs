@@ -1,49 +1,50 @@
-//! `osbuild run`: boots an image under QEMU as a board's machine would, and says when its node is
-//! ready or why it does not get there.
+//! `osbuild run`: boots an image in QEMU with a board's hardware, and reports when its node is
+//! ready or why it failed.
 
 use super::boot::Boot;
 use super::machine::{
-    Accelerator, Disk, Download, Firmware, Forward, Hardware, Network, Reboot, SecureBoot, scratch,
+    Accelerator, Download, Firmware, Forward, Hardware, Network, Reboot, SecureBoot, VirtualDisk,
+    scratch,
 };
-use super::node::Node;
+use super::running_node::RunningNode;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use crate::report::Report;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the summary of a ready node waits for an address: to be ready, the node needs no
+/// How long to wait for an address after the node is ready, as a node can be ready without a
 /// network.
-const LATE_ADDRESS: Duration = Duration::from_secs(10);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to boot, on what, and until when.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The disk image, which is only read.
     pub image: PathBuf,
     /// The processor's architecture.
     pub architecture: Architecture,
-    /// The board's machine, with the user's wishes put over it.
+    /// The board's machine, with the user's overrides.
     pub qemu: Qemu,
     /// Logical sector size of the board's disk in bytes.
     pub sector_size: u32,
     /// Firmware that the user named.
     pub firmware: Option<PathBuf>,
-    /// Whether to download firmware when there is none.
+    /// Whether to download firmware if none is installed.
     pub download: Download,
-    /// Size of the disk in MiB, when it is not that of the image.
+    /// Size of the disk in MiB, if it differs from that of the image.
     pub disk_size_mib: Option<u64>,
-    /// A disk that keeps what the node writes; none throws it away.
+    /// The file of a disk that keeps the node's writes; `None` discards them.
     pub keep: Option<PathBuf>,
-    /// A file that gets every write to the disk and every flush, as of [`Disk::recorded`].
+    /// A file that records every write and flush of the disk: see [`VirtualDisk::recorded`].
     pub record: Option<PathBuf>,
-    /// Ports of the host that lead to the node.
+    /// Forwarded ports.
     pub forwards: Vec<Forward>,
-    /// What the machine's network speaks.
+    /// The protocols of the network.
     pub network: Network,
-    /// The host name that the network's DHCP server gives; none gives none.
+    /// The host name that the network's DHCP server sends, if any.
     pub hostname: Option<String>,
-    /// What the firmware starts.
+    /// The Secure Boot mode.
     pub secure_boot: SecureBoot,
     /// Whether the machine has a hardware watchdog.
     pub watchdog: bool,
@@ -51,17 +52,17 @@ pub struct RunOptions {
     pub arguments: Vec<String>,
     /// When to stop.
     pub until: Until,
-    /// How long the node may take to get ready; none waits for ever.
+    /// The timeout for the node to be ready, if any.
     pub timeout: Option<Duration>,
     /// Whether to show the console.
     pub show_console: bool,
-    /// The file that gets the console.
+    /// The log file of the console.
     pub log: PathBuf,
-    /// A folder of this user and machine, for what is worth keeping between runs.
+    /// A folder of this user and machine that keeps the accelerator's probe between runs.
     pub cache: PathBuf,
 }
 
-/// When a run ends well.
+/// When a run succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// When the machine is powered off, by the node or the user.
@@ -70,11 +71,11 @@ pub enum Until {
     Ready,
 }
 
-/// Boots, and comes back when the run has ended as `options.until` says.
+/// Boots an image, and returns at the event `options.until`.
 pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
     let mut node = start(report, options)?;
     node.ready(options.timeout)?;
-    node.address(LATE_ADDRESS)?;
+    node.address(ADDRESS_TIMEOUT)?;
     let boot = node.boot().clone();
     report.summary(boot.summary());
     match options.until {
@@ -84,8 +85,8 @@ pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
     Ok(boot)
 }
 
-/// Powers a node on and comes back at once, for whoever wants to watch it himself.
-pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
+/// Powers a node on and returns at once. The caller waits for its events.
+pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<RunningNode<'a>> {
     let image = &options.image;
     if !image.is_file() {
         return Err(Error::build(format!("there is no image `{}`", image.display()))
@@ -100,7 +101,7 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
     if options.show_console && report.can_ask() {
         report.note("the console follows; Ctrl-A x ends the machine");
     }
-    Node::start(report, &hardware, scratch, &options.log, options.show_console)
+    RunningNode::start(report, &hardware, scratch, &options.log, options.show_console)
 }
 
 fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Hardware> {
@@ -111,7 +112,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         &options.download,
     )?;
     if let Some(path) = options.keep.as_ref()
-        && Disk::is_of_another(&options.image, path)?
+        && VirtualDisk::is_outdated(&options.image, path)?
     {
         let (disk, image) = (path.display(), options.image.display());
         report.warning(format!(
@@ -121,11 +122,11 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
     }
     let (disk, variables) = match &options.keep {
         Some(path) => (
-            Disk::kept(&options.image, path.clone(), options.disk_size_mib)?,
+            VirtualDisk::kept(&options.image, path.clone(), options.disk_size_mib)?,
             path.with_extension("variables"),
         ),
         None => (
-            Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?,
+            VirtualDisk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?,
             scratch.join("variables"),
         ),
     };
@@ -154,7 +155,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
     })
 }
 
-/// Makes the file anew, with nothing in it.
+/// Makes an empty file.
 fn new_file(path: &Path) -> Result<PathBuf> {
     std::fs::File::create(path).or_build(|| format!("cannot write `{}`", path.display()))?;
     Ok(path.to_owned())

@@ -58,7 +58,7 @@ fn start(state: &mut State, call: &Call) -> Answer {
     (201, json!({ "SnapshotId": id, "Status": status, "BlockSize": BLOCK }).to_string())
 }
 
-/// The snapshot that a call speaks of, if blocks can still be put into it.
+/// The snapshot of a call, if it still accepts blocks.
 fn open<'s>(state: &'s mut State, call: &Call, id: &str) -> Result<&'s mut Snapshot, Answer> {
     match state.snapshots.get_mut(&(call.region.clone(), id.to_owned())) {
         None => Err(refusal(call, 404, "ResourceNotFoundException", "there is no such snapshot")),
@@ -82,8 +82,8 @@ fn put(state: &mut State, call: &Call) -> Answer {
         && header(call, "x-amz-data-length") == BLOCK.to_string()
         && call.body.len() == BLOCK;
     if !is_whole {
-        state.wrong.push(format!("block {index} is not what its checksum says"));
-        return refusal(call, 400, "ValidationException", "the checksum is another one");
+        state.wrong.push(format!("block {index} does not match its checksum"));
+        return refusal(call, 400, "ValidationException", "the checksum does not match");
     }
     if call.body.iter().all(|byte| *byte == 0) {
         state.wrong.push(format!("block {index} is zero"));
@@ -117,7 +117,7 @@ fn complete(state: &mut State, call: &Call) -> Answer {
             call,
             400,
             "ValidationException",
-            "the whole is not what its checksum says",
+            "the checksum of all blocks does not match",
         );
     }
     // It stays `pending` while AWS assembles it.

@@ -21,7 +21,7 @@ pub fn answer(state: &mut State, call: &Call) -> Answer {
         "ModifyImageAttribute" => share(state, call, &parameters),
         "EnableImageDeprecation" => deprecate(state, call, &parameters),
         "DeregisterImage" => deregister(state, call, &parameters),
-        other => panic!("nobody asks for `{other}`"),
+        other => panic!("unknown call `{other}`"),
     }
 }
 
@@ -38,7 +38,7 @@ fn list<'s>(parameters: &'s Parameters, name: &'s str) -> impl Iterator<Item = &
     (1..).map_while(move |number| parameters.get(&format!("{name}.{number}")).map(String::as_str))
 }
 
-/// The tags that a call gives to what it makes of this kind.
+/// The tags of a call for new resources of this kind.
 fn tags(parameters: &Parameters, kind: &str) -> BTreeMap<String, String> {
     let of_kind = (1..9).find(|number| {
         parameters
@@ -52,7 +52,7 @@ fn tags(parameters: &Parameters, kind: &str) -> BTreeMap<String, String> {
     (1..).map_while(|tag| Some((part(tag, "Key")?, part(tag, "Value")?))).collect()
 }
 
-/// Whether something with this name and these tags is what the filters want.
+/// Whether a resource with this name and these tags matches the filters.
 fn fits(parameters: &Parameters, name: &str, tags: &BTreeMap<String, String>) -> bool {
     let filter = |number: u32| {
         Some((
@@ -74,13 +74,13 @@ fn tag_set(tags: &BTreeMap<String, String>) -> String {
 }
 
 fn snapshots(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
-    let asked: Vec<&str> = list(parameters, "SnapshotId").collect();
-    if let Some(gone) = asked.iter().find(|id| !state.snapshots.contains_key(&key(call, id))) {
+    let requested: Vec<&str> = list(parameters, "SnapshotId").collect();
+    if let Some(gone) = requested.iter().find(|id| !state.snapshots.contains_key(&key(call, id))) {
         return refusal(call, 400, "InvalidSnapshot.NotFound", gone);
     }
     let here = state.snapshots.iter_mut().filter(|((region, id), snapshot)| {
         *region == call.region
-            && (asked.is_empty() || asked.contains(&id.as_str()))
+            && (requested.is_empty() || requested.contains(&id.as_str()))
             && fits(parameters, "", &snapshot.tags)
     });
     let one = |((_, id), snapshot): (&(String, String), &mut Snapshot)| {
@@ -102,13 +102,13 @@ fn snapshots(state: &mut State, call: &Call, parameters: &Parameters) -> Answer 
 }
 
 fn images(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
-    let asked: Vec<&str> = list(parameters, "ImageId").collect();
-    if let Some(gone) = asked.iter().find(|id| !state.images.contains_key(&key(call, id))) {
+    let requested: Vec<&str> = list(parameters, "ImageId").collect();
+    if let Some(gone) = requested.iter().find(|id| !state.images.contains_key(&key(call, id))) {
         return refusal(call, 400, "InvalidAMIID.Unavailable", gone);
     }
     let here = state.images.iter_mut().filter(|((region, id), image)| {
         *region == call.region
-            && (asked.is_empty() || asked.contains(&id.as_str()))
+            && (requested.is_empty() || requested.contains(&id.as_str()))
             && fits(parameters, &image.parameters["Name"], &image.tags)
     });
     let one = |((_, id), image): (&(String, String), &mut Image)| {
@@ -126,7 +126,7 @@ fn images(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
         format!(
             "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name>\
              <description>{description}</description><creationDate>{created}</creationDate>\
-             <stateReason><message>as the test wants it</message></stateReason>\
+             <stateReason><message>as the test requires</message></stateReason>\
              <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item>\
              </blockDeviceMapping>{tags}</item>"
         )
@@ -149,7 +149,7 @@ fn delete_snapshot(state: &mut State, call: &Call, parameters: &Parameters) -> A
         .iter()
         .any(|((region, _), image)| *region == call.region && image.snapshot == *id)
     {
-        return refusal(call, 400, "InvalidSnapshot.InUse", "an image is made of it");
+        return refusal(call, 400, "InvalidSnapshot.InUse", "an image uses it");
     }
     match state.snapshots.remove(&key(call, id)) {
         Some(_) => good(),
@@ -226,8 +226,8 @@ fn copy(state: &mut State, call: &Call, parameters: Parameters) -> Answer {
 
 fn share(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
     let image = state.images.get_mut(&key(call, &parameters["ImageId"])).unwrap();
-    let part = |number: u32, who: &str| {
-        parameters.get(&format!("LaunchPermission.Add.{number}.{who}")).cloned()
+    let part = |number: u32, kind: &str| {
+        parameters.get(&format!("LaunchPermission.Add.{number}.{kind}")).cloned()
     };
     image.shared = (1..)
         .map_while(|number| part(number, "UserId").or_else(|| part(number, "Group")))

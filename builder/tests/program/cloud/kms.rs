@@ -1,5 +1,5 @@
 //! KMS with three keys: one that signs images, one that signs releases, and an RSA key that is
-//! larger than firmware is promised to take.
+//! larger than firmware must support.
 
 use super::wire::Call;
 use super::{Answer, KEY_SIZE, State};
@@ -12,12 +12,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The name of the RSA key.
+/// The ARN of the RSA key.
 pub const ARN: &str =
     "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
-/// The name of the key on P-256.
+/// The ARN of the key on P-256.
 pub const P256_ARN: &str = "arn:aws:kms:eu-central-1:111122223333:alias/releases";
-/// The name of a larger RSA key.
+/// The ARN of a larger RSA key.
 pub const RSA_4096_ARN: &str = "arn:aws:kms:eu-central-1:111122223333:alias/large";
 
 /// The keys.
@@ -40,7 +40,7 @@ pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
     let is_rsa = match request["KeyId"].as_str() {
         Some(ARN | RSA_4096_ARN) => true,
         Some(P256_ARN) => false,
-        other => panic!("nobody has the key {other:?}"),
+        other => panic!("unknown key {other:?}"),
     };
     if call.action == "GetPublicKey" {
         let (kind, public) = match is_rsa {
@@ -62,7 +62,7 @@ pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
             json!({ "KeySpec": kind, "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string(),
         );
     }
-    assert_ne!(request["KeyId"], RSA_4096_ARN, "a key signs that is too large");
+    assert_ne!(request["KeyId"], RSA_4096_ARN, "the large key must not sign");
     let algorithm = if is_rsa { "RSASSA_PKCS1_V1_5_SHA_256" } else { "ECDSA_SHA_256" };
     assert_eq!(
         (&request["MessageType"], &request["SigningAlgorithm"]),

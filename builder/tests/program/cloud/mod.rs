@@ -1,5 +1,5 @@
-//! A little AWS on the loopback: it keeps snapshots and images, verifies every signature and
-//! checksum, remembers every call, and fails as it is told.
+//! A fake AWS on the loopback: it has snapshots and images, verifies every signature and checksum,
+//! records every call, and fails on request.
 
 mod ebs;
 mod ec2;
@@ -15,27 +15,27 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who may call.
+/// The credentials of the caller.
 pub const ACCESS_KEY: &str = "AKIDEXAMPLE";
 pub const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 pub const SESSION_TOKEN: &str = "FwoGZXIvYXdzEXAMPLEtoken//////";
 
-/// What a call meets.
+/// The fate of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is answered.
+    /// It succeeds.
     Done,
-    /// It is refused with this status and code, and nothing happens.
+    /// It is refused with this status and code, without effect.
     Refused(u16, &'static str),
-    /// The connection is closed, and nothing happens.
+    /// The connection is closed, without effect.
     Lost,
-    /// It is done, and the connection is closed before anybody hears of it.
+    /// It takes effect, but the connection is closed before the response.
     DoneUnheard,
-    /// Nothing happens any more.
+    /// It hangs.
     Hung,
 }
 
-/// Decides by the call and how many came before it.
+/// Decides the fate of a call, from the call and the number of earlier ones.
 type Fates = Box<dyn FnMut(&Call, usize) -> Fate + Send>;
 
 /// A snapshot.
@@ -44,8 +44,8 @@ pub struct Snapshot {
     pub description: String,
     /// `pending`, `completed`, `error`.
     pub state: String,
-    /// Whether it was said to be complete. It takes no more blocks, and is `pending` for some looks
-    /// more.
+    /// Whether the caller completed it. It accepts no more blocks, and is `pending` for `looks`
+    /// more calls.
     pub sealed: bool,
     pub looks: u32,
     pub token: String,
@@ -59,11 +59,11 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     pub created: String,
-    /// For how many looks more it is `pending`.
+    /// For how many more calls it is `pending`.
     pub looks: u32,
-    /// Whether it is `failed` then, and not `available`.
+    /// Whether it becomes `failed`, not `available`.
     pub fails: bool,
-    /// All that `RegisterImage` or `CopyImage` said.
+    /// The parameters of `RegisterImage` or `CopyImage`.
     pub parameters: BTreeMap<String, String>,
     pub snapshot: String,
     pub tags: BTreeMap<String, String>,
@@ -71,7 +71,7 @@ pub struct Image {
     pub deprecated: Option<String>,
 }
 
-/// What there is, by region and identifier.
+/// The resources, by region and identifier.
 #[derive(Default)]
 pub struct State {
     pub calls: Vec<Call>,
@@ -79,15 +79,15 @@ pub struct State {
     pub wrong: Vec<String>,
     pub snapshots: BTreeMap<(String, String), Snapshot>,
     pub images: BTreeMap<(String, String), Image>,
-    /// Images by the tokens of the copies that were asked for, even of those that are gone.
+    /// Images by the tokens of requested copies, including removed ones.
     pub tokens: BTreeMap<(String, String), String>,
-    /// For how many looks snapshots and images are `pending` from now on.
+    /// For how many calls new snapshots and images are `pending`.
     pub slow: u32,
-    /// Which of the images that are made from now on fail: each takes the first.
+    /// Whether new images fail: each takes the first entry.
     pub fails: Vec<bool>,
     made: u32,
     fates: Option<Fates>,
-    /// The credentials that are no longer good.
+    /// Whether the session token has expired.
     pub expired: bool,
 }
 
@@ -97,11 +97,11 @@ pub struct Cloud {
     pub state: Arc<Mutex<State>>,
 }
 
-/// What a service answers: status, and body.
+/// The response of a service: status and body.
 type Answer = (u16, String);
 
 impl Cloud {
-    /// Begins to serve.
+    /// Starts serving.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -116,19 +116,19 @@ impl Cloud {
         Cloud { address, state }
     }
 
-    /// From now on calls meet these fates; calls are counted from 0 again.
+    /// Sets the fates of later calls, and counts them from 0 again.
     pub fn fates(&self, fates: impl FnMut(&Call, usize) -> Fate + Send + 'static) {
         let mut state = self.state.lock().unwrap();
         state.fates = Some(Box::new(fates));
         state.calls.clear();
     }
 
-    /// The names of the calls that were made, in their order.
+    /// The names of all calls, in order.
     pub fn names(&self) -> Vec<String> {
         self.state.lock().unwrap().calls.iter().map(|call| call.action.clone()).collect()
     }
 
-    /// Those calls of this name.
+    /// The calls with this name.
     pub fn calls(&self, action: &str) -> Vec<Call> {
         self.state
             .lock()
@@ -140,16 +140,16 @@ impl Cloud {
             .collect()
     }
 
-    /// Nobody made a mistake.
+    /// Asserts that no call was wrong.
     #[track_caller]
-    pub fn is_content(&self) {
+    pub fn assert_no_mistakes(&self) {
         assert_eq!(self.state.lock().unwrap().wrong, Vec::<String>::new());
     }
 }
 
 impl Drop for Cloud {
-    /// Its threads wait for calls as long as this process runs, and would keep all blocks that ever
-    /// came: each program that another test starts would be a copy of that.
+    /// Frees the blocks: the threads live as long as this process, and each program that another
+    /// test starts would copy their memory.
     fn drop(&mut self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = State::default();
@@ -157,7 +157,7 @@ impl Drop for Cloud {
 }
 
 impl State {
-    /// A name that nothing has yet.
+    /// A new identifier.
     fn name(&mut self, kind: &str) -> String {
         self.made += 1;
         format!("{kind}-{:017x}", self.made)
@@ -168,8 +168,8 @@ impl State {
         !self.fails.is_empty() && self.fails.remove(0)
     }
 
-    /// A snapshot of a recipe of the owner `team` that no image is made of, as a publish of ours
-    /// would have left it.
+    /// Adds a snapshot of a recipe of the owner `team` without an image, as an interrupted publish
+    /// leaves it.
     pub fn orphan(&mut self, id: &str, day: &str, recipe: &str) -> &mut Snapshot {
         let image = "ab".repeat(32);
         let description = format!("{recipe}-1.2.3-{}", &image[..12]);
@@ -190,7 +190,7 @@ impl State {
         self.snapshots.get_mut(&key).unwrap()
     }
 
-    /// A time later than all before it.
+    /// A time later than all earlier ones.
     fn time(&self) -> String {
         format!("2026-11-21T12:{:02}:{:02}.000Z", self.made / 60, self.made % 60)
     }
@@ -214,9 +214,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, keys: &kms::Keys) {
                     .is_some_and(|token| token == SESSION_TOKEN);
             let answer = match &fate {
                 Fate::Refused(status, code) => {
-                    wire::refusal(&call, *status, code, "as the test wants it")
+                    wire::refusal(&call, *status, code, "as the test requires")
                 }
-                _ if expired => wire::refusal(&call, 400, "ExpiredToken", "the token is over"),
+                _ if expired => wire::refusal(&call, 400, "ExpiredToken", "the token has expired"),
                 Fate::Done | Fate::DoneUnheard => done(&mut state, &call, keys),
                 Fate::Lost | Fate::Hung => (0, String::new()),
             };
@@ -235,7 +235,7 @@ fn done(state: &mut State, call: &Call, keys: &kms::Keys) -> Answer {
         "ebs" => ebs::answer(state, call),
         "ec2" => ec2::answer(state, call),
         "kms" => kms::answer(state, call, keys),
-        other => panic!("nobody asks `{other}`"),
+        other => panic!("unknown service `{other}`"),
     }
 }
 

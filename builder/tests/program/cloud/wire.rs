@@ -1,5 +1,4 @@
-//! Calls as they come over a connection, and AWS's Signature Version 4 as its documentation tells
-//! it.
+//! Calls on a connection, and AWS's Signature Version 4 according to its documentation.
 
 use super::{ACCESS_KEY, Answer, SECRET_KEY};
 use aws_lc_rs::{digest, hmac};
@@ -39,7 +38,7 @@ impl Call {
     }
 }
 
-/// Reads the next call; nothing when the caller has gone.
+/// Reads the next call; `None` if the caller has closed the connection.
 pub fn read(stream: &mut TcpStream) -> Option<Call> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
@@ -69,7 +68,7 @@ pub fn read(stream: &mut TcpStream) -> Option<Call> {
     Some(call)
 }
 
-/// Answers. A caller that has gone away has its reasons.
+/// Writes the response, and ignores a closed connection.
 pub fn write(stream: &mut TcpStream, call: &Call, (status, body): &Answer) {
     let code = body.split("ERROR:").nth(1).and_then(|rest| rest.split(':').next());
     let header = code
@@ -82,7 +81,7 @@ pub fn write(stream: &mut TcpStream, call: &Call, (status, body): &Answer) {
     let _ = stream.write_all(answer.as_bytes());
 }
 
-/// How each service refuses.
+/// The error response of each service.
 pub fn refusal(call: &Call, status: u16, code: &str, message: &str) -> Answer {
     let body = match call.service.as_str() {
         "ec2" => format!(
@@ -95,7 +94,7 @@ pub fn refusal(call: &Call, status: u16, code: &str, message: &str) -> Answer {
     (status, body)
 }
 
-/// What is wrong with a call's signature.
+/// The mistakes in a call's signature.
 pub fn mistakes(call: &Call) -> Vec<String> {
     let header = |name: &str| call.headers.get(name).cloned().unwrap_or_default();
     let authorization = header("authorization");
@@ -108,21 +107,21 @@ pub fn mistakes(call: &Call) -> Vec<String> {
     };
     let (signed, signature) = (part("SignedHeaders="), part("Signature="));
     let mut found = Vec::new();
-    let mut say = |wrong: bool, what: &str| {
+    let mut check = |wrong: bool, what: &str| {
         if wrong {
             found.push(what.to_owned());
         }
     };
     let hash = hex(digest::digest(&digest::SHA256, &call.body).as_ref());
-    say(header("x-amz-content-sha256") != hash, "the body is not the signed one");
+    check(header("x-amz-content-sha256") != hash, "the body is not the signed one");
     for name in ["host", "x-amz-date", "x-amz-content-sha256"] {
-        say(!signed.split(';').any(|one| one == name), &format!("`{name}` is not signed"));
+        check(!signed.split(';').any(|one| one == name), &format!("`{name}` is not signed"));
     }
     for name in call.headers.keys().filter(|name| name.starts_with("x-amz-")) {
-        say(!signed.split(';').any(|one| one == name), &format!("`{name}` is not signed"));
+        check(!signed.split(';').any(|one| one == name), &format!("`{name}` is not signed"));
     }
     let scope = call.scope();
-    say(scope.first().is_none_or(|key| key != ACCESS_KEY), "somebody else calls");
+    check(scope.first().is_none_or(|key| key != ACCESS_KEY), "the access key is wrong");
     let headers: String =
         signed.split(';').map(|name| format!("{name}:{}\n", header(name))).collect();
     let canonical = format!("{}\n{}\n\n{headers}\n{signed}\n{hash}", call.method, call.path);
@@ -134,7 +133,7 @@ pub fn mistakes(call: &Call) -> Vec<String> {
     );
     let secret = format!("AWS4{SECRET_KEY}").into_bytes();
     let key = scope[1..].iter().fold(secret, |key, part| mac(&key, part));
-    say(hex(&mac(&key, &to_sign)) != signature, "the signature is wrong");
+    check(hex(&mac(&key, &to_sign)) != signature, "the signature is wrong");
     found
 }
 

@@ -1,5 +1,5 @@
-//! An image that the user provides: an OCI archive (one tar file) or an OCI image layout (a
-//! folder), pinned by digest.
+//! Images that the user provides, pinned by digest: an OCI archive (a tar file) or an OCI image
+//! layout (a folder).
 
 use super::layout::{Descriptor, Image};
 use crate::engine::digest::Digest;
@@ -38,8 +38,8 @@ struct Config {
     os: String,
 }
 
-/// Reads the image for `architecture` out of `path`, whose digest must be `pinned`: that of the
-/// file for an archive, that of `index.json` for a folder.
+/// Reads the image for `architecture` from `path`. The digest of the archive, or of a folder's
+/// `index.json`, must be `pinned`.
 ///
 /// # Errors
 /// The digest differs, a blob is missing or damaged, or no image is for `architecture`.
@@ -61,7 +61,7 @@ pub fn from_archive(
     };
     if !folder.join("index.json").is_file() {
         return Err(Error::build(format!(
-            "`{}` is no OCI archive: it has no index.json",
+            "`{}` is not an OCI archive: it has no index.json",
             path.display()
         ))
         .hint("make one with `skopeo copy docker-archive:FILE oci-archive:FILE`"));
@@ -105,18 +105,18 @@ fn pin(path: &Path, found: Digest, pinned: &str) -> Result<()> {
     Err(Error::digest(format!("`{}` is not the image that the recipe pins", path.display()))
         .cause(format!("the recipe has {pinned}"))
         .cause(format!("the file has {found}"))
-        .hint(format!("if the change is meant, write `digest = \"{found}\"` into the recipe")))
+        .hint(format!("if the change is intended, set `digest = \"{found}\"` in the recipe")))
 }
 
 /// Unpacks the regular files of the archive below `folder`.
 fn unpack(path: &Path, folder: &Path) -> Result<()> {
-    let say = || format!("`{}` is not a tar file", path.display());
+    let not_tar = || format!("`{}` is not a tar file", path.display());
     let mut tar = tar::Archive::new(
         File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?,
     );
-    for entry in tar.entries().or_build(say)? {
-        let mut entry = entry.or_build(say)?;
-        let name = entry.path().or_build(say)?.into_owned();
+    for entry in tar.entries().or_build(not_tar)? {
+        let mut entry = entry.or_build(not_tar)?;
+        let name = entry.path().or_build(not_tar)?.into_owned();
         let plain =
             name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !entry.header().entry_type().is_file() || !plain {
@@ -126,7 +126,7 @@ fn unpack(path: &Path, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(to.parent().unwrap_or(folder))
             .or_build(|| "cannot unpack an image".into())?;
         let mut file = File::create(&to).or_build(|| "cannot unpack an image".into())?;
-        std::io::copy(&mut entry, &mut file).or_build(say)?;
+        std::io::copy(&mut entry, &mut file).or_build(not_tar)?;
     }
     Ok(())
 }
@@ -146,7 +146,7 @@ fn expect(found: Digest, descriptor: &Descriptor) -> Result<()> {
         return Ok(());
     }
     Err(Error::digest(format!(
-        "a blob of the image is damaged: it should be {} and is {found}",
+        "a blob of the image is damaged: it should be {}, but is {found}",
         descriptor.digest
     )))
 }
@@ -176,25 +176,25 @@ impl Reader<'_> {
         Ok(Image { manifest, blobs: self.blobs.into_values().collect() })
     }
 
-    /// The error that there is no image for the node.
+    /// The error for an archive without an image for the node.
     fn none(&self, path: &Path) -> Error {
         let architecture = self.architecture.go();
         let error = Error::build(format!("`{}` has no image for {architecture}", path.display()));
         let error = match self.others.is_empty() {
             true => error,
             false => error.cause(format!(
-                "what it has is for {}",
+                "it has images for {}",
                 in_words(self.others.iter().map(String::as_str))
             )),
         };
         error.hint(format!(
-            "give one that was built for the board: `podman pull --arch {architecture} IMAGE`, \
-             then `podman save --format oci-archive IMAGE`"
+            "use one for the board: `podman pull --arch {architecture} IMAGE`, then \
+             `podman save --format oci-archive IMAGE`"
         ))
     }
 
-    /// The first manifest for our architecture. The platform in an index may be missing (`podman
-    /// save` writes none) or wrong, so the image's configuration decides.
+    /// The first manifest for the node's architecture. The platform in an index may be missing
+    /// (`podman save` writes none) or wrong, so the image's configuration decides.
     fn choose(&mut self, index: Index, depth: u32) -> Result<Option<Descriptor>> {
         for descriptor in &index.manifests {
             if let Some(platform) = &descriptor.platform
@@ -220,7 +220,7 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// Whether the configuration of a manifest's image names our architecture.
+    /// Whether the configuration of a manifest's image is for the node's platform.
     fn is_ours(&mut self, manifest: &Descriptor) -> Result<bool> {
         let damaged = |what: &str| format!("the {what} of an image is damaged");
         let parsed: Manifest =
@@ -230,7 +230,7 @@ impl Reader<'_> {
         Ok(self.fits(&config.os, &config.architecture))
     }
 
-    /// Whether this is our platform. Another one is recorded for the error.
+    /// Whether this is the node's platform. Any other is recorded for the error.
     fn fits(&mut self, os: &str, architecture: &str) -> bool {
         let fits = os == "linux" && architecture == self.architecture.go();
         if !fits {
@@ -268,7 +268,7 @@ impl Reader<'_> {
             .filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let hex = hex.ok_or_else(|| {
             Error::build(format!(
-                "the image names a blob by `{}`, which is no SHA-256 digest",
+                "the image names a blob `{}`, which is not a SHA-256 digest",
                 descriptor.digest
             ))
         })?;

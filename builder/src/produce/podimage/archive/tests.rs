@@ -28,7 +28,7 @@ impl Bench {
         self.folder.path().join("layout")
     }
 
-    /// Writes a blob and gives its descriptor.
+    /// Writes a blob and returns its descriptor.
     fn blob(&self, media_type: &str, bytes: &[u8]) -> Value {
         let digest = Digest::of(bytes).hex();
         fs::write(self.layout().join("blobs/sha256").join(&digest), bytes).unwrap();
@@ -43,8 +43,8 @@ impl Bench {
         descriptor
     }
 
-    /// An image with this configuration, of which an index does not say what it is for, as `podman
-    /// save` and `buildah push` leave it.
+    /// An image with this configuration, without a platform in the index, as `podman save` and
+    /// `buildah push` write it.
     fn unlabelled(&self, config: &str, layer: &[u8]) -> Value {
         let layer = self.blob("application/vnd.oci.image.layer.v1.tar", layer);
         let config = self.blob("application/vnd.oci.image.config.v1+json", config.as_bytes());
@@ -55,7 +55,7 @@ impl Bench {
         self.blob(MANIFEST, manifest.to_string().as_bytes())
     }
 
-    /// Makes a layout of these images, and reads that for amd64.
+    /// Makes a layout of these images, and reads the one for amd64.
     fn amd64_of(&self, images: &[Value]) -> Result<Image> {
         let index = self.index(images);
         fs::write(self.layout().join("index.json"), &index).unwrap();
@@ -67,8 +67,8 @@ impl Bench {
         json!({ "schemaVersion": 2, "manifests": manifests }).to_string()
     }
 
-    /// Makes a multi-architecture layout: `index.json` names an index, and that the images. Gives
-    /// the pin and the inner index.
+    /// Makes a multi-architecture layout: `index.json` names an inner index, which names the
+    /// images. Returns the pin and the path of the inner index.
     fn nested(&self) -> (String, PathBuf) {
         let images = [self.image("arm64", b"for arm64"), self.image("amd64", b"for amd64")];
         let inner = self.blob(INDEX, self.index(&images).as_bytes());
@@ -97,7 +97,7 @@ fn config(architecture: &str) -> String {
 }
 
 #[test]
-fn of_a_layout_the_image_for_the_nodes_architecture_is_taken() {
+fn the_image_for_the_nodes_architecture_is_chosen() {
     let bench = Bench::new();
     let (pin, _) = bench.nested();
     for (architecture, ours, other) in [
@@ -111,7 +111,7 @@ fn of_a_layout_the_image_for_the_nodes_architecture_is_taken() {
 }
 
 #[test]
-fn an_archive_that_tar_made_gives_the_same_image_as_its_folder() {
+fn an_archive_gives_the_same_image_as_its_folder() {
     let bench = Bench::new();
     let (pin, _) = bench.nested();
     let archive = bench.folder.path().join("image.tar");
@@ -131,20 +131,20 @@ fn an_archive_that_tar_made_gives_the_same_image_as_its_folder() {
 }
 
 #[test]
-fn another_digest_than_the_pinned_one_is_refused_with_both() {
+fn a_digest_that_is_not_pinned_is_refused() {
     let bench = Bench::new();
     let (pin, _) = bench.nested();
     let wrong = format!("sha256:{}", "0".repeat(64));
     let error = bench.read(&bench.layout(), &wrong, Architecture::Amd64).unwrap_err().to_string();
     assert!(
         error.contains(&wrong)
-            && error.contains(&format!("write `digest = \"{pin}\"` into the recipe")),
+            && error.contains(&format!("set `digest = \"{pin}\"` in the recipe")),
         "{error}"
     );
 }
 
 #[test]
-fn a_changed_blob_behind_a_right_pin_is_refused() {
+fn a_changed_blob_is_refused_despite_a_matching_pin() {
     for blob in ["for amd64", &config("amd64")] {
         let bench = Bench::new();
         let (pin, _) = bench.nested();
@@ -159,7 +159,7 @@ fn a_changed_blob_behind_a_right_pin_is_refused() {
 }
 
 #[test]
-fn an_inner_index_that_names_another_image_is_refused() {
+fn a_changed_inner_index_is_refused() {
     let bench = Bench::new();
     let (pin, inner) = bench.nested();
     let other = bench.image("amd64", b"an attacker's");
@@ -169,7 +169,7 @@ fn an_inner_index_that_names_another_image_is_refused() {
 }
 
 #[test]
-fn an_index_that_is_listed_often_is_read_once() {
+fn an_index_that_is_listed_repeatedly_is_read_once() {
     let bench = Bench::new();
     let mut entry = bench.image("s390x", b"for s390x");
     for _ in 0..4 {
@@ -184,7 +184,7 @@ fn an_index_that_is_listed_often_is_read_once() {
 }
 
 #[test]
-fn an_image_for_another_machine_alone_is_refused() {
+fn an_archive_without_the_nodes_architecture_is_refused() {
     let bench = Bench::new();
     let index = bench.index(&[bench.image("arm64", b"for arm64")]);
     fs::write(bench.layout().join("index.json"), &index).unwrap();
@@ -194,14 +194,14 @@ fn an_image_for_another_machine_alone_is_refused() {
 }
 
 #[test]
-fn an_image_of_which_the_index_says_no_machine_is_judged_by_its_configuration() {
+fn an_image_without_a_platform_is_chosen_by_its_configuration() {
     let bench = Bench::new();
     let [arm64, amd64] = ["arm64", "amd64"]
         .map(|name| bench.unlabelled(&config(name), format!("for {name}").as_bytes()));
     let error = bench.amd64_of(std::slice::from_ref(&arm64)).unwrap_err().to_string();
     assert!(
         error.contains(
-            "has no image for amd64\n  caused by: what it has is for `linux/arm64`\nhint: "
+            "has no image for amd64\n  caused by: it has images for `linux/arm64`\nhint: "
         ),
         "{error}"
     );
@@ -209,17 +209,17 @@ fn an_image_of_which_the_index_says_no_machine_is_judged_by_its_configuration() 
     assert!(bench.has(&bench.amd64_of(std::slice::from_ref(&amd64)).unwrap(), b"for amd64"));
     assert!(
         bench.has(&bench.amd64_of(&[arm64, amd64]).unwrap(), b"for amd64"),
-        "the one that fits is found behind one that does not"
+        "the second image fits"
     );
 }
 
 #[test]
-fn an_index_that_names_another_machine_than_the_configuration_is_not_believed() {
+fn the_platform_in_the_index_does_not_override_the_configuration() {
     let bench = Bench::new();
     let mut lying = bench.image("arm64", b"for arm64");
     lying["platform"]["architecture"] = "amd64".into();
     let error = bench.amd64_of(&[lying]).unwrap_err().to_string();
-    assert!(error.contains("what it has is for `linux/arm64`"), "{error}");
+    assert!(error.contains("it has images for `linux/arm64`"), "{error}");
     for config in ["{}", r#"{"architecture":"amd64","os":"windows"}"#] {
         let error = bench.amd64_of(&[bench.unlabelled(config, b"layer")]).unwrap_err().to_string();
         assert!(error.contains("has no image for amd64"), "{config}: {error}");
@@ -227,7 +227,7 @@ fn an_index_that_names_another_machine_than_the_configuration_is_not_believed() 
 }
 
 #[test]
-fn an_archive_of_another_kind_is_named_and_how_to_turn_it() {
+fn a_docker_archive_gets_a_hint_to_convert_it() {
     let bench = Bench::new();
     let archive = bench.folder.path().join("docker.tar");
     let mut tar = tar::Builder::new(File::create(&archive).unwrap());
@@ -239,7 +239,11 @@ fn an_archive_of_another_kind_is_named_and_how_to_turn_it() {
     let pin = format!("sha256:{}", Digest::of_file(&archive).unwrap().hex());
     let error = bench.read(&archive, &pin, Architecture::Amd64).unwrap_err().to_string();
     assert!(
-        error.contains("is no OCI archive: it has no index.json") && error.contains("skopeo copy"),
+        error.contains("is not an OCI archive: it has no index.json")
+            && error.contains(
+                "skopeo \
+        copy"
+            ),
         "{error}"
     );
 }

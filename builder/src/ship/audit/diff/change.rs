@@ -1,20 +1,20 @@
-//! What differs between two sets of named things.
+//! The differences between two sets of named things.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A name under which two sets have not the same.
+/// A name with different values in two sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change<T> {
     /// The name.
     pub name: String,
-    /// What the first set has; none if it has not the name.
+    /// The value in the first set; `None` if the name is missing there.
     pub a: Option<T>,
-    /// What the second set has; none if it has not the name.
+    /// The value in the second set; `None` if the name is missing there.
     pub b: Option<T>,
 }
 
-/// What differs between two sets, in the order of the names.
+/// Returns the differences between two sets, sorted by name.
 pub(super) fn changes<T: PartialEq>(
     a: BTreeMap<String, T>,
     mut b: BTreeMap<String, T>,
@@ -31,16 +31,16 @@ pub(super) fn changes<T: PartialEq>(
     changes
 }
 
-/// What differs between two lists of words. A word may stand in a list more than once.
+/// The differences between two lists of words. A list may repeat a word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Words {
-    /// Those that the first list alone has.
+    /// The words that only the first list has.
     pub removed: Vec<String>,
-    /// Those that the second list alone has.
+    /// The words that only the second list has.
     pub added: Vec<String>,
-    /// Whether both have the same words in another order. The last of several words for one thing
-    /// counts.
+    /// Whether both lists have the same words in a different order. Order matters: of several
+    /// options with the same name, the last one counts.
     pub reordered: bool,
 }
 
@@ -85,13 +85,13 @@ mod tests {
         }
 
         #[test]
-        fn a_list_does_not_differ_from_itself(words in "[ab =]{0,20}") {
+        fn a_list_equals_itself(words in "[ab =]{0,20}") {
             prop_assert!(Words::compare(&words, &words).is_empty());
         }
     }
 
     #[test]
-    fn a_word_that_stands_twice_is_counted() {
+    fn a_repeated_word_is_counted() {
         let found = Words::compare("console=a quiet console=a", "quiet console=a console=b");
         assert_eq!(
             (found.removed, found.added, found.reordered),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_is_a_difference() {
+    fn a_different_order_is_a_difference() {
         assert!(Words::compare("a b", "b a").reordered);
     }
 }

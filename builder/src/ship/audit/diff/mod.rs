@@ -1,9 +1,9 @@
-//! `osbuild diff`: what differs between two images, UKIs, initramfs or releases, read from their
-//! bytes alone, as `osbuild inspect` reads them.
+//! `osbuild diff`: compares two images, UKIs, initramfs or releases by their bytes alone, as
+//! `osbuild inspect` reads them.
 //!
-//! What only one of both has because of its kind, such as the partitions of an image beside a UKI,
-//! is not compared. DATA is not looked into. Between two files of a kind in which nothing of this
-//! differs, all other bytes are compared at last.
+//! Files of different kinds are compared in what both kinds have: an image's partitions do not
+//! count against a UKI. The contents of DATA are ignored. If two files of one kind do not differ in
+//! any of this, their remaining bytes are compared.
 
 mod change;
 mod release;
@@ -12,7 +12,7 @@ mod text;
 pub use change::{Change, Words};
 pub use release::{is_repository, last_release};
 
-use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
+use super::inspect::{self, DiskLayout, File, Inspection, Partition, Signature, Slot, Uki};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::error::Result;
@@ -27,7 +27,7 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What differs between two files, by what it is about.
+/// The differences between two files, by category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Difference {
@@ -35,22 +35,21 @@ pub struct Difference {
     pub a: Side,
     /// The second file.
     pub b: Side,
-    /// What the files say of themselves: recipe, architecture, lock, epoch; who signed them.
+    /// Recipe, architecture, lock, epoch and signers.
     pub facts: Vec<Change<String>>,
-    /// Versions of the kernel, of the binaries, and of what was not compiled.
+    /// Versions of the kernel, of the binaries, and of prebuilt components.
     pub versions: Vec<Change<String>>,
-    /// The kernel's options that are on.
+    /// The enabled kernel options.
     pub kernel_options: Vec<Change<String>>,
     /// The words of the kernel's command line.
     pub command_line: Words,
     /// The static pods and the images that they run.
     pub pods: Vec<Change<Vec<String>>>,
-    /// The entries of the SBOM, with their versions; between two releases.
+    /// The entries of the SBOM with their versions, for two releases.
     pub packages: Vec<Change<String>>,
     /// The files of the root.
     pub files: Vec<Change<File>>,
-    /// What the files are made of: the program that starts a slot, the sections of the UKI, the
-    /// layers of the root.
+    /// The parts of the files: slotboot, the sections of the UKI, the layers of the root.
     pub parts: Vec<Change<Part>>,
     /// The partitions.
     pub partitions: Vec<Change<Partition>>,
@@ -58,19 +57,19 @@ pub struct Difference {
     pub slots: Vec<Change<Slot>>,
 }
 
-/// One of both files.
+/// One of the two files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Side {
     /// The file.
     pub file: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its size in bytes, of a release that of its UKI.
+    /// Its size in bytes; for a release, the size of its UKI.
     pub size: u64,
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -78,9 +77,9 @@ pub enum Kind {
     Image,
     /// A unified kernel image.
     Uki,
-    /// What the kernel unpacks first.
+    /// The cpio archive that the kernel unpacks.
     Initramfs,
-    /// What nodes update themselves to.
+    /// A release in a TUF repository.
     Release,
 }
 
@@ -94,7 +93,7 @@ pub struct Part {
     pub sha256: String,
 }
 
-/// What is said to differ when no part of it does that is named.
+/// The name of a difference outside all named parts.
 const WHOLE: &str = "all bytes but those of DATA";
 
 impl Part {
@@ -107,7 +106,7 @@ impl Part {
 /// Compares two files.
 ///
 /// # Errors
-/// One of both cannot be read: never exit code 1, which says that they differ.
+/// One of the files cannot be read. The exit code is never 1, which means that they differ.
 pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
     let (a, b) = (Input::read(a)?, Input::read(b)?);
     let whole = if a.side.kind == b.side.kind {
@@ -122,7 +121,7 @@ pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
     Ok(difference)
 }
 
-/// Looks into whatever [`diff`] takes.
+/// Inspects any file or release that [`diff`] accepts.
 ///
 /// # Errors
 /// As [`diff`].
@@ -130,16 +129,15 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     Ok(Input::read(path)?.found)
 }
 
-/// What was read of a file.
+/// The contents of a file.
 struct Input {
     side: Side,
-    /// The file itself, of a release its UKI.
+    /// The file itself, or the UKI of a release.
     file: PathBuf,
     found: Inspection,
-    /// The program that starts a slot, of an image and of a release: its path on the system
-    /// partition, and what it is.
+    /// slotboot, for an image or a release: its path on the EFI system partition, and the program.
     boot: Option<(String, Part)>,
-    /// The SBOM, of a release.
+    /// The packages of a release's SBOM.
     packages: Option<Named<String>>,
 }
 
@@ -149,7 +147,7 @@ impl Input {
             let error = error.of_usage();
             let named = format!("`{}`", path.display());
             let is_named = error.problems.iter().any(|problem| problem.message.contains(&named));
-            if is_named { error } else { error.cause(format!("it is about {named}")) }
+            if is_named { error } else { error.cause(format!("while reading {named}")) }
         })
     }
 
@@ -169,7 +167,7 @@ impl Input {
                 Architecture::named(&found.root.architecture)
                     .map(|its| (format!("/{}", removable_path(its)), part))
             }
-            (None, Some(Disk { boot, .. })) => {
+            (None, Some(DiskLayout { boot, .. })) => {
                 Some((boot.path.clone(), Part { size: boot.size, sha256: boot.sha256.clone() }))
             }
             (None, None) => None,
@@ -184,7 +182,7 @@ impl Input {
         })
     }
 
-    /// All of the file but DATA.
+    /// The bytes of the file without DATA.
     fn without_data(&self) -> Result<Part> {
         let partitions = self.found.disk.iter().flat_map(|disk| &disk.partitions);
         let data = partitions
@@ -234,7 +232,7 @@ impl Difference {
         }
     }
 
-    /// Whether nothing differs but the names of the files.
+    /// Whether the files differ only in their names.
     pub fn is_empty(&self) -> bool {
         let Difference { facts, versions, kernel_options, command_line, packages, pods, .. } = self;
         let Difference { files, parts, partitions, slots, .. } = self;
@@ -316,10 +314,10 @@ fn parts(found: &Inspection, with_uki: bool, boot: Option<(String, Part)>) -> Na
     parts
 }
 
-fn partitions(disk: &Disk) -> Named<Partition> {
+fn partitions(disk: &DiskLayout) -> Named<Partition> {
     disk.partitions.iter().map(|partition| (partition.name.clone(), partition.clone())).collect()
 }
 
-fn slots(disk: &Disk) -> Named<Slot> {
+fn slots(disk: &DiskLayout) -> Named<Slot> {
     disk.slots.iter().map(|slot| (slot.name.clone(), slot.clone())).collect()
 }

@@ -1,5 +1,5 @@
-//! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its
-//! SBOM. Whether it may be believed is what `osbuild verify` says.
+//! A release in the folder of a TUF repository: its UKI, slotboot and SBOM. Only `osbuild verify`
+//! checks its signatures.
 
 use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What ends the name of a release's UKI.
+/// The suffix of the name of a release's UKI.
 const UKI: &str = "_node.efi";
-/// What ends the name of its slotboot.
+/// The suffix of the name of its slotboot.
 const BOOT: &str = "_boot.efi";
-/// What ends the name of its SBOM.
+/// The suffix of the name of its SBOM.
 const SBOM: &str = "_sbom.spdx.json";
 
 /// A release.
@@ -26,7 +26,7 @@ pub(super) struct Release {
     sbom: PathBuf,
 }
 
-/// The metadata of a repository that speak of its files (TUF 1.0, 4.5).
+/// The targets metadata of a repository (TUF 1.0, 4.5).
 #[derive(Deserialize)]
 struct Metadata {
     signed: Signed,
@@ -43,8 +43,8 @@ struct Target {
 }
 
 impl Release {
-    /// The release that somebody calls `path`: a folder with one release, `FOLDER@VERSION`, or
-    /// `FOLDER@RECIPE_VERSION`. None if no repository is there.
+    /// Finds the release that `path` names: a folder with one release, `FOLDER@VERSION`, or
+    /// `FOLDER@RECIPE_VERSION`. `None` if there is no repository.
     pub fn find(path: &Path) -> Result<Option<Self>> {
         if is_repository(path) {
             return Release::of(path, None).map(Some);
@@ -56,20 +56,20 @@ impl Release {
         }
     }
 
-    fn of(folder: &Path, wanted: Option<&str>) -> Result<Self> {
+    fn of(folder: &Path, requested: Option<&str>) -> Result<Self> {
         let targets = targets(folder)?;
         // `RECIPE_VERSION_node.efi`: no part has an underscore.
         let releases: Vec<&str> =
             targets.keys().filter_map(|name| name.strip_suffix(UKI)).collect();
-        let is_wanted = |name: &&&str| {
+        let is_requested = |name: &&&str| {
             let version = name.split_once('_').map(|(_, version)| version);
-            wanted.is_none_or(|wanted| wanted == **name || Some(wanted) == version)
+            requested.is_none_or(|requested| requested == **name || Some(requested) == version)
         };
-        let wanted: Vec<&&str> = releases.iter().filter(is_wanted).collect();
-        let [name] = wanted[..] else {
+        let requested: Vec<&&str> = releases.iter().filter(is_requested).collect();
+        let [name] = requested[..] else {
             let shown = folder.display();
             let error =
-                Error::usage(format!("`{shown}` has {} such releases, not one", wanted.len()));
+                Error::usage(format!("{} releases in `{shown}` match, not one", requested.len()));
             let hint = releases.last().map(|name| format!("name one of them: `{shown}@{name}`"));
             return Err(hint
                 .into_iter()
@@ -85,14 +85,14 @@ impl Release {
         Ok(Release { uki: file(UKI)?, boot: file(BOOT)?, sbom: file(SBOM)? })
     }
 
-    /// The packages of its SBOM: the versions of each, by its package URL without the version, or
-    /// by its name if it has none.
+    /// The versions of each package in the SBOM, by its package URL without the version, or by its
+    /// name if it has no URL.
     pub fn packages(&self) -> Result<BTreeMap<String, String>> {
         let document: Value = json(&self.sbom)?;
         let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for package in document["packages"].as_array().into_iter().flatten() {
             let url = package["externalRefs"][0]["referenceLocator"].as_str();
-            // The version and what qualifies it stand behind the last `@` (purl specification).
+            // The version and its qualifiers follow the last `@` (purl specification).
             let name = url
                 .and_then(|url| url.rsplit_once('@'))
                 .map(|(name, _)| name)
@@ -110,9 +110,9 @@ impl Release {
     }
 }
 
-/// What the last release of a recipe in the folder of a repository is called, as [`Release::find`]
-/// takes it: the one that its channel has, `candidate` before `stable`. None if none of the
-/// recipe's is there.
+/// The name of a recipe's last release in a repository, as [`Release::find`] accepts it: the
+/// release of the channel `candidate`, or else of `stable`. `None` if the recipe has no release
+/// there.
 ///
 /// # Errors
 /// The repository cannot be read.
@@ -122,7 +122,7 @@ pub fn last_release(folder: &Path, recipe: &str) -> Result<Option<PathBuf>> {
     let documents =
         [Channel::Candidate, Channel::Stable].map(|channel| target::document(channel, recipe));
     let Some(has) = documents.iter().find_map(|name| hash(name)) else { return Ok(None) };
-    // A channel has the document of its release, which the release has too.
+    // The document of a channel is a copy of its release's document.
     let end = format!("_{}", target::DOCUMENT);
     let mut releases = targets
         .keys()
@@ -130,12 +130,12 @@ pub fn last_release(folder: &Path, recipe: &str) -> Result<Option<PathBuf>> {
     Ok(releases.next().map(|name| PathBuf::from(format!("{}@{name}", folder.display()))))
 }
 
-/// Whether the folder of a repository is there.
+/// Whether a folder is a TUF repository.
 pub fn is_repository(folder: &Path) -> bool {
     folder.join("metadata").is_dir()
 }
 
-/// The files that the newest metadata speak of.
+/// The targets in the newest metadata.
 fn targets(folder: &Path) -> Result<BTreeMap<String, Target>> {
     let metadata = folder.join("metadata");
     let version = |path: &PathBuf| {

@@ -5,7 +5,7 @@ use crate::report::bytes;
 use crate::ship::audit::inspect::{File, FileKind, Partition, Slot};
 use std::fmt::{self, Display, Formatter};
 
-/// How many digits of a digest are shown: enough to tell two apart.
+/// How many digits of a digest are shown: enough to distinguish two.
 const DIGITS: usize = 12;
 
 impl Display for Difference {
@@ -46,8 +46,8 @@ impl Display for Side {
     }
 }
 
-/// Writes the changes of one kind: `-` what only the first has, `+` what only the second has, `~`
-/// what both have, not the same.
+/// Writes the changes of one category: `-` is only in the first, `+` only in the second, `~` in
+/// both but different.
 fn block<T>(
     f: &mut Formatter<'_>,
     title: &str,
@@ -79,7 +79,7 @@ fn words(f: &mut Formatter<'_>, title: &str, words: &Words) -> fmt::Result {
     write!(f, "\n\n{title}")?;
     words.removed.iter().try_for_each(|word| write!(f, "\n  - {word}"))?;
     words.added.iter().try_for_each(|word| write!(f, "\n  + {word}"))?;
-    if words.reordered { f.write_str("\n  ~ the same words in another order") } else { Ok(()) }
+    if words.reordered { f.write_str("\n  ~ the same words in a different order") } else { Ok(()) }
 }
 
 fn arrow<T>(show: &dyn Fn(&T) -> String, one: &T, other: &T) -> String {
@@ -94,23 +94,23 @@ fn file(file: &File) -> String {
     }
 }
 
-/// What differs between two files at one path, in the order in which `ls` would show it.
+/// Describes the differences between two files at one path: mode, owner, content.
 fn file_change(one: &File, other: &File) -> String {
     if one.kind != other.kind || one.target != other.target {
         return format!("{} -> {}", file(one), file(other));
     }
-    let mut said = Vec::new();
+    let mut differences = Vec::new();
     for (before, after) in [(&one.mode, &other.mode), (&one.owner, &other.owner)] {
         if before != after {
-            said.push(format!("{before} -> {after}"));
+            differences.push(format!("{before} -> {after}"));
         }
     }
     if let (Some(before), Some(after)) = (&one.sha256, &other.sha256)
         && before != after
     {
-        said.push(content((one.size, before), (other.size, after)));
+        differences.push(content((one.size, before), (other.size, after)));
     }
-    said.join(", ")
+    differences.join(", ")
 }
 
 fn part_change(one: &Part, other: &Part) -> String {

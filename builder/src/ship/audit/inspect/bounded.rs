@@ -1,6 +1,5 @@
-//! Reads what somebody else may have made: never more than a node of ours can have, whatever a
-//! file, a partition table or a header says of its own length, and never more than there is memory
-//! for.
+//! Reads untrusted files. A length from a file, a partition table or a header is limited to the
+//! largest that a node can have, and to the available memory.
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB};
@@ -9,37 +8,36 @@ use osbuild_formats::pe::Headers;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The most bytes of a UKI or an initramfs: those of the largest slot that a board can have.
+/// The maximum size of a UKI or an initramfs: the largest slot that a board can have.
 pub(super) const MAX_UKI: u64 = MAX_SLOT_SIZE_MIB << 20;
 
-/// The most bytes of an EFI system partition.
+/// The maximum size of an EFI system partition.
 pub(super) const MAX_ESP: u64 = MAX_ESP_SIZE_MIB << 20;
 
-/// What is read of a PE image to know how long it is: linkers put its headers into the first 4 KiB.
+/// How much of a PE image is read to find its length: linkers put the headers into the first 4 KiB.
 const BEGINNING: u64 = 64 << 10;
 
-/// What may follow all that the headers of a PE image speak of: padding.
+/// How much padding may follow the last section of a PE image.
 const MAX_PADDING: u64 = 64 << 10;
 
 /// How much is read at once.
 const CHUNK: u64 = 1 << 20;
 
-/// Reads `length` bytes at `at`, of which there may be at most `max`. `what` says in an error what
-/// they are.
+/// Reads `length` bytes at the offset `at`. `what` names them in errors.
 ///
 /// # Errors
-/// There are more, the file ends before, or there is no memory for them.
+/// `length` is above `max`, the file is shorter, or there is not enough memory.
 pub(super) fn read(file: &File, at: u64, length: u64, max: u64, what: &str) -> Result<Vec<u8>> {
     if length > max {
         return Err(Error::digest(format!(
-            "{what} has {}, and on a node of ours at most {}",
+            "{what} has {}, but at most {} are allowed",
             bytes(length),
             bytes(max)
         )));
     }
     let mut found = Vec::new();
     let short =
-        |_| Error::build(format!("{what} has {}, more than there is memory for", bytes(length)));
+        |_| Error::build(format!("{what} has {}, more than the free memory", bytes(length)));
     found.try_reserve_exact(length as usize).map_err(short)?;
     let mut chunk = vec![0; CHUNK.min(length) as usize];
     while (found.len() as u64) < length {
@@ -51,18 +49,18 @@ pub(super) fn read(file: &File, at: u64, length: u64, max: u64, what: &str) -> R
     Ok(found)
 }
 
-/// Reads a UKI of `length` bytes at `at`. A good one is as long as its own headers say; of one
-/// whose headers are damaged nobody knows how long it is.
+/// Reads a UKI of `length` bytes at the offset `at`. If its headers are intact, they must confirm
+/// the length.
 ///
 /// # Errors
-/// As [`read`]'s, or it goes on behind what its headers speak of.
+/// As [`read`], or more than padding follows the last section.
 pub(super) fn read_uki(file: &File, at: u64, length: u64, what: &str) -> Result<Vec<u8>> {
     let beginning = read(file, at, length.min(BEGINNING), BEGINNING, what)?;
     match Headers::parse(&beginning, length) {
         Ok(headers) if headers.end() + MAX_PADDING < length => {
             let end = bytes(headers.end());
             Err(Error::digest(format!(
-                "{what} has {}, and its PE header speaks of {end}",
+                "{what} has {}, but its PE header describes only {end}",
                 bytes(length)
             )))
         }
@@ -76,13 +74,13 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn no_more_is_read_than_the_bound_and_no_more_than_is_there() {
+    fn reading_beyond_the_maximum_or_the_end_is_an_error() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; 3 << 20]).unwrap();
         assert_eq!(read(&file, 1, (2 << 20) + 1, 3 << 20, "it").unwrap(), vec![7; (2 << 20) + 1]);
         assert_eq!(
             read(&file, 0, 5, 4, "it").unwrap_err().problems[0].message,
-            "it has 5 B, and on a node of ours at most 4 B"
+            "it has 5 B, but at most 4 B are allowed"
         );
         assert_eq!(
             read(&file, 0, (3 << 20) + 1, 4 << 20, "it").unwrap_err().problems[0].message,

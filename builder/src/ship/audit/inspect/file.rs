@@ -1,4 +1,4 @@
-//! The files of a root: each path as the topmost layer has it, with the digest of what it holds.
+//! The files of a root: for each path, the file of the topmost layer that has it, with its digest.
 
 use crate::engine::digest::{Digest, Hasher};
 use crate::error::{Context, Result};
@@ -7,36 +7,36 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// The part of `st_mode` that says what a file is, and its values (inode(7)).
+/// The bits of `st_mode` for the file type, and their values (inode(7)).
 const TYPE: u32 = 0o170000;
 const REGULAR: u32 = 0o100000;
 const FOLDER: u32 = 0o040000;
 const LINK: u32 = 0o120000;
 
-/// Something in the root, at a path.
+/// A file, folder or link in the root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct File {
     /// Its path.
     pub path: String,
-    /// What it is.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: FileKind,
     /// Its permissions in octal.
     pub mode: String,
-    /// The numbers of its user and its group: `0:0`.
+    /// The IDs of its user and its group: `0:0`.
     pub owner: String,
-    /// The size in bytes of what it holds; 0 for what is no regular file.
+    /// The size of a regular file in bytes; 0 for any other.
     pub size: u64,
-    /// SHA-256 of what it holds, in hexadecimal; for a regular file.
+    /// The SHA-256 of a regular file, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Where it leads, for a link.
+    /// The target of a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
-/// What a file is.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileKind {
@@ -53,11 +53,11 @@ pub enum FileKind {
 /// A layer: its entries, and the bytes of its file system.
 pub(super) type Layer<'a> = (Vec<Entry>, &'a [u8]);
 
-/// The files of the root that these layers make, the topmost last. A path of a higher layer stands
-/// for that of all beneath it.
+/// Merges layers, the topmost last, into the files of a root. A file of a higher layer replaces
+/// those of all lower layers at the same path.
 ///
 /// # Errors
-/// What a file holds cannot be read.
+/// The contents of a file cannot be read.
 pub(super) fn merge(layers: &[Layer]) -> Result<BTreeMap<String, File>> {
     let mut top = BTreeMap::new();
     for (index, (entries, _)) in layers.iter().enumerate() {
@@ -72,7 +72,7 @@ pub(super) fn merge(layers: &[Layer]) -> Result<BTreeMap<String, File>> {
         .collect()
 }
 
-/// What the files of a layer hold, by the numbers of their inodes as far as they were asked for.
+/// The contents of a layer's files. Digests are cached by inode number.
 struct Contents<'a> {
     files: Files<'a>,
     known: BTreeMap<u64, Digest>,
@@ -91,7 +91,7 @@ impl<'a> Contents<'a> {
         let mut hasher = Hasher::new(io::sink());
         let read = self
             .files
-            .read(entry, |piece| hasher.write_all(piece).expect("nothing takes every byte"));
+            .read(entry, |piece| hasher.write_all(piece).expect("a sink accepts every byte"));
         read.or_build(|| format!("cannot read `{}`", entry.path))?;
         self.known.insert(entry.inode, hasher.digest());
         Ok(hasher.digest())

@@ -1,11 +1,10 @@
-//! `osbuild inspect`: what is in an image, a UKI or an initramfs, read from its bytes alone.
+//! `osbuild inspect`: describes an image, a UKI or an initramfs from its bytes alone.
 //!
-//! Sizes, modes and names come from the root's layers themselves; versions from the inventory that
-//! the builder puts beside them. Where the two disagree the file is not what it says it is, and
-//! that is an error.
+//! Sizes, modes and names come from the root's layers, versions from the inventory that the builder
+//! adds to them. A contradiction between the two is an error.
 
 mod bounded;
-mod disk;
+mod disk_layout;
 mod file;
 mod kernel;
 mod root;
@@ -14,7 +13,7 @@ mod slot;
 mod text;
 mod uki;
 
-pub use disk::{Boot, Disk, Partition};
+pub use disk_layout::{Boot, DiskLayout, Partition};
 pub use file::{File, FileKind};
 pub use root::{Binary, Initramfs, Layer, Pod, Root};
 pub use signature::Signature;
@@ -30,35 +29,35 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
-/// What was found in a file.
+/// The description of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Inspection {
-    /// What the file is.
+    /// The kind of the file.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
     /// Its partitions, for an image.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<Disk>,
-    /// The UKI, for one or for an image.
+    pub disk: Option<DiskLayout>,
+    /// The UKI, for a UKI or an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uki: Option<Uki>,
     /// The parts of the initramfs.
     pub initramfs: Initramfs,
-    /// What the node runs.
+    /// The root of the node.
     #[serde(flatten)]
     pub root: Root,
 }
 
 impl Inspection {
-    /// Whether it is a stick that installs a machine.
+    /// Whether it is an installer.
     pub fn installs(&self) -> bool {
         self.root.files.iter().any(|file| file.path == INSTALL_IMAGE)
     }
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -66,36 +65,36 @@ pub enum Kind {
     Image,
     /// A unified kernel image.
     Uki,
-    /// What the kernel unpacks first.
+    /// The cpio archive that the kernel unpacks.
     Initramfs,
 }
 
-/// A file that was opened, and what is signed of it.
+/// An opened file, and the signed programs in it.
 pub(super) struct Opened {
     pub kind: Kind,
     size: u64,
-    pub disk: Option<Disk>,
-    /// What the firmware starts, of a disk.
+    pub disk: Option<DiskLayout>,
+    /// The program that the firmware starts from a disk.
     pub boot: Option<Vec<u8>>,
     /// The paths of all files of its EFI system partition.
     pub esp: Vec<String>,
-    /// The slot with the UKI, of a disk.
+    /// The slot of a disk with the UKI.
     pub slot: Option<String>,
-    /// The UKI, or an initramfs that came without one.
+    /// The UKI, or the initramfs if the file is one.
     pub bytes: Vec<u8>,
     /// The UKIs of its other slots that can be booted, with their names.
     pub others: Vec<(String, Vec<u8>)>,
 }
 
-/// Looks into the file. What it is shows in its first bytes.
+/// Inspects a file. Its first bytes determine its kind.
 pub fn inspect(path: &Path) -> Result<Inspection> {
     open(path)?.inspect()
 }
 
-/// The UKI of an image, and what the firmware starts, each with its signature.
+/// Returns the UKI of an image and its boot program, each with its signature.
 ///
 /// # Errors
-/// It cannot be read, or is no image.
+/// The file cannot be read, or is not an image.
 pub fn programs(image: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
     let Opened { bytes, boot, .. } = open(image)?;
     let boot =
@@ -103,39 +102,30 @@ pub fn programs(image: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((bytes, boot))
 }
 
-/// Opens the file, and finds in it what firmware verifies.
+/// Opens a file, and finds the programs in it that firmware verifies.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let mut file = std::fs::File::open(path)
         .map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
-    // A block device has no length but this.
+    // `metadata` gives no length for a block device.
     let size =
         file.seek(SeekFrom::End(0)).or_build(|| format!("cannot read `{}`", path.display()))?;
-    if let Some(sector_size) = disk::sector_size(&mut file) {
-        let disk::Found { disk, boot, esp, slot, uki, others } =
-            disk::read(&mut file, size, sector_size)?;
+    if let Some(sector_size) = disk_layout::sector_size(&mut file) {
+        let disk_layout::OpenedDisk { disk, boot, esp, slot, uki, others } =
+            disk_layout::read(&mut file, size, sector_size)?;
         let (disk, boot, slot) = (Some(disk), Some(boot), Some(slot));
         return Ok(Opened { kind: Kind::Image, size, disk, boot, esp, slot, bytes: uki, others });
     }
-    let kind = kind(&file).ok_or_else(|| no_file_of_ours(path, &file, size))?;
+    let kind = kind(&file).ok_or_else(|| unknown_kind(path, &file, size))?;
     let what = format!("`{}`", path.display());
     let bytes = match kind {
         Kind::Uki => bounded::read_uki(&file, 0, size, &what)?,
         _ => bounded::read(&file, 0, size, bounded::MAX_UKI, &what)?,
     };
-    Ok(Opened {
-        kind,
-        size,
-        disk: None,
-        boot: None,
-        esp: Vec::new(),
-        slot: None,
-        bytes,
-        others: Vec::new(),
-    })
+    Ok(Opened::file(kind, size, bytes))
 }
 
-/// What a file without a partition table is. The rest of it is not read for that: it may be a disk
-/// of any size.
+/// The kind of a file without a partition table, from its magic number alone: it may be a disk of
+/// any size.
 fn kind(file: &std::fs::File) -> Option<Kind> {
     let mut magic = [0; 4];
     file.read_exact_at(&mut magic, 0).ok()?;
@@ -146,7 +136,7 @@ fn kind(file: &std::fs::File) -> Option<Kind> {
     }
 }
 
-fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
+fn unknown_kind(path: &Path, file: &std::fs::File, size: u64) -> Error {
     let path = path.display();
     if file.metadata().is_ok_and(|about| about.file_type().is_block_device()) {
         let error = Error::usage(format!(
@@ -157,43 +147,36 @@ fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
     }
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0).map(|()| magic) {
-        Ok([0x28, 0xb5, 0x2f, 0xfd]) => Error::usage(format!("`{path}` is packed by zstd"))
-            .hint(format!("unpack it: zstd -d {path}")),
-        Ok([b'Q', b'F', b'I', 0xfb]) => {
-            Error::usage(format!("`{path}` is a disk in QEMU's format"))
-                .hint(format!("unpack it: qemu-img convert -O raw {path} image.raw"))
-        }
+        Ok([0x28, 0xb5, 0x2f, 0xfd]) => Error::usage(format!("`{path}` is compressed with zstd"))
+            .hint(format!("decompress it: zstd -d {path}")),
+        Ok([b'Q', b'F', b'I', 0xfb]) => Error::usage(format!("`{path}` is a qcow2 disk image"))
+            .hint(format!("convert it: qemu-img convert -O raw {path} image.raw")),
         _ => Error::usage(format!("`{path}` is not an image, a UKI or an initramfs")),
     }
 }
 
 impl Opened {
-    /// The version in the header of the slot with the UKI, of a disk.
+    /// A UKI or an initramfs outside a disk.
+    fn file(kind: Kind, size: u64, bytes: Vec<u8>) -> Self {
+        let (esp, others) = Default::default();
+        Opened { kind, size, disk: None, boot: None, esp, slot: None, bytes, others }
+    }
+
+    /// The version in the header of the slot with the UKI; `None` for a file that is not a disk.
     pub fn version(&self) -> Option<&str> {
         let slot =
             self.disk.as_ref()?.slots.iter().find(|slot| Some(&slot.name) == self.slot.as_ref());
         slot?.version.as_deref()
     }
 
-    /// Splits off the UKIs of the other slots, each as if it had come in a file of its own.
+    /// Takes the UKIs of the other slots out, each as if it were a file of its own.
     pub fn take_others(&mut self) -> Vec<(String, Opened)> {
-        let uki = |bytes: Vec<u8>| Opened {
-            kind: Kind::Uki,
-            size: bytes.len() as u64,
-            disk: None,
-            boot: None,
-            esp: Vec::new(),
-            slot: None,
-            bytes,
-            others: Vec::new(),
-        };
-        std::mem::take(&mut self.others)
-            .into_iter()
-            .map(|(name, bytes)| (name, uki(bytes)))
-            .collect()
+        let uki = |bytes: Vec<u8>| Opened::file(Kind::Uki, bytes.len() as u64, bytes);
+        let others = std::mem::take(&mut self.others).into_iter();
+        others.map(|(name, bytes)| (name, uki(bytes))).collect()
     }
 
-    /// Reads all of it.
+    /// Reads the whole file.
     pub fn inspect(mut self) -> Result<Inspection> {
         if let (Some(disk), Some(boot)) = (&mut self.disk, &self.boot) {
             disk.boot.signatures = signature::signatures(boot)?;
@@ -222,7 +205,7 @@ mod tests {
         "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 7,
             "sha256": "b26236eb95cf0f7d5ffc32204b6e2943dc9bdda70d4863d3953c24442f82e2c3" }] }"#;
 
-    /// An initramfs with two layers that mkfs.erofs made; the higher one has the newer `init`.
+    /// An initramfs with two layers from mkfs.erofs. The higher one has the newer `init`.
     fn initramfs(folder: &Path) -> std::path::PathBuf {
         let mut entries = vec![
             Entry::file("/osbuild.json", 0o444, INVENTORY.as_bytes()),
@@ -249,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_topmost_layer_counts() {
+    fn a_file_of_the_topmost_layer_counts() {
         let folder = tempfile::tempdir().unwrap();
         let found = inspect(&initramfs(folder.path())).unwrap();
         assert_eq!(found.kind, Kind::Initramfs);
@@ -269,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_of_ours_is_refused() {
+    fn a_file_of_another_kind_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         for bytes in [&b""[..], b"MZ", b"070701", b"hello, world", &[0; 8192]] {

@@ -1,4 +1,4 @@
-//! The initramfs, its layers, and the root that they make; held against the inventory.
+//! The initramfs, its layers, and the merged root, compared with the inventory.
 
 use super::file::{self, File, FileKind};
 use crate::engine::digest::Digest;
@@ -35,14 +35,14 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What it holds, by the name without the number of its place: `base`, or a component.
+    /// The component that it holds, or `base`: its name without the number.
     pub fn component(&self) -> &str {
         let name = self.name.strip_suffix(".erofs").unwrap_or(&self.name);
         name.split_once('-').map_or(name, |(_, component)| component)
     }
 }
 
-/// What the node runs.
+/// The root of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Root {
@@ -56,14 +56,13 @@ pub struct Root {
     pub epoch: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// What was not compiled from source, by name and version.
+    /// The prebuilt components: name and version.
     pub prebuilt: BTreeMap<String, String>,
     /// The files of `/bin`.
     pub binaries: Vec<Binary>,
     /// The static pods.
     pub pods: Vec<Pod>,
-    /// The writable paths that the recipe declares: path, mode, `exec` or `noexec`, and what is
-    /// behind it.
+    /// The writable paths that the recipe declares: path, mode, `exec` or `noexec`, and backing.
     pub writable: Vec<String>,
     /// Everything in the root, by path.
     pub files: Vec<File>,
@@ -79,11 +78,11 @@ pub struct Binary {
     pub component: String,
     /// Its version.
     pub version: String,
-    /// Its size in bytes, as the root has it.
+    /// Its size in bytes, in the root.
     pub size: u64,
-    /// Its permissions in octal, as the root has them.
+    /// Its permissions in octal, in the root.
     pub mode: String,
-    /// Its SHA-256, as the root has it.
+    /// Its SHA-256, in the root.
     pub sha256: String,
 }
 
@@ -100,8 +99,7 @@ pub struct Pod {
 /// Reads an initramfs.
 ///
 /// # Errors
-/// It is damaged, has no inventory, or its layers do not hold what the inventory says
-/// (`Kind::Digest`).
+/// It is damaged, has no inventory, or its layers contradict the inventory (`Kind::Digest`).
 pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
     let entries = cpio::read(initramfs).or_build(|| "cannot read the initramfs".to_owned())?;
     let (mut layers, mut inventory) = (Vec::new(), None);
@@ -163,7 +161,7 @@ fn root(inventory: Inventory, files: Files) -> Result<Root> {
     })
 }
 
-/// Where the layers do not hold what the inventory says, or hold more.
+/// The contradictions between the layers and the inventory.
 fn disagreements(inventory: &Inventory, files: &Files) -> Vec<Problem> {
     let mut problems: Vec<_> = inventory
         .binaries
@@ -173,7 +171,7 @@ fn disagreements(inventory: &Inventory, files: &Files) -> Vec<Problem> {
         .collect();
     let declared = inventory.pods.keys().map(|pod| format!("{POD_MANIFESTS}/{pod}.yaml"));
     problems.extend(declared.filter(|path| !files.contains_key(path)).map(|path| {
-        Problem::new(format!("the inventory lists a pod whose `{path}` the root does not have"))
+        Problem::new(format!("the inventory lists a pod, but the root does not have its `{path}`"))
     }));
     let listed = |name: &str| inventory.binaries.iter().any(|binary| binary.name == name);
     let extra = files.keys().filter(|path| {
@@ -187,7 +185,7 @@ fn disagreements(inventory: &Inventory, files: &Files) -> Vec<Problem> {
     problems
 }
 
-/// How the root's file differs from what the inventory says of a binary.
+/// The contradiction between a binary in the root and its entry in the inventory.
 fn disagreement(binary: &InventoryBinary, files: &Files) -> Option<String> {
     let path = format!("{BIN}/{}", binary.name);
     let (size, sha256) = (binary.size, &binary.sha256);
@@ -244,21 +242,21 @@ mod tests {
         rows.iter().map(|row| (row.0.to_owned(), file(row))).collect()
     }
 
-    /// Path, what it is, and size.
+    /// Path, type and size.
     type Row = (&'static str, FileKind, u64);
 
     const POD: Row = ("/usr/share/osbuild/pods/dhcp.yaml", FileKind::File, 9);
     const INIT: Row = ("/bin/init", FileKind::File, 5);
 
     #[test]
-    fn sizes_and_modes_are_those_of_the_root() {
+    fn sizes_and_modes_come_from_the_root() {
         let root = root(inventory(), files(&[INIT, POD])).unwrap();
         assert_eq!((root.binaries[0].size, root.binaries[0].mode.as_str()), (5, "0755"));
         assert_eq!(root.files.len(), 2);
     }
 
     #[test]
-    fn a_root_that_is_not_what_the_inventory_says_is_refused() {
+    fn a_root_that_contradicts_the_inventory_is_refused() {
         let cases: [(&[Row], &str); 5] = [
             (
                 &[("/bin/init", FileKind::File, 6), POD],
@@ -272,8 +270,8 @@ mod tests {
             ),
             (
                 &[INIT],
-                "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root \
-                 does not have",
+                "the inventory lists a pod, but the root does not have its \
+                 `/usr/share/osbuild/pods/dhcp.yaml`",
             ),
         ];
         for (rows, message) in cases {

@@ -6,18 +6,17 @@ use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 use serde::Serialize;
 
-/// A signature of slotboot or of a UKI. Whether to trust the signer is another question, which the
-/// firmware answers.
+/// A signature of slotboot or of a UKI. Only the firmware decides whether to trust the signer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Signature {
     /// The signer's name in the certificate.
     pub signer: String,
-    /// SHA-256 of the certificate; none if the signature came without it.
+    /// SHA-256 of the certificate; `None` if the signature does not include it.
     pub certificate: Option<String>,
     /// The certificate's last day.
     pub until: Option<String>,
-    /// Whether the certificate's key signed these very bytes.
+    /// Whether the certificate's key signed these bytes.
     pub intact: bool,
 }
 

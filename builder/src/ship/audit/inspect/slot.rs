@@ -1,4 +1,4 @@
-//! A slot: its state, and what it holds.
+//! A slot: its state and its UKI.
 
 use super::bounded;
 use crate::engine::digest::Digest;
@@ -16,25 +16,25 @@ use std::os::unix::fs::FileExt;
 pub struct Slot {
     /// The name of its partition.
     pub name: String,
-    /// The highest is booted first, 0 is not booted.
+    /// The slot with the highest priority boots first. 0 means that it does not boot.
     pub priority: u8,
-    /// How often it may still be started without having become a good node.
+    /// How many boot attempts are left before it must be successful.
     pub tries: u8,
-    /// Whether it has become one.
+    /// Whether a boot of it has succeeded.
     pub successful: bool,
-    /// The version of the node; none when the slot is empty or its header damaged.
+    /// The version of the node; `None` if the slot is empty or its header is damaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// SHA-256 of the UKI in hexadecimal, as the header has it.
+    /// SHA-256 of the UKI in hexadecimal, from the header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// Why nothing can be started from it.
+    /// Why it cannot boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
 impl Slot {
-    /// Reads a slot of a disk, and gives its UKI too, be it damaged, if its header is whole.
+    /// Reads a slot of a disk, and its UKI if the header is valid. The UKI may be damaged.
     pub(super) fn read(
         file: &File,
         slot: &osbuild_slots::Slot,
@@ -66,7 +66,7 @@ impl Slot {
         (found, uki.ok())
     }
 
-    /// Whether it is to be booted, be it damaged.
+    /// Whether its state allows booting it. Its UKI may be damaged.
     pub(in crate::ship) fn is_bootable(&self) -> bool {
         osbuild_slots::State {
             priority: self.priority,
@@ -81,16 +81,16 @@ fn header(file: &File, start: u64) -> Result<Header> {
     let mut bytes = [0; HEADER_SIZE as usize];
     file.read_exact_at(&mut bytes, start).or_build(|| "it cannot be read".to_owned())?;
     let header = Header::parse(&bytes).map_err(|error| Error::build(error.to_string()))?;
-    // A reader passes over what it does not know. We know all that is written.
+    // The parser ignores unknown bytes, but the builder writes none.
     match header.encode() {
         Ok(written) if written == bytes => Ok(header),
-        _ => Err(Error::build("its header has more than a header has")),
+        _ => Err(Error::build("its header has unknown bytes")),
     }
 }
 
 fn uki(file: &File, start: u64, size: u64, header: &Header) -> Result<Vec<u8>> {
     if header.length > size.saturating_sub(HEADER_SIZE) {
-        return Err(Error::build("its UKI ends behind it"));
+        return Err(Error::build("its UKI is larger than the slot"));
     }
     bounded::read_uki(file, start + HEADER_SIZE, header.length, "its UKI")
 }

@@ -1,12 +1,12 @@
 //! An inspection as text for people.
 
-use super::{Disk, Inspection, Kind, Signature, Uki};
+use super::{DiskLayout, Inspection, Kind, Signature, Uki};
 use crate::report::bytes;
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
 
-/// How many of the biggest files are shown.
-const BIGGEST: usize = 10;
+/// How many of the largest files are shown.
+const SHOWN_FILES: usize = 10;
 
 impl Display for Inspection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl Display for Inspection {
         files.sort_by_key(|file| Reverse(file.size));
         files
             .iter()
-            .take(BIGGEST)
+            .take(SHOWN_FILES)
             .try_for_each(|file| write!(f, "\n  {:>9}  {}", bytes(file.size), file.path))
     }
 }
@@ -66,10 +66,10 @@ fn row(f: &mut Formatter<'_>, name: &str, size: u64) -> fmt::Result {
     write!(f, "  {name:32} {:>9}", bytes(size))
 }
 
-fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
+fn show_disk(f: &mut Formatter<'_>, disk: &DiskLayout) -> fmt::Result {
     writeln!(f, "\ndisk {}, sectors of {} bytes", disk.disk_guid, disk.sector_size)?;
     if let Some(fault) = &disk.table_fault {
-        writeln!(f, "  ITS TABLE IS NOT TO BE TRUSTED: {fault}")?;
+        writeln!(f, "  UNTRUSTED PARTITION TABLE: {fault}")?;
     }
     for partition in &disk.partitions {
         let (number, name, purpose) = (partition.number, &partition.name, &partition.purpose);

@@ -12,25 +12,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Uki {
-    /// The slot that it was found in, if it was.
+    /// The slot that holds it, for an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// Its size in bytes.
     pub size: u64,
-    /// The version of the node, as its os-release says it; none if it says none.
+    /// The version of the node, from its os-release; `None` if it has no `VERSION_ID`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The kernel's release, as `uname -r` says it.
+    /// The kernel's release, as `uname -r` prints it.
     pub uname: String,
-    /// The security epoch; 0 for a UKI that says nothing of it.
+    /// The security epoch; 0 for a UKI without one.
     pub security_epoch: u32,
     /// The kernel's command line.
     pub command_line: String,
-    /// The options that the kernel was configured with and that are on, if it can be asked for
-    /// them.
+    /// The enabled kernel options; `None` if the kernel does not embed its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_options: Option<BTreeMap<String, String>>,
-    /// Who signed it; nobody for an unsigned one.
+    /// Its signatures: empty for an unsigned UKI.
     pub signatures: Vec<Signature>,
     /// Its sections, in the order of the file.
     pub sections: Vec<Section>,
@@ -48,7 +47,7 @@ pub struct Section {
     pub sha256: String,
 }
 
-/// Reads a UKI, and gives its initramfs too.
+/// Reads a UKI, and returns it with its initramfs.
 pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
     let parts = uki::read(bytes).or_build(|| "cannot read the UKI".to_owned())?;
     let image = pe::Image::parse(bytes).or_build(|| "cannot read the UKI".to_owned())?;
@@ -71,10 +70,10 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
     Ok((uki, parts.initramfs))
 }
 
-/// The version that a UKI gives itself; none if it gives none.
+/// The version in a UKI's os-release; `None` if it has no `VERSION_ID`.
 ///
 /// # Errors
-/// It is no UKI.
+/// The bytes are not a UKI.
 pub(in crate::ship) fn version(bytes: &[u8]) -> Result<Option<String>> {
     Ok(version_id(uki::read(bytes).or_build(|| "cannot read the UKI".to_owned())?.os_release))
 }

@@ -1,5 +1,5 @@
-//! `osbuild summary`: a report on an image for a pull request. How big it is and each of its parts,
-//! against the last release; what moved; and which API servers its node can join.
+//! `osbuild summary`: a report on an image for a pull request. It shows sizes and versions,
+//! compared with the last release, and the API servers that the node can join.
 
 mod text;
 
@@ -20,32 +20,32 @@ pub struct Summary {
     pub recipe: String,
     /// The node's architecture.
     pub architecture: String,
-    /// What it is compared with, as its user calls it; nothing if there is nothing.
+    /// The name of the file or release that it is compared with, if any.
     pub against: Option<String>,
     /// The files and the root of the node, the largest first.
     pub sizes: Vec<Size>,
-    /// What the node is made of, the largest first.
+    /// The components of the node, the largest first.
     pub components: Vec<Size>,
-    /// What moved, came or went: binaries, kernel, what was not compiled, and packages between two
-    /// releases.
+    /// Changed, added and removed versions: binaries, kernel, prebuilt components, and the packages
+    /// of two releases.
     pub moved: Vec<Change<String>>,
-    /// How much else differs, by what it is about: files, kernel options …
+    /// The number of other differences by category: files, kernel options …
     pub others: BTreeMap<&'static str, usize>,
     /// The API servers, oldest first.
     pub skew: Vec<Skew>,
 }
 
-/// The size of something, in bytes.
+/// A size in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Size {
-    /// What it is.
+    /// The name of the file or component.
     pub name: String,
     /// Its version, if it has one.
     pub version: Option<String>,
-    /// Its size; none if it is gone.
+    /// Its size; `None` if it was removed.
     pub now: Option<u64>,
-    /// Its size in what is compared with; none if it was not there, or nothing is compared.
+    /// Its size in the compared file; `None` if it is new, or if there is no comparison.
     pub before: Option<u64>,
 }
 
@@ -55,19 +55,19 @@ pub struct Size {
 pub struct Skew {
     /// Its minor.
     pub api_server: String,
-    /// Why the node cannot join it; nothing if it can.
+    /// Why the node cannot join it; `None` if it can.
     pub obstacle: Option<String>,
-    /// Until when it and the kubelet are supported, where that is known.
+    /// The last day on which both it and the kubelet are supported, if known.
     pub until: Option<String>,
-    /// Whether they are today.
+    /// Whether both are supported today.
     pub supported: bool,
 }
 
 impl Summary {
-    /// Reads an image, and what it is compared with: anything that [`diff::diff`] takes.
+    /// Reads an image and compares it with `against`: any path that [`diff::diff`] accepts.
     ///
     /// # Errors
-    /// One of both cannot be read.
+    /// One of them cannot be read.
     pub fn new(image: &Path, against: Option<&Path>, skew: Vec<Row>) -> Result<Self> {
         let now = inspect(image)?;
         let before = against.map(diff::inspect).transpose()?;
@@ -111,7 +111,7 @@ impl From<Row> for Skew {
 
 type Sizes = BTreeMap<String, u64>;
 
-/// The files that a build leaves.
+/// The sizes of the files of a build.
 fn sizes(found: &Inspection) -> Sizes {
     let image = found.disk.is_some().then(|| ("image".to_owned(), found.size));
     let uki = found.uki.as_ref().map(|uki| ("UKI".to_owned(), uki.size));
@@ -123,7 +123,7 @@ fn sizes(found: &Inspection) -> Sizes {
     [image, uki, initramfs, files].into_iter().flatten().collect()
 }
 
-/// What each component adds to the image, compressed as it is there.
+/// The compressed size of each component in the image.
 fn components(found: &Inspection) -> Sizes {
     let layers =
         found.initramfs.layers.iter().map(|layer| (layer.component().to_owned(), layer.size));
@@ -142,8 +142,7 @@ fn versions(found: &Inspection) -> BTreeMap<String, String> {
     binaries.chain([("linux".to_owned(), found.root.kernel.clone())]).collect()
 }
 
-/// Each name of both, the largest first. What the other file has not because of its kind, such as a
-/// release that is a UKI, is not said to be gone or new.
+/// Joins the sizes of both by name, the largest first.
 fn table(now: &Sizes, before: Sizes, versions: &BTreeMap<String, String>) -> Vec<Size> {
     let names: BTreeSet<&String> = now.keys().chain(before.keys()).collect();
     let size = |name: &String| Size {
@@ -153,7 +152,7 @@ fn table(now: &Sizes, before: Sizes, versions: &BTreeMap<String, String>) -> Vec
         before: before.get(name).copied(),
     };
     let mut sizes: Vec<Size> = names.into_iter().map(size).collect();
-    // What has one size stays in the order of the names.
+    // Entries of equal size stay sorted by name.
     sizes.sort_by_key(|size| Reverse(size.now.max(size.before)));
     sizes
 }

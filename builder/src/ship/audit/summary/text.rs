@@ -1,5 +1,4 @@
-//! A report as Markdown, in the tables that GitHub and GitLab show (GitHub Flavored Markdown,
-//! 4.10).
+//! A report as Markdown with tables (GitHub Flavored Markdown, 4.10), for GitHub and GitLab.
 
 use super::{Size, Skew, Summary};
 use crate::report::bytes;
@@ -58,7 +57,7 @@ fn table_of_sizes(
     Ok(())
 }
 
-/// How much larger or smaller it is.
+/// The growth in bytes and percent.
 fn change(size: &Size) -> String {
     match (size.now, size.before) {
         (Some(now), Some(before)) if now == before => "0".to_owned(),
@@ -97,7 +96,7 @@ fn support(row: &Skew) -> String {
     }
 }
 
-/// Text that stays within its cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

@@ -1,5 +1,5 @@
-//! What is looked at of a root: whether its files are those that its inventory lists, and exactly
-//! the seven of a node.
+//! Checks of a root: its files are those that its inventory lists, and `/bin` has exactly the seven
+//! binaries of a node.
 
 use super::Check;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::plan::BinaryName;
 use crate::ship::audit::inspect::{Binary, Inspection};
 use osbuild_abi::paths::BIN;
 
-/// Judges what was read of a file.
+/// Checks the contents of an inspected file.
 pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
     let found = match found {
         Ok(found) => found,
@@ -28,7 +28,7 @@ pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
     checks
 }
 
-/// Whether these are the seven, each of them once.
+/// Checks that these are the seven binaries, each exactly once.
 fn seven(binaries: &[Binary]) -> Check {
     let names = BinaryName::ALL.map(BinaryName::file_name);
     let has = |name: &&str| binaries.iter().any(|binary| binary.name == **name);
@@ -41,14 +41,11 @@ fn seven(binaries: &[Binary]) -> Check {
     match wrong.is_empty() && binaries.len() == names.len() {
         true => Check::holds(
             "binaries",
-            format!(
-                "the {} files of {BIN} are those of a node, and no other is there",
-                names.len()
-            ),
+            format!("{BIN} has the {} files of a node and no others", names.len()),
         ),
         false => Check::fails(
             "binaries",
-            format!("{BIN} is not that of a node: it has {}", wrong.join(", ")),
+            format!("{BIN} does not have exactly the files of a node: it has {}", wrong.join(", ")),
         ),
     }
 }
@@ -70,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn the_seven_are_exactly_there() {
+    fn bin_must_have_exactly_the_seven_binaries() {
         let mut names = BinaryName::ALL.map(BinaryName::file_name).to_vec();
         assert!(seven(&binaries(&names)).holds);
         names[6] = "sh";
         let check = seven(&binaries(&names));
         let found = format!(
-            "/bin is not that of a node: it has no `{}`, `sh`",
+            "/bin does not have exactly the files of a node: it has no `{}`, `sh`",
             BinaryName::ALL[6].file_name()
         );
         assert_eq!((check.holds, check.found), (false, found));

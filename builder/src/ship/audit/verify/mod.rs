@@ -1,8 +1,8 @@
-//! `osbuild verify`: whether an image, a UKI or an initramfs is what somebody signed, judged from
-//! its bytes and the certificates alone.
+//! `osbuild verify`: checks the signatures and the contents of an image, a UKI, an initramfs or a
+//! release, from the bytes and the certificates alone.
 
 mod contents;
-mod disk;
+mod disk_checks;
 mod rebuilt;
 mod release;
 
@@ -21,69 +21,69 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Who is trusted, as a machine's firmware would have it, and the day on which it is asked:
-/// firmware has no calendar, we do.
+/// The certificates that a machine's firmware trusts, and the day of the check: unlike firmware, we
+/// also check the dates of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether anybody is to have signed it yet. If not, nothing is said of signatures.
+    /// Whether to check signatures. Before a file is signed there are none.
     pub signed: bool,
-    /// Whose signatures count.
+    /// The trusted certificates.
     pub db: Vec<Certificate>,
-    /// What does not count in spite of them.
+    /// The revoked certificates and images.
     pub dbx: Vec<Listed>,
     /// The day.
     pub day: Date,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Verification {
     /// The file.
     pub file: PathBuf,
-    /// What it is; none for the folder of a release.
+    /// The kind of the file; `None` for a release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// What was looked at, in that order.
+    /// The checks, in order.
     pub checks: Vec<Check>,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Check {
-    /// What it is about.
+    /// Its subject.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// Whether it passed.
     pub holds: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
 }
 
-/// The names of the checks of one thing that is signed.
+/// The names of the checks of one signed program.
 struct Names {
     signature: &'static str,
     dates: &'static str,
     revocation: &'static str,
 }
 
-/// Those of what the firmware starts from a disk.
+/// The checks of the program that the firmware starts from a disk.
 const BOOT: Names =
     Names { signature: "boot signature", dates: "boot dates", revocation: "boot revocation" };
-/// Those of the UKI or the initramfs, with all that is in it.
+/// The checks of the UKI or the initramfs.
 const CONTENTS: Names = Names { signature: "signature", dates: "dates", revocation: "revocation" };
-/// Those of the UKI that is booted when the first one is not.
+/// The checks of the UKI in the other slot.
 const OTHER: Names =
     Names { signature: "other signature", dates: "other dates", revocation: "other revocation" };
 
-/// The most bytes of a file with a signature, which has about 1,500.
+/// The maximum size of a signature file. A real one has about 1,500 bytes.
 const MAX_SIGNATURE: u64 = 64 << 10;
 
-/// Looks at a file, and compares it with what was built again if that is there.
+/// Checks a file, and compares it with a rebuilt one if that is given.
 ///
 /// # Errors
-/// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see
-/// [`Verification::verdict`].
+/// The file cannot be read, or is of another kind. A failed check is not an error here: see
+/// [`Verification::outcome`].
 pub fn verify(path: &Path, policy: &Policy, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
     let mut opened = open(path)?;
     let kind = opened.kind;
@@ -93,9 +93,9 @@ pub fn verify(path: &Path, policy: &Policy, rebuilt: Option<&Rebuilt>) -> Result
         opened.disk.as_ref().map(|disk| (std::mem::take(&mut opened.esp), disk.boot.path.clone()));
     if let (Some(disk), Some(boot)) = (&opened.disk, &opened.boot) {
         checks.extend([
-            disk::table(disk),
-            disk::partitions(&disk.partitions),
-            disk::slots(&disk.slots),
+            disk_checks::table(disk),
+            disk_checks::partitions(&disk.partitions),
+            disk_checks::slots(&disk.slots),
         ]);
         checks.extend(policy.program(BOOT, boot));
     }
@@ -105,15 +105,15 @@ pub fn verify(path: &Path, policy: &Policy, rebuilt: Option<&Rebuilt>) -> Result
         checks.extend(policy.program(CONTENTS, &opened.bytes));
     }
     if let Some(header) = opened.version() {
-        checks.push(disk::version(header, &opened.bytes));
+        checks.push(disk_checks::version(header, &opened.bytes));
     }
     if let Some(rebuilt) = rebuilt {
         checks.extend(rebuilt.compare(path, &opened)?);
     }
     let found = opened.inspect();
-    // Whether what the system partition has belongs there is for the signed root to say.
+    // The signed root determines whether the ESP may have settings.
     let installs = found.as_ref().is_ok_and(Inspection::installs);
-    checks.extend(esp.map(|(files, boot)| disk::esp(&files, &boot, installs)));
+    checks.extend(esp.map(|(files, boot)| disk_checks::esp(&files, &boot, installs)));
     checks.extend(contents::contents(found));
     for (name, other) in others {
         let mut found = policy.program(OTHER, &other.bytes);
@@ -127,10 +127,10 @@ pub fn verify(path: &Path, policy: &Policy, rebuilt: Option<&Rebuilt>) -> Result
     Ok(Verification { file: path.to_owned(), kind: Some(kind), checks })
 }
 
-/// Looks at the folder of a release, as a node does and a little closer.
+/// Checks the folder of a release as a node does, and more thoroughly.
 ///
 /// # Errors
-/// It cannot be read. What is wrong with it is no error here: see [`Verification::verdict`].
+/// The folder cannot be read. A failed check is not an error here: see [`Verification::outcome`].
 pub fn verify_release(folder: &Path, reader: &Reader, policy: &Policy) -> Result<Verification> {
     Ok(Verification {
         file: folder.to_owned(),
@@ -139,7 +139,7 @@ pub fn verify_release(folder: &Path, reader: &Reader, policy: &Policy) -> Result
     })
 }
 
-/// Who signed an initramfs, of those who are trusted: the signature stands beside it.
+/// The trusted certificate that signed an initramfs, from the signature file beside it.
 fn detached_signer<'a>(
     path: &Path,
     opened: &Opened,
@@ -152,7 +152,7 @@ fn detached_signer<'a>(
         .and_then(|file| file.take(MAX_SIGNATURE + 1).read_to_end(&mut signature))
     {
         Ok(length) if length as u64 > MAX_SIGNATURE => {
-            Ok(Err(osbuild_signatures::Error::Unsupported("more bytes than a signature has")))
+            Ok(Err(osbuild_signatures::Error::Unsupported("the file is too large for a signature")))
         }
         Ok(_) => Ok(detached::verify(&opened.bytes, &signature, trusted)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -165,7 +165,7 @@ fn detached_signer<'a>(
 }
 
 impl Policy {
-    /// Judges a program that firmware starts.
+    /// Checks a program that firmware starts.
     fn program(&self, names: Names, bytes: &[u8]) -> Vec<Check> {
         if !self.signed {
             return Vec::new();
@@ -173,12 +173,12 @@ impl Policy {
         let revocation = revoked(&names, bytes, &self.dbx);
         let mut checks = self
             .signature(names, authenticode::verify(bytes, &self.db).map(|verified| verified.by));
-        // Of what cannot be read nobody knows by whom it is.
+        // A revoked certificate can only be found among signatures that can be read.
         checks.extend(authenticode::signatures(bytes).is_ok().then_some(revocation));
         checks
     }
 
-    /// Judges who signed something.
+    /// Checks the signer of a file.
     fn signature(
         &self,
         names: Names,
@@ -186,7 +186,7 @@ impl Policy {
     ) -> Vec<Check> {
         let certificate = match by {
             Ok(certificate) => certificate,
-            Err(error) => return vec![Check::fails(names.signature, whole(&error))],
+            Err(error) => return vec![Check::fails(names.signature, with_sources(&error))],
         };
         let found =
             format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint());
@@ -194,19 +194,19 @@ impl Policy {
     }
 }
 
-/// An error and what led to it, in one line.
-fn whole(error: &dyn std::error::Error) -> String {
+/// An error and its sources, in one line.
+fn with_sources(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
     let [since, until] = [certificate.not_before(), certificate.not_after()].map(Date::from_unix);
     match (day < since, until < day) {
         (true, _) => {
-            Check::fails(name, format!("the certificate is valid from {since}, and this is {day}"))
+            Check::fails(name, format!("the certificate is valid from {since}, but today is {day}"))
         }
-        (_, true) => Check::fails(name, format!("the certificate has expired on {until}")),
+        (_, true) => Check::fails(name, format!("the certificate expired on {until}")),
         _ => Check::holds(name, format!("the certificate is valid until {until}")),
     }
 }
@@ -226,17 +226,17 @@ fn revoked(names: &Names, program: &[u8], dbx: &[Listed]) -> Check {
         ),
         None => Check::holds(
             names.revocation,
-            format!("it is not among the {} revoked ones", dbx.len()),
+            format!("none of the {} entries of dbx matches", dbx.len()),
         ),
     }
 }
 
 impl Verification {
-    /// Whether all of it holds.
+    /// Succeeds if every check passed.
     ///
     /// # Errors
-    /// Something does not: all of that (`Kind::Digest`).
-    pub fn verdict(&self) -> Result<()> {
+    /// All failed checks (`Kind::Digest`).
+    pub fn outcome(&self) -> Result<()> {
         let wrong = self.checks.iter().filter(|check| !check.holds);
         let problem =
             |check: &Check| Problem::new(format!("`{}`: {}", self.file.display(), check.found));

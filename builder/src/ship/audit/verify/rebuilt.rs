@@ -1,5 +1,4 @@
-//! Whether a file is what its recipe gives: compared with what a build of the recipe has left,
-//! which nobody signed.
+//! Compares a file with the unsigned products of a new build of its recipe.
 
 use super::Check;
 use crate::engine::executor::Steps;
@@ -7,7 +6,7 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result, in_words};
 use crate::produce::image::system_volume;
 use crate::report::bytes;
-use crate::ship::audit::inspect::{Disk, Kind, Opened, Partition, open};
+use crate::ship::audit::inspect::{DiskLayout, Kind, Opened, Partition, open};
 use osbuild_abi::disk::ESP;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::fat;
@@ -17,17 +16,17 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the entries of a partition table: 128 of 128 bytes, behind the sectors of the MBR and
-/// of its header.
+/// Size of the entries of a partition table in bytes: 128 of 128 bytes, after the sectors of the
+/// MBR and of the header.
 const ENTRIES: u64 = 128 * 128;
 
-/// What a difference may come from.
-const RAN: &str = "; of a node that has run, `--has-run` sets aside what it writes";
+/// Explains a difference that a node may have made.
+const RAN: &str = "; if a node has run from the disk, `--has-run` ignores what it writes";
 
-/// How much is compared at once.
+/// How many bytes are compared at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// What a build has left.
+/// The products of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuilt {
     /// The recipe.
@@ -38,17 +37,17 @@ pub struct Rebuilt {
     pub uki: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
-    /// How its steps came to their results.
+    /// Its steps: run or cached.
     pub steps: Steps,
-    /// Whether what is compared with it is the disk of a node that has run.
+    /// Whether a node has run from the disk that is compared.
     pub has_run: bool,
 }
 
 impl Rebuilt {
-    /// Compares the file at `path`, which was opened, byte for byte. Signatures are set aside.
+    /// Compares the opened file at `path` byte for byte, without its signatures.
     ///
     /// # Errors
-    /// One of both cannot be read.
+    /// One of the files cannot be read.
     pub(super) fn compare(&self, path: &Path, opened: &Opened) -> Result<Vec<Check>> {
         let read = |path: &Path| std::fs::read(path).at("read", path);
         let mut checks = match (opened.kind, &opened.disk, &opened.boot) {
@@ -72,12 +71,12 @@ impl Rebuilt {
         Ok(checks)
     }
 
-    /// What was made for this comparison. Of a step that the store had, the comparison says what an
-    /// earlier build gave, maybe the very one that made the file.
+    /// Reports which steps ran for this comparison. The result of a cached step is that of an
+    /// earlier build, possibly the one that made the file.
     fn steps(&self) -> Check {
         let Steps { ran, stored } = &self.steps;
         let names = in_words(stored.iter().map(String::as_str));
-        let again = "where an earlier build left them; `--rebuild` runs every step again";
+        let again = "where an earlier build stored them; `--rebuild` runs every step again";
         Check::holds(
             "steps",
             match (ran.len(), stored.len()) {
@@ -95,32 +94,32 @@ impl Rebuilt {
         match differs {
             None => Check::holds(
                 name,
-                format!("without its signatures, it is what `{recipe}` gives, byte for byte"),
+                format!("without its signatures, it equals the build of `{recipe}` byte for byte"),
             ),
             Some(parts) => Check::fails(
                 name,
-                format!("it is not what `{recipe}` gives: {} differ", parts.join(", ")),
+                format!("it differs from the build of `{recipe}`: {}", parts.join(", ")),
             ),
         }
     }
 
-    /// All of a disk but what firmware verifies on it, which was compared already. What a disk has
-    /// of its own is set aside, by name.
+    /// Compares a disk without the programs that firmware verifies, which were compared before.
+    /// Differences that every disk may have are ignored, and listed.
     fn compare_disk(
         &self,
         path: &Path,
         opened: &Opened,
-        disk: &Disk,
+        disk: &DiskLayout,
         other: &Opened,
     ) -> Result<Check> {
-        let Some(given) = &other.disk else { return Ok(self.differs("it gives no disk")) };
+        let Some(given) = &other.disk else { return Ok(self.differs("the build has no disk")) };
         let aside = match set_aside(disk, given, self.has_run) {
             Ok(aside) => aside,
             Err(why) => return Ok(self.differs(&why)),
         };
         // An update may have put the same release into the other slot.
         if opened.version() != other.version() {
-            return Ok(self.differs("the header of the slot that is booted has another version"));
+            return Ok(self.differs("the header of the booted slot has a different version"));
         }
         if !self.has_run
             && let Some(why) = self.difference(path, opened, disk, given)?
@@ -129,16 +128,17 @@ impl Rebuilt {
         }
         let recipe = &self.recipe;
         let what = if self.has_run {
-            "the partitions are those"
+            "the partitions equal"
         } else {
-            "the table, the ESP, the slots and DATA are those"
+            "the table, the ESP, the slots and DATA equal"
         };
         Ok(Check::holds(
             "disk",
             match aside[..] {
-                [] => format!("{what} that `{recipe}` gives, byte for byte"),
+                [] => format!("{what} those of the build of `{recipe}` byte for byte"),
                 _ => format!(
-                    "{what} that `{recipe}` gives; set aside, as a disk has its own: {}",
+                    "{what} those of the build of `{recipe}`, ignoring what is specific to a \
+                    disk: {}",
                     aside.join(", ")
                 ),
             },
@@ -146,17 +146,16 @@ impl Rebuilt {
     }
 
     fn differs(&self, why: &str) -> Check {
-        Check::fails("disk", format!("it is not what `{}` gives: {why}", self.recipe))
+        Check::fails("disk", format!("it differs from the build of `{}`: {why}", self.recipe))
     }
 
-    /// Where the bytes of a disk that no node has run are others than those of the rebuilt image;
-    /// none if nowhere.
+    /// Finds the first difference between a disk from which no node has run and the rebuilt image.
     fn difference(
         &self,
         path: &Path,
         opened: &Opened,
-        disk: &Disk,
-        given: &Disk,
+        disk: &DiskLayout,
+        given: &DiskLayout,
     ) -> Result<Option<String>> {
         let name = opened.slot.as_deref().unwrap_or_default();
         let boot = opened.boot.as_deref().unwrap_or_default();
@@ -177,8 +176,8 @@ impl Rebuilt {
         Ok(None)
     }
 
-    /// The system partition that the recipe gives, with this program for the firmware to start.
-    fn system_with(&self, given: &Disk, boot: &[u8]) -> Result<Vec<u8>> {
+    /// The EFI system partition of the build, with `boot` as the program that the firmware starts.
+    fn system_with(&self, given: &DiskLayout, boot: &[u8]) -> Result<Vec<u8>> {
         let volume = system(&self.image, given)?;
         let files = fat::read(&volume)
             .or_build(|| format!("cannot read the ESP of `{}`", self.image.display()))?;
@@ -194,13 +193,17 @@ impl Rebuilt {
     }
 }
 
-/// What is another on a disk than in the image that was written to it, without being wrong:
-/// identifiers, and a size that fits the disk. Of a node that has run, what it writes, too.
-fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Vec<String>, String> {
+/// Lists the allowed differences between a disk and the image that was written to it: identifiers,
+/// and the size of DATA. If a node has run, also what it writes.
+fn set_aside(
+    disk: &DiskLayout,
+    given: &DiskLayout,
+    has_run: bool,
+) -> std::result::Result<Vec<String>, String> {
     if disk.sector_size != given.sector_size
         || !disk.partitions.iter().map(place).eq(given.partitions.iter().map(place))
     {
-        return Err("it has other partitions, or at other places".to_owned());
+        return Err("it has different partitions, or at different offsets".to_owned());
     }
     let mut aside = Vec::new();
     if disk.disk_guid != given.disk_guid {
@@ -214,30 +217,30 @@ fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Ve
         match own.attributes == given.attributes {
             true => {}
             false if has_run => aside.push(format!("the state of {name}")),
-            false => return Err(format!("{name} is in another state{RAN}")),
+            false => return Err(format!("{name} is in a different state{RAN}")),
         }
         match own.purpose == "data" {
             _ if own.size == given.size => {}
             true if own.size > given.size => {
                 aside.push(format!("the size of {name}, {}", bytes(own.size)))
             }
-            _ => return Err(format!("{name} has another size")),
+            _ => return Err(format!("{name} has a different size")),
         }
     }
     if has_run {
         aside.push(
-            "what is free on ESP, what is in DATA, what is in a slot behind its UKI or not \
-             booted, and what is in no partition"
+            "free space on ESP, the contents of DATA and of unbooted slots, the space behind a \
+             UKI and outside partitions"
                 .to_owned(),
         );
     } else if !aside.is_empty() {
-        aside.push("what is behind the partitions of the image".to_owned());
+        aside.push("the space behind the image's partitions".to_owned());
     }
     Ok(aside)
 }
 
 /// The bytes of the system partition.
-fn system(path: &Path, disk: &Disk) -> Result<Vec<u8>> {
+fn system(path: &Path, disk: &DiskLayout) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(esp) = disk.partitions.iter().find(|partition| partition.purpose == "esp") {
         from(path, esp.start)?.take(esp.size).read_to_end(&mut bytes).at("read", path)?;
@@ -245,16 +248,16 @@ fn system(path: &Path, disk: &Disk) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A partition as the builder writes it, which no node changes.
+/// The properties of a partition that no node changes.
 fn place(partition: &Partition) -> (u32, &str, &str, u64) {
     (partition.number, &partition.name, &partition.purpose, partition.start)
 }
 
-/// A disk without its EFI system partition, and without header and UKI of `length` bytes in the
-/// slot `name`. Where the disk has identifiers or a size of its own, without both copies of its
-/// partition table, too, which were judged by themselves, and without what is behind what was
-/// given.
-fn to_compare(disk: &Disk, given: &Disk, name: &str, length: u64) -> Vec<Range<u64>> {
+/// The ranges of a disk to compare: all but the EFI system partition, and the header and UKI of
+/// `length` bytes in the slot `name`. If the disk has its own identifiers or size, also without
+/// both copies of its partition table, which have a check of their own, and without the space
+/// behind the image.
+fn to_compare(disk: &DiskLayout, given: &DiskLayout, name: &str, length: u64) -> Vec<Range<u64>> {
     let partitions = disk.partitions.iter().zip(&given.partitions);
     let mut aside: Vec<Range<u64>> = partitions
         .filter_map(|(partition, given)| match () {
@@ -276,8 +279,7 @@ fn to_compare(disk: &Disk, given: &Disk, name: &str, length: u64) -> Vec<Range<u
     starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty()).collect()
 }
 
-/// The parts of two PE images that are not the same, once the signatures are removed; none if all
-/// are.
+/// The parts that differ between two PE images without their signatures; `None` if they are equal.
 fn parts_that_differ(signed: &[u8], rebuilt: &[u8]) -> Option<Vec<String>> {
     let [mut plain, mut rebuilt] = [signed, rebuilt].map(<[u8]>::to_vec);
     let detached = pe::detach(&mut plain).and_then(|()| pe::detach(&mut rebuilt));
@@ -303,15 +305,15 @@ fn parts_that_differ(signed: &[u8], rebuilt: &[u8]) -> Option<Vec<String>> {
     })
 }
 
-/// Where two files first differ in a range of bytes, of which one may end before the range does.
+/// The offset of the first difference between two files in a range. Either file may be shorter.
 fn first_difference(one: &Path, other: &Path, range: Range<u64>) -> Result<Option<u64>> {
     let mut at = range.start;
     let [mut first, mut second] = [from(one, at)?, from(other, at)?];
     while at < range.end {
-        let most = CHUNK.min(range.end - at);
+        let length = CHUNK.min(range.end - at);
         let [mut left, mut right] = [Vec::new(), Vec::new()];
-        first.by_ref().take(most).read_to_end(&mut left).at("read", one)?;
-        second.by_ref().take(most).read_to_end(&mut right).at("read", other)?;
+        first.by_ref().take(length).read_to_end(&mut left).at("read", one)?;
+        second.by_ref().take(length).read_to_end(&mut right).at("read", other)?;
         if left != right {
             let same = left.iter().zip(&right).take_while(|(left, right)| left == right).count();
             return Ok(Some(at + same as u64));

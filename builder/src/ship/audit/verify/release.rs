@@ -1,5 +1,5 @@
-//! Whether the folder of a release is what a node would believe, and whether all that the release
-//! says of itself is so.
+//! Checks the folder of a release: whether a node would trust it, and whether its documents are
+//! consistent.
 
 use super::contents::contents;
 use super::{BOOT, CONTENTS, Check, Policy};
@@ -16,26 +16,25 @@ use osbuild_release::{Channel, Document, target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// How a client looks at a repository.
+/// How to read a repository.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    /// Whose repository it is.
+    /// The root of trust.
     pub root: Root,
-    /// The channel that is looked at; none for all of them.
+    /// The channel to check; `None` for all of them.
     pub channel: Option<Channel>,
-    /// Whether the files of every release are read, and not only of those that these channels have.
+    /// Whether to read the files of every release, not only of those in the channels.
     pub all: bool,
-    /// Where what was seen is remembered.
+    /// The folder that remembers the newest metadata seen, if any.
     pub memory: Option<PathBuf>,
 }
 
-/// Looks at the repository in `folder`: its metadata, each target, and the release that each
-/// channel has.
+/// Checks the repository in `folder`: its metadata, each target, and each channel's release.
 pub(super) fn checks(folder: &Path, reader: &Reader, policy: &Policy) -> Result<Vec<Check>> {
     let client = match Repository::at(folder).read(&reader.root, reader.memory.as_deref()) {
         Ok(client) => client,
         Err(error) if error.kind == Kind::Digest => {
-            return Ok(vec![Check::fails("metadata", said(&error))]);
+            return Ok(vec![Check::fails("metadata", in_one_line(&error))]);
         }
         Err(error) => return Err(error),
     };
@@ -47,10 +46,10 @@ pub(super) fn checks(folder: &Path, reader: &Reader, policy: &Policy) -> Result<
     )];
     checks.push(match &times.until {
         (until, first) if *until < policy.day => {
-            Check::fails("metadata dates", format!("{first} has expired on {until}"))
+            Check::fails("metadata dates", format!("{first} expired on {until}"))
         }
         (until, first) => {
-            Check::holds("metadata dates", format!("believed until {until}, when {first} expires"))
+            Check::holds("metadata dates", format!("valid until {until}, when {first} expires"))
         }
     });
     let documents = documents(&client, reader.channel);
@@ -65,9 +64,8 @@ pub(super) fn checks(folder: &Path, reader: &Reader, policy: &Policy) -> Result<
     Ok(checks)
 }
 
-/// Every file that the metadata speaks of is there. Those of the releases that these documents are
-/// of are read, so that this takes as long as there is news and not as long as there is history; of
-/// the others, which nodes are not offered, all are read if `all` says so.
+/// Checks that every target exists. Only the targets of the current releases, in `documents`, are
+/// read, so that the time does not grow with history; with `all`, every target is read.
 fn targets(client: &Client, documents: &[String], all: bool) -> Check {
     let targets = client.targets();
     let offered: BTreeSet<String> =
@@ -79,19 +77,22 @@ fn targets(client: &Client, documents: &[String], all: bool) -> Check {
         let length = std::fs::metadata(client.path(name, target)).map(|about| about.len());
         let is_there = length.is_ok_and(|length| length == target.digest.size());
         (!is_there).then(|| {
-            Error::digest(format!("`{name}` is not there, or not as long as the repository says"))
+            Error::digest(format!(
+                "`{name}` is missing or has a different length from the \
+            metadata"
+            ))
         })
     };
     match read.iter().find_map(unlike).or_else(|| seen.iter().find_map(absent)) {
-        Some(error) => Check::fails("targets", said(&error)),
+        Some(error) => Check::fails("targets", in_one_line(&error)),
         None if seen.is_empty() => {
-            Check::holds("targets", format!("{} files are what the metadata says", read.len()))
+            Check::holds("targets", format!("{} files match the metadata", read.len()))
         }
         None => Check::holds(
             "targets",
             format!(
-                "{} files are what the metadata says, and {} of older releases are there: `--all` \
-                 reads them",
+                "{} files match the metadata; {} of older releases exist but were not read: \
+                 `--all` reads them",
                 read.len(),
                 seen.len()
             ),
@@ -101,7 +102,7 @@ fn targets(client: &Client, documents: &[String], all: bool) -> Check {
 
 /// The names of the targets of the release with this document.
 fn offered(client: &Client, name: &str) -> Vec<String> {
-    // What cannot be read is said where the release itself is looked at.
+    // The check of the release itself reports a document that cannot be read.
     let document = client.read(name).ok().and_then(|bytes| Document::parse(&bytes).ok());
     let files = document.into_iter().flat_map(|document| {
         let Document { recipe, version, files, .. } = document;
@@ -120,7 +121,7 @@ fn documents(client: &Client, channel: Option<Channel>) -> Vec<String> {
     client.targets().into_keys().filter(is_one).collect()
 }
 
-/// One release, from its document on.
+/// Checks one release, starting from its document.
 fn release(
     client: &Client,
     name: &str,
@@ -133,7 +134,7 @@ fn release(
         })
     }) {
         Ok(document) => document,
-        Err(error) => return Ok(vec![Check::fails("release", said(&error))]),
+        Err(error) => return Ok(vec![Check::fails("release", in_one_line(&error))]),
     };
     let Document { recipe, version, date, .. } = &document;
     let mut checks = vec![Check::holds(
@@ -145,25 +146,24 @@ fn release(
             checks.extend(programs(client, &document, &files, policy)?);
             checks.extend(papers(&document, &files, keys));
         }
-        Err(error) => checks.push(Check::fails("files", said(&error))),
+        Err(error) => checks.push(Check::fails("files", in_one_line(&error))),
     }
     Ok(checks)
 }
 
-/// The files of a release by name, each with the bytes that its document speaks of.
+/// Reads the files of a release, and checks each against its document.
 fn files(client: &Client, document: &Document) -> Result<BTreeMap<String, Vec<u8>>> {
     let read = |(name, file): (&String, &osbuild_release::File)| {
         let bytes = client.read(&target::file(&document.recipe, &document.version, name))?;
         match Digest::of(&bytes) == Digest::new(file.sha256.0, file.length) {
             true => Ok((name.clone(), bytes)),
-            false => Err(Error::digest(format!("`{name}` is not what the document says"))),
+            false => Err(Error::digest(format!("`{name}` does not match the document"))),
         }
     };
     document.files.iter().map(read).collect()
 }
 
-/// What firmware starts: by whom it is signed, until when, whether it is revoked, and what is in
-/// it.
+/// Checks slotboot and the UKI: signatures, dates, revocation and contents.
 fn programs(
     client: &Client,
     document: &Document,
@@ -186,60 +186,62 @@ fn programs(
     Ok(checks)
 }
 
-/// The UKI gives itself the version under which it was released. This needs nothing of its layers,
-/// which may be damaged.
+/// Checks that the UKI has the version of its release. Its layers, which may be damaged, are not
+/// needed.
 fn version(uki: &[u8], document: &Document) -> Check {
     let released = &document.version;
     match inspect::version(uki) {
         Ok(Some(inside)) if inside == *released => {
-            Check::holds("version", format!("the UKI says that it is {inside}"))
+            Check::holds("version", format!("the UKI has version {inside}"))
         }
         Ok(Some(inside)) => Check::fails(
             "version",
-            format!("the release is {released}, and its UKI says that it is {inside}"),
+            format!("the release is {released}, but its UKI has version {inside}"),
         ),
         Ok(None) => Check::fails(
             "version",
-            format!("the release is {released}, and its UKI gives itself no version"),
+            format!("the release is {released}, but its UKI has no version"),
         ),
-        Err(error) => Check::fails("version", said(&error)),
+        Err(error) => Check::fails("version", in_one_line(&error)),
     }
 }
 
-/// The UKI says of itself what the document and the lock beside it say.
+/// Checks that the UKI has the recipe and the security epoch of the document, and the digest of the
+/// lock.
 fn origin(found: &Inspection, document: &Document, lock: &str) -> Check {
     let epoch = document.security_epoch;
     if found.root.recipe != document.recipe {
         let (inside, released) = (&found.root.recipe, &document.recipe);
         return Check::fails(
             "lock",
-            format!("the release is one of {released}, and its UKI was built from recipe {inside}"),
+            format!("the release is of {released}, but its UKI was built from recipe {inside}"),
         );
     }
     if found.root.lock != lock {
         return Check::fails(
             "lock",
-            format!("the UKI was built from another lock, sha256:{}", found.root.lock),
+            format!("the UKI was built from a different lock, sha256:{}", found.root.lock),
         );
     }
     match found.uki.as_ref().is_some_and(|uki| uki.security_epoch == epoch) {
         true => Check::holds("lock", format!("the UKI was built from it, sha256:{lock}")),
-        false => Check::fails("lock", format!("the UKI is not of the security epoch {epoch}")),
+        false => Check::fails("lock", format!("the UKI is not of security epoch {epoch}")),
     }
 }
 
-/// slotboot is of the release's security epoch: a node replaces its own by no older one.
-fn epoch_of_boot(program: &[u8], wanted: u32) -> Check {
+/// Checks that slotboot has the release's security epoch: a node does not replace its slotboot with
+/// one of an older epoch.
+fn epoch_of_boot(program: &[u8], expected: u32) -> Check {
     let found = Image::parse(program).ok().and_then(|image| epoch::of(&image).ok());
-    match found == Some(wanted) {
-        true => Check::holds("boot epoch", wanted.to_string()),
+    match found == Some(expected) {
+        true => Check::holds("boot epoch", expected.to_string()),
         false => {
-            Check::fails("boot epoch", format!("slotboot is not of the security epoch {wanted}"))
+            Check::fails("boot epoch", format!("slotboot is not of security epoch {expected}"))
         }
     }
 }
 
-/// What is said of the release: by its provenance, its SBOM and its list of sources.
+/// Checks the provenance, the SBOM and the list of sources of the release.
 fn papers(
     document: &Document,
     files: &BTreeMap<String, Vec<u8>>,
@@ -247,7 +249,7 @@ fn papers(
 ) -> Vec<Check> {
     let sources = match inputs(files) {
         Ok(sources) => sources,
-        Err(error) => return vec![Check::fails("sources", said(&error))],
+        Err(error) => return vec![Check::fails("sources", in_one_line(&error))],
     };
     let digests: BTreeMap<String, String> =
         document.files.iter().map(|(name, file)| (name.clone(), file.sha256.to_string())).collect();
@@ -255,23 +257,28 @@ fn papers(
     let subjects = subjects.map(|(name, sha256)| (name.clone(), sha256.clone())).collect();
     let statement = file(files, target::PROVENANCE)
         .and_then(|bytes| dsse::open(bytes, provenance::STATEMENT, keys));
-    let checked = statement.and_then(|statement| {
+    let stated = statement.and_then(|statement| {
         provenance::check(&statement, &subjects, &digests[target::LOCK], &sources)
     });
     let listed = file(files, target::SBOM).and_then(|bytes| {
         sbom::check(bytes, [&digests[target::NODE], &digests[target::BOOT]], &sources)
     });
     vec![
-        Check::holds("sources", format!("{} inputs, those of the lock", sources.len())),
-        judged(
+        Check::holds("sources", format!("{} inputs, as in the lock", sources.len())),
+        checked(
             "provenance",
-            checked.map(|()| {
+            stated.map(|()| {
                 "signed by a release key, about these files, this lock and these sources".to_owned()
             }),
         ),
-        judged(
+        checked(
             "sbom",
-            listed.map(|count| format!("{count} packages: the programs, and what the lock has")),
+            listed.map(|count| {
+                format!(
+                    "{count} packages: the programs, and the inputs of the \
+            lock"
+                )
+            }),
         ),
     ]
 }
@@ -291,15 +298,15 @@ fn file<'a>(files: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a [u8]
         .ok_or_else(|| Error::digest(format!("the release has no `{name}`")))
 }
 
-fn judged(name: &'static str, found: Result<String>) -> Check {
+fn checked(name: &'static str, found: Result<String>) -> Check {
     match found {
         Ok(found) => Check::holds(name, found),
-        Err(error) => Check::fails(name, said(&error)),
+        Err(error) => Check::fails(name, in_one_line(&error)),
     }
 }
 
-/// What is wrong, in one line, with what led to it last.
-fn said(error: &Error) -> String {
+/// An error with its root cause, in one line.
+fn in_one_line(error: &Error) -> String {
     let problem = &error.problems[0];
     match problem.causes.last() {
         Some(cause) => format!("{}: {cause}", problem.message),

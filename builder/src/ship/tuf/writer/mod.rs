@@ -1,4 +1,4 @@
-//! The side of a repository that writes its folder.
+//! Writes the folder of a repository.
 
 use super::lock::FolderLock;
 use super::metadata::{Metadata, role, sign};
@@ -18,22 +18,22 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tough::schema::{RoleType, Snapshot, Targets, Timestamp};
 
-/// The roles whose files have their version in their name, and what they are called without it.
+/// The roles whose files have a version in their name, and the names without it.
 const VERSIONED: [(RoleType, &str); 2] =
     [(RoleType::Targets, "targets.json"), (RoleType::Snapshot, "snapshot.json")];
 
-/// A repository that no other process changes until this is dropped.
+/// A repository, locked against other processes until this is dropped.
 pub struct Writer<'a> {
     repository: &'a Repository,
     _lock: FolderLock,
 }
 
-/// What a new version of a repository's metadata says otherwise than the one before.
+/// The changes of a new version of a repository's metadata.
 #[derive(Default)]
 pub struct Change<'a> {
-    /// Targets that are added or replaced, by name.
+    /// Targets to add or replace, by name.
     pub put: BTreeMap<String, &'a [u8]>,
-    /// Names of targets that it no longer has.
+    /// Names of targets to remove.
     pub dropped: BTreeSet<String>,
 }
 
@@ -46,8 +46,8 @@ impl Deref for Writer<'_> {
 }
 
 impl Repository {
-    /// Waits until no other process writes into the folder, and makes it if it is missing.
-    /// `waiting` is called once if there is something to wait for.
+    /// Waits until no other process writes into the folder, and makes it if it is missing. Calls
+    /// `waiting` once if it has to wait.
     ///
     /// # Errors
     /// The folder cannot be written, or the user wants to stop.
@@ -55,15 +55,14 @@ impl Repository {
         Ok(Writer { repository: self, _lock: FolderLock::wait(&self.folder, waiting)? })
     }
 
-    /// Compares the roots of trust in the folder with `ours`, all that the keys `name` ever had.
+    /// Compares the roots of trust in the folder with `ours`, all roots of the keys `name`.
     ///
     /// # Errors
-    /// The folder has a newer one, so whoever publishes from here would sign by a key that may no
-    /// longer count; or one of the same version is another one, so the repository belongs to other
-    /// keys (`Kind::Digest`).
+    /// The folder has a newer root, so the keys here may be revoked; or it has a different root of
+    /// the same version, so it belongs to other keys (`Kind::Digest`).
     pub fn check_roots(&self, ours: &[Root], name: &str) -> Result<()> {
         let folder = self.folder.join(METADATA);
-        // That keys have no root of trust is said where one is needed.
+        // Missing roots are an error only where one is needed.
         let Some(newest) = ours.last().map(Root::version) else { return Ok(()) };
         for version in versions(&folder, "root.json")? {
             let path = folder.join(format!("{version}.root.json"));
@@ -71,7 +70,7 @@ impl Repository {
                 Some(root) if fs::read(&path).at("read", &path)? == root.bytes => {}
                 Some(_) => {
                     return Err(Error::digest(format!(
-                        "`{}` belongs to other keys than `{name}`",
+                        "`{}` does not belong to the keys `{name}`",
                         self.folder.display()
                     ))
                     .cause(format!(
@@ -79,10 +78,7 @@ impl Repository {
                                         `{name}`",
                         path.display()
                     ))
-                    .hint(
-                        "name the keys that sign it by `--key NAME`, or another folder by \
-                               `--to DIR`",
-                    ));
+                    .hint("name its keys with `--key NAME`, or another folder with `--to DIR`"));
                 }
                 None => {
                     return Err(Error::usage(format!(
@@ -90,8 +86,8 @@ impl Repository {
                         self.folder.display()
                     ))
                     .cause(format!(
-                        "the newest root of trust here has version {newest}, and \
-                                        the one there {version}"
+                        "the newest root of trust here has version {newest}, the one there \
+                        {version}"
                     ))
                     .hint(format!("get the newest `keys/{name}`: git pull")));
                 }
@@ -102,13 +98,12 @@ impl Repository {
 }
 
 impl Writer<'_> {
-    /// Changes what the metadata says, signs it, and adds the files. `roots` are all there ever
-    /// were, the oldest first. A client sees the repository as it was until the last file is
-    /// written, and as it is from then on.
+    /// Applies a change to the metadata, signs it, and adds the files. `roots` are all roots, the
+    /// oldest first. Clients see the old state until the last file is written, then the new one.
     ///
     /// # Errors
-    /// The metadata that is there cannot be believed; a key does not sign; a file of metadata
-    /// exists with other bytes.
+    /// The existing metadata cannot be trusted; a key does not sign; a file of metadata exists with
+    /// different bytes.
     pub fn publish(
         &self,
         roots: &[Root],
@@ -129,8 +124,7 @@ impl Writer<'_> {
             [self.next(&before, VERSIONED[0])?, self.next(&before, VERSIONED[1])?];
         let timestamp = before.as_ref().map_or(1, |client| client.version(RoleType::Timestamp) + 1);
         let (by, keys) = (&[&newest.signed][..], &[key.clone()][..]);
-        // Metadata names what it speaks of by its version alone, so that all three can be signed in
-        // one round.
+        // Each role names the next by version only, so that all three can be signed in one round.
         let meta = |name: &str, version: u64| json!({ "meta": { name: { "version": version } } });
         let roles = [
             role("targets", listed, until, json!({ "targets": values(&targets) })),
@@ -146,13 +140,12 @@ impl Writer<'_> {
         self.read(&roots[0], None)?.times()
     }
 
-    /// The version that a role's next file gets: one that no file has yet. A publish that was
-    /// interrupted before its timestamp has left files that no client has seen, but which a web
-    /// server or a cache may have.
+    /// The version of a role's next file: one that no file has yet. An interrupted publish may have
+    /// left files that are not in the timestamp, but that a web server or a cache may have.
     fn next(&self, before: &Option<Client>, (role, name): (RoleType, &str)) -> Result<u64> {
-        let believed = before.as_ref().map_or(0, |client| client.version(role));
+        let trusted = before.as_ref().map_or(0, |client| client.version(role));
         let written = versions(&self.folder.join(METADATA), name)?.last().copied().unwrap_or(0);
-        Ok(believed.max(written).saturating_add(1))
+        Ok(trusted.max(written).saturating_add(1))
     }
 
     fn write(&self, roots: &[Root], versioned: &[Metadata], timestamp: &Metadata) -> Result<()> {
@@ -167,11 +160,11 @@ impl Writer<'_> {
     }
 
     /// Removes the metadata that is older than `before`, and each target that neither `before` nor
-    /// `now` names. A client that has read `before` still finds all that it speaks of. Gives how
-    /// many files went.
+    /// `now` names: a client that has read `before` still finds all of its targets. Returns the
+    /// number of removed files.
     ///
     /// # Errors
-    /// A file cannot be removed. What is left goes the next time.
+    /// A file cannot be removed. The next sweep removes the rest.
     pub fn sweep(&self, before: Option<&Client>, now: &Client) -> Result<usize> {
         let kept = || before.into_iter().chain([now]);
         let mut gone = Vec::new();
@@ -201,21 +194,20 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a file is called as targets are, `SHA256.NAME`. What else lies in the folder is not ours
-/// to remove.
+/// Whether a file is named like a target, `SHA256.NAME`. Other files are never removed.
 fn is_target(name: &str) -> bool {
     name.split_once('.').is_some_and(|(digest, _)| {
         digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
 
-/// Targets as metadata lists them.
+/// Targets in the format of the metadata.
 fn values(targets: &BTreeMap<String, Target>) -> Map<String, Value> {
     targets.iter().map(|(name, target)| (name.clone(), target.value())).collect()
 }
 
-/// The versions of the files `VERSION.NAME` in a folder, the lowest first. A folder that is not
-/// there has none.
+/// The versions of the files `VERSION.NAME` in a folder, the lowest first. A missing folder has
+/// none.
 fn versions(folder: &Path, name: &str) -> Result<BTreeSet<u64>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -232,8 +224,7 @@ fn versions(folder: &Path, name: &str) -> Result<BTreeSet<u64>> {
     Ok(versions)
 }
 
-/// Writes a file whose name has the digest of its bytes. One that was damaged becomes again what
-/// its name says.
+/// Writes a file whose name has the digest of its bytes, and repairs a damaged one.
 fn write_content(path: &Path, bytes: &[u8]) -> Result<()> {
     match fs::metadata(path).is_ok_and(|about| about.len() == bytes.len() as u64)
         && Digest::of_file(path)? == Digest::of(bytes)
@@ -243,10 +234,10 @@ fn write_content(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Writes a file whose name has a version, which a client that has seen it never expects to change.
+/// Writes a file whose name has a version: clients never read it again, so it must not change.
 ///
 /// # Errors
-/// It is there already and has other bytes (`Kind::Digest`).
+/// It exists with different bytes (`Kind::Digest`).
 fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
     match written(path, bytes)?.persist_noclobber(path) {
         Ok(_) => Ok(()),
@@ -254,10 +245,10 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
             match fs::read(path).at("read", path)? == bytes {
                 true => Ok(()),
                 false => Err(Error::digest(format!(
-                    "`{}` is there already and holds something else",
+                    "`{}` exists with different contents",
                     path.display()
                 ))
-                .cause("a client that has read this version never asks for it again")
+                .cause("a client that has read this version never reads it again")
                 .hint("run the same command again")),
             }
         }
@@ -265,12 +256,12 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Writes a file, which is the old or the new one at every moment, for all who serve it to read.
+/// Replaces a file atomically. Its mode lets web servers read it.
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, bytes)?.persist(path).map(drop).at("write", path)
 }
 
-/// A file on the medium that has yet to get its name, in the folder where it belongs.
+/// Writes a file to the medium under a temporary name in the same folder.
 fn written(path: &Path, bytes: &[u8]) -> Result<NamedTempFile> {
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;

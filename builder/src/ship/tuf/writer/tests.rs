@@ -26,7 +26,7 @@ impl Lab {
         self.repository().read(&self.root, None).unwrap()
     }
 
-    /// Publishes one target of this name, in the place of those that are dropped.
+    /// Publishes a target with this name, in place of the dropped ones.
     fn publish(&self, name: &str, dropped: &[&str]) {
         let change = Change {
             put: BTreeMap::from([(name.to_owned(), name.as_bytes())]),
@@ -51,7 +51,7 @@ impl Lab {
 }
 
 #[test]
-fn metadata_of_an_interrupted_release_is_kept_and_its_version_not_reused() {
+fn the_metadata_version_of_an_interrupted_release_is_not_reused() {
     let lab = Lab::new();
     lab.publish("one", &[]);
     let left = lab.folder.path().join(METADATA).join("2.targets.json");
@@ -66,14 +66,18 @@ fn metadata_of_an_interrupted_release_is_kept_and_its_version_not_reused() {
 }
 
 #[test]
-fn a_file_of_metadata_is_never_written_over_with_other_bytes() {
+fn a_metadata_file_is_never_overwritten_with_different_bytes() {
     let lab = Lab::new();
     let path = lab.folder.path().join("1.targets.json");
     write_once(&path, b"one").unwrap();
     write_once(&path, b"one").unwrap();
     let error = write_once(&path, b"two").unwrap_err();
     assert!(
-        error.kind == crate::error::Kind::Digest && error.to_string().contains("is there already"),
+        error.kind == crate::error::Kind::Digest
+            && error.to_string().contains(
+                "exists with \
+        different contents"
+            ),
         "{error}"
     );
     assert_eq!(fs::read(&path).unwrap(), b"one");
@@ -81,7 +85,7 @@ fn a_file_of_metadata_is_never_written_over_with_other_bytes() {
 }
 
 #[test]
-fn a_target_whose_file_was_damaged_is_mended_by_the_release_that_has_it() {
+fn the_next_release_repairs_its_damaged_target() {
     let lab = Lab::new();
     lab.publish("one", &[]);
     let file = lab.folder.path().join(TARGETS).join(&lab.files(TARGETS)[0]);
@@ -91,13 +95,13 @@ fn a_target_whose_file_was_damaged_is_mended_by_the_release_that_has_it() {
 }
 
 #[test]
-fn what_neither_this_nor_the_version_before_names_is_swept_and_other_files_stay() {
+fn a_sweep_keeps_two_versions_and_files_that_are_not_targets() {
     let lab = Lab::new();
     ["one", "two"].iter().for_each(|name| lab.publish(name, &[]));
     fs::write(lab.folder.path().join(TARGETS).join("README"), "ours").unwrap();
     let old = lab.client();
     lab.publish("three", &["one"]);
-    // A client that has read the version before still gets all of it.
+    // A client that has read the previous version still gets all of its targets.
     assert_eq!(old.read("one").unwrap(), b"one");
     assert_eq!(
         lab.files(METADATA),

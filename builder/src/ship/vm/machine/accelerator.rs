@@ -1,8 +1,6 @@
-//! What executes the instructions of a machine's processor: the host's own, if that really works,
-//! or software.
-//!
-//! `/dev/kvm` can exist and be broken, on a host that is itself a virtual machine. So a payload of
-//! a few instructions is run with it, and nothing but that payload's own exit is trusted.
+//! The accelerator of a machine: KVM if it works, or else software emulation. `/dev/kvm` can exist
+//! and be broken if the host is itself a virtual machine. So the probe runs a payload of a few
+//! instructions, and only the payload's own exit counts as success.
 
 use super::arguments::escaped;
 use super::kvm::{self, Access, DEVICE};
@@ -18,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What executes instructions.
+/// An accelerator of QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// The host's processor.
@@ -27,22 +25,22 @@ pub enum Accelerator {
     Tcg,
 }
 
-/// Whether this program has said why it does not use KVM.
-static TOLD: AtomicBool = AtomicBool::new(false);
+/// Whether this process has reported why it does not use KVM.
+static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// How long the payload may take. It takes a quarter of a second even in software.
-const LIMIT: Duration = Duration::from_secs(5);
+/// The timeout of the payload, which takes a quarter of a second even in software.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the payload for amd64 writes to the port, and what QEMU's `isa-debug-exit` makes of it:
-/// `value * 2 + 1`.
+/// The exit code of the payload for amd64: QEMU's `isa-debug-exit` turns the value written to its
+/// port into `value * 2 + 1`.
 const AMD64_EXIT: i32 = 42 * 2 + 1;
 
-/// Firmware guards its variables with System Management Mode where it verifies signatures
-/// (`arguments.rs`), and hypervisors below this one may lack it. Such a KVM is of no use.
+/// Firmware with Secure Boot protects its variables with System Management Mode (`arguments.rs`).
+/// If an outer hypervisor lacks it, KVM cannot be used.
 const AMD64_MACHINE: &str = "q35,smm=on";
 
-/// What the file says when KVM worked. Releases that probed without System Management Mode wrote
-/// `kvm`, which no longer counts.
+/// The text in the cache file after a successful probe. Older releases probed without System
+/// Management Mode and wrote `kvm`, which does not count.
 const KVM_WORKED: &str = "kvm with smm";
 
 /// A boot sector for address 0x7c00 that enters long mode, asks the processor for its name and
@@ -112,9 +110,9 @@ const AMD64: [u8; 0x86] = [
 const ARM64: [u32; 4] = [0x52b0_8000, 0x7280_0100, 0xd400_0002, 0x1400_0000];
 
 impl Accelerator {
-    /// Finds out what works for machines of this architecture. That KVM works holds until the host
-    /// boots again, and is kept in `folder`; that it does not may end at any time, when the user
-    /// joins a group or a module is loaded, and is found anew by each program.
+    /// Probes the accelerator for machines of this architecture. A success is cached in `folder`
+    /// until the host reboots. A failure is not cached on disk, as joining a group or loading a
+    /// module may fix it.
     pub fn probe(architecture: Architecture, folder: &Path, report: &Report) -> Result<Self> {
         if std::env::consts::ARCH != architecture.machine() {
             return Ok(Accelerator::Tcg);
@@ -129,7 +127,7 @@ impl Accelerator {
                 Some(reason) => reason,
             },
         };
-        if !TOLD.swap(true, Ordering::Relaxed) {
+        if !REPORTED.swap(true, Ordering::Relaxed) {
             report.note(format!(
                 "the node's processor is emulated, which is slow: `{DEVICE}` is there, but {hint}"
             ));
@@ -146,16 +144,15 @@ impl Accelerator {
     }
 }
 
-/// Why KVM does not work though the device can be opened; nothing if it does.
+/// Probes KVM, and returns the reason if it does not work.
 fn works(architecture: Architecture, folder: &Path) -> Result<Option<String>> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .or_build(|| "cannot read this boot's id".to_owned())?;
+        .or_build(|| "cannot read this boot's ID".to_owned())?;
     let kept = folder.join("accelerator");
     if std::fs::read_to_string(&kept).is_ok_and(|text| worked(&text, &boot)) {
         return Ok(None);
     }
-    // Machines that run beside each other in this program ask once. A failure is not kept any
-    // longer.
+    // Parallel machines in this process probe once. A failure is cached only here.
     static FAILED: Mutex<Option<String>> = Mutex::new(None);
     let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
     if failed.is_none() {
@@ -165,17 +162,16 @@ fn works(architecture: Architecture, folder: &Path) -> Result<Option<String>> {
         std::fs::write(&kept, format!("{boot}{KVM_WORKED}\n"))
             .or_build(|| format!("cannot write `{}`", kept.display()))?;
     }
-    Ok(failed.as_ref().map(|said| format!("it does not work on this machine ({said})")))
+    Ok(failed.as_ref().map(|reason| format!("it does not work on this machine ({reason})")))
 }
 
-/// Whether KVM worked earlier in this boot. The text is the boot's id and [`KVM_WORKED`], a line
-/// each.
+/// Whether the cache file reports a success in this boot. Its lines are the boot's ID and
+/// [`KVM_WORKED`].
 fn worked(text: &str, boot: &str) -> bool {
     text.strip_prefix(boot).is_some_and(|found| found.trim_end() == KVM_WORKED)
 }
 
-/// What QEMU says when the payload does not run to its end with `-accel` of this value; nothing if
-/// it does.
+/// Runs the payload with this value of `-accel`, and returns QEMU's error if it fails.
 fn payload_fails(
     accelerator: &str,
     architecture: Architecture,
@@ -185,8 +181,8 @@ fn payload_fails(
     let path = scratch.path().join("payload");
     write_payload(architecture, &path).or_build(|| format!("cannot write `{}`", path.display()))?;
     let file = text(&path)?;
-    let cannot = || "cannot keep what QEMU says".to_owned();
-    let said = tempfile::NamedTempFile::new_in(scratch.path()).or_build(cannot)?;
+    let cannot = || "cannot capture QEMU's output".to_owned();
+    let output = tempfile::NamedTempFile::new_in(scratch.path()).or_build(cannot)?;
     let arguments = match architecture {
         Architecture::Amd64 => vec![
             "-machine".to_owned(),
@@ -220,26 +216,32 @@ fn payload_fails(
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::from(said.reopen().or_build(cannot)?))
+        .stderr(Stdio::from(output.reopen().or_build(cannot)?))
         .spawn()
         .map_err(|error| {
             super::not_started(program(architecture), package(architecture), &error)
         })?;
-    let wanted = if architecture == Architecture::Amd64 { AMD64_EXIT } else { 0 };
+    let expected = if architecture == Architecture::Amd64 { AMD64_EXIT } else { 0 };
     match wait(&mut child)? {
-        Some(status) if status.code() == Some(wanted) => Ok(None),
-        ended => Ok(Some(reason(ended, &std::fs::read(said.path()).or_build(cannot)?))),
+        Some(status) if status.code() == Some(expected) => Ok(None),
+        ended => Ok(Some(reason(ended, &std::fs::read(output.path()).or_build(cannot)?))),
     }
 }
 
-/// QEMU's first words, behind which it may print all registers; or how it ended, if it said
-/// nothing.
-fn reason(ended: Option<ExitStatus>, said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    match said.lines().map(str::trim).find(|line| !line.is_empty()) {
-        Some(line) => format!("QEMU says: {line}"),
-        None => ended
-            .map_or_else(|| "QEMU hangs".to_owned(), |status| format!("QEMU ended with {status}")),
+/// The first line of QEMU's output, as a register dump may follow, or else its exit status.
+fn reason(ended: Option<ExitStatus>, output: &[u8]) -> String {
+    let output = String::from_utf8_lossy(output);
+    match output.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!("QEMU: {line}"),
+        None => ended.map_or_else(
+            || "QEMU timed out".to_owned(),
+            |status| {
+                format!(
+                    "QEMU ended with \
+            {status}"
+                )
+            },
+        ),
     }
 }
 
@@ -251,16 +253,16 @@ fn write_payload(architecture: Architecture, path: &Path) -> std::io::Result<()>
             sector[..AMD64.len()].copy_from_slice(&AMD64);
             sector[510..].copy_from_slice(&[0x55, 0xaa]);
             file.write_all(&sector)?;
-            // The BIOS starts nothing from a disk of a single sector.
+            // The BIOS does not boot a disk of a single sector.
             file.set_len(1 << 20)
         }
         Architecture::Arm64 => file.write_all(ARM64.map(u32::to_le_bytes).as_flattened()),
     }
 }
 
-/// Waits until the limit; a child that is still there then is killed, and has no status.
+/// Waits for a child. After [`TIMEOUT`] it is killed, and the result is `None`.
 fn wait(child: &mut std::process::Child) -> Result<Option<ExitStatus>> {
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + TIMEOUT;
     let cannot = || "cannot wait for QEMU".to_owned();
     while Instant::now() < end {
         if let Some(status) = child.try_wait().or_build(cannot)? {
@@ -278,24 +280,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_payload_exits_on_a_processor_that_works() {
+    fn the_payload_exits_on_a_working_accelerator() {
         let dir = tempfile::Builder::new().prefix("a, b").tempdir().unwrap();
         assert_eq!(payload_fails("tcg", Architecture::Amd64, dir.path()).unwrap(), None);
     }
 
     #[test]
-    fn the_payload_for_arm64_is_what_the_assembler_makes_of_its_comment() {
-        // Checked with an assembler by hand; here with the fields of the encodings (Arm ARM, C6.2).
+    fn the_payload_for_arm64_matches_its_comment() {
+        // The fields of the encodings are from the Arm ARM, C6.2.
         let movz_w0 = |half: u32, value: u32| 0x5280_0000 | half << 21 | value << 5;
         let movk_w0 = |half: u32, value: u32| 0x7280_0000 | half << 21 | value << 5;
         assert_eq!(ARM64[..2], [movz_w0(1, 0x8400), movk_w0(0, 8)]);
     }
 
     #[test]
-    fn an_accelerator_that_does_not_work_is_refused_with_qemus_reason() {
+    fn a_broken_accelerator_is_refused_with_qemus_error() {
         let dir = tempfile::tempdir().unwrap();
         let reason = payload_fails("no-such", Architecture::Amd64, dir.path()).unwrap().unwrap();
-        assert!(reason.starts_with("QEMU says: ") && reason.contains("no-such"), "{reason}");
+        assert!(reason.starts_with("QEMU: ") && reason.contains("no-such"), "{reason}");
     }
 
     #[test]
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_leaves_nothing_behind_but_a_success() {
+    fn a_probe_caches_only_a_success() {
         let dir = tempfile::tempdir().unwrap();
         let report = Report::new(crate::report::Verbosity::Quiet, crate::report::Color::Never);
         let found = Accelerator::probe(Architecture::Amd64, dir.path(), &report).unwrap();

@@ -1,21 +1,21 @@
-//! QEMU's command line for a machine (`qemu-system-x86_64(1)`): pure.
+//! QEMU's command line for a machine (`qemu-system-x86_64(1)`), a pure function of [`Hardware`].
 
 use super::{Accelerator, Hardware, Reboot, text};
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Bus};
 use std::str::FromStr;
 
-/// A port of the host's loopback that leads to a port of the node.
+/// Forwards a port of the host's loopback to a port of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// The host's port; 0 for one that is free.
+    /// The host's port; 0 for any free one.
     pub host: u16,
     /// The node's port.
     pub node: u16,
 }
 
-/// What QEMU's user network speaks. Its DHCP server is IPv4's; of IPv6 it has a router that
-/// advertises a prefix and a name server.
+/// The protocols of QEMU's user network. It has a DHCP server for IPv4, and router advertisements
+/// with a prefix and a name server for IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
     /// IPv4 and IPv6.
@@ -28,7 +28,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// What the option `netdev` says of it: naming one protocol switches the other off.
+    /// The part of the option `netdev`: enabling one protocol disables the other.
     fn argument(self) -> &'static str {
         match self {
             Network::Both => "",
@@ -87,8 +87,8 @@ impl Hardware {
                 escaped(&text(&self.firmware.variables)?)
             ),
         );
-        if self.guards_variables() {
-            // The system can change the firmware's variables only by asking the firmware.
+        if self.protects_variables() {
+            // Only the firmware can write its variables.
             option("global", "driver=cfi.pflash01,property=secure,value=on".to_owned());
             option("global", "ICH9-LPC.disable_s3=1".to_owned());
         }
@@ -97,8 +97,7 @@ impl Hardware {
             option("device", device);
         }
         option("netdev", self.netdev());
-        // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from
-        // the network here.
+        // No boot ROM: Debian has it in a separate package, and network boot is not needed.
         option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
         option("device", "virtio-rng-pci".to_owned());
         if self.watchdog {
@@ -115,8 +114,8 @@ impl Hardware {
         Ok(arguments)
     }
 
-    /// A network of the machine's own, by which it reaches what this machine reaches. Its DHCP
-    /// server names the machine where it has a name.
+    /// A private network through which the node reaches the host's networks. Its DHCP server sends
+    /// the host name, if one is set.
     fn netdev(&self) -> String {
         let name = self
             .hostname
@@ -128,17 +127,17 @@ impl Hardware {
     }
 
     fn machine(&self) -> String {
-        let smm = if self.guards_variables() { ",smm=on" } else { "" };
+        let smm = if self.protects_variables() { ",smm=on" } else { "" };
         format!("{}{smm}", self.qemu.machine)
     }
 
-    /// Whether the firmware keeps its variables to itself, by a mode of the processor that arm64
-    /// has no equal of in QEMU.
-    fn guards_variables(&self) -> bool {
+    /// Whether the firmware protects its variables with System Management Mode, which QEMU does not
+    /// have for arm64.
+    fn protects_variables(&self) -> bool {
         self.secure_boot && self.architecture == Architecture::Amd64
     }
 
-    /// The controller, if the disk is not one itself, and the disk.
+    /// The disk, and the controller that it needs, if any.
     fn disk_devices(&self) -> Result<Vec<String>> {
         let (controller, device) = match self.qemu.bus {
             Bus::Ahci => (Some("ich9-ahci"), "ide-hd,bus=controller.0"),
@@ -166,7 +165,7 @@ impl Hardware {
     }
 }
 
-/// A value inside an option's list, in which a comma is written twice.
+/// Escapes a value for an option's list by doubling commas.
 pub(super) fn escaped(value: &str) -> String {
     value.replace(',', ",,")
 }
@@ -177,7 +176,7 @@ fn forward(forward: &Forward) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Disk, Firmware};
+    use super::super::{Firmware, VirtualDisk};
     use super::*;
     use crate::plan::Qemu;
 
@@ -194,7 +193,7 @@ mod tests {
             accelerator: Accelerator::Tcg,
             firmware: Firmware { code: "/code.fd".into(), variables: "/vars.fd".into() },
             secure_boot: false,
-            disk: Disk::existing("/out/a,b.raw".into()),
+            disk: VirtualDisk::existing("/out/a,b.raw".into()),
             sector_size: 512,
             forwards: vec![],
             network: Network::Both,
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_port_is_open_on_the_loopback_alone() {
+    fn a_forwarded_port_is_open_only_on_the_loopback() {
         let forwards = vec!["8080:80".parse().unwrap()];
         assert!(
             line(&Hardware { forwards, ..hardware() })
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_speaks_what_was_asked_for() {
+    fn a_network_has_the_requested_protocols() {
         let line = |network| line(&Hardware { network, ..hardware() });
         assert!(line(Network::Both).contains("-netdev user,id=net "));
         assert!(line(Network::Ipv4).contains("-netdev user,id=net,ipv4=on "));
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_name_is_given_by_dhcp_where_there_is_one() {
+    fn a_host_name_is_sent_by_dhcp_if_it_is_set() {
         assert!(line(&hardware()).contains("-netdev user,id=net "));
         let named = Hardware {
             hostname: Some("edge-7".into()),
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn sectors_and_disk_are_those_of_the_board() {
+    fn the_disk_has_the_boards_bus_and_sector_size() {
         let nvme = Hardware { sector_size: 4096, ..on(Bus::Nvme) };
         assert!(line(&nvme).contains(
             "-device nvme,serial=osbuild,id=booted,drive=disk,bootindex=0,\
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_no_controller_has_one_before_it() {
+    fn a_disk_that_needs_a_controller_follows_it() {
         for bus in [Bus::Ahci, Bus::Usb, Bus::VirtioScsi] {
             let line = line(&on(bus));
             let (controller, disk) = (
@@ -272,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bus_whose_disks_have_no_such_sectors_is_refused_with_one_that_has() {
+    fn a_bus_without_the_sector_size_is_refused_with_an_alternative() {
         let error = Hardware { sector_size: 4096, ..on(Bus::Ahci) }.arguments().unwrap_err();
         assert_eq!(error.problems[0].hint.as_deref(), Some("try `--bus nvme`"));
     }
 
     #[test]
-    fn the_hosts_processor_is_used_only_where_it_works() {
+    fn the_hosts_processor_is_used_only_with_kvm() {
         assert!(line(&hardware()).contains("-accel tcg,thread=multi -cpu max"));
         assert!(
             line(&Hardware { accelerator: Accelerator::Kvm, ..hardware() })
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn firmware_that_verifies_guards_its_variables() {
+    fn firmware_with_secure_boot_protects_its_variables() {
         assert!(
             line(&hardware()).contains("-machine q35 ") && !line(&hardware()).contains("secure")
         );

@@ -1,4 +1,4 @@
-//! UEFI firmware for a machine: the user's, the distribution's, or one to download.
+//! UEFI firmware for a machine: the user's, the distribution's, or a downloaded one.
 
 use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 /// Firmware in two flash chips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
-    /// The code, which the machine only reads.
+    /// The code, which is read-only.
     pub code: PathBuf,
-    /// The variables, which the machine writes: before it starts they are copied.
+    /// The variables, which the machine writes, so it gets its own copy.
     pub variables: PathBuf,
 }
 
-/// What firmware starts from a disk.
+/// The Secure Boot mode of the firmware.
 #[derive(Clone, Debug)]
 pub enum SecureBoot {
-    /// Anything: it cannot verify.
+    /// The firmware starts any program, without verifying it.
     Off,
-    /// Anything, until a system gives it keys: it is in setup mode.
+    /// Setup mode: the firmware starts any program until keys are enrolled.
     Setup,
-    /// What these trust, and nothing else.
+    /// The firmware starts only programs that are trusted.
     Enforced(Box<Trust>),
 }
 
-/// Whether firmware may be downloaded when there is none on this machine.
+/// Whether firmware may be downloaded if none is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Download {
     /// No.
@@ -36,8 +36,9 @@ pub enum Download {
     Into(PathBuf),
 }
 
-/// Where distributions put the code and the variables, the best first. Debian's are `ovmf` and
-/// `qemu-efi-aarch64`, then Fedora's `edk2-ovmf` and `edk2-aarch64`, then Arch Linux's.
+/// The paths of the code and the variables in distributions, in order of preference: Debian's
+/// packages `ovmf` and `qemu-efi-aarch64`, Fedora's `edk2-ovmf` and `edk2-aarch64`, then Arch
+/// Linux.
 const AMD64: [(&str, &str); 3] = [
     ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
     ("/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
@@ -52,7 +53,7 @@ const ARM64: [(&str, &str); 3] = [
     ("/usr/share/edk2/aarch64/QEMU_EFI.fd", "/usr/share/edk2/aarch64/QEMU_VARS.fd"),
 ];
 
-/// The same for firmware that can verify what it starts.
+/// The same for firmware with Secure Boot.
 const SECURE_AMD64: [(&str, &str); 3] = [
     ("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
     ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
@@ -61,28 +62,28 @@ const SECURE_AMD64: [(&str, &str); 3] = [
 const SECURE_ARM64: [(&str, &str); 1] =
     [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd")];
 
-/// The same without keys. Debian's variables of that kind for arm64 are an empty file, into which
-/// nothing can be enrolled from outside: that is done with those of a test, whose keys are
-/// replaced.
+/// The same without keys. Debian's variables without keys for arm64 are an empty file, into which
+/// keys cannot be enrolled from outside, so `SECURE_ARM64` has those with Debian's test keys, which
+/// enrollment replaces.
 const SETUP_ARM64: [(&str, &str); 1] =
     [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.fd")];
 
 impl SecureBoot {
-    /// Firmware that starts what these trust.
+    /// Secure Boot with the keys of `trust`.
     pub fn enforced(trust: Trust) -> Self {
         SecureBoot::Enforced(Box::new(trust))
     }
 
-    /// Whether the firmware can verify what it starts.
+    /// Whether the firmware supports Secure Boot.
     pub fn verifies(&self) -> bool {
         !matches!(self, SecureBoot::Off)
     }
 }
 
 impl Firmware {
-    /// The first firmware that is there: `explicit` if the user named one, then the distribution's,
-    /// then, where `download` allows it, the one that the crate `ovmf-prebuilt` fetches and checks
-    /// against the digest in it. That one cannot verify what it starts.
+    /// Finds firmware: `explicit` if the user named one, then the distribution's. Otherwise, if
+    /// `download` allows it, the crate `ovmf-prebuilt` fetches one without Secure Boot, and checks
+    /// its digest.
     pub fn find(
         architecture: Architecture,
         secure_boot: &SecureBoot,
@@ -114,7 +115,7 @@ impl Firmware {
         }
     }
 
-    /// Where distributions put it.
+    /// The paths of the distributions' firmware.
     pub fn known(architecture: Architecture, secure_boot: &SecureBoot) -> Vec<Self> {
         let paths = match (architecture, secure_boot) {
             (Architecture::Amd64, SecureBoot::Off) => &AMD64[..],
@@ -129,8 +130,8 @@ impl Firmware {
             .collect()
     }
 
-    /// The same code with its own copy of the variables at `path`. A copy that is there already is
-    /// used as it is.
+    /// Returns the firmware with its variables at `path`, which are copied if `path` does not
+    /// exist.
     pub fn with_variables(self, path: PathBuf) -> Result<Self> {
         if !path.exists() {
             std::fs::copy(&self.variables, &path)
@@ -139,22 +140,24 @@ impl Firmware {
         Ok(Firmware { code: self.code, variables: path })
     }
 
-    /// Writes into its variables whom it trusts, and nobody else.
+    /// Enrolls `trust` in the variables, in place of all other keys.
     pub fn enroll(&self, trust: &Trust) -> Result<()> {
         let path = &self.variables;
         let before = std::fs::read(path).at("read", path)?;
         let after = enrolled(before, trust).map_err(|error| {
-            error
-                .hint("name firmware with Secure Boot with `--firmware`, or boot with `--insecure`")
+            error.hint(
+                "name firmware that has Secure Boot with `--firmware`, or boot with \
+                `--insecure`",
+            )
         })?;
         std::fs::write(path, after).at("write", path)
     }
 
-    /// The user's code, with the variables that stand beside it under the same name with `VARS` for
-    /// `CODE`.
+    /// Firmware with the code at `code`, and the variables beside it, named the same but with
+    /// `VARS` for `CODE`.
     ///
     /// # Errors
-    /// One of both does not exist.
+    /// One of the files does not exist.
     pub fn named(code: &Path) -> Result<Self> {
         if !code.exists() {
             return Err(Error::usage(format!("the firmware `{}` does not exist", code.display())));
@@ -166,7 +169,10 @@ impl Firmware {
                 "the firmware `{}` has no variable store next to it",
                 code.display()
             ))
-            .hint("name the file with `CODE` in its name that has one with `VARS` beside it"));
+            .hint(
+                "name a file with `CODE` in its name, and put its variables beside it with \
+            `VARS`",
+            ));
         }
         Ok(Firmware { code: code.to_owned(), variables })
     }
@@ -192,9 +198,9 @@ fn missing(architecture: Architecture) -> Error {
     ))
 }
 
-fn without_secure_boot(architecture: Architecture, wanted: &SecureBoot) -> Error {
+fn without_secure_boot(architecture: Architecture, mode: &SecureBoot) -> Error {
     let package = Firmware::package(architecture);
-    let cause = match wanted {
+    let cause = match mode {
         SecureBoot::Enforced(_) => "the image is signed, so the firmware must verify it",
         _ => "only such firmware can be in setup mode",
     };
@@ -242,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_firmware_is_not_downloaded_unasked() {
+    fn missing_firmware_is_not_downloaded_by_default() {
         let error = missing(Architecture::Arm64).to_string();
         assert_eq!(
             error,

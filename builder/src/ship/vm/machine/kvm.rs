@@ -1,5 +1,4 @@
-//! `/dev/kvm`, as this user finds it: absent, closed to this user, or open. Whether it works is
-//! another question, for the payload.
+//! Whether this user can open `/dev/kvm`. Only the accelerator's payload shows whether it works.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
@@ -9,12 +8,13 @@ use std::path::Path;
 /// The device.
 pub(super) const DEVICE: &str = "/dev/kvm";
 
-/// What opening the device shows.
+/// The result of opening the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// There is no device: a machine without the feature, or a container that was not given it.
+    /// There is no device: the machine lacks the feature, or the container does not have the
+    /// device.
     Absent,
-    /// It cannot be opened: why, and what to do about it.
+    /// It cannot be opened.
     Refused { reason: String, hint: Option<String> },
     /// It can be opened for reading and writing.
     Open,
@@ -33,8 +33,8 @@ pub(super) fn access(device: &Path) -> Access {
     }
 }
 
-/// Why this user may not open it, and what lets him: mostly that he is not in the group that Debian
-/// and Ubuntu give the device to.
+/// Why this user may not open it, with a hint. Usually the user is not in the group that owns the
+/// device on Debian and Ubuntu.
 fn denied(device: &Path, found: &Metadata) -> Access {
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
     let user = user().unwrap_or_default();
@@ -42,7 +42,7 @@ fn denied(device: &Path, found: &Metadata) -> Access {
     let group_may = found.mode() & 0o060 == 0o060 && found.gid() != 0;
     let (reason, hint) = match group(&groups, found.gid()).filter(|_| group_may) {
         Some((name, members)) if members.contains(&user.as_str()) => (
-            format!("this session is older than the user's place in group `{name}`"),
+            format!("this session began before the user joined group `{name}`"),
             Some(format!("newgrp {name}    # or log in again")),
         ),
         Some((name, _)) => (
@@ -50,7 +50,7 @@ fn denied(device: &Path, found: &Metadata) -> Access {
             Some(format!("sudo adduser $USER {name} && newgrp {name}")),
         ),
         None => (
-            format!("its mode {:o} lets no ordinary user open it", found.mode() & 0o777),
+            format!("its mode {:o} does not allow ordinary users", found.mode() & 0o777),
             Some(format!("sudo chgrp kvm {file} && sudo chmod 660 {file}")),
         ),
     };
@@ -68,7 +68,7 @@ fn user() -> io::Result<String> {
     found.map(|fields| fields[0].to_owned()).ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Name and members of the group with this number, in the text of group(5).
+/// Finds the name and the members of the group with this ID in the text of group(5).
 fn group(text: &str, id: u32) -> Option<(&str, Vec<&str>)> {
     let id = id.to_string();
     let lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown};
 
-    /// What a user without rights finds who opens a device of this mode and group: on a thread of
-    /// its own, which gives up its rights to files.
+    /// Opens a device of this mode and group as an unprivileged user, on a thread that drops its
+    /// file permissions.
     fn found(mode: u32, group: u32) -> Access {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -93,7 +93,7 @@ mod tests {
         }
         fs::set_permissions(&device, fs::Permissions::from_mode(mode)).unwrap();
         let look = || {
-            // SAFETY: the call changes the calling thread alone, and that ends here.
+            // SAFETY: the calls change only this thread, which ends here.
             unsafe { libc::setfsuid(65534) };
             unsafe { libc::setfsgid(65534) };
             access(&device)
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_outside_the_group_is_told_which_group_to_join() {
+    fn a_user_outside_the_group_gets_a_hint_to_join_it() {
         let groups = fs::read_to_string("/etc/group").unwrap();
         let (name, id) = groups
             .lines()
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_root_alone_is_told_apart_from_one_of_a_group() {
+    fn a_device_without_a_group_gets_a_hint_to_change_its_group() {
         let Access::Refused { reason, hint } = found(0o000, 0) else { panic!("it was opened") };
-        assert_eq!(reason, "its mode 0 lets no ordinary user open it");
+        assert_eq!(reason, "its mode 0 does not allow ordinary users");
         assert!(hint.unwrap().starts_with("sudo chgrp kvm "));
     }
 
     #[test]
-    fn a_device_that_is_none_is_refused_with_the_systems_reason() {
+    fn a_folder_is_refused_with_the_systems_error() {
         let Access::Refused { reason, hint: None } = access(Path::new("/")) else {
             panic!("a folder was opened")
         };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_found_by_its_number() {
+    fn a_group_is_found_by_its_id() {
         let text = "root:x:0:\nkvm:x:106:ann,bob\n";
         assert_eq!(group(text, 106), Some(("kvm", vec!["ann", "bob"])));
         assert_eq!(group(text, 10), None);

@@ -1,47 +1,46 @@
-//! A virtual machine that stands in for a board: what QEMU is asked for, and the running process.
-//!
-//! QEMU and `qemu-img` are started here and nowhere else.
+//! A virtual machine that emulates a board: its hardware, and the QEMU process that runs it. Only
+//! this module starts QEMU and `qemu-img`.
 
 mod accelerator;
 mod arguments;
-mod disk;
 mod firmware;
 mod kvm;
 mod running;
+mod virtual_disk;
 
 pub use accelerator::Accelerator;
 pub use arguments::{Forward, Network};
-pub use disk::Disk;
 pub use firmware::{Download, Firmware, SecureBoot};
-pub use running::{Heard, Machine};
+pub use running::{ConsoleInput, Machine};
+pub use virtual_disk::VirtualDisk;
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Everything that a machine is made of.
+/// The hardware of a virtual machine.
 #[derive(Clone, Debug)]
 pub struct Hardware {
     /// The processor's architecture.
     pub architecture: Architecture,
     /// The board's machine, processor and memory.
     pub qemu: Qemu,
-    /// What executes the processor's instructions.
+    /// The accelerator.
     pub accelerator: Accelerator,
-    /// What starts from the disk.
+    /// The firmware.
     pub firmware: Firmware,
-    /// Whether the firmware can verify what it starts, by variables that it keeps to itself.
+    /// Whether the firmware has Secure Boot, with protected variables.
     pub secure_boot: bool,
     /// The disk.
-    pub disk: Disk,
+    pub disk: VirtualDisk,
     /// Logical sector size of the disk in bytes.
     pub sector_size: u32,
-    /// Ports of the host's loopback that lead to ports of the node.
+    /// Forwarded ports.
     pub forwards: Vec<Forward>,
-    /// What its network speaks.
+    /// The protocols of its network.
     pub network: Network,
-    /// The host name that the network's DHCP server gives; none gives none.
+    /// The host name that the network's DHCP server sends, if any.
     pub hostname: Option<String>,
     /// Whether it has a hardware watchdog, which resets it.
     pub watchdog: bool,
@@ -56,7 +55,7 @@ pub struct Hardware {
 pub enum Reboot {
     /// Let it.
     Allow,
-    /// Power off: whoever waits for the node wants to know that the first boot did not succeed.
+    /// Power off, so that a failure of the first boot is noticed.
     PowerOff,
 }
 
@@ -76,7 +75,7 @@ pub fn package(architecture: Architecture) -> &'static str {
     }
 }
 
-/// Runs a tool to its end, and makes an error of what it said when it fails.
+/// Runs a tool. If it fails, the error has its stderr.
 fn tool(program: &str, package: &str, arguments: &[String]) -> Result<Output> {
     let output = Command::new(program)
         .args(arguments)
@@ -85,8 +84,8 @@ fn tool(program: &str, package: &str, arguments: &[String]) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::build(format!("`{program}` failed: {}", output.status)).cause(said))
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::build(format!("`{program}` failed: {}", output.status)).cause(stderr))
 }
 
 fn not_started(program: &str, package: &str, error: &std::io::Error) -> Error {
@@ -97,14 +96,14 @@ fn not_started(program: &str, package: &str, error: &std::io::Error) -> Error {
     }
 }
 
-/// `path` as text, which QEMU's options need.
+/// `path` as text for QEMU's options.
 fn text(path: &std::path::Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
         .ok_or_else(|| Error::build(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// A folder that is gone once its machine has opened what is in it.
+/// Makes a temporary folder, which is removed once its machine has opened its files.
 pub(super) fn scratch(near: &std::path::Path) -> Result<tempfile::TempDir> {
     std::fs::create_dir_all(near).or_build(|| format!("cannot make `{}`", near.display()))?;
     tempfile::Builder::new()
@@ -115,7 +114,7 @@ pub(super) fn scratch(near: &std::path::Path) -> Result<tempfile::TempDir> {
 
 /// The absolute form of `path`, which need not exist.
 fn absolute(path: &std::path::Path) -> Result<PathBuf> {
-    std::path::absolute(path).or_build(|| format!("cannot find where `{}` is", path.display()))
+    std::path::absolute(path).or_build(|| format!("cannot make `{}` absolute", path.display()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A machine that runs: QEMU's process, its console, and its end.
+//! A running machine: QEMU's process and its console.
 
 use super::{Hardware, not_started, package, program};
 use crate::error::{Context, Result};
@@ -12,35 +12,34 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long QEMU may take to write what it still holds and to end.
-const LAST_MOMENT: Duration = Duration::from_secs(5);
+/// How long QEMU may take to write its buffers and exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running machine. Dropping it is a power cut.
 pub struct Machine {
     child: Child,
     console: Receiver<Vec<u8>>,
-    complaints: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<String>>,
     scratch: Option<TempDir>,
     terminal: Option<Termios>,
     started: Instant,
 }
 
-/// What the console did while somebody waited.
+/// The result of a wait for the console.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// It said this.
-    Said(Vec<u8>),
-    /// It said nothing.
+pub enum ConsoleInput {
+    /// It printed these bytes.
+    Printed(Vec<u8>),
+    /// It printed nothing until the timeout.
     Silent,
-    /// The machine has ended, with QEMU's own words if it had any.
+    /// The machine has ended, with QEMU's error if it failed.
     Ended(std::result::Result<(), String>),
 }
 
 impl Machine {
-    /// Powers on. `scratch` goes away as soon as QEMU has opened what is in it. If stdin is a
-    /// terminal, its keys go to the console until the machine has ended.
-    ///
-    /// The machine ends with the calling thread, even if that is killed.
+    /// Powers on. `scratch` is removed as soon as QEMU has opened its files. If stdin is a
+    /// terminal, it is connected to the console until the machine ends. The machine ends with the
+    /// calling thread, even if the thread is killed.
     pub fn start(hardware: &Hardware, scratch: TempDir) -> Result<Self> {
         let name = program(hardware.architecture);
         let stdin = std::io::stdin();
@@ -58,53 +57,53 @@ impl Machine {
             .spawn()
             .map_err(|error| not_started(name, package(hardware.architecture), &error))?;
         let (sender, console) = channel();
-        let output = child.stdout.take().expect("stdout was asked for");
-        std::thread::spawn(move || pass_on(output, &sender));
-        let mut errors = child.stderr.take().expect("stderr was asked for");
-        let complaints = std::thread::spawn(move || {
-            let mut said = Vec::new();
-            let _ = errors.read_to_end(&mut said);
-            String::from_utf8_lossy(&said).trim().to_owned()
+        let output = child.stdout.take().expect("stdout is piped");
+        std::thread::spawn(move || forward(output, &sender));
+        let mut pipe = child.stderr.take().expect("stderr is piped");
+        let stderr = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = pipe.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).trim().to_owned()
         });
         let started = Instant::now();
         Ok(Machine {
             child,
             console,
-            complaints: Some(complaints),
+            stderr: Some(stderr),
             scratch: Some(scratch),
             terminal,
             started,
         })
     }
 
-    /// When it was powered on.
+    /// The time of power-on.
     pub fn started(&self) -> Instant {
         self.started
     }
 
     /// Waits for the console, for at most `timeout`.
-    pub fn wait(&mut self, timeout: Duration) -> Result<Heard> {
+    pub fn wait(&mut self, timeout: Duration) -> Result<ConsoleInput> {
         match self.console.recv_timeout(timeout) {
             Ok(bytes) => {
-                // The firmware speaks, so QEMU has opened its files.
+                // The firmware prints, so QEMU has opened its files.
                 self.scratch = None;
-                Ok(Heard::Said(bytes))
+                Ok(ConsoleInput::Printed(bytes))
             }
-            Err(RecvTimeoutError::Timeout) => Ok(Heard::Silent),
+            Err(RecvTimeoutError::Timeout) => Ok(ConsoleInput::Silent),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.child.wait().or_build(|| "cannot wait for QEMU".to_owned())?;
-                Ok(Heard::Ended(self.verdict(status)))
+                Ok(ConsoleInput::Ended(self.outcome(status)))
             }
         }
     }
 
-    /// Powers off and waits until all that was written is on the disk. The node is not asked.
+    /// Powers off without shutting the node down, and waits until its writes are on the disk.
     pub fn power_off(mut self) -> Result<()> {
         let cannot = || "cannot end QEMU".to_owned();
         if let Some(pid) = self.running()? {
             kill_process(pid, Signal::TERM).or_build(cannot)?;
         }
-        let end = Instant::now() + LAST_MOMENT;
+        let end = Instant::now() + EXIT_TIMEOUT;
         while self.running()?.is_some() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -116,29 +115,29 @@ impl Machine {
         Ok(if status.is_none() { Pid::from_raw(self.child.id() as i32) } else { None })
     }
 
-    fn verdict(&mut self, status: ExitStatus) -> std::result::Result<(), String> {
-        let said = self.complaints.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
-        match (status.success(), said.is_empty()) {
+    fn outcome(&mut self, status: ExitStatus) -> std::result::Result<(), String> {
+        let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
+        match (status.success(), stderr.is_empty()) {
             (true, _) => Ok(()),
             (false, true) => Err(format!("QEMU ended: {status}")),
-            (false, false) => Err(said),
+            (false, false) => Err(stderr),
         }
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
+        // Both fail only if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(before) = &self.terminal {
-            // QEMU puts the terminal back itself, unless it was killed.
+            // QEMU restores the terminal itself, unless it is killed.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         }
     }
 }
 
-fn pass_on(mut output: impl Read, to: &Sender<Vec<u8>>) {
+fn forward(mut output: impl Read, to: &Sender<Vec<u8>>) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(length @ 1..) = output.read(&mut buffer) {
         if to.send(buffer[..length].to_vec()).is_err() {

@@ -1,4 +1,4 @@
-//! The disks of this machine, and what it uses them for.
+//! The disks of this machine and their uses.
 
 use super::uses::{Use, uses};
 use crate::error::{Error, Result};
@@ -8,46 +8,46 @@ use serde::Serialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows disks and their partitions.
+/// The folder in which the kernel lists disks and partitions.
 const CLASS: &str = "/sys/class/block";
 
-/// A disk.
+/// A disk of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Disk {
+pub struct HostDisk {
     /// Its device file.
     pub device: PathBuf,
-    /// The kernel's name of it.
+    /// Its kernel name.
     #[serde(skip)]
     pub name: String,
-    /// What its maker calls it, or the file that is behind it.
+    /// The model that the maker gave it, or the backing file.
     pub model: Option<String>,
-    /// What tells it from another disk that gets the same name.
+    /// What distinguishes it from another disk with the same name.
     #[serde(skip)]
     pub identity: Identity,
-    /// What it is connected to.
+    /// The bus that it is connected to.
     pub bus: String,
     /// Its size in bytes.
     pub size: u64,
     /// Logical sector size in bytes.
     pub sector_size: u32,
-    /// Whether it is made to be taken out.
+    /// Whether it is removable.
     pub is_removable: bool,
     /// Whether it is write-protected.
     pub is_read_only: bool,
     /// What this machine uses it for.
     pub uses: Vec<Use>,
-    /// What is on it, in words.
+    /// A description of its contents.
     pub contents: String,
 }
 
-/// What tells a disk from another one that gets the same name, or from the one that was in the same
-/// reader before.
+/// What distinguishes a disk from another with the same name, or from the previous one in the same
+/// reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its number since the machine was started, if the kernel gives it one.
+    /// Its sequence number since boot, if the kernel has one.
     pub diskseq: Option<u64>,
-    /// Its maker's number of this very one.
+    /// Its serial number.
     pub serial: Option<String>,
     /// Its size in bytes.
     pub size: u64,
@@ -57,29 +57,27 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", bytes(self.size))?;
         self.serial.iter().try_for_each(|serial| write!(f, ", serial number `{serial}`"))?;
-        self.diskseq
-            .iter()
-            .try_for_each(|number| write!(f, ", number {number} since this machine was started"))
+        self.diskseq.iter().try_for_each(|number| write!(f, ", sequence number {number}"))
     }
 }
 
 /// All disks with a medium, in the order of their names.
-pub fn all() -> Vec<Disk> {
-    osbuild_disks::all().into_iter().map(Disk::of).collect()
+pub fn all() -> Vec<HostDisk> {
+    osbuild_disks::all().into_iter().map(HostDisk::of).collect()
 }
 
-/// What a path leads to, through links such as those in `/dev/disk/by-id`.
+/// The target of a path, through links such as those in `/dev/disk/by-id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A whole disk.
-    Disk(Box<Disk>),
+    Disk(Box<HostDisk>),
     /// A partition of the disk with this device file.
     Partition(PathBuf),
-    /// Nothing that could be a disk.
+    /// Neither a disk nor a partition.
     Nothing,
 }
 
-/// What `path` is.
+/// Resolves `path`.
 pub fn find(path: &Path) -> Found {
     let name = path
         .canonicalize()
@@ -95,14 +93,14 @@ pub fn find(path: &Path) -> Found {
         return Found::Partition(device_file(&whole));
     }
     let found = name.and_then(|name| osbuild_disks::Disk::named(&name));
-    found.map_or(Found::Nothing, |disk| Found::Disk(Box::new(Disk::of(disk))))
+    found.map_or(Found::Nothing, |disk| Found::Disk(Box::new(HostDisk::of(disk))))
 }
 
-impl Disk {
-    /// What the kernel shows of a disk, and what this machine uses it for.
+impl HostDisk {
+    /// Adds the uses of a disk to its description.
     fn of(found: osbuild_disks::Disk) -> Self {
         let uses = uses(&found.name);
-        Disk {
+        HostDisk {
             identity: Identity { diskseq: found.diskseq, serial: found.serial, size: found.size },
             device: found.device,
             name: found.name,
@@ -120,7 +118,7 @@ impl Disk {
     /// Refuses a disk that is not the one that had this path when the user named it.
     ///
     /// # Errors
-    /// It is another one, or another medium is in it, or it was plugged in again.
+    /// It is another disk or medium, or it was plugged in again.
     pub fn is_still(&self, named: &Identity) -> Result<()> {
         match self.identity == *named {
             true => Ok(()),
@@ -132,11 +130,11 @@ impl Disk {
 /// The error that another disk has the path of the one that the user named.
 pub(super) fn replaced(device: &Path, named: &Identity, found: &str) -> Error {
     Error::usage(format!("`{}` is not the disk that was named", device.display()))
-        .cause(format!("that had {named}"))
-        .cause(format!("this one has {found}"))
+        .cause(format!("named: {named}"))
+        .cause(format!("found: {found}"))
         .hint(
-            "nothing was written: see which disk it is now, and run the same command again. The \
-               image is built by now",
+            "nothing was written: check which disk it is now, and run the same command again. The \
+             image is built already",
         )
 }
 
@@ -145,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_block_device_is_no_disk() {
+    fn only_a_block_device_is_a_disk() {
         for path in ["/dev/null", "/dev/no-such-disk", "/etc/passwd", "/"] {
             assert_eq!(find(Path::new(path)), Found::Nothing, "{path}");
         }

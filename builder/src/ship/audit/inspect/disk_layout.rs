@@ -1,4 +1,4 @@
-//! The disk: its partitions, what the firmware starts, and the slots with their UKIs.
+//! The layout of a disk: its partitions, the boot program, and the slots with their UKIs.
 
 use super::bounded;
 use super::signature::Signature;
@@ -16,20 +16,20 @@ use std::os::unix::fs::FileExt;
 /// A disk with a GUID partition table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Disk {
+pub struct DiskLayout {
     /// Logical sector size in bytes.
     pub sector_size: u64,
     /// The disk's GUID.
     pub disk_guid: String,
-    /// Why its table is not to be trusted; none if both copies are good, say the same, and nobody
-    /// could take anything beside them for a table.
+    /// Why its partition table cannot be trusted. `None` if both copies are valid and equal, and
+    /// the disk has no other data that firmware could use as a table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_fault: Option<String>,
     /// Its partitions, in the order of their numbers.
     pub partitions: Vec<Partition>,
-    /// What the firmware starts.
+    /// The program that the firmware starts.
     pub boot: Boot,
-    /// Its slots, in the order in which they are booted.
+    /// Its slots, in boot order.
     pub slots: Vec<Slot>,
 }
 
@@ -43,7 +43,7 @@ pub struct Boot {
     pub size: u64,
     /// Its SHA-256 in hexadecimal.
     pub sha256: String,
-    /// Who signed it; nobody for an unsigned one, and while nobody has looked.
+    /// Its signatures: empty for an unsigned program, and before they are read.
     pub signatures: Vec<Signature>,
 }
 
@@ -55,7 +55,7 @@ pub struct Partition {
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// What its type GUID means, or the GUID itself.
+    /// The meaning of its type GUID, or the GUID itself.
     #[serde(rename = "type")]
     pub purpose: String,
     /// Its own GUID.
@@ -68,11 +68,11 @@ pub struct Partition {
     pub attributes: String,
 }
 
-/// A disk, and of it what firmware verifies.
-pub(super) struct Found {
+/// A disk, and the programs on it that firmware verifies.
+pub(super) struct OpenedDisk {
     /// The disk.
-    pub disk: Disk,
-    /// What the firmware starts.
+    pub disk: DiskLayout,
+    /// The program that the firmware starts.
     pub boot: Vec<u8>,
     /// The paths of all files of the EFI system partition.
     pub esp: Vec<String>,
@@ -84,7 +84,7 @@ pub(super) struct Found {
     pub others: Vec<(String, Vec<u8>)>,
 }
 
-/// The sector size of a disk with a partition table; none for a file that is no disk.
+/// The sector size of a disk with a partition table; `None` for a file without one.
 pub(super) fn sector_size(file: &mut File) -> Option<u64> {
     [512, 4096].into_iter().find(|size| {
         let mut magic = [0; 8];
@@ -92,9 +92,9 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
     })
 }
 
-/// Reads the table, what the firmware starts, and the UKI of the slot that is booted first. A
-/// damaged UKI is given when there is no other.
-pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found> {
+/// Reads the partition table, the boot program, and the UKI of the slot that boots first. Returns a
+/// damaged UKI only if there is no other.
+pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<OpenedDisk> {
     let geometry = Geometry::new(sector_size, size).map_err(|error| broken(size, error))?;
     let label = Label::read(file, geometry).map_err(|error| broken(size, error))?;
     let table = label.table();
@@ -128,7 +128,7 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
         signatures: Vec::new(),
     };
     let table_fault = table_fault(file, &label, geometry)?;
-    let disk = Disk {
+    let disk = DiskLayout {
         sector_size,
         disk_guid: table.disk_guid.to_string(),
         table_fault,
@@ -136,14 +136,14 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
         boot,
         slots,
     };
-    Ok(Found { disk, boot: program.bytes, esp, slot, uki, others })
+    Ok(OpenedDisk { disk, boot: program.bytes, esp, slot, uki, others })
 }
 
-/// What is wrong with the table. Firmware takes the partitions of an MBR, where there are any, and
-/// not those of the table.
+/// Returns the fault of the partition table, if it has one. MBR partitions are a fault, as firmware
+/// prefers them to those of the GPT.
 fn table_fault(file: &mut File, label: &Label, geometry: Geometry) -> Result<Option<String>> {
     if label.health() != Health::Sound {
-        let grown = "on a disk that is larger than its image, the first boot mends that";
+        let grown = "the first boot repairs this on a disk that is larger than its image";
         return Ok(Some(format!("the copies differ or one is damaged; {grown}")));
     }
     let is_alone = gpt::is_as_created(file, label.table(), geometry)
@@ -152,16 +152,16 @@ fn table_fault(file: &mut File, label: &Label, geometry: Geometry) -> Result<Opt
         .then(|| "it has other contents: boot code, MBR partitions or unknown bytes".to_owned()))
 }
 
-/// Why a disk of this many bytes has no good partition table.
+/// The error for a disk of `size` bytes whose partition table cannot be read.
 fn broken(size: u64, error: gpt::Error) -> Error {
     match error {
         gpt::Error::BeyondDisk(_) | gpt::Error::OutOfRange(_) | gpt::Error::DiskTooSmall(_) => {
             let error = Error::digest(format!(
-                "the disk has {}, and its partition table is that of a larger one",
+                "the disk has {}, but its partition table is for a larger one",
                 bytes(size)
             ))
             .cause(error);
-            error.hint("write the image to a disk that is at least as large as it is")
+            error.hint("write the image to a disk that is at least as large as the image")
         }
         error => Error::digest("the partition table is damaged").cause(error),
     }
@@ -187,7 +187,7 @@ fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partit
 
 fn esp_files(file: &File, esp: &Partition, disk_size: u64) -> Result<Vec<fat::File<Vec<u8>>>> {
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
-        return Err(Error::digest("the EFI system partition ends behind the disk"));
+        return Err(Error::digest("the EFI system partition extends past the end of the disk"));
     }
     let volume =
         bounded::read(file, esp.start, esp.size, bounded::MAX_ESP, "the EFI system partition")?;
@@ -195,7 +195,8 @@ fn esp_files(file: &File, esp: &Partition, disk_size: u64) -> Result<Vec<fat::Fi
         .map_err(|error| Error::digest("the EFI system partition is damaged").cause(error))
 }
 
-/// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
+/// The program that the firmware starts: the file at the path for removable media (UEFI 2.10,
+/// 3.5.1.1).
 fn boot_file(files: Vec<fat::File<Vec<u8>>>) -> Result<fat::File<Vec<u8>>> {
     let boot = files.into_iter().find(|file| {
         let path = file.path.trim_start_matches('/').to_ascii_uppercase();

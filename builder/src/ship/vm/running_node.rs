@@ -1,8 +1,8 @@
-//! A node in a virtual machine: its console is shown and kept, and read for how far it is.
+//! A node in a virtual machine: shows and logs its console, and follows its boot.
 
 use super::boot::Boot;
 use super::console::{Console, Event, Line};
-use super::machine::{Hardware, Heard, Machine};
+use super::machine::{ConsoleInput, Hardware, Machine};
 use crate::engine::stop;
 use crate::error::{Context, Error, LogTail, Result};
 use crate::report::{Report, duration};
@@ -16,14 +16,14 @@ use tempfile::TempDir;
 /// How many of the console's last lines an error shows.
 const TAIL: usize = 20;
 
-/// How often the clock and the user are looked at while the console is silent.
+/// How often timeouts and interrupts are checked while the console is silent.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long a node that gave up may go on explaining.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long to log the console after a failure.
+const LOG_TIME: Duration = Duration::from_secs(2);
 
-/// A node that was powered on.
-pub struct Node<'a> {
+/// A node that runs in a virtual machine.
+pub struct RunningNode<'a> {
     machine: Machine,
     report: &'a Report,
     show: bool,
@@ -31,15 +31,14 @@ pub struct Node<'a> {
     log: File,
     path: PathBuf,
     tail: VecDeque<String>,
-    /// Lines that are kept already, and that nobody has waited for yet: what the console says at
-    /// once may be more than one wait is about.
+    /// Logged lines that no wait has returned yet: the console may print several lines at once.
     ahead: VecDeque<Line>,
     boot: Boot,
 }
 
-impl<'a> Node<'a> {
-    /// Powers on. `show` passes the console on to the terminal; all of it goes to the file `log`,
-    /// without what only a terminal understands.
+impl<'a> RunningNode<'a> {
+    /// Powers on. `show` copies the console to the terminal. The file `log` gets the whole console,
+    /// without escape sequences.
     pub fn start(
         report: &'a Report,
         hardware: &Hardware,
@@ -50,7 +49,7 @@ impl<'a> Node<'a> {
         let file = File::create(log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let machine = Machine::start(hardware, scratch)?;
         let (console, tail, ahead, boot) = Default::default();
-        Ok(Node {
+        Ok(RunningNode {
             machine,
             report,
             show,
@@ -63,27 +62,30 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Waits until the node is ready. It is an error that shows the end of the console when the
-    /// node gives up, its machine ends, or `timeout` passes.
+    /// Waits until the node is ready.
+    ///
+    /// # Errors
+    /// The node fails, its machine ends, or `timeout` passes. The error shows the end of the
+    /// console.
     pub fn ready(&mut self, timeout: Option<Duration>) -> Result<()> {
         while self.boot.ready.is_none() {
             if let Some(limit) = timeout.filter(|limit| self.machine.started().elapsed() > *limit) {
                 return Err(self.explain(
                     format!("the node was not ready after {}", duration(limit)),
-                    self.boot.standing(),
+                    self.boot.progress(),
                 ));
             }
             match self.listen(TICK)? {
                 Listened::Silence => {}
                 Listened::Line(line) => {
                     if let Some(why) = self.note(line) {
-                        self.last_words()?;
+                        self.log_failure()?;
                         return Err(self.explain("the node did not get ready".to_owned(), why));
                     }
                 }
-                Listened::Ended(verdict) => {
-                    let why = verdict.err().unwrap_or_else(|| {
-                        format!("the node powered off or rebooted; {}", self.boot.standing())
+                Listened::Ended(outcome) => {
+                    let why = outcome.err().unwrap_or_else(|| {
+                        format!("the node powered off or rebooted; {}", self.boot.progress())
                     });
                     return Err(
                         self.explain("the machine ended before the node was ready".to_owned(), why)
@@ -107,8 +109,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Waits at most `timeout` for a line with this phrase, whatever else the node says, and gives
-    /// it.
+    /// Waits at most `timeout` for a line with this phrase, and returns the line.
     pub fn hear(&mut self, phrase: &str, timeout: Duration) -> Result<String> {
         let end = Instant::now() + timeout;
         while Instant::now() < end {
@@ -117,8 +118,8 @@ impl<'a> Node<'a> {
                 Listened::Line(line) => line,
                 Listened::Ended(_) => {
                     return Err(self.explain(
-                        format!("the machine ended before it said `{phrase}`"),
-                        self.boot.standing(),
+                        format!("the machine ended before it printed `{phrase}`"),
+                        self.boot.progress(),
                     ));
                 }
             };
@@ -129,13 +130,12 @@ impl<'a> Node<'a> {
             }
         }
         Err(self.explain(
-            format!("the node has not said `{phrase}` within {}", duration(timeout)),
-            self.boot.standing(),
+            format!("the node did not print `{phrase}` within {}", duration(timeout)),
+            self.boot.progress(),
         ))
     }
 
-    /// Writes everything that the console has printed so far to the log. A later wait still finds
-    /// the lines.
+    /// Logs everything that the console has printed so far. A later wait still finds the lines.
     ///
     /// # Errors
     /// The machine has ended.
@@ -145,14 +145,14 @@ impl<'a> Node<'a> {
                 Received::Bytes => {}
                 Received::Nothing => return Ok(()),
                 Received::End(result) => {
-                    let why = result.err().unwrap_or_else(|| self.boot.standing());
+                    let why = result.err().unwrap_or_else(|| self.boot.progress());
                     return Err(self.explain("the machine has ended".to_owned(), why));
                 }
             }
         }
     }
 
-    /// Waits until the machine ends, because the user or the node ended it.
+    /// Waits until the user or the node ends the machine.
     pub fn end(&mut self) -> Result<()> {
         loop {
             match self.listen(TICK)? {
@@ -166,12 +166,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How far the boot is.
+    /// The progress of the boot.
     pub fn boot(&self) -> &Boot {
         &self.boot
     }
 
-    /// Powers off, without asking the node, once all that it wrote is on the disk.
+    /// Powers off without shutting the node down, and waits until its writes are on the disk.
     pub fn power_off(self) -> Result<()> {
         self.machine.power_off()
     }
@@ -187,14 +187,14 @@ impl<'a> Node<'a> {
         Ok(self.ahead.pop_front().map_or(Listened::Silence, Listened::Line))
     }
 
-    /// Keeps what the console prints next, within `timeout`.
+    /// Logs what the console prints next, within `timeout`.
     fn receive(&mut self, timeout: Duration) -> Result<Received> {
-        let heard = self.machine.wait(timeout)?;
-        // Ctrl-C on a terminal ends QEMU as well, and that is not the news.
+        let input = self.machine.wait(timeout)?;
+        // Ctrl-C on a terminal also ends QEMU. Report the interrupt, not QEMU's exit.
         stop::check()?;
-        match heard {
-            Heard::Silent => Ok(Received::Nothing),
-            Heard::Said(bytes) => {
+        match input {
+            ConsoleInput::Silent => Ok(Received::Nothing),
+            ConsoleInput::Printed(bytes) => {
                 if self.show && self.report.is_terminal() {
                     self.report.raw(&bytes);
                 }
@@ -204,11 +204,11 @@ impl<'a> Node<'a> {
                 }
                 Ok(Received::Bytes)
             }
-            Heard::Ended(verdict) => {
+            ConsoleInput::Ended(outcome) => {
                 if let Some(line) = self.console.rest() {
                     self.keep(&line.text)?;
                 }
-                Ok(Received::End(verdict))
+                Ok(Received::End(outcome))
             }
         }
     }
@@ -228,7 +228,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Takes note of what the node said, and gives the reason if it gave up.
+    /// Records the event of a line, and returns the reason if the node failed.
     fn note(&mut self, line: Line) -> Option<String> {
         match line.event? {
             Event::LowRam(line) => self.report.warning(line),
@@ -238,8 +238,8 @@ impl<'a> Node<'a> {
         None
     }
 
-    fn last_words(&mut self) -> Result<()> {
-        let end = Instant::now() + LAST_WORDS;
+    fn log_failure(&mut self) -> Result<()> {
+        let end = Instant::now() + LOG_TIME;
         while Instant::now() < end && !matches!(self.listen(TICK)?, Listened::Ended(_)) {}
         Ok(())
     }
@@ -250,7 +250,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What the machine sent next.
+/// The result of receiving from the machine.
 enum Received {
     Bytes,
     Nothing,
@@ -258,7 +258,7 @@ enum Received {
     End(std::result::Result<(), String>),
 }
 
-/// What came of listening to the console.
+/// The result of waiting for a line.
 enum Listened {
     Line(Line),
     Silence,

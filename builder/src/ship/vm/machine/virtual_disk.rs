@@ -1,4 +1,4 @@
-//! The machine's disk: an overlay that is thrown away, or a copy that is kept.
+//! The machine's disk: a temporary overlay, or a persistent copy.
 
 use super::arguments::escaped;
 use super::{absolute, text, tool};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// The Debian package with `qemu-img`.
 const PACKAGE: &str = "qemu-utils";
 
-/// A file that a machine writes to.
+/// The file behind a virtual machine's disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct VirtualDisk {
     path: PathBuf,
     format: Format,
     record: Option<PathBuf>,
@@ -20,23 +20,23 @@ pub struct Disk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// The disk's bytes.
+    /// A raw disk image.
     Raw,
-    /// QEMU's format, which holds what differs from another file.
+    /// A qcow2 file with the differences from a backing file.
     Overlay,
 }
 
-impl Disk {
-    /// A raw file as it is.
+impl VirtualDisk {
+    /// Uses an existing raw file.
     pub fn existing(path: PathBuf) -> Self {
-        Disk { path, format: Format::Raw, record: None }
+        VirtualDisk { path, format: Format::Raw, record: None }
     }
 
-    /// Makes `path`, which holds what will differ from `image`. `size_mib` is the size of the disk
-    /// when it is not that of the image.
+    /// Makes the overlay `path` over `image`, which is not changed. `size_mib` is the size of the
+    /// disk if it differs from that of the image.
     pub fn overlay(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
         check_size(image, size_mib)?;
-        // qemu-img would take a relative name as one relative to the overlay.
+        // qemu-img resolves a relative path from the overlay's folder.
         let image = text(&absolute(image)?)?;
         let mut arguments =
             ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", &image, &text(&path)?]
@@ -44,12 +44,11 @@ impl Disk {
                 .to_vec();
         arguments.extend(size_mib.map(|size| format!("{size}M")));
         tool("qemu-img", PACKAGE, &arguments)?;
-        Ok(Disk { path, format: Format::Overlay, record: None })
+        Ok(VirtualDisk { path, format: Format::Overlay, record: None })
     }
 
-    /// Takes the raw file `path` as the last run left it, or makes it of `image` when it is not
-    /// there. It grows to `size_mib`, and never shrinks. A file beside it says of which image it
-    /// was made.
+    /// Uses the raw file `path` from the last run, or copies `image` to it if it is missing. It
+    /// grows to `size_mib`, and never shrinks. A file beside it records which image was copied.
     pub fn kept(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
         check_size(image, size_mib)?;
         if !path.exists() {
@@ -71,20 +70,20 @@ impl Disk {
             let grow = || File::options().write(true).open(&path)?.set_len(size);
             grow().or_build(|| format!("cannot grow `{}`", path.display()))?;
         }
-        Ok(Disk::existing(path))
+        Ok(VirtualDisk::existing(path))
     }
 
-    /// Whether the disk that is kept at `path` was made of another image than `image` is now: a
-    /// build since then is not on it.
-    pub fn is_of_another(image: &Path, path: &Path) -> Result<bool> {
+    /// Whether the kept disk at `path` is a copy of another image than the current `image`, so that
+    /// it lacks a later build.
+    pub fn is_outdated(image: &Path, path: &Path) -> Result<bool> {
         let origin = std::fs::read_to_string(origin_of(path)).ok();
         Ok(path.exists() && origin != Some(identity(image)?))
     }
 
-    /// The same disk, and the file `record`, which gets every write and every flush in their order,
-    /// in the format of Linux's dm-log-writes.
+    /// Records every write and flush of the disk in the file `record`, in the format of Linux's
+    /// dm-log-writes.
     pub fn recorded(self, record: PathBuf) -> Self {
-        Disk { record: Some(record), ..self }
+        VirtualDisk { record: Some(record), ..self }
     }
 
     /// The part of QEMU's `-drive` that names the file.
@@ -92,8 +91,7 @@ impl Disk {
         let file = escaped(&text(&self.path)?);
         let (format, more) = match self.format {
             Format::Raw => ("raw", ""),
-            // Nobody looks at an overlay after the machine is gone, so nothing has to reach the
-            // host's disk.
+            // An overlay is deleted with its machine, so its writes need not reach the host's disk.
             Format::Overlay => ("qcow2", ",cache=unsafe"),
         };
         let Some(record) = &self.record else {
@@ -108,12 +106,12 @@ impl Disk {
     }
 }
 
-/// The file that says of which image a kept disk was made.
+/// The file that records the image of a kept disk.
 fn origin_of(disk: &Path) -> PathBuf {
     disk.with_extension("origin")
 }
 
-/// What tells an image from one that was built before or after it, without reading it.
+/// Identifies a build of an image by size and time, without reading it.
 fn identity(image: &Path) -> Result<String> {
     let about =
         std::fs::metadata(image).or_build(|| format!("cannot read `{}`", image.display()))?;
@@ -123,13 +121,13 @@ fn identity(image: &Path) -> Result<String> {
 fn check_size(image: &Path, size_mib: Option<u64>) -> Result<()> {
     let size = size_of(image)?;
     match size_mib {
-        Some(wanted) if wanted << 20 < size => {
-            let least = size.div_ceil(1 << 20);
+        Some(requested) if requested << 20 < size => {
+            let min = size.div_ceil(1 << 20);
             Err(Error::usage(format!(
-                "a disk of {wanted} MiB is too small for the image `{}`",
+                "a disk of {requested} MiB is too small for the image `{}`",
                 image.display()
             ))
-            .hint(format!("use at least `--disk-size {least}`")))
+            .hint(format!("use at least `--disk-size {min}`")))
         }
         _ => Ok(()),
     }
@@ -158,11 +156,16 @@ mod tests {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    fn change(path: &Path) {
+        let file = File::options().write(true).open(path).unwrap();
+        file.write_all_at(b"changed!", 1 << 20).unwrap();
+    }
+
     #[test]
     fn an_overlay_may_be_larger_than_its_image() {
         let dir = tempfile::tempdir().unwrap();
         let overlay =
-            Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(16)).unwrap();
+            VirtualDisk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(16)).unwrap();
         let info = tool(
             "qemu-img",
             PACKAGE,
@@ -178,56 +181,46 @@ mod tests {
     #[test]
     fn a_disk_smaller_than_the_image_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let error =
-            Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(3)).unwrap_err();
+        let error = VirtualDisk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(3))
+            .unwrap_err();
         assert_eq!(error.problems[0].hint.as_deref(), Some("use at least `--disk-size 4`"));
     }
 
     #[test]
-    fn a_kept_disk_keeps_what_was_written_and_leaves_the_image_alone() {
+    fn a_kept_disk_keeps_its_writes_and_the_image_does_not_change() {
         let dir = tempfile::tempdir().unwrap();
         let image = image(dir.path());
         let path = dir.path().join("kept.raw");
-        Disk::kept(&image, path.clone(), None).unwrap();
+        VirtualDisk::kept(&image, path.clone(), None).unwrap();
         assert_eq!(read(&path), "as built");
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .write_all_at(b"changed!", 1 << 20)
-            .unwrap();
-        Disk::kept(&image, path.clone(), Some(8)).unwrap();
+        change(&path);
+        VirtualDisk::kept(&image, path.clone(), Some(8)).unwrap();
         assert_eq!((read(&path).as_str(), size_of(&path).unwrap()), ("changed!", 8 << 20));
         assert_eq!((read(&image).as_str(), size_of(&image).unwrap()), ("as built", 4 << 20));
     }
 
     #[test]
-    fn a_kept_disk_is_told_from_one_of_the_image_that_is_there_now() {
+    fn a_kept_disk_of_an_earlier_build_is_outdated() {
         let dir = tempfile::tempdir().unwrap();
         let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
-        assert!(!Disk::is_of_another(&image, &path).unwrap(), "there is none yet");
-        Disk::kept(&image, path.clone(), None).unwrap();
-        File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .write_all_at(b"changed!", 1 << 20)
-            .unwrap();
+        assert!(!VirtualDisk::is_outdated(&image, &path).unwrap(), "there is none yet");
+        VirtualDisk::kept(&image, path.clone(), None).unwrap();
+        change(&path);
         assert!(
-            !Disk::is_of_another(&image, &path).unwrap(),
-            "what the node writes does not count"
+            !VirtualDisk::is_outdated(&image, &path).unwrap(),
+            "writes of the node do not count"
         );
         let built = std::fs::metadata(&image).unwrap().modified().unwrap();
         let file = File::options().write(true).open(&image).unwrap();
         file.set_modified(built + std::time::Duration::from_secs(1)).unwrap();
-        assert!(Disk::is_of_another(&image, &path).unwrap());
-        Disk::kept(&image, path.clone(), None).unwrap();
+        assert!(VirtualDisk::is_outdated(&image, &path).unwrap());
+        VirtualDisk::kept(&image, path.clone(), None).unwrap();
         assert!(
-            Disk::is_of_another(&image, &path).unwrap(),
+            VirtualDisk::is_outdated(&image, &path).unwrap(),
             "running it again does not make it newer"
         );
         std::fs::remove_file(&path).unwrap();
-        Disk::kept(&image, path.clone(), None).unwrap();
-        assert!(!Disk::is_of_another(&image, &path).unwrap());
+        VirtualDisk::kept(&image, path.clone(), None).unwrap();
+        assert!(!VirtualDisk::is_outdated(&image, &path).unwrap());
     }
 }
