@@ -70,8 +70,8 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
 ];
 
-/// At last two lanes of machines in parallel: a machine with one processor leaves the other one of a
-/// small host idle.
+/// At last two lanes of machines in parallel: a machine with one processor leaves the other one of
+/// a small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check {

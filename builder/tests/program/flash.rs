@@ -176,8 +176,8 @@ fn a_fixed_disk_is_refused_with_its_contents_unless_named_twice() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     let device = &disk.device;
     let expected = format!(
-        "error: `{device}` is a fixed disk\n  caused by: its contents: ext4 `photos`\nhint: to erase it, name it twice: `--device {device} --device \
-         {device}`\n"
+        "error: `{device}` is a fixed disk\n  caused by: its contents: ext4 `photos`\nhint: \
+         to erase it, name it twice: `--device {device} --device {device}`\n"
     );
     assert_eq!(ran.stderr, expected);
     assert!(!image(&scratch).exists(), "it is refused before the image is built");

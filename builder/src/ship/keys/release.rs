@@ -163,8 +163,8 @@ pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
     take_root(keys)
 }
 
-/// Completes an interrupted rotation of the root key if the root names the new key, of which there
-/// is no other copy. Otherwise discards it.
+/// Completes an interrupted rotation of the root key if the root names the new key, because the
+/// unfinished file is then its only copy. Otherwise discards it.
 fn resume(keys: &Keys) -> Result<()> {
     let unfinished = keys.folder.join(UNFINISHED_ROOT);
     let named = keys.roots()?.last().map(Root::root_keys).unwrap_or_default();
