@@ -205,6 +205,12 @@ fn a_release_is_read_by_another_tuf_client() {
     );
 }
 
+/// Promotes the release to the channel `stable`, today.
+fn promote(scratch: &Scratch) {
+    let words = ["release", RECIPE, "--key", "mine", "--promote", "1.35.8", "--channel", "stable"];
+    done(&scratch.osbuild(&words));
+}
+
 #[test]
 fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
     let scratch = open();
@@ -215,42 +221,18 @@ fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
     for role in ["release", "root", "release"] {
         done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", role]));
     }
-    done(&scratch.osbuild(&[
-        "release",
-        RECIPE,
-        "--key",
-        "mine",
-        "--promote",
-        "1.35.8",
-        "--channel",
-        "stable",
-    ]));
+    promote(&scratch);
     assert!(folder(&scratch).join("metadata/4.root.json").is_file());
     assert_eq!(other_client(&scratch, &first, &["stable_small.json"]).len(), 1);
-    let folder = folder(&scratch).display().to_string();
-    let ran = scratch.osbuild(&[
-        "verify",
-        &folder,
-        "--root",
-        &first.display().to_string(),
-        "--key",
-        "mine",
-        "--channel",
-        "stable",
-    ]);
+    let verify = |root: &Path| {
+        let (folder, root) = (folder(&scratch).display().to_string(), root.display().to_string());
+        let flags = ["--root", &root, "--key", "mine", "--channel", "stable"];
+        scratch.osbuild(&[&["verify", &folder], &flags[..]].concat())
+    };
+    let ran = verify(&first);
     // The signatures of the key before the last stay valid without being renewed.
     assert_eq!(wrong(&ran), [""; 0], "{}", ran.stdout);
-    let newest = keys(&scratch, "mine").join("root.json").display().to_string();
-    let ran = scratch.osbuild(&[
-        "verify",
-        &folder,
-        "--root",
-        &newest,
-        "--key",
-        "mine",
-        "--channel",
-        "stable",
-    ]);
+    let ran = verify(&keys(&scratch, "mine").join("root.json"));
     // A client that trusts only the newest root does not know that key.
     assert!(
         wrong(&ran).len() == 1 && wrong(&ran)[0].ends_with("it is not signed by the release key"),
@@ -285,27 +267,15 @@ fn an_interrupted_root_key_rotation_is_completed_by_the_next_one() {
     // The state after a power failure before the root names the key.
     fs::copy(folder.join("root-1.key"), folder.join(".root.unfinished")).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "root"]));
-    done(&scratch.osbuild(&[
-        "release",
-        RECIPE,
-        "--key",
-        "mine",
-        "--promote",
-        "1.35.8",
-        "--channel",
-        "stable",
-    ]));
+    promote(&scratch);
     assert_eq!(other_client(&scratch, &first, &["stable_small.json"]).len(), 1);
 }
 
 #[test]
 fn spdx_tools_accept_the_sbom() {
     let scratch = released();
-    let sbom = target(&scratch, "_sbom.spdx.json");
-    let path = sbom.display().to_string();
-    tool(&scratch.project(), "pip3 install spdx-tools", &["pyspdxtools", "--infile", &path]);
-    let document: Value = serde_json::from_slice(&fs::read(&sbom).unwrap()).unwrap();
-    let packages = document["packages"].as_array().unwrap();
+    let sbom = sbom(&scratch);
+    let packages = sbom["packages"].as_array().unwrap();
     let digests: Vec<&str> = packages
         .iter()
         .map(|package| package["checksums"][0]["checksumValue"].as_str().unwrap())

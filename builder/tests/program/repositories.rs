@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A repository as read by a client that trusts the oldest root of the keys `mine`.
@@ -127,27 +127,15 @@ fn a_checkout_with_older_or_other_keys_changes_no_repository() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     let (mine, older) = (keys(&scratch, "mine"), scratch.path("older"));
+    let copy_keys = |from: &Path, to: &Path| {
+        let copied = Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(copied.unwrap().success());
+    };
     let put_back = |from: &Path| {
         fs::remove_dir_all(&mine).unwrap();
-        assert!(
-            std::process::Command::new("cp")
-                .arg("-a")
-                .arg(from)
-                .arg(&mine)
-                .status()
-                .unwrap()
-                .success()
-        );
+        copy_keys(from, &mine);
     };
-    assert!(
-        std::process::Command::new("cp")
-            .arg("-a")
-            .arg(&mine)
-            .arg(&older)
-            .status()
-            .unwrap()
-            .success()
-    );
+    copy_keys(&mine, &older);
     done(&scratch.osbuild(&[
         "keys",
         "rotate",

@@ -6,10 +6,13 @@ use crate::keys::{keys, tool};
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::{open, products};
 use std::fs;
-use std::path::PathBuf;
 
 const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const PIN: &str = "47118152";
+
+/// pkcs11-tool, logged into the token.
+const PKCS11_TOOL: [&str; 8] =
+    ["pkcs11-tool", "--module", MODULE, "--token-label", "my token", "--login", "--pin", PIN];
 
 /// A project that can use a token with one RSA key, and the key's URI.
 fn with_token() -> (Scratch, String) {
@@ -34,19 +37,8 @@ fn with_token() -> (Scratch, String) {
     ];
     tool(&folder, "softhsm2", &[&["env", &conf], &init[..]].concat());
     for (key, id) in [("one", "01"), ("two", "02")] {
-        let generate = [
-            "pkcs11-tool",
-            "--module",
-            MODULE,
-            "--token-label",
-            "my token",
-            "--login",
-            "--pin",
-            PIN,
-            "--keypairgen",
-        ];
-        let rsa = ["--key-type", "rsa:2048", "--label", key, "--id", id];
-        tool(&folder, "opensc", &[&["env", &conf], &generate[..], &rsa[..]].concat());
+        let rsa = ["--keypairgen", "--key-type", "rsa:2048", "--label", key, "--id", id];
+        tool(&folder, "opensc", &[&["env", &conf], &PKCS11_TOOL[..], &rsa].concat());
     }
     scratch.set("SOFTHSM2_CONF", conf.trim_start_matches("SOFTHSM2_CONF="));
     let uri = uri(&scratch, "one");
@@ -58,8 +50,20 @@ fn uri(scratch: &Scratch, key: &str) -> String {
     format!("pkcs11:token=my%20token;object={key}?module-path={MODULE}&pin-source=file:{pin}")
 }
 
-fn uki(scratch: &Scratch) -> PathBuf {
-    scratch.project().join("out").join(RECIPE).join("node.efi")
+/// Builds with these keys. sbverify accepts the UKI.
+fn build_signed(scratch: &Scratch, name: &str) {
+    done(&scratch.osbuild(&["build", RECIPE, "--key", name]));
+    let uki = scratch.project().join("out").join(RECIPE).join("node.efi").display().to_string();
+    tool(&keys(scratch, name), "sbsigntool", &["sbverify", "--cert", "db.crt", &uki]);
+}
+
+/// Builds twice with these keys. Both builds are identical and signed.
+fn assert_signs_reproducibly(scratch: &Scratch, name: &str) {
+    build_signed(scratch, name);
+    let before = products(scratch);
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    build_signed(scratch, name);
+    assert_eq!(products(scratch), before);
 }
 
 #[test]
@@ -68,16 +72,7 @@ fn images_signed_with_a_token_are_valid_and_reproducible() {
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri]));
     let folder = keys(&scratch, "card");
     assert!(!folder.join("db.key").exists() && folder.join("KEK.key").exists());
-    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
-    tool(
-        &folder,
-        "sbsigntool",
-        &["sbverify", "--cert", "db.crt", &uki(&scratch).display().to_string()],
-    );
-    let before = products(&scratch);
-    fs::remove_dir_all(scratch.project().join("out")).unwrap();
-    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
-    assert_eq!(products(&scratch), before);
+    assert_signs_reproducibly(&scratch, "card");
 }
 
 #[test]
@@ -87,18 +82,7 @@ fn a_token_key_that_needs_the_pin_at_each_use_signs_an_image() {
         scratch.path("token"),
         format!("SOFTHSM2_CONF={}", scratch.path("token/softhsm2.conf").display()),
     );
-    let pkcs11 = [
-        "env",
-        &conf,
-        "pkcs11-tool",
-        "--module",
-        MODULE,
-        "--token-label",
-        "my token",
-        "--login",
-        "--pin",
-        PIN,
-    ];
+    let pkcs11 = [&["env", &conf], &PKCS11_TOOL[..]].concat();
     let generate = [
         "--keypairgen",
         "--key-type",
@@ -114,14 +98,8 @@ fn a_token_key_that_needs_the_pin_at_each_use_signs_an_image() {
         tool(&folder, "opensc", &[&pkcs11[..], &["--list-objects", "--type", "privkey"]].concat());
     assert_eq!(listed.matches("always authenticate").count(), 1, "{listed}");
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri(&scratch, "three")]));
-    // slotboot, the UKI and the initramfs: three uses.
-    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
-    let uki = uki(&scratch).display().to_string();
-    tool(&keys(&scratch, "card"), "sbsigntool", &["sbverify", "--cert", "db.crt", &uki]);
-    let before = products(&scratch);
-    fs::remove_dir_all(scratch.project().join("out")).unwrap();
-    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
-    assert_eq!(products(&scratch), before);
+    // A build uses the key for slotboot, the UKI and the initramfs.
+    assert_signs_reproducibly(&scratch, "card");
 }
 
 #[test]
@@ -132,9 +110,7 @@ fn a_key_can_rotate_from_a_file_to_a_token_and_within_it() {
     let folder = keys(&scratch, "mine");
     assert!(!folder.join("db.key").exists() && folder.join("db-1.key").exists());
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--token", &uri(&scratch, "two")]));
-    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
-    let image = uki(&scratch).display().to_string();
-    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
+    build_signed(&scratch, "mine");
     assert_eq!(fs::read_to_string(folder.join("db-2.pkcs11")).unwrap().trim(), one);
 }
 
