@@ -55,7 +55,7 @@ const CHECKS: &[Check] = &[
         name: "vm: nothing to boot",
         run: vm::refusals::an_empty_disk_is_an_error_that_quotes_the_firmware,
     },
-    Check { name: "vm: lacking", run: vm::refusals::missing_programs_and_firmware_are_named },
+    Check { name: "vm: missing tools", run: vm::refusals::missing_programs_and_firmware_are_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
 ];
 
@@ -71,7 +71,7 @@ const NODES: &[Check] = &[
     },
     Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
-    Check { name: "vm: again", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
+    Check { name: "vm: power cut", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
     Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
