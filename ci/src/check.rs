@@ -38,6 +38,11 @@ impl Outcome {
         Outcome { passed: usize::from(problems.is_empty()), problems, summary: summary.into() }
     }
 
+    /// Adds a claim. `why` gives the reason if it does not hold.
+    pub fn check(&mut self, name: &str, holds: bool, why: impl FnOnce() -> String) {
+        self.claim(name, if holds { Ok(()) } else { Err(why()) });
+    }
+
     /// Adds a claim; the error is the reason why it does not hold.
     pub fn claim(&mut self, name: &str, holds: std::result::Result<(), String>) {
         match holds {

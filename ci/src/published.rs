@@ -1,7 +1,7 @@
 //! The image that the VMs boot, published as an AMI in moto and read back by boto3.
 
 use crate::check::Outcome;
-use crate::image::RECIPE;
+use crate::image::{RECIPE, image_of};
 use crate::site::Site;
 use osbuild::engine::digest::Hasher;
 use osbuild::error::{Context, Error, Result};
@@ -76,20 +76,14 @@ pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Outcome> {
     let output = ran.output.lines().last().unwrap_or_default();
     let found: Value =
         serde_json::from_str(output).map_err(|_| ran.failure("boto3 has printed no result"))?;
-    let disk = volume(&site.project().join("out").join(RECIPE).join("image.raw"))?;
+    let disk = volume(&image_of(&site.project(), RECIPE))?;
     let mut outcome =
         Outcome { summary: format!("disk sha256:{}…", &disk[..12]), ..Outcome::default() };
-    let differs =
-        || format!("boto3 reads sha256:{}, the built disk is sha256:{disk}", found["disk"]);
-    outcome.claim(
-        "the snapshot is the disk that was built",
-        if found["disk"] == disk { Ok(()) } else { Err(differs()) },
-    );
+    outcome.check("the snapshot is the disk that was built", found["disk"] == disk, || {
+        format!("boto3 reads sha256:{}, the built disk is sha256:{disk}", found["disk"])
+    });
     let images = found["images"].as_array().map_or(0, Vec::len);
-    outcome.claim(
-        "one image is made of it",
-        if images == 1 { Ok(()) } else { Err(format!("there are {images}")) },
-    );
+    outcome.check("one image is made of it", images == 1, || format!("there are {images}"));
     Ok(outcome)
 }
 

@@ -2,7 +2,7 @@
 
 use super::Row;
 use crate::disk_file::{self, LoopDevice};
-use crate::image::RECIPE;
+use crate::image::{RECIPE, image_of};
 use crate::site::Site;
 use osbuild::error::{Context, Result};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         .or_build(|| "cannot make a folder".to_owned())?;
     let [disk, bytes] = ["disk", "bytes"].map(|name| folder.path().join(name));
     disk_file::create(&disk, DISK_SIZE)?;
-    copy_blocks(&site.project().join("out").join(RECIPE).join("image.raw"), &bytes)?;
+    copy_blocks(&image_of(&site.project(), RECIPE), &bytes)?;
     let disk = LoopDevice::writable(site, &disk, SECTOR_SIZE)?;
     let (mut plain, mut written, mut whole) = (Duration::MAX, Duration::MAX, Duration::MAX);
     for _ in 0..ROUNDS {

@@ -119,7 +119,7 @@ fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
 }
 
 /// Uploads the same blocks from the same file in a minimum of steps: read, write, wait for the
-/// response. Both clients get the digests for free.
+/// response. Neither client computes the digests.
 fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Duration> {
     let began = Instant::now();
     let next = AtomicUsize::new(0);

@@ -91,11 +91,9 @@ impl Pod {
     /// Returns the answer.
     fn step(&mut self, command: &str, expected: &str) -> Result<String> {
         let answer = probe::request(self.port, |stream| stream.write_all(command.as_bytes()))?;
-        let holds = match answer.starts_with(expected) {
-            true => Ok(()),
-            false => Err(format!("the pod answers `{answer}`")),
-        };
-        self.outcome.claim(&format!("`{command}` gives `{expected}`"), holds);
+        let claim = format!("`{command}` gives `{expected}`");
+        let holds = answer.starts_with(expected);
+        self.outcome.check(&claim, holds, || format!("the pod answers `{answer}`"));
         Ok(answer)
     }
 
@@ -130,11 +128,8 @@ impl Pod {
     /// The kernel filters the pod's system calls although its manifest asks for no seccomp profile.
     fn has_its_system_calls_filtered(&mut self, facts: &str) {
         let filtered = format!("seccomp {ORDINARY} {SECCOMP_MODE_FILTER}");
-        let holds = match facts.lines().any(|fact| fact == filtered) {
-            true => Ok(()),
-            false => Err(facts.to_owned()),
-        };
-        self.outcome.claim("the pod has a seccomp profile", holds);
+        let holds = facts.lines().any(|fact| fact == filtered);
+        self.outcome.check("the pod has a seccomp profile", holds, || facts.to_owned());
     }
 
     /// The host mounts each declared path without devices and set-user-id bits, and with programs
@@ -146,11 +141,9 @@ impl Pod {
                 .find(|fact| fact.starts_with("mount ") && fact.split(' ').nth(2) == Some(path))
                 .unwrap_or_default();
             let has = |flag: &str| mount.split([' ', ',']).any(|word| word == flag);
-            let holds = match has("nosuid") && has("nodev") && has("noexec") != exec {
-                true => Ok(()),
-                false => Err(format!("the host's mount is `{mount}`")),
-            };
-            self.outcome.claim(&format!("{path} is mounted as the recipe declares"), holds);
+            let claim = format!("{path} is mounted as the recipe declares");
+            let holds = has("nosuid") && has("nodev") && has("noexec") != exec;
+            self.outcome.check(&claim, holds, || format!("the host's mount is `{mount}`"));
         }
     }
 }

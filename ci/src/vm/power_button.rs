@@ -24,7 +24,7 @@ const WATCHDOG: &str = "osbuild.watchdog-s=20";
 /// A pod's unflushed writes when the node ends, and the rate of the disk, which needs three times
 /// the watchdog's timeout to write them.
 const MIB: u64 = 12;
-const BYTES_A_SECOND: u64 = (MIB << 20) / 60;
+const BYTES_PER_SECOND: u64 = (MIB << 20) / 60;
 
 /// Offset of ext4's `s_feature_incompat`, and its bit for a journal that has to be replayed.
 const FEATURES: u64 = 1024 + 0x60;
@@ -44,7 +44,7 @@ pub fn it_ends_a_node_in_order(site: &Site) -> Result<Outcome> {
     node.wait_for(SLOT_GOOD)?;
     let limits = json!({
         "device": "disk",
-        "bps": 0, "bps_rd": 0, "bps_wr": BYTES_A_SECOND,
+        "bps": 0, "bps_rd": 0, "bps_wr": BYTES_PER_SECOND,
         "iops": 0, "iops_rd": 0, "iops_wr": 0,
     });
     qmp.execute("block_set_io_throttle", limits)?;

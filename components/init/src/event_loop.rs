@@ -53,7 +53,7 @@ pub enum Deadline {
     Reach,
     /// The wait for a host name is over.
     NodeName,
-    /// The daemons are to be asked whether they answer.
+    /// The next health checks of the daemons are due.
     Health,
     /// The time is to be kept on DATA.
     Clock,

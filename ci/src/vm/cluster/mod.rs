@@ -160,8 +160,7 @@ impl Cluster {
         let addresses: Vec<&str> = pods.iter().map(|pod| text(pod, "/status/podIP")).collect();
         let own = addresses.iter().all(|address| address.starts_with(PODS))
             && addresses[0] != addresses[1];
-        let holds = if own { Ok(()) } else { Err(addresses.join(", ")) };
-        self.outcome.claim("each pod has an address of its own", holds);
+        self.outcome.check("each pod has its own address", own, || addresses.join(", "));
         Ok(pods)
     }
 
@@ -186,17 +185,11 @@ impl Cluster {
             ("its machine id is the same", "/status/nodeInfo/machineID"),
         ] {
             let (was, is) = (text(before, field), text(after, field));
-            self.outcome.claim(
-                claim,
-                if was == is { Ok(()) } else { Err(format!("it was `{was}` and is `{is}`")) },
-            );
+            self.outcome.check(claim, was == is, || format!("it was `{was}` and is `{is}`"));
         }
         let nodes = self.plane.api().list("/api/v1/nodes")?;
         let names: Vec<&str> = nodes.iter().map(|node| text(node, "/metadata/name")).collect();
-        self.outcome.claim(
-            "it is the only node",
-            if names.len() == 1 { Ok(()) } else { Err(names.join(", ")) },
-        );
+        self.outcome.check("it is the only node", names.len() == 1, || names.join(", "));
         Ok(())
     }
 
@@ -208,10 +201,7 @@ impl Cluster {
             names.join(", ")
         };
         let (were, are) = (names(before), names(after));
-        self.outcome.claim(
-            "its pods are the same",
-            if were == are { Ok(()) } else { Err(format!("{were} became {are}")) },
-        );
+        self.outcome.check("its pods are the same", were == are, || format!("{were} became {are}"));
     }
 }
 
