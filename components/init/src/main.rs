@@ -13,6 +13,7 @@ mod children;
 mod console;
 mod daemons;
 mod data;
+mod disk_worker;
 mod dispatcher;
 mod event_loop;
 mod facts;

@@ -271,6 +271,14 @@ impl Process {
         }
     }
 
+    /// Lets it wait, if it does, until it is started or [run again](Process::run_again): its start
+    /// is being prepared.
+    pub fn hold(&mut self) {
+        if let State::Waiting { until } = &mut self.state {
+            *until = Duration::MAX;
+        }
+    }
+
     /// Takes note of its exit status.
     pub fn on_exit(&mut self, status: WaitStatus, now: Duration) -> Exit {
         let State::Running { since, .. } = self.state else { return Exit::AsAsked };

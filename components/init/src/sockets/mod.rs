@@ -64,7 +64,7 @@ impl Sockets {
     }
 
     /// Opens one, in a folder of its own, so that a pod can be given it and not see the others.
-    fn listen(&mut self, socket: Socket, path: &Path) -> Outcome {
+    pub(crate) fn listen(&mut self, socket: Socket, path: &Path) -> Outcome {
         let (parent, place) = (path.parent().unwrap_or(Path::new("/")), path.display());
         fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
         let listener = UnixListener::bind(path).explain(format_args!("listen on {place}"))?;
