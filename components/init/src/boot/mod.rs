@@ -69,8 +69,7 @@ pub enum Step {
     Gate,
 }
 
-/// A phase whose step is a job of the disk worker. Only a job that has taken too long for any job
-/// takes as long.
+/// The end of a phase whose step is a job of the disk worker: the limit is that of every job.
 const JOB: Ends = When(JobDone, MAX_JOB_TIME);
 
 /// How long the boot waits for a daemon or a job.
@@ -88,7 +87,7 @@ const IMAGES: Program = Program::Images;
 const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
-/// The boot. What a phase needs, a phase above it has made.
+/// The boot. A phase needs only what the phases above it have made.
 pub static BOOT: [Phase<Step>; 24] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
@@ -165,7 +164,7 @@ mod tests {
         assert!(place(Step::Containerd) < place(Step::Images));
         assert!(place(Step::Images) < place(Step::Kubelet));
         assert!(matches!(BOOT[place(Step::Containerd)].ends, When(..)));
-        // Without them the kubelet could run an image that somebody has put on the disk.
+        // Otherwise the kubelet could run an image that an attacker has put on the disk.
         assert_eq!(BOOT[place(Step::OldImages)].ends, JOB);
         assert!(matches!(BOOT[place(Step::Images)].ends, When(Done(_), _)));
         for step in [Step::OldImages, Step::Images] {

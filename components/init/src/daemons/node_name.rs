@@ -33,12 +33,12 @@ pub struct Known {
     pub certified: Option<String>,
     /// The name under which the kubelet was started with these credentials before.
     pub kept: Option<String>,
-    /// The host name that somebody chose, as a rule the network.
+    /// The host name of a source above the image, usually the network.
     pub chosen: Option<String>,
 }
 
 impl Known {
-    /// Reads the credentials and the kept name. The host name is on no disk, so it is missing.
+    /// Reads the credentials and the kept name, but no host name: that is not on a disk.
     pub fn observe() -> Self {
         Known {
             has_credentials: has_credentials(),
@@ -73,7 +73,7 @@ fn choose(known: &Known, has_waited: bool, own: &str) -> Choice {
     }
 }
 
-/// What is to be done.
+/// An action that the policy asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Say this on the console.

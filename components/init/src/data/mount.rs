@@ -62,7 +62,7 @@ pub fn from_disk(lines: &mut Vec<String>, booted: Option<Uuid>) -> Outcome<Disk>
     Ok(disk)
 }
 
-/// Mounts DATA in memory: nothing that this node does lasts, and no disk is its own. Returns the
+/// Mounts DATA in memory: the node keeps nothing, and has no disk of its own. Returns the
 /// disk `booted`, if it is there: its slot becomes a good one like any other.
 pub fn in_memory(lines: &mut Vec<String>, booted: Option<Uuid>) -> Outcome<Option<Disk>> {
     mount_one("tmpfs", DATA, FLAGS, IN_MEMORY_OPTIONS)?;

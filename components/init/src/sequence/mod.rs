@@ -1,7 +1,7 @@
 //! Runs a table of phases from top to bottom. Boot and shutdown are such tables, with one set of
 //! words for when a phase ends and what its failure means.
 //!
-//! What a phase does is the business of a [`Machine`], so a test runs any table without a node.
+//! A [`Machine`] carries out each step, so a test runs any table without a node.
 
 pub mod disk_wait;
 
@@ -87,7 +87,7 @@ pub trait Surroundings {
     fn unwritten(&self) -> u64;
     /// Reports how the wait for a disk goes.
     fn report(&mut self, text: String);
-    /// Takes note that a phase failed whose failure is only noted.
+    /// Takes note of the failure of a phase after which the sequence goes on.
     fn note(&mut self, name: &'static str, failure: Failure);
 }
 

@@ -34,7 +34,7 @@ pub enum Step {
     Unmount,
     /// Makes DATA read-only if it is still mounted, which is as good for the disk.
     ReadOnly,
-    /// Announces the end, and writes what is left to any disk.
+    /// Announces the end, and writes all remaining data to any disk.
     Sync,
     /// Powers the machine off or reboots it.
     End,
@@ -58,7 +58,7 @@ pub const READING_TIME: Duration = Duration::from_secs(10);
 /// The name of the lines about the shutdown on the console.
 pub const NAME: &str = "shutdown";
 
-/// What processes get after SIGTERM and after SIGKILL.
+/// How long processes are waited for after SIGTERM and after SIGKILL.
 const TERMINATE_TIME: Duration = Duration::from_secs(2);
 const KILL_TIME: Duration = Duration::from_millis(200);
 

@@ -94,7 +94,7 @@ pub struct Reach {
     compares: Option<(Goal, Duration)>,
 }
 
-/// What is to be done.
+/// An action that the policy asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write this text to the [file](FILE).
