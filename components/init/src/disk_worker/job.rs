@@ -1,4 +1,4 @@
-//! The jobs of the disk worker and what they come to.
+//! The jobs of the disk worker and their results.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -81,9 +81,9 @@ pub enum Job {
     KeepClock,
 }
 
-/// What a job has come to.
+/// The result of a job.
 pub enum Done {
-    /// It was done or has failed, and nothing else follows.
+    /// Success or failure, without a value.
     Plain(Outcome),
     /// Of [`Job::ReadSecureBoot`].
     SecureBoot(SecureBoot),

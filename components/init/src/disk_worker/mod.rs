@@ -6,17 +6,18 @@
 //! watchdogs, restarts daemons, serves requests that need no disk, and refuses a request whose
 //! [time](waiting) is over. When one job has taken [`MAX_JOB_TIME`], the node cannot go on: the
 //! loop prints that as a failure and begins a shutdown, with or without a watchdog. A shutdown
-//! waits for the jobs that are left for a limited time, and not at all for a job that has taken too
-//! long; every later wait of it is limited, too. The loop feeds the watchdogs up to the call that
+//! waits for the remaining jobs for a limited time, and not at all for a job that has taken too
+//! long; all its later waits are limited, too. The loop feeds the watchdogs up to the call that
 //! ends the machine, so they reset a machine whose kernel hangs in that call.
 //!
 //! **Fork.** The loop starts programs while this thread works. Between fork and exec a child calls
-//! async-signal-safe functions only (`processes/process.rs`), so it needs nothing that the thread
-//! may hold, and all descriptors are closed by exec. A job starts no program: the loop reaps every
-//! child of PID 1, so the job would not learn how the program ended. What a job mounts, all threads
-//! and children see, as they share a mount namespace.
+//! async-signal-safe functions only (`processes/process.rs`), so it needs no lock that this thread
+//! may hold, and exec closes all descriptors. A job starts no program: the loop reaps every
+//! child of PID 1, so the job would not learn how the program ended. A mount of a job appears
+//! in all threads and children, which share a mount namespace.
 
 pub mod job;
+pub mod phase_job;
 pub mod waiting;
 
 use std::collections::VecDeque;
@@ -30,8 +31,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 pub use job::{Done, Job};
 
-/// How long a job may take. One that has to be done again after a reset, such as growing DATA to a
-/// large and slow disk, takes less.
+/// How long a job may take. Even growing DATA on a large and slow disk takes less.
 pub const MAX_JOB_TIME: Duration = Duration::from_secs(600);
 
 /// How many jobs may be left when a client asks for another one.
@@ -58,6 +58,14 @@ pub struct DiskWorker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobId(u64);
 
+#[cfg(test)]
+impl JobId {
+    /// The job of this number.
+    pub fn numbered(number: u64) -> JobId {
+        JobId(number)
+    }
+}
+
 /// A job that has not ended.
 struct Left {
     name: &'static str,
@@ -70,7 +78,7 @@ pub struct Ended {
     pub id: JobId,
     /// The name of lines about it on the console.
     pub subject: &'static str,
-    /// What it has come to.
+    /// Its result.
     pub done: Done,
 }
 

@@ -8,7 +8,7 @@ use crate::sockets::ClientId;
 
 /// How long a client waits at most, for a disk that is slow.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
-/// The same for `status`, with which a person looks for what is wrong.
+/// The same for `status`, which a person needs to find a fault.
 pub const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The clients, at most one request of each.
@@ -32,10 +32,9 @@ pub struct Waiter {
 /// What a client has asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// The status of the node, which is more than that of the slots: it gets the rest without the
-    /// disk.
+    /// The status of the node: without the disk, only that of the slots is missing.
     NodeStatus,
-    /// Something that there is only with the disk.
+    /// A reply that needs the disk.
     Disk,
 }
 
@@ -80,7 +79,7 @@ mod tests {
     fn a_client_gets_one_reply_at_the_end_of_its_job_or_of_its_time() {
         let mut waiting = Waiting::default();
         let client = ClientId::default();
-        let jobs = [JobId(1), JobId(2), JobId(3)];
+        let jobs = [1, 2, 3].map(JobId::numbered);
         for (job, wants) in jobs.into_iter().zip([Wants::Disk, Wants::NodeStatus, Wants::Disk]) {
             waiting.add(client, job, wants, Duration::ZERO);
         }

@@ -7,6 +7,7 @@ use osbuild_protocol::{Refusal, RefusalCode, Reply, Slots};
 
 use super::{Dispatcher, Program};
 use crate::boot::CONTAINERD_RESET;
+use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::{Waiter, Wants};
 use crate::disk_worker::{Done, Ended, Job, JobId, MAX_REQUESTED};
 use crate::sequence::OnFailure;
@@ -15,14 +16,6 @@ use crate::uptime::uptime;
 
 /// The name of the lines about a disk that does not answer.
 const NAME: &str = "disk";
-
-/// The job of the phase that is under way.
-pub(super) enum PhaseJob {
-    /// It has not ended.
-    Waits(JobId),
-    /// It has ended.
-    Ended(Outcome),
-}
 
 impl Dispatcher {
     /// Asks for a job of `init` itself.
@@ -51,24 +44,13 @@ impl Dispatcher {
 
     /// Asks for the job of a phase, which ends with it.
     pub(super) fn ask_in_phase(&mut self, job: Job) -> Outcome {
-        self.phase_job = Some(PhaseJob::Waits(self.disk.ask(job, uptime())?));
+        self.phase_job = PhaseJob::Waits(self.disk.ask(job, uptime())?);
         Ok(())
     }
 
-    /// Whether the job of the phase has succeeded.
-    pub(super) fn is_phase_job_done(&mut self) -> Outcome<bool> {
-        match self.phase_job.take() {
-            Some(PhaseJob::Ended(outcome)) => outcome.map(|()| true),
-            waits => {
-                self.phase_job = waits;
-                Ok(false)
-            }
-        }
-    }
-
     pub(super) fn on_job_ended(&mut self, Ended { id, subject, done }: Ended) {
-        if matches!(self.phase_job, Some(PhaseJob::Waits(waits)) if waits == id) {
-            self.phase_job = Some(PhaseJob::Ended(self.on_phase_job(done)));
+        if self.phase_job.waits_for(id) {
+            self.phase_job = PhaseJob::Ended(self.on_phase_job(done));
             return;
         }
         let waiter = self.waiting.take(id);

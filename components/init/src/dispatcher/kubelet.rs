@@ -7,15 +7,6 @@ use crate::disk_worker::{Job, JobId};
 use crate::processes::process::{Launch, State};
 use crate::uptime::uptime;
 
-/// What the next start of the kubelet waits for. Of each job only the newest counts.
-#[derive(Default)]
-pub(super) struct KubeletStart {
-    /// The job that reads what the name depends on.
-    name: Option<JobId>,
-    /// The job that prepares the start under the chosen name.
-    prepared: Option<JobId>,
-}
-
 impl Dispatcher {
     /// Starts the kubelet for the first time in this boot.
     pub(super) fn start_kubelet(&mut self) {
@@ -26,8 +17,7 @@ impl Dispatcher {
     /// Starts the kubelet again under the name and with the files of now. Its pods go on. Before
     /// its first start there is nothing to do.
     pub(super) fn restart_kubelet(&mut self) {
-        let KubeletStart { name, prepared } = &self.kubelet_start;
-        if self.processes.get(Program::Kubelet).is_some() || name.is_some() || prepared.is_some() {
+        if self.processes.get(Program::Kubelet).is_some() || self.kubelet_start.is_pending() {
             self.choose_node_name();
         }
     }
@@ -35,13 +25,13 @@ impl Dispatcher {
     /// Chooses the name for the kubelet that is started next. The names and identities of static
     /// pods contain the node's name, so it changes only here.
     fn choose_node_name(&mut self) {
-        let name = self.ask(Job::ReadNodeName);
-        self.kubelet_start = KubeletStart { name, prepared: None };
+        let job = self.ask(Job::ReadNodeName);
+        self.kubelet_start.choose(job);
     }
 
     /// What the name depends on is known.
     pub(super) fn on_name_known(&mut self, id: JobId, known: Known) {
-        if self.kubelet_start.name.take_if(|newest| *newest == id).is_none() || self.end.is_some() {
+        if !self.kubelet_start.on_name(id) || self.end.is_some() {
             return;
         }
         let chosen = self.settings.chosen_host_name().map(str::to_owned);
@@ -70,15 +60,16 @@ impl Dispatcher {
             kubelet.hold();
         }
         // A name that is about to be chosen comes with a start of its own.
-        if self.kubelet_start.name.is_none() {
+        if !self.kubelet_start.is_choosing() {
             let name = self.node_name.name().to_owned();
-            self.kubelet_start.prepared = self.ask(Job::PrepareKubelet(name));
+            let job = self.ask(Job::PrepareKubelet(name));
+            self.kubelet_start.prepare(job);
         }
     }
 
     /// The start is prepared.
     pub(super) fn on_kubelet_prepared(&mut self, id: JobId, mode: Mode) {
-        if self.kubelet_start.prepared.take_if(|newest| *newest == id).is_none() {
+        if !self.kubelet_start.on_prepared(id) {
             return;
         }
         // It may have been stopped with the node.

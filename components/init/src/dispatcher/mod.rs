@@ -1,5 +1,5 @@
 //! The dispatcher: the only module that sees the whole state of the node. It hands each event to
-//! the module that decides about it, and carries out what that module answers.
+//! the module that decides about it, and carries out that module's decision.
 
 mod boot;
 mod children;
@@ -20,8 +20,10 @@ use crate::boot::BOOT;
 use crate::console::Console;
 use crate::daemons::containerd;
 use crate::daemons::health::Health;
+use crate::daemons::kubelet_start::KubeletStart;
 use crate::daemons::node_name::NodeName;
 use crate::data::writer::Writer;
+use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::Waiting;
 use crate::disk_worker::{DiskWorker, Done, Job};
 use crate::event_loop::{Deadline, Event, EventLoop, Sources};
@@ -42,8 +44,6 @@ use crate::slot::update_job::UpdateJob;
 use crate::sockets::Sockets;
 use crate::uptime::uptime;
 use crate::work::Work;
-use disk::PhaseJob;
-use kubelet::KubeletStart;
 
 /// How often to look at the condition of a phase of the boot.
 const BOOT_TURN: Duration = Duration::from_millis(10);
@@ -82,7 +82,7 @@ pub struct Dispatcher {
     /// The clients that wait for a job of the disk worker.
     waiting: Waiting,
     /// The job of the disk worker with which the phase of the boot ends.
-    phase_job: Option<PhaseJob>,
+    phase_job: PhaseJob,
     writer: Writer,
     /// The work of a phase of the shutdown that may wait for a disk.
     work: Option<Work>,
@@ -127,7 +127,7 @@ impl Dispatcher {
             watchdog: Watchdog::default(),
             disk: DiskWorker::start(run)?,
             waiting: Waiting::default(),
-            phase_job: None,
+            phase_job: PhaseJob::default(),
             writer: Writer::start()?,
             work: None,
             clock: Clock::default(),
@@ -288,7 +288,7 @@ impl Surroundings for Dispatcher {
             Condition::Accepts(Program::Containerd) => containerd::accepts(),
             Condition::Accepts(program) => self.processes.is_running(program),
             Condition::Done(program) => self.processes.is_done(program),
-            Condition::JobDone => return self.is_phase_job_done(),
+            Condition::JobDone => return self.phase_job.is_done(),
             Condition::Runs(program) => self.processes.is_running(program),
             Condition::Stopped(program) => !self.processes.is_running(program),
             Condition::JobsEnded => self.disk.has_ended(uptime()),

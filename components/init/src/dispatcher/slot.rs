@@ -24,7 +24,7 @@ use crate::uptime::uptime;
 const NAME: &str = "slot";
 
 impl Dispatcher {
-    /// The slot that runs is found: prints which it is and what the other one is.
+    /// Prints which slot runs, and what the other one holds.
     pub(super) fn print_slots(&mut self, slots: Vec<Occupied>) {
         let reason = self.facts.boot_source.reason().unwrap_or_default();
         for occupied in slots {
