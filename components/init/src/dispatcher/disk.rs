@@ -125,8 +125,8 @@ impl Dispatcher {
     }
 
     /// A job may have taken too long: the node cannot go on without its disk.
-    pub(super) fn on_disk_deadline(&mut self) {
-        if let Some(failure) = self.disk.overdue(uptime()) {
+    pub(super) fn on_disk_deadline(&mut self, now: Duration) {
+        if let Some(failure) = self.disk.overdue(now) {
             self.stage = self.fail(NAME, failure, OnFailure::Reboot);
         }
     }
@@ -155,8 +155,9 @@ mod tests {
     use osbuild_protocol::Socket;
 
     use crate::console::Console;
+    use crate::disk_worker::MAX_JOB_TIME;
     use crate::disk_worker::waiting::STATUS_TIMEOUT;
-    use crate::event_loop::{Event, Sources};
+    use crate::event_loop::{Deadline, Event, Sources};
     use crate::facts::Facts;
     use crate::hardware::watchdog::Watchdog;
 
@@ -264,6 +265,21 @@ mod tests {
         }
         turn(&mut node);
         assert_eq!(reply(&mut restart), ["error: `dance` is not a verb of this socket [code=1]\n"]);
+    }
+
+    #[test]
+    fn a_job_that_never_ends_fails_the_node_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        node.ask(Job::MarkGood);
+        let has_deadline = |node: &Dispatcher| {
+            node.deadlines().iter().any(|(deadline, _)| *deadline == Deadline::Disk)
+        };
+        assert!(has_deadline(&node));
+        node.on_disk_deadline(uptime());
+        assert!(matches!(node.stage, Stage::Runs));
+        node.on_disk_deadline(uptime() + MAX_JOB_TIME);
+        assert!(matches!(node.stage, Stage::Failed(_)) && !has_deadline(&node));
     }
 
     #[test]

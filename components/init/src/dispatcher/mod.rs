@@ -260,7 +260,7 @@ impl Dispatcher {
                     self.ask(Job::KeepClock);
                 }
             }
-            Deadline::Disk => self.on_disk_deadline(),
+            Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }
     }

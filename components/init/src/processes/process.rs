@@ -412,6 +412,18 @@ mod tests {
     }
 
     #[test]
+    fn a_held_process_waits_until_it_is_run_again() {
+        let (mut process, _) = run(Program::Kubelet, "exit 0");
+        process.hold();
+        assert_eq!(process.state, State::Waiting { until: Duration::MAX });
+        process.run_again(Duration::from_secs(2));
+        assert_eq!(process.deadline(), Some(Duration::from_secs(2)));
+        process.stop(Duration::from_secs(2), Duration::ZERO);
+        process.hold();
+        assert_eq!(process.state, State::Ended, "a stopped one does not start");
+    }
+
+    #[test]
     fn a_daemon_that_ends_well_is_started_again_too() {
         let (process, exit) = run(Program::Kubelet, "exit 0");
         assert!(matches!(process.state, State::Waiting { .. }));
