@@ -21,6 +21,12 @@ impl Console {
         Console { consoles: Consoles::first(), log: None, early: Vec::new() }
     }
 
+    /// A console without any device.
+    #[cfg(test)]
+    pub fn silent() -> Console {
+        Console { consoles: Consoles::default(), log: None, early: Vec::new() }
+    }
+
     /// Writes to all other consoles as well from now on. `/sys` has to be mounted.
     pub fn open_others(&mut self) {
         self.consoles.open_others();

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, wait};
 
 use crate::data::writer::Writer;
+use crate::disk_worker::{DiskWorker, Ended};
 use crate::hardware::buttons::Buttons;
 use crate::processes::Processes;
 use crate::processes::process::Exit;
@@ -36,7 +37,9 @@ pub enum Event {
     ButtonFound(String),
     /// A power key was pressed.
     ButtonPressed,
-    /// A write to DATA failed.
+    /// A job of the disk worker has ended.
+    JobEnded(Ended),
+    /// A log could not be started.
     WriteFailed(Failure),
     /// An entry on DATA was in the way, and was moved aside.
     MovedAside(String),
@@ -57,6 +60,10 @@ pub enum Deadline {
     Health,
     /// The time is to be kept on DATA.
     Clock,
+    /// A job of the disk worker has taken too long.
+    Disk,
+    /// The time of a client that waits for such a job is over.
+    Reply,
 }
 
 /// The sources of events, and what has to be done in every turn.
@@ -67,6 +74,8 @@ pub struct Sources<'a> {
     pub sockets: &'a mut Sockets,
     /// Power keys are pressed.
     pub buttons: &'a mut Buttons,
+    /// Jobs end.
+    pub disk: &'a mut DiskWorker,
     /// Writes fail.
     pub writer: &'a Writer,
 }
@@ -109,6 +118,7 @@ impl EventLoop {
             .chain(outputs)
             .chain(sources.sockets.descriptors())
             .chain(sources.buttons.descriptors())
+            .chain([sources.disk.descriptor()])
             .collect();
         let mut polled: Vec<PollFd<'_>> = descriptors
             .iter()
@@ -136,6 +146,7 @@ impl EventLoop {
         }
         events.extend(sources.processes.kill_late(now).into_iter().map(Event::Killed));
         events.extend(sources.processes.due(now).into_iter().map(Event::StartDue));
+        events.extend(sources.disk.ends(now).into_iter().map(Event::JobEnded));
         events.extend(sources.sockets.poll().into_iter().map(Event::Request));
         let passed = deadlines.iter().filter(|(_, at)| *at <= now);
         events.extend(passed.map(|(deadline, _)| Event::Deadline(*deadline)));

@@ -1,6 +1,7 @@
 //! What `init` learns once about this boot. No fact changes after the phase that finds it.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use crate::boot::command_line::CommandLine;
 use crate::boot::secure_boot::SecureBoot;
@@ -14,7 +15,7 @@ pub struct Facts {
     /// What the firmware does about signatures, found by the phase `secure-boot`.
     pub secure_boot: OnceCell<SecureBoot>,
     /// The disk and the slot, found by the phases `data` and `slot`.
-    pub boot_source: BootSource,
+    pub boot_source: Arc<BootSource>,
 }
 
 impl Facts {

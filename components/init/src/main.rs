@@ -13,6 +13,7 @@ mod children;
 mod console;
 mod daemons;
 mod data;
+mod disk_worker;
 mod dispatcher;
 mod event_loop;
 mod facts;
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
 
 /// Reboots a node that has no root or no console of its own yet.
 fn fail_early(failure: &Failure) -> ! {
-    // Without a console nobody reads this, and PID 1 must not exit.
+    // A failed write changes nothing: PID 1 must not exit.
     let _ = writeln!(std::io::stderr(), "{FAILED} root: {failure}");
     shutdown::power::give_up_early()
 }

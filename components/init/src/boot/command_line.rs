@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_malformed_has_no_value() {
+    fn a_missing_or_malformed_value_is_none() {
         let line = "gpt osbuild.time-servers= osbuild.watchdog-s=0 osbuild.epoch=soon";
         assert_eq!(CommandLine::parse(line), CommandLine::default());
     }

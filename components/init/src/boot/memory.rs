@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kernel_and_firmware_take_is_not_missed() {
+    fn memory_of_kernel_and_firmware_is_not_missed() {
         assert!(!is_too_little(1967, 2048));
         assert!(!is_too_little(0, 0));
     }

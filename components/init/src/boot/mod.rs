@@ -8,10 +8,11 @@ pub mod secure_boot;
 
 use std::time::Duration;
 
+use crate::disk_worker::MAX_JOB_TIME;
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, OnFailure, Phase};
 
-use Condition::{Accepts, Done};
+use Condition::{Accepts, Done, JobDone, Runs};
 use Ends::{AtOnce, Later, When};
 use OnFailure::{CountAndReboot, Note, Reboot};
 
@@ -68,45 +69,49 @@ pub enum Step {
     Gate,
 }
 
+/// The end of a phase whose step is a job of the disk worker: the limit is that of every job.
+const JOB: Ends = When(JobDone, MAX_JOB_TIME);
+
 /// How long the boot waits for a daemon or a job.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The name of the phase that resets containerd's state, and of its lines on the console.
 pub const CONTAINERD_RESET: &str = "last-resort";
 /// The name of the phase that opens the sockets.
-const SOCKETS: &str = "doors";
+const SOCKETS: &str = "sockets";
 /// The name of the phase that removes the node's own images from DATA.
 const OLD_IMAGES: &str = "old-images";
 
 const CONTAINERD: Program = Program::Containerd;
 const IMAGES: Program = Program::Images;
+const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
-/// The boot. What a phase needs, a phase above it has made.
+/// The boot. A phase needs only what the phases above it have made.
 pub static BOOT: [Phase<Step>; 24] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
     phase("memory", Step::Memory, AtOnce, Note),
-    phase("secure-boot", Step::SecureBoot, AtOnce, Note),
+    phase("secure-boot", Step::SecureBoot, JOB, Note),
     phase("clock", Step::Clock, AtOnce, Note),
     phase("limits", Step::Limits, AtOnce, Note),
     phase("sysctl", Step::Sysctl, AtOnce, Note),
     phase("loopback", Step::Loopback, AtOnce, Note),
-    phase("data", Step::Data, AtOnce, Reboot),
-    phase("slot", Step::Slot, AtOnce, Note),
-    phase("deadline", Step::Deadline, AtOnce, Note),
-    phase("last-clock", Step::LastClock, AtOnce, Note),
-    phase("machine-id", Step::MachineId, AtOnce, Reboot),
-    phase(CONTAINERD_RESET, Step::ContainerdReset, AtOnce, Note),
-    phase("writable", Step::Writable, AtOnce, Reboot),
+    phase("data", Step::Data, JOB, Reboot),
+    phase("slot", Step::Slot, JOB, Note),
+    phase("deadline", Step::Deadline, JOB, Note),
+    phase("last-clock", Step::LastClock, JOB, Note),
+    phase("machine-id", Step::MachineId, JOB, Reboot),
+    phase(CONTAINERD_RESET, Step::ContainerdReset, JOB, Note),
+    phase("writable", Step::Writable, JOB, Reboot),
     phase("logs", Step::Logs, AtOnce, Note),
-    phase("hostname", Step::HostName, AtOnce, Note),
+    phase("hostname", Step::HostName, JOB, Note),
     phase(SOCKETS, Step::Sockets, AtOnce, Note),
-    phase(OLD_IMAGES, Step::OldImages, AtOnce, CountAndReboot),
+    phase(OLD_IMAGES, Step::OldImages, JOB, CountAndReboot),
     phase(CONTAINERD.name(), Step::Containerd, When(Accepts(CONTAINERD), TIMEOUT), CountAndReboot),
     phase(IMAGES.name(), Step::Images, When(Done(IMAGES), TIMEOUT), CountAndReboot),
     phase(CONFIG.name(), Step::KubeletConfig, When(Done(CONFIG), TIMEOUT), Note),
-    phase("kubelet", Step::Kubelet, AtOnce, Note),
+    phase(KUBELET.name(), Step::Kubelet, When(Runs(KUBELET), TIMEOUT), Note),
     phase("gate", Step::Gate, Later, Note),
 ];
 
@@ -159,8 +164,8 @@ mod tests {
         assert!(place(Step::Containerd) < place(Step::Images));
         assert!(place(Step::Images) < place(Step::Kubelet));
         assert!(matches!(BOOT[place(Step::Containerd)].ends, When(..)));
-        // Without them the kubelet could run an image that somebody has put on the disk.
-        assert_eq!(BOOT[place(Step::OldImages)].ends, AtOnce);
+        // Otherwise the kubelet could run an image that an attacker has put on the disk.
+        assert_eq!(BOOT[place(Step::OldImages)].ends, JOB);
         assert!(matches!(BOOT[place(Step::Images)].ends, When(Done(_), _)));
         for step in [Step::OldImages, Step::Images] {
             assert_ne!(BOOT[place(step)].on_failure, Note);

@@ -72,7 +72,7 @@ struct Server<'u> {
     /// A name or an address, without the brackets of IPv6.
     host: &'u str,
     port: u16,
-    /// What stands before the paths of the API; empty, as a rule.
+    /// The prefix of the API's paths; usually empty.
     path: &'u str,
 }
 
@@ -108,7 +108,7 @@ impl<'u> Server<'u> {
         let tls = ClientConnection::new(Arc::new(tls_config(config)?), name)
             .explain("prepare the connection")?;
         let mut stream = StreamOwned::new(tls, self.connect()?);
-        // HTTP/1.0: the body ends with the connection, so nothing of it needs decoding.
+        // HTTP/1.0: the body ends with the connection, so it needs no decoding.
         let mut request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n", self.authority());
         request.push_str("Accept: application/json\r\n");
         if let Some(token) = config.token()? {

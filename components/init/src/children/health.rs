@@ -21,7 +21,7 @@ pub async fn ask() -> Outcome {
     Ok(())
 }
 
-/// What every client of the CRI asks first.
+/// The first request of every client of the CRI.
 async fn version() -> Outcome {
     let mut containerd = Connection::open().await?;
     containerd.version().await.map_err(|status| Failure::new(status.message()))

@@ -165,7 +165,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn credentials_are_those_of_the_current_context_inside_or_in_files_beside_it() {
+    fn credentials_of_the_current_context_are_inline_or_in_files_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         let text = "current-context: here\n\

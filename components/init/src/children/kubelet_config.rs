@@ -129,7 +129,7 @@ JFqCckZ8CIyktxJc1LYP8oM=
     }
 
     #[test]
-    fn the_name_is_read_from_the_rotated_certificate_in_any_order_with_its_key() {
+    fn the_rotated_certificate_gives_the_name_before_or_after_its_key() {
         let key = "-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----\n";
         for pem in [format!("{EDGE_7}{key}"), format!("{key}{EDGE_7}")] {
             let files = Files::new(&[("rotated.pem", &pem), ("kubeconfig", "not read")]);

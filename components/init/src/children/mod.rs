@@ -57,7 +57,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Tells somebody who started it by hand what the program is for.
+/// Explains the program to a person who has started it by hand.
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
     let children = Program::ALL.into_iter().filter(|program| program.life() != Life::Daemon);

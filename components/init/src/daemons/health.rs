@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_daemon_that_the_report_names_was_silent() {
+    fn only_a_daemon_named_in_the_report_was_silent() {
         assert_eq!(silence(SILENT, "kubelet"), Some("connect: connection refused"));
         assert_eq!(silence(SILENT, "containerd"), None);
         assert_eq!(silence("", "kubelet"), None);

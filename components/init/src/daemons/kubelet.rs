@@ -1,4 +1,4 @@
-//! The kubelet: what has to be cleaned up before it starts, and its command line.
+//! The kubelet: files that are removed before it starts, and its command line.
 
 use std::path::Path;
 

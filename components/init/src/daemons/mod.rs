@@ -5,4 +5,5 @@ pub mod containerd;
 pub mod health;
 pub mod kubelet;
 pub mod kubelet_config;
+pub mod kubelet_start;
 pub mod node_name;

@@ -33,18 +33,18 @@ pub struct Known {
     pub certified: Option<String>,
     /// The name under which the kubelet was started with these credentials before.
     pub kept: Option<String>,
-    /// The host name that somebody chose, as a rule the network.
+    /// The host name of a source above the image, usually the network.
     pub chosen: Option<String>,
 }
 
 impl Known {
-    /// Reads the credentials and the kept name. `chosen` is the host name that somebody chose.
-    pub fn observe(chosen: Option<&str>) -> Self {
+    /// Reads the credentials and the kept name, but no host name: that is not on a disk.
+    pub fn observe() -> Self {
         Known {
             has_credentials: has_credentials(),
             certified: kubelet_config::certified_name(),
             kept: kept(),
-            chosen: chosen.map(str::to_owned),
+            chosen: None,
         }
     }
 }
@@ -73,7 +73,7 @@ fn choose(known: &Known, has_waited: bool, own: &str) -> Choice {
     }
 }
 
-/// What is to be done.
+/// An action that the policy asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Say this on the console.
@@ -90,8 +90,21 @@ pub enum Action {
 #[derive(Debug, Default)]
 pub struct NodeName {
     name: String,
-    /// Until when the kubelet that runs now waits for a name under which it joins, since boot.
-    due: Option<Duration>,
+    wait: Wait,
+    /// Whether the kubelet that runs now is in its cluster.
+    joins: bool,
+}
+
+/// The wait of the kubelet that runs now for a name under which it joins.
+#[derive(Clone, Copy, Debug, Default)]
+enum Wait {
+    /// It does not wait.
+    #[default]
+    No,
+    /// Until this time since boot.
+    Until(Duration),
+    /// The wait is over, and the kubelet is about to start again.
+    Over,
 }
 
 impl NodeName {
@@ -102,7 +115,17 @@ impl NodeName {
 
     /// When the wait is over, since boot.
     pub fn deadline(&self) -> Option<Duration> {
-        self.due
+        if let Wait::Until(due) = self.wait { Some(due) } else { None }
+    }
+
+    /// Whether the kubelet that runs now is in its cluster.
+    pub fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// A kubelet was started under the chosen name, which `joins` the cluster or does not.
+    pub fn on_started(&mut self, joins: bool) {
+        self.joins = joins;
     }
 
     /// The kubelet is about to start: chooses its name. `own` is the host name.
@@ -113,7 +136,11 @@ impl NodeName {
         has_address: bool,
         now: Duration,
     ) -> Vec<Action> {
-        let has_waited = self.due.take().is_some_and(|due| due <= now);
+        let has_waited = match std::mem::take(&mut self.wait) {
+            Wait::No => false,
+            Wait::Until(due) => due <= now,
+            Wait::Over => true,
+        };
         match choose(known, has_waited, own) {
             Choice::Standalone => {
                 self.name = own.to_owned();
@@ -122,7 +149,7 @@ impl NodeName {
             Choice::Wait => {
                 self.name = own.to_owned();
                 let timeout = if has_address { TIMEOUT_WITH_ADDRESS } else { TIMEOUT };
-                self.due = Some(now + timeout);
+                self.wait = Wait::Until(now + timeout);
                 let seconds = timeout.as_secs();
                 vec![Action::Say(format!(
                     "waits up to {seconds} s for the network to name the node before it joins its \
@@ -140,14 +167,14 @@ impl NodeName {
         }
     }
 
-    /// The host name has become `own`. `joins` says whether a kubelet with this node's name is in
-    /// its cluster.
-    pub fn on_host_name(&mut self, own: &str, joins: impl Fn(&str) -> bool) -> Vec<Action> {
-        if self.due.is_some() {
+    /// The host name has become `own`, which ends the wait.
+    pub fn on_host_name(&mut self, own: &str) -> Vec<Action> {
+        if let Wait::Until(_) = self.wait {
+            self.wait = Wait::Over;
             return vec![Action::RestartKubelet];
         }
         let name = &self.name;
-        if name == own || !joins(name) {
+        if name == own || !self.joins {
             return Vec::new();
         }
         vec![Action::Say(format!(
@@ -157,12 +184,18 @@ impl NodeName {
 
     /// A pod has reported an address: the wait becomes shorter.
     pub fn on_address(&mut self, now: Duration) {
-        self.due = self.due.map(|due| due.min(now + TIMEOUT_WITH_ADDRESS));
+        if let Wait::Until(due) = &mut self.wait {
+            *due = (now + TIMEOUT_WITH_ADDRESS).min(*due);
+        }
     }
 
-    /// Whether the wait is over.
-    pub fn is_over(&self, now: Duration) -> bool {
-        self.due.is_some_and(|due| due <= now)
+    /// Whether the wait is over, so that the kubelet has to start again. That is reported once.
+    pub fn is_over(&mut self, now: Duration) -> bool {
+        let is_over = self.deadline().is_some_and(|due| due <= now);
+        if is_over {
+            self.wait = Wait::Over;
+        }
+        is_over
     }
 }
 
@@ -255,7 +288,8 @@ mod tests {
         assert_eq!((name.name(), name.deadline()), ("node-1", Some(TIMEOUT)));
         name.on_address(Duration::from_secs(10));
         let due = Duration::from_secs(10) + TIMEOUT_WITH_ADDRESS;
-        assert!(!name.is_over(due - Duration::from_secs(1)) && name.is_over(due));
+        assert!(!name.is_over(due - Duration::from_secs(1)));
+        assert!(name.is_over(due) && !name.is_over(due), "that is reported once");
         let actions = name.on_start(&with_credentials(), "node-1", true, due);
         assert_eq!(
             actions,
@@ -271,12 +305,14 @@ mod tests {
     fn a_host_name_ends_the_wait_and_is_only_reported_in_a_cluster() {
         let mut name = NodeName::default();
         name.on_start(&with_credentials(), "node-1", false, Duration::ZERO);
-        assert_eq!(name.on_host_name("edge-7", |_| false), [Action::RestartKubelet]);
+        assert_eq!(name.on_host_name("edge-7"), [Action::RestartKubelet]);
+        assert_eq!((name.on_host_name("edge-8"), name.deadline()), (vec![], None));
         let known = Known { kept: some("node-1"), ..with_credentials() };
         assert_eq!(name.on_start(&known, "edge-7", false, Duration::ZERO), []);
-        assert_eq!(name.on_host_name("edge-7", |_| false), []);
+        assert_eq!(name.on_host_name("edge-7"), []);
+        name.on_started(true);
         let text = "the host name is `edge-7`; in its cluster the node stays `node-1`".to_owned();
-        assert_eq!(name.on_host_name("edge-7", |name| name == "node-1"), [Action::Say(text)]);
+        assert_eq!(name.on_host_name("edge-7"), [Action::Say(text)]);
     }
 
     #[test]

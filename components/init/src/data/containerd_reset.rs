@@ -7,7 +7,6 @@ use osbuild_abi::slot::UPDATE_TRIES;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 
-use super::writer::Writer;
 use crate::data;
 
 /// The state, by the names of the table of writable paths: containerd's folder, and that of CNI
@@ -43,8 +42,8 @@ pub fn apply() -> Outcome<Option<String>> {
 }
 
 /// Resets the count, as the node is ready.
-pub fn reset(writer: &Writer) -> Outcome {
-    writer.begin(|| reset_on(&data::folder::open()?))
+pub fn reset() -> Outcome {
+    reset_on(&data::folder::open()?)
 }
 
 /// The failures since the node was ready last; 0 if the file has no number.

@@ -1,6 +1,5 @@
 //! Finds DATA on the disk that the node was booted from, grows it to that disk, and mounts it.
 
-use std::fmt::Display;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -13,7 +12,6 @@ use uuid::Uuid;
 
 use super::disks::{self, Disk, Partition};
 use super::{grow, identity};
-use crate::console::Console;
 use crate::host::mounts::mount_one;
 use crate::uptime::uptime;
 
@@ -34,21 +32,20 @@ const FLAGS: MountFlags = MountFlags::NOSUID
     .union(MountFlags::NOATIME);
 
 /// Mounts DATA from the disk `booted`, in which case the disk has this GUID, or from the only disk
-/// that has a partition DATA. Returns the disk.
-pub fn from_disk(console: &mut Console, booted: Option<Uuid>) -> Outcome<Disk> {
+/// that has a partition DATA. Returns the disk, and adds `lines` for the console.
+pub fn from_disk(lines: &mut Vec<String>, booted: Option<Uuid>) -> Outcome<Disk> {
     let (disk, partition) = wait(|| disks::choose(disks::all(), booted))?;
     let device = partition.device();
     let device = device.display();
-    let mut report = |line: &dyn Display| console.say(NAME, line);
-    report(&format_args!("{device} on disk {}", disk.name));
+    lines.push(format!("{device} on disk {}", disk.name));
     // A disk that cannot be grown is smaller than it could be, and boots.
     if let Err(failure) = grow::partition(&disk, &partition) {
-        report(&failure);
+        lines.push(failure.to_string());
     }
     match mend(&partition) {
-        Ok(true) => report(&"a power cut tore its superblock, which is mended"),
+        Ok(true) => lines.push("a power cut tore its superblock, which is mended".to_owned()),
         Ok(false) => {}
-        Err(failure) => report(&failure),
+        Err(failure) => lines.push(failure.to_string()),
     }
     // After an error of the disk nothing more is written, and the node's pods and the kubelet show
     // it. Blocks are allocated when a program writes and not half a minute later: otherwise a power
@@ -56,21 +53,20 @@ pub fn from_disk(console: &mut Console, booted: Option<Uuid>) -> Outcome<Disk> {
     mount_fs(partition.device(), DATA, "ext4", FLAGS, c"errors=remount-ro,nodelalloc")
         .explain(format_args!("mount {device} on {DATA}"))?;
     match grow::file_system(&partition) {
-        Ok(Some(grown)) => report(&grown),
-        Ok(None) => {}
-        Err(failure) => report(&failure),
+        Ok(grown) => lines.extend(grown),
+        Err(failure) => lines.push(failure.to_string()),
     }
     if let Err(failure) = identity::of_file_system() {
-        report(&failure);
+        lines.push(failure.to_string());
     }
     Ok(disk)
 }
 
-/// Mounts DATA in memory: nothing that this node does lasts, and no disk is its own. Returns the
+/// Mounts DATA in memory: the node keeps nothing, and has no disk of its own. Returns the
 /// disk `booted`, if it is there: its slot becomes a good one like any other.
-pub fn in_memory(console: &mut Console, booted: Option<Uuid>) -> Outcome<Option<Disk>> {
+pub fn in_memory(lines: &mut Vec<String>, booted: Option<Uuid>) -> Outcome<Option<Disk>> {
     mount_one("tmpfs", DATA, FLAGS, IN_MEMORY_OPTIONS)?;
-    console.say(NAME, "in memory");
+    lines.push("in memory".to_owned());
     Ok(booted.and_then(|guid| wait(|| find(guid)).ok()))
 }
 

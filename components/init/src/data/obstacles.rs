@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubelets_own_files_stay_and_what_it_would_wait_for_does_not() {
+    fn the_kubelets_own_files_stay_and_fifos_are_moved_aside() {
         let (_place, path, data) = data();
         let pki = path.join("kubelet/pki");
         fs::create_dir(&pki).unwrap();

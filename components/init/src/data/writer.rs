@@ -1,5 +1,5 @@
-//! The thread that writes to DATA for PID 1. A slow disk holds up this thread, and not the loop
-//! that holds off the watchdogs and serves clients.
+//! The thread that writes the logs of PID 1 and the daemons. It is not the
+//! [disk worker](crate::disk_worker): there are many lines, and a slow disk may lose some of them.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ impl Writer {
     }
 
     /// Has it do `work` after all earlier work.
-    pub fn begin(&self, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
+    fn begin(&self, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
         let sender = self.work.as_ref().ok_or("the writer is closed").explain("write to DATA")?;
         sender
             .try_send(Box::new(work))

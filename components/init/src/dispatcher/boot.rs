@@ -6,19 +6,16 @@ use osbuild_ranks::Source;
 
 use super::Dispatcher;
 use crate::boot::command_line::CommandLine;
-use crate::boot::{CONTAINERD_RESET, Step, limits, memory, secure_boot};
-use crate::daemons::kubelet;
-use crate::data::{containerd_reset, log_files, machine_id, mount, old_images, tidy, writable};
+use crate::boot::{CONTAINERD_RESET, Step, limits, memory};
+use crate::data::{log_files, mount};
+use crate::disk_worker::{Done, Job};
 use crate::hardware::watchdog;
-use crate::host::{host_name, link, mounts, sysctl};
+use crate::host::{link, mounts, sysctl};
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, Machine, Phase};
-use crate::slot::boot_source;
 
 impl Machine<Step> for Dispatcher {
     fn start(&mut self, step: Step) -> Outcome {
-        // Phases before the daemons wait for disks, and nothing else has to be done meanwhile.
-        let _cover = self.watchdog.cover();
         match step {
             Step::Mounts => self.mount_kernel(),
             Step::Watchdog => self.start_watchdog(),
@@ -27,11 +24,7 @@ impl Machine<Step> for Dispatcher {
                 memory::check(wanted).iter().for_each(|line| self.console.line(line));
                 Ok(())
             }
-            Step::SecureBoot => {
-                let secure_boot = *self.facts.secure_boot.get_or_init(secure_boot::observe);
-                secure_boot.warning().iter().for_each(|line| self.console.line(line));
-                Ok(())
-            }
+            Step::SecureBoot => self.ask_in_phase(Job::ReadSecureBoot),
             Step::Clock => {
                 let line = self.clock.apply_epoch(self.facts.command_line().epoch)?;
                 self.say_if("clock", line);
@@ -43,36 +36,29 @@ impl Machine<Step> for Dispatcher {
                 Ok(())
             }
             Step::Loopback => link::set_loopback_up(),
-            Step::Data => self.mount_data(),
-            Step::Slot => self.find_slot(),
-            Step::Deadline => self.begin_trial(),
-            Step::LastClock => {
-                let line = self.clock.apply_last()?;
-                self.say_if("clock", line);
-                Ok(())
+            Step::Data => {
+                let in_memory = self.facts.command_line().data_in_memory;
+                self.ask_in_phase(Job::MountData { in_memory })
             }
-            Step::MachineId => machine_id::make(),
-            Step::ContainerdReset => {
-                let line = containerd_reset::apply()?;
-                self.say_if(CONTAINERD_RESET, line);
-                // There may be discarded files of an earlier boot, too.
-                if tidy::is_due()? { self.run(Program::Tidy) } else { Ok(()) }
-            }
-            Step::Writable => self.mount_writable(),
+            Step::Slot => self.ask_in_phase(Job::FindSlot),
+            Step::Deadline => self.ask_in_phase(Job::ReadTrial),
+            Step::LastClock => self.ask_in_phase(Job::ReadClock),
+            Step::MachineId => self.ask_in_phase(Job::MakeMachineId),
+            Step::ContainerdReset => self.ask_in_phase(Job::ResetContainerd),
+            Step::Writable => self.ask_in_phase(Job::MountWritable),
             Step::Logs => {
                 self.console.keep_log(log_files::start(&self.writer, "init")?);
                 Ok(())
             }
-            Step::HostName => self.set_first_host_name(),
+            Step::HostName => self.ask_in_phase(Job::ReadHostNames),
             Step::Sockets => self.sockets.open(),
-            Step::OldImages => old_images::remove(),
+            Step::OldImages => self.ask_in_phase(Job::RemoveOldImages),
             Step::Containerd => self.run(Program::Containerd),
             Step::Images => self.run(Program::Images),
             Step::KubeletConfig => self.run(Program::KubeletConfig),
             Step::Kubelet => {
-                kubelet::prepare_boot();
-                self.choose_node_name();
-                self.run(Program::Kubelet)
+                self.start_kubelet();
+                Ok(())
             }
             Step::Gate => self.run(Program::Gate),
         }
@@ -107,28 +93,42 @@ impl Dispatcher {
         started.missing.map_or(Ok(()), Err)
     }
 
-    fn mount_data(&mut self) -> Outcome {
-        let booted = boot_source::booted().map(|booted| booted.disk);
-        let disk = match self.facts.command_line().data_in_memory {
-            true => mount::in_memory(&mut self.console, booted)?,
-            false => Some(mount::from_disk(&mut self.console, booted)?),
-        };
-        disk.into_iter().for_each(|disk| self.facts.boot_source.set_disk(disk));
-        Ok(())
-    }
-
-    fn mount_writable(&mut self) -> Outcome {
-        for failure in writable::mount()? {
-            self.console.say("writable", failure);
-        }
-        self.settings.set_image(self.facts.command_line().time_servers)
-    }
-
-    fn set_first_host_name(&mut self) -> Outcome {
-        self.settings.set_host_name(Source::Image, Some(host_name::of_machine()))?;
-        match host_name::kept() {
-            Some(name) => self.settings.set_host_name(Source::Dhcp, Some(name)),
-            None => Ok(()),
+    /// The job of a phase has ended: carries out what is left of the phase.
+    pub(super) fn on_phase_job(&mut self, done: Done) -> Outcome {
+        match done {
+            Done::SecureBoot(secure_boot) => {
+                self.facts.secure_boot.get_or_init(|| secure_boot);
+                secure_boot.warning().iter().for_each(|line| self.console.line(line));
+                Ok(())
+            }
+            Done::DataMounted(lines, outcome) => {
+                lines.iter().for_each(|line| self.console.say(mount::NAME, line));
+                outcome
+            }
+            Done::SlotFound(slots) => slots.map(|slots| self.print_slots(slots)),
+            Done::Trial(facts, reached) => self.begin_trial(facts?, &reached),
+            Done::LastRun(seen) => {
+                let line = self.clock.apply_last(seen?)?;
+                self.say_if("clock", line);
+                Ok(())
+            }
+            Done::ContainerdReset(reset) => {
+                let (line, is_untidy) = reset?;
+                self.say_if(CONTAINERD_RESET, line);
+                // There may be discarded files of an earlier boot, too.
+                if is_untidy { self.run(Program::Tidy) } else { Ok(()) }
+            }
+            Done::WritableMounted(failures) => {
+                failures?.iter().for_each(|failure| self.console.say("writable", failure));
+                self.settings.set_image(self.facts.command_line().time_servers)
+            }
+            Done::HostNames { of_machine, kept } => {
+                self.settings.set_host_name(Source::Image, Some(of_machine))?;
+                kept.map_or(Ok(()), |name| self.settings.set_host_name(Source::Dhcp, Some(name)))
+            }
+            Done::Plain(outcome) => outcome,
+            // No phase asks for these.
+            _ => Ok(()),
         }
     }
 }

@@ -6,18 +6,21 @@ use osbuild_abi::console::{READY, READY_WITHOUT_ADDRESS};
 use osbuild_failure::Outcome;
 
 use super::{Dispatcher, Life, Program};
-use crate::boot::CONTAINERD_RESET;
 use crate::daemons::containerd;
-use crate::daemons::kubelet::{self, Mode};
-use crate::daemons::node_name::{self, Known};
-use crate::data::{containerd_reset, log_files};
+use crate::data::log_files;
+use crate::disk_worker::Job;
 use crate::processes::process::{Exit, Launch, State};
 use crate::slot::reached::Goal;
 use crate::uptime::uptime;
 
 impl Dispatcher {
-    /// Starts a program that needs no arguments of a client.
+    /// Starts a program that needs no arguments of a client. The kubelet starts once it is
+    /// prepared.
     pub(super) fn run(&mut self, program: Program) -> Outcome {
+        if program == Program::Kubelet {
+            self.prepare_kubelet();
+            return Ok(());
+        }
         let launch = self.launch(program);
         self.run_as(program, launch)
     }
@@ -35,10 +38,6 @@ impl Dispatcher {
         let name = self.node_name.name();
         match program {
             Program::Containerd => containerd::launch(),
-            Program::Kubelet => {
-                kubelet::prepare_start();
-                Launch::new(kubelet::command(name, Mode::observe(name)))
-            }
             Program::Gate | Program::Trial | Program::Cluster => Launch::child(program, &[name]),
             _ => Launch::child(program, &[]),
         }
@@ -112,22 +111,9 @@ impl Dispatcher {
         self.ready = Some(now);
         let lacks = if self.addresses.is_empty() { READY_WITHOUT_ADDRESS } else { "" };
         self.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
-        if let Err(failure) = containerd_reset::reset(&self.writer) {
-            self.console.say(CONTAINERD_RESET, failure);
-        }
+        self.ask(Job::ForgetFailedBoots);
         self.hold_gate();
         self.follow_cluster();
-    }
-
-    /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins.
-    fn follow_cluster(&mut self) {
-        let joins = node_name::joins(self.node_name.name());
-        if self.ready.is_none() || !joins || self.processes.get(Program::Cluster).is_some() {
-            return;
-        }
-        if let Err(failure) = self.run(Program::Cluster) {
-            self.console.say(Program::Cluster.name(), failure);
-        }
     }
 
     /// The cluster reports the node as Ready.
@@ -136,38 +122,6 @@ impl Dispatcher {
         self.console.say(Program::Kubelet.name(), text);
         let actions = self.reach.on_reached(Goal::Cluster);
         self.carry_out_reach(actions);
-    }
-
-    /// Starts the kubelet again under the name and with the files of now. Its pods go on. Before
-    /// its first start there is nothing to do.
-    pub(super) fn restart_kubelet(&mut self) {
-        if self.processes.get(Program::Kubelet).is_none() {
-            return;
-        }
-        // The names and identities of static pods contain the node's name, so it changes only
-        // here.
-        self.choose_node_name();
-        let now = uptime();
-        // The names of the pods that these wait for contain it, too, and the cluster knows the node
-        // by it.
-        for program in [Program::Gate, Program::Trial, Program::Cluster] {
-            if let Some(job) = self.processes.get_mut(program) {
-                job.restart(now);
-            }
-        }
-        // A requested restart skips the back-off.
-        if let Some(kubelet) = self.processes.get_mut(Program::Kubelet) {
-            kubelet.run_again(now);
-        }
-        self.follow_cluster();
-    }
-
-    /// Chooses the name for the kubelet that is started next.
-    pub(super) fn choose_node_name(&mut self) {
-        let known = Known::observe(self.settings.chosen_host_name());
-        let (own, has_address) = (self.settings.host_name(), !self.addresses.is_empty());
-        let actions = self.node_name.on_start(&known, own, has_address, uptime());
-        self.carry_out_name(actions);
     }
 
     /// Has a child ask the daemons whether they answer.

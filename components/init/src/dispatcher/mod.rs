@@ -1,13 +1,16 @@
 //! The dispatcher: the only module that sees the whole state of the node. It hands each event to
-//! the module that decides about it, and carries out what that module answers.
+//! the module that decides about it, and carries out that module's decision.
 
 mod boot;
 mod children;
+mod disk;
+mod kubelet;
 mod requests;
 mod shutdown;
 mod slot;
 mod status;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use osbuild_abi::console::PHASE;
@@ -17,9 +20,12 @@ use crate::boot::BOOT;
 use crate::console::Console;
 use crate::daemons::containerd;
 use crate::daemons::health::Health;
-use crate::daemons::node_name::{self, NodeName};
-use crate::data::containerd_reset;
+use crate::daemons::kubelet_start::KubeletStart;
+use crate::daemons::node_name::NodeName;
 use crate::data::writer::Writer;
+use crate::disk_worker::phase_job::PhaseJob;
+use crate::disk_worker::waiting::Waiting;
+use crate::disk_worker::{DiskWorker, Done, Job};
 use crate::event_loop::{Deadline, Event, EventLoop, Sources};
 use crate::facts::Facts;
 use crate::hardware::buttons::Buttons;
@@ -72,6 +78,11 @@ pub struct Dispatcher {
     sockets: Sockets,
     buttons: Buttons,
     watchdog: Watchdog,
+    disk: DiskWorker,
+    /// The clients that wait for a job of the disk worker.
+    waiting: Waiting,
+    /// The job of the disk worker with which the phase of the boot ends.
+    phase_job: PhaseJob,
     writer: Writer,
     /// The work of a phase of the shutdown that may wait for a disk.
     work: Option<Work>,
@@ -79,6 +90,7 @@ pub struct Dispatcher {
     settings: Settings,
     addresses: Addresses,
     node_name: NodeName,
+    kubelet_start: KubeletStart,
     health: Health,
     trial: Trial,
     reach: Reach,
@@ -89,25 +101,40 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A node in front of its boot.
     pub fn new() -> Outcome<Dispatcher> {
+        let facts = Facts::default();
+        let source = Arc::clone(&facts.boot_source);
+        Self::with(Console::open(), facts, move |job| job.run(&source))
+    }
+
+    /// The same, with disks on which `run` does the jobs.
+    fn with(
+        console: Console,
+        facts: Facts,
+        run: impl FnMut(Job) -> Done + Send + 'static,
+    ) -> Outcome<Dispatcher> {
         // This comes first, see there.
         let events = EventLoop::new()?;
         Ok(Dispatcher {
             stage: Stage::Boots(Sequence::new(&BOOT)),
             end: None,
             ready: None,
-            console: Console::open(),
-            facts: Facts::default(),
+            console,
+            facts,
             events,
             processes: Processes::default(),
             sockets: Sockets::default(),
             buttons: Buttons::default(),
             watchdog: Watchdog::default(),
+            disk: DiskWorker::start(run)?,
+            waiting: Waiting::default(),
+            phase_job: PhaseJob::default(),
             writer: Writer::start()?,
             work: None,
             clock: Clock::default(),
             settings: Settings::default(),
             addresses: Addresses::default(),
             node_name: NodeName::default(),
+            kubelet_start: KubeletStart::default(),
             health: Health::default(),
             trial: Trial::default(),
             reach: Reach::default(),
@@ -132,6 +159,7 @@ impl Dispatcher {
             processes: &mut self.processes,
             sockets: &mut self.sockets,
             buttons: &mut self.buttons,
+            disk: &mut self.disk,
             writer: &self.writer,
         };
         for event in self.events.wait(&mut sources, &deadlines, at_most) {
@@ -169,11 +197,7 @@ impl Dispatcher {
     fn fail(&mut self, name: &str, failure: Failure, on_failure: OnFailure) -> Stage {
         self.console.failed(name, failure);
         if on_failure == OnFailure::CountAndReboot {
-            let _cover = self.watchdog.cover();
-            match containerd_reset::count() {
-                Ok(line) => self.console.say(crate::boot::CONTAINERD_RESET, line),
-                Err(failure) => self.console.say(crate::boot::CONTAINERD_RESET, failure),
-            }
+            self.ask(Job::CountFailedBoot);
         }
         Stage::Failed(uptime() + READING_TIME)
     }
@@ -182,12 +206,15 @@ impl Dispatcher {
     fn deadlines(&self) -> Vec<(Deadline, Duration)> {
         let runs = self.end.is_none();
         let asks = runs && self.ready.is_some();
+        let needs_disk = runs && !matches!(self.stage, Stage::Failed(_));
         let deadlines = [
             (Deadline::Trial, self.trial.deadline().filter(|_| runs)),
             (Deadline::Reach, self.reach.deadline()),
             (Deadline::NodeName, self.node_name.deadline().filter(|_| runs)),
             (Deadline::Health, self.health.deadline().filter(|_| asks)),
             (Deadline::Clock, Some(self.clock.deadline())),
+            (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
+            (Deadline::Reply, self.waiting.deadline()),
         ];
         deadlines.into_iter().filter_map(|(deadline, at)| Some((deadline, at?))).collect()
     }
@@ -208,6 +235,7 @@ impl Dispatcher {
                 self.request_end(End::PowerOff);
             }
             Event::ButtonPressed => {}
+            Event::JobEnded(ended) => self.on_job_ended(ended),
             Event::WriteFailed(failure) => self.console.say("data", failure),
             Event::MovedAside(text) => self.console.say("data", text),
             Event::Deadline(deadline) => self.on_deadline(deadline),
@@ -227,7 +255,13 @@ impl Dispatcher {
             }
             Deadline::NodeName => {}
             Deadline::Health => self.ask_daemons(now),
-            Deadline::Clock => self.clock.keep(now, &self.writer),
+            Deadline::Clock => {
+                if self.clock.is_due(now) {
+                    self.ask(Job::KeepClock);
+                }
+            }
+            Deadline::Disk => self.on_disk_deadline(now),
+            Deadline::Reply => self.answer_without_disk(now),
         }
     }
 
@@ -242,29 +276,6 @@ impl Dispatcher {
     fn print_phase(&mut self, name: &str) {
         self.console.line(&format!("{PHASE}{name} {:.3}", uptime().as_secs_f64()));
     }
-
-    fn carry_out_name(&mut self, actions: Vec<node_name::Action>) {
-        for action in actions {
-            let outcome = match action {
-                node_name::Action::Say(text) => {
-                    self.console.say(Program::Kubelet.name(), text);
-                    Ok(())
-                }
-                node_name::Action::Keep(name) => {
-                    let _cover = self.watchdog.cover();
-                    node_name::keep(&name)
-                }
-                node_name::Action::Forget => node_name::forget(),
-                node_name::Action::RestartKubelet => {
-                    self.restart_kubelet();
-                    Ok(())
-                }
-            };
-            if let Err(failure) = outcome {
-                self.console.say(Program::Kubelet.name(), failure);
-            }
-        }
-    }
 }
 
 impl Surroundings for Dispatcher {
@@ -272,12 +283,15 @@ impl Surroundings for Dispatcher {
         uptime()
     }
 
-    fn holds(&mut self, condition: Condition) -> bool {
-        match condition {
+    fn holds(&mut self, condition: Condition) -> Outcome<bool> {
+        Ok(match condition {
             Condition::Accepts(Program::Containerd) => containerd::accepts(),
             Condition::Accepts(program) => self.processes.is_running(program),
             Condition::Done(program) => self.processes.is_done(program),
+            Condition::JobDone => return self.phase_job.is_done(),
+            Condition::Runs(program) => self.processes.is_running(program),
             Condition::Stopped(program) => !self.processes.is_running(program),
+            Condition::JobsEnded => self.disk.has_ended(uptime()),
             Condition::NoChildren => !power::has_children(),
             Condition::WriterEnded => self.writer.has_ended(),
             Condition::WorkFinished => match self.work.as_ref().and_then(Work::outcome) {
@@ -289,7 +303,7 @@ impl Surroundings for Dispatcher {
                 }
                 None => false,
             },
-        }
+        })
     }
 
     fn unwritten(&self) -> u64 {

@@ -6,13 +6,13 @@ use osbuild_protocol::{Refusal, Reply, Request};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End, Program};
-use crate::daemons::node_name;
-use crate::data::{self, obstacles};
+use crate::disk_worker::Job;
+use crate::disk_worker::waiting::Wants;
+use crate::host::link;
 use crate::host::resolver::Resolver;
-use crate::host::{host_name, link};
 use crate::slot::reached::Goal;
 use crate::slot::update_job::Work;
-use crate::sockets::{Answer, Received};
+use crate::sockets::{Answer, ClientId, Received};
 use crate::uptime::uptime;
 
 /// The source of what the `net` socket sets: the pod that has it speaks DHCP.
@@ -23,8 +23,7 @@ const TIME: &str = "time";
 impl Dispatcher {
     pub(super) fn on_request(&mut self, received: Received) {
         let client = received.client;
-        let _cover = received.request.uses_disk().then(|| self.watchdog.cover());
-        // Without an outcome the reply comes when the update job has ended.
+        // Without an outcome the reply comes when a job has ended.
         if let Some(outcome) = self.carry_out(received).transpose() {
             self.sockets.reply(client, outcome);
         }
@@ -35,7 +34,9 @@ impl Dispatcher {
         let Received { client, request, descriptor } = received;
         let mut reply = Reply::Done;
         match request {
-            Request::HostName(name) => self.set_host_name(name)?,
+            Request::HostName(name) => {
+                return self.set_host_name(client, name).map(|()| None);
+            }
             Request::Resolver { servers, search } => {
                 let is_empty = servers.is_empty() && search.is_empty();
                 let resolver = (!is_empty).then(|| Resolver::new(&servers, search));
@@ -58,33 +59,37 @@ impl Dispatcher {
                 let line = self.clock.on_refused(&report, uptime());
                 line.iter().for_each(|line| self.console.say(TIME, line));
             }
-            Request::Status => reply = Reply::Node(Box::new(self.status())),
-            Request::SlotsStatus => reply = Reply::Slots(self.slots_status()?),
-            Request::OpenSlot => {
-                let opened = self.open_slot()?;
-                let reply = Reply::Slot { length: opened.length };
-                return Ok(Some(Answer { reply, descriptor: Some(opened.partition) }));
+            Request::Status => {
+                return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
+            Request::SlotsStatus => {
+                return self.ask_for(client, Wants::Disk, Job::ReadSlots).map(|()| None);
+            }
+            Request::OpenSlot => return self.open_slot(client).map(|()| None),
             Request::TrySlot => {
-                return self.start_update_job(Work::Try, client, None).map(|()| None);
+                return self.begin_update_job(Work::Try, client, None).map(|()| None);
             }
             Request::ReplaceBootProgram => {
                 let work = Work::BootProgram;
-                return self.start_update_job(work, client, descriptor).map(|()| None);
+                return self.begin_update_job(work, client, descriptor).map(|()| None);
             }
-            Request::RestartKubelet => self.renew_kubelet_config(),
+            // The kubelet's configuration is written again then, and the kubelet is restarted.
+            Request::RestartKubelet => {
+                return self.ask_for(client, Wants::Disk, Job::ClearForJoining).map(|()| None);
+            }
             Request::Reboot => self.request_end(End::Reboot),
             Request::PowerOff => self.request_end(End::PowerOff),
         }
         Ok(Some(reply.into()))
     }
 
-    fn set_host_name(&mut self, name: String) -> Outcome {
-        let kept = host_name::keep(&name);
-        let applied = self.settings.set_host_name(NET, Some(name));
-        let actions = self.node_name.on_host_name(self.settings.host_name(), node_name::joins);
+    /// Sets the host name. It is kept before any name in the cluster that follows from it.
+    fn set_host_name(&mut self, client: ClientId, name: String) -> Result<(), Refusal> {
+        self.settings.set_host_name(NET, Some(name.clone()))?;
+        self.ask_for(client, Wants::Disk, Job::KeepHostName(name))?;
+        let actions = self.node_name.on_host_name(self.settings.host_name());
         self.carry_out_name(actions);
-        applied.and(kept)
+        Ok(())
     }
 
     fn set_addresses(&mut self, addresses: &[String], link: &str) -> Outcome {
@@ -98,17 +103,5 @@ impl Dispatcher {
             self.carry_out_reach(actions);
         }
         Ok(())
-    }
-
-    /// Has the kubelet's configuration written again; then the kubelet is restarted.
-    fn renew_kubelet_config(&mut self) {
-        let _cover = self.watchdog.cover();
-        let cleared = data::folder::open().and_then(|data| obstacles::clear_for_joining(&data));
-        if let Err(failure) = cleared {
-            self.console.say(Program::Kubelet.name(), failure);
-        }
-        if let Some(config) = self.processes.get_mut(Program::KubeletConfig) {
-            config.run_again(uptime());
-        }
     }
 }

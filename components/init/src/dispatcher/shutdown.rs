@@ -4,6 +4,7 @@ use osbuild_failure::Outcome;
 use rustix::process::Signal;
 
 use super::Dispatcher;
+use crate::disk_worker::Job;
 use crate::host::sysctl;
 use crate::processes::program::Program;
 use crate::sequence::{Machine, Phase};
@@ -38,8 +39,14 @@ impl Machine<Step> for Dispatcher {
                 sys::signal_everybody(Signal::KILL);
                 Ok(())
             }
+            Step::EndJobs => {
+                if self.clock.keeps() {
+                    self.ask(Job::KeepClock);
+                }
+                self.disk.close();
+                Ok(())
+            }
             Step::CloseLogs => {
-                self.clock.keep_now(&self.writer);
                 self.console.say(NAME, "unmounts");
                 // The logs are on DATA.
                 self.console.end_log();

@@ -7,27 +7,27 @@ use std::time::Duration;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOT_LATE};
 use osbuild_failure::Outcome;
 use osbuild_protocol::{Refusal, RefusalCode, Reply};
-use osbuild_slots::other;
 
 use super::{Dispatcher, End, Program};
+use crate::disk_worker::Job;
+use crate::disk_worker::waiting::Wants;
 use crate::host::sysctl;
-use crate::slot::boot_source::OpenedSlot;
+use crate::slot::boot_source::{Occupied, OpenedSlot, TrialFacts};
 use crate::slot::content;
-use crate::slot::reached::{self, Action, Reach};
+use crate::slot::reached::{Action, Reach};
 use crate::slot::trial::{RETRY, Trial};
 use crate::slot::update_job::{self, UpdateJob, Work};
-use crate::sockets::ClientId;
+use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
 
 /// The name of the phase that finds the slot, and of the lines about slots.
 const NAME: &str = "slot";
 
 impl Dispatcher {
-    /// Finds the slot that runs, and says which it is and what the other one is.
-    pub(super) fn find_slot(&mut self) -> Outcome {
-        self.facts.boot_source.find()?;
+    /// Prints which slot runs, and what the other one holds.
+    pub(super) fn print_slots(&mut self, slots: Vec<Occupied>) {
         let reason = self.facts.boot_source.reason().unwrap_or_default();
-        for occupied in self.facts.boot_source.slots()? {
+        for occupied in slots {
             let (name, contents) = (occupied.slot.name, occupied.contents.words());
             if occupied.runs {
                 self.console.line(&format!("{SLOT}{name}, {contents}: {reason}"));
@@ -37,21 +37,16 @@ impl Dispatcher {
                 self.console.say(NAME, text);
             }
         }
-        Ok(())
     }
 
-    /// Sets the deadline of a slot on trial.
-    pub(super) fn begin_trial(&mut self) -> Outcome {
-        let source = &self.facts.boot_source;
+    /// Sets the deadline of a slot on trial. `reached` is what the slots have reached.
+    pub(super) fn begin_trial(&mut self, facts: TrialFacts, reached: &str) -> Outcome {
         let deadline = self.facts.command_line().gate_deadline;
-        let on_trial = source.is_on_trial()?;
-        let has_other = on_trial && source.has_other().unwrap_or(false);
-        let slot = source.slot();
-        let others = slot.and_then(|name| source.held(other(name)));
-        let (reach, actions) =
-            Reach::new(slot, on_trial, &reached::read(), others.as_ref(), deadline);
+        let on_trial = facts.on_trial;
+        self.trial = Trial::new(on_trial, facts.has_other, deadline);
+        let slot = self.facts.boot_source.slot();
+        let (reach, actions) = Reach::new(slot, facts, reached, deadline);
         self.reach = reach;
-        self.trial = Trial::new(on_trial, has_other, deadline);
         self.carry_out_reach(actions);
         if on_trial { Ok(()) } else { sysctl::disable_hung_task_panic() }
     }
@@ -70,22 +65,27 @@ impl Dispatcher {
     pub(super) fn on_trial_held(&mut self) {
         let (is_missing, actions) = self.reach.on_held();
         self.carry_out_reach(actions);
-        if is_missing {
-            return;
+        if !is_missing {
+            self.trial.on_held();
+            self.ask(Job::MarkGood);
         }
-        let _cover = self.watchdog.cover();
-        self.trial.on_held();
-        match self.facts.boot_source.mark_good() {
+    }
+
+    /// The slot that runs was marked as a good one, or that has failed.
+    pub(super) fn on_marked_good(
+        &mut self,
+        outcome: Outcome<&'static str>,
+        is_still_on_trial: bool,
+    ) {
+        match outcome {
             Ok(name) => self.console.line(&format!("{SLOT_GOOD}{name}")),
             Err(failure) => self.console.say(Program::Trial.name(), failure),
         }
         if let Err(failure) = sysctl::disable_hung_task_panic() {
             self.console.say(Program::Trial.name(), failure);
         }
-        let source = &self.facts.boot_source;
-        let still_on_trial = source.slot().is_some() && source.is_on_trial().unwrap_or(true);
-        self.trial.on_marked(still_on_trial);
-        if !still_on_trial {
+        self.trial.on_marked(is_still_on_trial);
+        if !is_still_on_trial {
             let actions = self.reach.on_good();
             self.carry_out_reach(actions);
         } else if let Some(trial) = self.processes.get_mut(Program::Trial) {
@@ -99,10 +99,9 @@ impl Dispatcher {
         if self.end.is_some() || !self.trial.is_over(now) {
             return;
         }
-        let source = &self.facts.boot_source;
-        let actions = self.reach.on_going_back(|name| source.held(name));
-        let name = source.slot().unwrap_or("the slot that runs");
+        let actions = self.reach.on_going_back();
         self.carry_out_reach(actions);
+        let name = self.facts.boot_source.slot().unwrap_or("the slot that runs");
         self.console
             .line(&format!("{SLOT_LATE}{name} in time: the node reboots for the other one"));
         self.request_end(End::Reboot);
@@ -111,11 +110,7 @@ impl Dispatcher {
     pub(super) fn carry_out_reach(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Keep(text) => {
-                    if let Err(failure) = self.writer.begin(move || reached::keep(&text)) {
-                        self.console.say(NAME, failure);
-                    }
-                }
+                Action::Keep(text) => drop(self.ask(Job::KeepReached(text))),
                 Action::Say(text) => self.console.say(NAME, text),
                 Action::HoldAgain => {
                     if let Some(trial) = self.processes.get_mut(Program::Trial) {
@@ -126,58 +121,102 @@ impl Dispatcher {
         }
     }
 
-    /// Opens the other slot for an update.
-    pub(super) fn open_slot(&mut self) -> Result<OpenedSlot, Refusal> {
+    /// Has the other slot opened for an update, for which `client` waits.
+    pub(super) fn open_slot(&mut self, client: ClientId) -> Result<(), Refusal> {
         update_job::check_free(self.update.as_ref())?;
-        let opened = self.facts.boot_source.open_other()?;
-        let actions = self.reach.on_update();
-        self.carry_out_reach(actions);
-        self.console.say(NAME, format_args!("{} is opened for an update", opened.name));
-        Ok(opened)
+        self.ask_for(client, Wants::Disk, Job::OpenSlot)
     }
 
-    /// Starts a part of an update, for which `client` waits.
-    pub(super) fn start_update_job(
+    /// The other slot was opened, or that has failed. If the client has gone, the slot stays out of
+    /// use until an update is written.
+    pub(super) fn on_slot_opened(
+        &mut self,
+        client: Option<ClientId>,
+        opened: Result<OpenedSlot, Refusal>,
+    ) {
+        let outcome = opened.map(|OpenedSlot { name, partition, length }| {
+            let actions = self.reach.on_update();
+            self.carry_out_reach(actions);
+            self.console.say(NAME, format_args!("{name} is opened for an update"));
+            Answer { reply: Reply::Slot { length }, descriptor: Some(partition) }
+        });
+        if let Some(client) = client {
+            self.sockets.reply(client, outcome);
+        }
+    }
+
+    /// Begins a part of an update, for which `client` waits: finds its partition.
+    pub(super) fn begin_update_job(
         &mut self,
         work: Work,
         client: ClientId,
         input: Option<OwnedFd>,
     ) -> Result<(), Refusal> {
         update_job::check_free(self.update.as_ref())?;
-        let source = &self.facts.boot_source;
-        let device: PathBuf = match work {
-            Work::Try => source.other_device()?,
-            Work::BootProgram => source.system_device()?,
-        };
         if work == Work::BootProgram && input.is_none() {
             let reason = "no descriptor came with the line";
             return Err(Refusal::new(RefusalCode::NoDescriptor, reason));
         }
-        self.run_as(work.program(), work.launch(&device, input))?;
-        self.update = Some(UpdateJob { work, client });
+        self.ask_for(client, Wants::Disk, Job::FindPartition(work))?;
+        self.update = Some(UpdateJob { work, client, input });
         Ok(())
     }
 
-    /// A part of an update has ended.
-    pub(super) fn on_update_job(&mut self, succeeded: bool, report: &str) {
-        let Some(UpdateJob { work, client }) = self.update.take() else { return };
-        let _cover = self.watchdog.cover();
-        let outcome = update_job::outcome(succeeded, report).and_then(|()| match work {
-            Work::Try => self.mark_for_try(),
-            Work::BootProgram => Ok(()),
+    /// The partition was found, or that has failed: a child goes on. If the client has gone, there
+    /// is no update any more.
+    pub(super) fn on_partition_found(
+        &mut self,
+        client: Option<ClientId>,
+        device: Result<PathBuf, Refusal>,
+    ) {
+        let (Some(client), Some(UpdateJob { work, input, .. })) = (client, &mut self.update) else {
+            return;
+        };
+        let (work, input) = (*work, input.take());
+        let started = device.and_then(|device| {
+            self.run_as(work.program(), work.launch(&device, input)).map_err(Refusal::from)
         });
+        if let Err(refusal) = started {
+            self.update = None;
+            self.sockets.reply(client, Err(refusal));
+        }
+    }
+
+    /// The child of a part of an update has ended.
+    pub(super) fn on_update_job(&mut self, succeeded: bool, report: &str) {
+        let Some(&UpdateJob { work, client, .. }) = self.update.as_ref() else { return };
+        match (update_job::outcome(succeeded, report), work) {
+            (Ok(()), Work::Try) => {
+                if let Err(refusal) = self.ask_for(client, Wants::Disk, Job::MarkForTry) {
+                    self.end_update_job(Err(refusal.into()));
+                }
+            }
+            (outcome, _) => self.end_update_job(outcome),
+        }
+    }
+
+    /// The other slot was marked as the one to boot next, or that has failed.
+    pub(super) fn on_marked_for_try(
+        &mut self,
+        client: Option<ClientId>,
+        marked: Outcome<&'static str>,
+    ) {
+        let outcome = marked.map(|name| {
+            let actions = self.reach.on_update();
+            self.carry_out_reach(actions);
+            self.console.say(NAME, format_args!("{name} is booted next"));
+        });
+        // A client that waits no longer has no update, and another one may have begun its own.
+        if client.is_some() {
+            self.end_update_job(outcome);
+        }
+    }
+
+    fn end_update_job(&mut self, outcome: Outcome) {
+        let Some(UpdateJob { work, client, .. }) = self.update.take() else { return };
         if let Err(failure) = &outcome {
             self.console.say(work.program().name(), failure);
         }
-        let outcome = outcome.map(|()| Reply::Done.into()).map_err(Refusal::from);
-        self.sockets.reply(client, outcome);
-    }
-
-    fn mark_for_try(&mut self) -> Outcome {
-        let name = self.facts.boot_source.mark_for_try()?;
-        let actions = self.reach.on_update();
-        self.carry_out_reach(actions);
-        self.console.say(NAME, format_args!("{name} is booted next"));
-        Ok(())
+        self.reply(Some(client), outcome);
     }
 }

@@ -1,17 +1,16 @@
 //! The state of the node, as the `admin` socket's `status` reports it.
 
-use osbuild_failure::Outcome;
 use osbuild_protocol::{NodeStatus, ProcessState, ProcessStatus, Slots};
 
 use super::{Dispatcher, Life};
 use crate::host::host_name;
 use crate::processes::process::{Process, State};
+use crate::slot::content::Held;
 use crate::uptime::uptime;
 
 impl Dispatcher {
-    pub(super) fn status(&self) -> NodeStatus {
+    pub(super) fn status(&self, slots: Slots) -> NodeStatus {
         let lasting = |process: &&Process| !matches!(process.program.life(), Life::Task { .. });
-        let slots = self.slots_status();
         NodeStatus {
             uptime: uptime(),
             host_name: host_name::observe(),
@@ -19,14 +18,20 @@ impl Dispatcher {
             ready: self.ready,
             secure_boot: self.facts.secure_boot().word().to_owned(),
             watchdog: self.watchdog.word().to_owned(),
-            slots: slots.unwrap_or_else(|failure| Slots::Unreadable(failure.to_string())),
+            slots,
             addresses: self.addresses.iter().cloned().collect(),
             processes: self.processes.iter().filter(lasting).map(status).collect(),
         }
     }
 
-    pub(super) fn slots_status(&self) -> Outcome<Slots> {
-        self.facts.boot_source.status(|held| self.reach.is_outage(held))
+    /// The slots as they were read, with what is known of the other one's release.
+    pub(super) fn with_outage(&self, mut slots: Slots) -> Slots {
+        if let Slots::Known(status) = &mut slots {
+            let other = status.other.as_ref();
+            let held = other.and_then(|other| Held::of(&other.name, &other.contents));
+            status.is_outage = held.is_some_and(|held| self.reach.is_outage(&held));
+        }
+        slots
     }
 }
 

@@ -4,9 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use osbuild_failure::Failure;
 
@@ -17,9 +15,6 @@ const NAME: &str = "watchdog";
 
 /// The folder of their device files.
 const DEVICES: &str = "/dev";
-
-/// How long at most a thread holds the watchdogs off while PID 1 itself waits for a disk.
-const MAX_COVER: Duration = Duration::from_secs(600);
 
 /// The watchdogs that were started.
 #[derive(Default)]
@@ -75,12 +70,13 @@ pub fn start(seconds: Option<u32>) -> Started {
     started
 }
 
-/// The watchdogs are held off until this is dropped.
-pub struct Cover {
-    _end: Sender<()>,
-}
-
 impl Watchdog {
+    /// A watchdog that is held off by writes to `timer`.
+    #[cfg(test)]
+    pub fn on(timer: File, every: Duration) -> Watchdog {
+        Watchdog { timers: vec![timer], every, due: Duration::ZERO }
+    }
+
     /// Holds them off, if it is time to.
     pub fn hold_off(&mut self, now: Duration) {
         if now < self.due {
@@ -91,28 +87,6 @@ impl Watchdog {
             // One that cannot be held off resets the machine, which is its purpose.
             let _ = timer.write(b"\0");
         }
-    }
-
-    /// Has a thread hold them off while PID 1 waits for a disk, until the [`Cover`] is dropped, for
-    /// [`MAX_COVER`] at most.
-    pub fn cover(&self) -> Option<Cover> {
-        let timers: Vec<File> =
-            self.timers.iter().filter_map(|timer| timer.try_clone().ok()).collect();
-        let (end, ended) = channel();
-        let every = self.every;
-        let hold_off = move || {
-            let until = Instant::now() + MAX_COVER;
-            while Instant::now() < until
-                && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout)
-            {
-                timers.iter().for_each(|mut timer| drop(timer.write(b"\0")));
-            }
-        };
-        // Without a thread the work is done uncovered.
-        (!self.timers.is_empty())
-            .then(|| thread::Builder::new().spawn(hold_off).ok())
-            .flatten()
-            .map(|_| Cover { _end: end })
     }
 
     /// When they have to be held off next, since boot.
@@ -180,29 +154,5 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), [0; 4]);
         assert_eq!(watchdog.deadline(), Some(Duration::from_secs(60)));
         assert_eq!(Watchdog::default().deadline(), None);
-    }
-
-    #[test]
-    fn a_cover_holds_it_off_until_it_is_dropped() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("watchdog0");
-        let watchdog = Watchdog {
-            timers: vec![File::create(&path).unwrap()],
-            every: Duration::from_millis(5),
-            due: Duration::ZERO,
-        };
-        let length = || fs::read(&path).unwrap().len();
-        let cover = watchdog.cover().unwrap();
-        let since = Instant::now();
-        while length() < 3 {
-            assert!(since.elapsed() < Duration::from_secs(10));
-            thread::sleep(Duration::from_millis(1));
-        }
-        drop(cover);
-        thread::sleep(Duration::from_millis(50));
-        let before = length();
-        thread::sleep(Duration::from_millis(50));
-        assert_eq!(length(), before);
-        assert!(Watchdog::default().cover().is_none());
     }
 }

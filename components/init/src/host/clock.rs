@@ -9,7 +9,6 @@ use osbuild_protocol::{ClockReport, LastSeen};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
 use crate::data;
-use crate::data::writer::Writer;
 use crate::processes::rate_limit::{Admission, RateLimit};
 
 /// How often the time is kept on DATA: after a power cut the clock is at most this much behind.
@@ -20,10 +19,11 @@ const FILE: &str = "clock";
 /// With this many time servers, one that lies cannot change the result.
 const CONFIRMED: u8 = 3;
 
-/// Keeps the time on DATA.
+/// When to keep the time on DATA, and what the clock showed at boot.
 #[derive(Default)]
 pub struct Clock {
-    data: Option<Folder>,
+    /// Whether the last boot's time has been read, so that this boot's may replace it.
+    keeps: bool,
     next: Duration,
     /// When the node last ran before this boot, since 1970.
     seen: Duration,
@@ -39,25 +39,19 @@ impl Clock {
         self.next
     }
 
-    /// Has the time kept if the [interval](INTERVAL) has passed. `now` is the time since boot.
-    pub fn keep(&mut self, now: Duration, writer: &Writer) {
-        if now >= self.next {
+    /// Whether the time is to be kept now, because the [interval](INTERVAL) has passed. `now` is
+    /// the time since boot.
+    pub fn is_due(&mut self, now: Duration) -> bool {
+        let is_due = now >= self.next;
+        if is_due {
             self.next = now + INTERVAL;
-            self.keep_now(writer);
         }
+        is_due && self.keeps
     }
 
-    /// Has the time kept.
-    pub fn keep_now(&self, writer: &Writer) {
-        if let Some(data) = self.data.clone() {
-            // A disk that is full or slow costs the clock some accuracy at the next boot, not more.
-            let _ = writer.begin(move || {
-                let _ = data
-                    .open_or_create(FILE, 0o644)
-                    .and_then(|file| file.set_modified(SystemTime::now()));
-                Ok(())
-            });
-        }
+    /// Whether this boot's time may be kept.
+    pub fn keeps(&self) -> bool {
+        self.keeps
     }
 
     /// When the node last ran, and whether the machine's clock kept the time since then.
@@ -74,10 +68,8 @@ impl Clock {
 
     /// Sets the clock forward to when the node last ran, if it is before that, and keeps the time
     /// from now on. Returns a line for the console if it was.
-    pub fn apply_last(&mut self) -> Outcome<Option<String>> {
-        let data = data::folder::open()?;
-        let seen = seen_on(&data);
-        self.data = Some(data);
+    pub fn apply_last(&mut self, seen: Option<SystemTime>) -> Outcome<Option<String>> {
+        self.keeps = true;
         let Some(seen) = seen else { return Ok(None) };
         self.seen = seen.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.set_forward(self.seen, "the node last ran")
@@ -132,6 +124,20 @@ fn sources(report: &ClockReport) -> String {
     format!("{agreeing} of {answered} {servers}{doubt}")
 }
 
+/// Keeps the time on DATA.
+pub fn keep() -> Outcome {
+    keep_on(&data::folder::open()?).explain(format_args!("write {FILE} on DATA"))
+}
+
+fn keep_on(data: &Folder) -> std::io::Result<()> {
+    data.open_or_create(FILE, 0o644)?.set_modified(SystemTime::now())
+}
+
+/// When the node last ran, according to DATA; nothing if it has never run.
+pub fn seen() -> Outcome<Option<SystemTime>> {
+    Ok(seen_on(&data::folder::open()?))
+}
+
 /// When the node last ran: the time at which a file on DATA was last modified.
 pub fn seen_on(data: &Folder) -> Option<SystemTime> {
     data.file(FILE).ok().flatten()?.metadata().ok()?.modified().ok()
@@ -179,23 +185,22 @@ mod tests {
 
     #[test]
     fn the_time_is_kept_at_once_and_then_once_per_interval() {
+        let mut clock = Clock::default();
+        assert!(!clock.is_due(Duration::ZERO), "the last boot's time was not read yet");
+        let mut clock = Clock { keeps: true, ..Clock::default() };
+        assert!(clock.is_due(Duration::ZERO));
+        assert!(!clock.is_due(INTERVAL - Duration::from_secs(1)));
+        assert!(clock.is_due(INTERVAL));
+    }
+
+    #[test]
+    fn a_kept_time_is_when_the_node_last_ran() {
         let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().canonicalize().unwrap();
-        let path = folder.join("clock");
-        let mut clock =
-            Clock { data: Some(Folder::open(&folder, "aside").unwrap()), ..Clock::default() };
-        let writer = Writer::start().unwrap();
-        let mut keeps = |now| {
-            clock.keep(now, &writer);
-            // The writer works in order, so everything before this is done.
-            let (send, receive) = std::sync::mpsc::channel();
-            writer.begin(move || send.send(()).explain("send")).unwrap();
-            receive.recv().unwrap();
-            path.exists()
-        };
-        assert!(keeps(Duration::ZERO));
-        std::fs::remove_file(&path).unwrap();
-        assert!(!keeps(INTERVAL - Duration::from_secs(1)));
-        assert!(keeps(INTERVAL));
+        let data = Folder::open(&folder.path().canonicalize().unwrap(), "aside").unwrap();
+        assert_eq!(seen_on(&data), None);
+        let before = SystemTime::now();
+        keep_on(&data).unwrap();
+        let seen = seen_on(&data).unwrap();
+        assert!(seen >= before - Duration::from_secs(1) && seen <= SystemTime::now());
     }
 }

@@ -28,8 +28,7 @@ pub fn kept() -> Option<String> {
     name_file::kept(FILE)
 }
 
-/// Keeps a name that the network gave for the next boots. The name is written at once, and not by
-/// the writer: the name in the cluster follows from it.
+/// Keeps a name that the network gave for the next boots.
 pub fn keep(name: &str) -> Outcome {
     name_file::keep(FILE, name)
 }

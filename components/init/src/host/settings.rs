@@ -34,7 +34,7 @@ impl Settings {
         self.host_name.effective().map_or("", |(_, name)| name)
     }
 
-    /// The host name, if it comes from a source above the image: one that somebody chose.
+    /// The host name, if it comes from a source above the image.
     pub fn chosen_host_name(&self) -> Option<&str> {
         let (source, name) = self.host_name.effective()?;
         (source > Source::Image).then_some(name)

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_for_links_to_come_is_set_for_those_that_are_there() {
+    fn a_default_for_later_links_is_set_on_existing_links_too() {
         let folder = tempfile::tempdir().unwrap();
         let conf = folder.path().join("net/ipv6/conf");
         for link in ["all", "default", "lo", "eth0.1"] {

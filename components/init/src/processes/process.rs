@@ -271,6 +271,14 @@ impl Process {
         }
     }
 
+    /// Lets it wait, if it does, until it is started or [run again](Process::run_again): its start
+    /// is being prepared.
+    pub fn hold(&mut self) {
+        if let State::Waiting { until } = &mut self.state {
+            *until = Duration::MAX;
+        }
+    }
+
     /// Takes note of its exit status.
     pub fn on_exit(&mut self, status: WaitStatus, now: Duration) -> Exit {
         let State::Running { since, .. } = self.state else { return Exit::AsAsked };
@@ -401,6 +409,18 @@ mod tests {
         assert_eq!(process.state, State::Waiting { until: Duration::from_millis(1500) });
         let message = "ended with exit code 3; starts again in 0.5 s";
         assert_eq!(exit, Exit::Restarts(message.to_owned()));
+    }
+
+    #[test]
+    fn a_held_process_waits_until_it_is_run_again() {
+        let (mut process, _) = run(Program::Kubelet, "exit 0");
+        process.hold();
+        assert_eq!(process.state, State::Waiting { until: Duration::MAX });
+        process.run_again(Duration::from_secs(2));
+        assert_eq!(process.deadline(), Some(Duration::from_secs(2)));
+        process.stop(Duration::from_secs(2), Duration::ZERO);
+        process.hold();
+        assert_eq!(process.state, State::Ended, "a stopped one does not start");
     }
 
     #[test]

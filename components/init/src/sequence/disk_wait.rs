@@ -109,7 +109,7 @@ mod tests {
         assert!(matches!(wait.next(at(120), 5 << 20), Next::Report(_)));
         let why = "has taken nothing for 120 s: 5120 KiB are lost".to_owned();
         assert_eq!(wait.next(at(121), 5 << 20), Next::GiveUp(why));
-        // More to write is no progress.
+        // An increase does not count as progress.
         let mut wait = DiskWait::new(at(0), 5 << 20, STALL);
         assert!(
             (1..=121)

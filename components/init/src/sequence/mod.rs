@@ -1,7 +1,7 @@
 //! Runs a table of phases from top to bottom. Boot and shutdown are such tables, with one set of
 //! words for when a phase ends and what its failure means.
 //!
-//! What a phase does is the business of a [`Machine`], so a test runs any table without a node.
+//! A [`Machine`] carries out each step, so a test runs any table without a node.
 
 pub mod disk_wait;
 
@@ -46,8 +46,14 @@ pub enum Condition {
     Accepts(Program),
     /// A job has succeeded.
     Done(Program),
+    /// A program runs.
+    Runs(Program),
     /// A program does not run.
     Stopped(Program),
+    /// The disk worker has done the job of the phase. If the job fails, so does the phase.
+    JobDone,
+    /// The disk worker has done all jobs, or has not ended one for too long.
+    JobsEnded,
     /// `init` has no child.
     NoChildren,
     /// The writer has written everything and has ended.
@@ -73,12 +79,15 @@ pub trait Surroundings {
     /// The time since boot.
     fn now(&self) -> Duration;
     /// Whether the condition holds now.
-    fn holds(&mut self, condition: Condition) -> bool;
+    ///
+    /// # Errors
+    /// It will never hold: the phase has failed.
+    fn holds(&mut self, condition: Condition) -> Outcome<bool>;
     /// How many bytes wait to be written to any disk.
     fn unwritten(&self) -> u64;
     /// Reports how the wait for a disk goes.
     fn report(&mut self, text: String);
-    /// Takes note that a phase failed whose failure is only noted.
+    /// Takes note of the failure of a phase after which the sequence goes on.
     fn note(&mut self, name: &'static str, failure: Failure);
 }
 
@@ -153,7 +162,7 @@ impl<Step: Copy> Sequence<Step> {
             Ends::Later => return Ok(true),
             Ends::When(condition, _)
             | Ends::Within(condition, _)
-            | Ends::WhileProgress(condition, ..) => machine.holds(condition),
+            | Ends::WhileProgress(condition, ..) => machine.holds(condition)?,
         };
         if ends {
             machine.ended(phase);
@@ -191,7 +200,7 @@ impl<Step: Copy> Sequence<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Condition::{Done, Stopped, WorkFinished};
+    use Condition::{Done, JobDone, Stopped, WorkFinished};
     use OnFailure::{CountAndReboot, Note, Reboot};
 
     const TIMEOUT: Duration = Duration::from_secs(120);
@@ -202,6 +211,7 @@ mod tests {
         now: Duration,
         failing: Vec<&'static str>,
         holding: Vec<Condition>,
+        broken: Vec<Condition>,
         log: Vec<String>,
     }
 
@@ -210,8 +220,11 @@ mod tests {
             self.now
         }
 
-        fn holds(&mut self, condition: Condition) -> bool {
-            self.holding.contains(&condition)
+        fn holds(&mut self, condition: Condition) -> Outcome<bool> {
+            if self.broken.contains(&condition) {
+                return Err(Failure::new("broken"));
+            }
+            Ok(self.holding.contains(&condition))
         }
 
         fn unwritten(&self) -> u64 {
@@ -279,6 +292,21 @@ mod tests {
         let mut fake = Fake { failing: vec!["a", "b"], ..Fake::default() };
         let progress = Sequence::new(&TABLE).advance(&mut fake);
         assert!(matches!(progress, Progress::Failed(phase, _) if phase.name == "b"));
+        assert_eq!(fake.log, ["start a", "a: broken", "start b"]);
+    }
+
+    #[test]
+    fn a_phase_whose_job_fails_has_failed() {
+        static TABLE: [Phase<&str>; 2] = [
+            phase("a", Ends::When(JobDone, TIMEOUT), Note),
+            phase("b", Ends::When(JobDone, TIMEOUT), Reboot),
+        ];
+        let (mut sequence, mut fake) = (Sequence::new(&TABLE), Fake::default());
+        assert!(matches!(sequence.advance(&mut fake), Progress::Waits));
+        fake.broken.push(JobDone);
+        assert!(
+            matches!(sequence.advance(&mut fake), Progress::Failed(phase, _) if phase.name == "b")
+        );
         assert_eq!(fake.log, ["start a", "a: broken", "start b"]);
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, OnFailure, Phase};
 
-use Condition::{NoChildren, Stopped, WorkFinished, WriterEnded};
+use Condition::{JobsEnded, NoChildren, Stopped, WorkFinished, WriterEnded};
 use Ends::{AtOnce, When, WhileProgress, Within};
 
 /// What a phase of the shutdown does. `dispatcher/shutdown.rs` does it.
@@ -24,7 +24,9 @@ pub enum Step {
     Terminate,
     /// Sends SIGKILL to all processes that are left.
     Kill,
-    /// Keeps the time, and closes everything that writes to DATA.
+    /// Keeps the time, and closes the disk worker, which does the jobs that are left.
+    EndJobs,
+    /// Closes the logs, which are on DATA.
     CloseLogs,
     /// Writes all of DATA to its disk: an ordered shutdown loses nothing of it.
     Flush,
@@ -32,7 +34,7 @@ pub enum Step {
     Unmount,
     /// Makes DATA read-only if it is still mounted, which is as good for the disk.
     ReadOnly,
-    /// Announces the end, and writes what is left to any disk.
+    /// Announces the end, and writes all remaining data to any disk.
     Sync,
     /// Powers the machine off or reboots it.
     End,
@@ -44,6 +46,8 @@ const GRACE: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the pods may take: two waves of the longest grace, and some.
 const PODS_TIMEOUT: Duration = Duration::from_secs(100);
+/// How long the jobs that the disk worker has left may take. A disk that needs longer has failed.
+const JOBS_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long DATA's disk may make no progress.
 const STALL: Duration = Duration::from_secs(120);
 /// How long other volumes may make no progress.
@@ -54,7 +58,7 @@ pub const READING_TIME: Duration = Duration::from_secs(10);
 /// The name of the lines about the shutdown on the console.
 pub const NAME: &str = "shutdown";
 
-/// What processes get after SIGTERM and after SIGKILL.
+/// How long processes are waited for after SIGTERM and after SIGKILL.
 const TERMINATE_TIME: Duration = Duration::from_secs(2);
 const KILL_TIME: Duration = Duration::from_millis(200);
 
@@ -62,7 +66,7 @@ const PODS: Program = Program::StopPods;
 
 /// The shutdown. A phase stops only what no phase below it needs. No failure keeps the machine
 /// from ending, so each is noted.
-pub static SHUTDOWN: [Phase<Step>; 16] = [
+pub static SHUTDOWN: [Phase<Step>; 17] = [
     phase(NAME, Step::Begin, AtOnce),
     stop(Program::Trial),
     stop(Program::Gate),
@@ -73,6 +77,7 @@ pub static SHUTDOWN: [Phase<Step>; 16] = [
     stop(Program::Containerd),
     phase("terminate", Step::Terminate, Within(NoChildren, TERMINATE_TIME)),
     phase("kill", Step::Kill, Within(NoChildren, KILL_TIME)),
+    phase("disk", Step::EndJobs, When(JobsEnded, JOBS_TIMEOUT)),
     phase("close-logs", Step::CloseLogs, WhileProgress(WriterEnded, STALL, "DATA")),
     phase("flush", Step::Flush, WhileProgress(WorkFinished, STALL, "DATA")),
     phase("unmount", Step::Unmount, WhileProgress(WorkFinished, VOLUMES_STALL, "a volume")),
@@ -103,12 +108,19 @@ mod tests {
         let [kubelet, containerd] =
             [Program::Kubelet, Program::Containerd].map(|one| place(Step::Stop(one, GRACE)));
         assert!(kubelet < place(Step::StopPods) && place(Step::StopPods) < containerd);
-        assert!(containerd < place(Step::Terminate) && place(Step::Kill) < place(Step::CloseLogs));
+        assert!(containerd < place(Step::Terminate) && place(Step::Kill) < place(Step::EndJobs));
     }
 
     #[test]
     fn data_is_flushed_before_it_is_unmounted_and_the_machine_ends_last() {
-        let steps = [Step::CloseLogs, Step::Flush, Step::Unmount, Step::ReadOnly, Step::Sync];
+        let steps = [
+            Step::EndJobs,
+            Step::CloseLogs,
+            Step::Flush,
+            Step::Unmount,
+            Step::ReadOnly,
+            Step::Sync,
+        ];
         assert!(steps.map(place).is_sorted());
         assert_eq!(place(Step::End), SHUTDOWN.len() - 1);
     }

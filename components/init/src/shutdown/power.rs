@@ -27,7 +27,7 @@ impl End {
         }
     }
 
-    /// Does it at once. What is not on a disk yet is lost.
+    /// Does it at once. Data that is not on a disk yet is lost.
     pub fn now(self) -> ! {
         let _ = reboot(match self {
             Self::PowerOff => RebootCommand::PowerOff,

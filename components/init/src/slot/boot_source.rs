@@ -1,10 +1,10 @@
 //! The disk and the slot that the node was booted from.
 
-use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use osbuild_abi::disk::ESP;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
@@ -20,13 +20,26 @@ use super::content::{Held, contents, state};
 use crate::data::disks::{self, Disk, Partition};
 use crate::variable::volatile;
 
-/// Where the node was booted from, as far as it is known. Each part is found once.
+/// Where the node was booted from, as far as it is known. Each part is found once, by a job of the
+/// [disk worker](crate::disk_worker), which calls all functions here that read or write a disk.
 #[derive(Default)]
 pub struct BootSource {
     /// The disk with DATA.
-    disk: OnceCell<Disk>,
+    disk: OnceLock<Disk>,
     /// The slot that runs, if slotboot has named it.
-    running: OnceCell<Running>,
+    running: OnceLock<Running>,
+}
+
+/// What the trial of the slot that runs depends on.
+pub struct TrialFacts {
+    /// Whether the slot that runs still has to become a good one.
+    pub on_trial: bool,
+    /// Whether there is another slot to go back to.
+    pub has_other: bool,
+    /// What the slot that runs holds.
+    pub own: Option<Held>,
+    /// What the other slot holds.
+    pub others: Option<Held>,
 }
 
 /// The slot that runs.
@@ -93,9 +106,9 @@ impl BootSource {
         self.running.get().map_or(Ok(Vec::new()), Running::slots)
     }
 
-    /// The slots, as `status` reports them. `is_outage` says whether a release was given up
-    /// although the network was at fault.
-    pub fn status(&self, is_outage: impl Fn(&Held) -> bool) -> Outcome<Slots> {
+    /// The slots, as `status` reports them, without any outage: only [`super::reached`] knows of
+    /// those.
+    pub fn status(&self) -> Outcome<Slots> {
         let Some(running) = self.running.get() else { return Ok(Slots::Unknown) };
         let BootReport { slot: name, started, passed, text: why, .. } = running.booted.clone();
         let (mut own, mut other) = (None, None);
@@ -104,16 +117,21 @@ impl BootSource {
             *(if runs { &mut own } else { &mut other }) = Some(status);
         }
         let running = own.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?;
-        let held = other.as_ref().and_then(|other| Held::of(&other.name, &other.contents));
-        let is_outage = held.is_some_and(|held| is_outage(&held));
-        Ok(Slots::Known(SlotsStatus { why, started, passed, running, other, is_outage }))
+        Ok(Slots::Known(SlotsStatus { why, started, passed, running, other, is_outage: false }))
     }
 
-    /// What the slot of this name holds.
-    pub fn held(&self, name: &str) -> Option<Held> {
-        let slots = self.slots().ok()?;
-        let found = slots.iter().find(|one| one.slot.name == name)?;
-        Held::of(name, &found.contents)
+    /// What the trial of the slot that runs depends on.
+    pub fn trial(&self) -> Outcome<TrialFacts> {
+        let on_trial = self.is_on_trial()?;
+        let has_other = on_trial && self.has_other().unwrap_or(false);
+        let slots = self.slots().unwrap_or_default();
+        let held = |name: &str| {
+            let found = slots.iter().find(|one| one.slot.name == name)?;
+            Held::of(name, &found.contents)
+        };
+        let slot = self.slot();
+        let (own, others) = (slot.and_then(held), slot.map(other).and_then(held));
+        Ok(TrialFacts { on_trial, has_other, own, others })
     }
 
     /// Whether the slot that runs still has to become a good one. If it is unknown, any slot that
@@ -130,7 +148,7 @@ impl BootSource {
 
     /// Whether there is another slot to go back to. If the slot that runs is unknown, that is one
     /// that was a good node.
-    pub fn has_other(&self) -> Outcome<bool> {
+    fn has_other(&self) -> Outcome<bool> {
         match (self.running.get(), self.disk.get()) {
             (Some(running), _) => running.has_other(),
             (None, Some(disk)) => Ok(states(disk)?

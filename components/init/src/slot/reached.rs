@@ -12,6 +12,7 @@ use std::time::Duration;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_slots::other;
 
+use super::boot_source::TrialFacts;
 use super::content::Held;
 use crate::data;
 
@@ -79,6 +80,8 @@ pub struct Reach {
     /// The slot that runs, if it is known. Nothing is recorded otherwise.
     slot: Option<&'static str>,
     on_trial: bool,
+    /// What it holds.
+    own: Option<Held>,
     record: Record,
     /// What the node has reached in this boot.
     reached: BTreeSet<Goal>,
@@ -91,7 +94,7 @@ pub struct Reach {
     compares: Option<(Goal, Duration)>,
 }
 
-/// What is to be done.
+/// An action that the policy asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write this text to the [file](FILE).
@@ -171,20 +174,20 @@ impl Record {
 }
 
 impl Reach {
-    /// Begins with the slot that runs. `text` is the file's, `others` is what the other slot
-    /// holds, and `deadline` is how long a slot may take to reach a goal, since boot.
+    /// Begins with the slot that runs. `text` is the file's, and `deadline` is how long a slot may
+    /// take to reach a goal, since boot.
     pub fn new(
         slot: Option<&'static str>,
-        on_trial: bool,
+        facts: TrialFacts,
         text: &str,
-        others: Option<&Held>,
         deadline: Option<Duration>,
     ) -> (Self, Vec<Action>) {
+        let TrialFacts { on_trial, own, others, .. } = facts;
         let record = Record::parse(text);
-        let mut reach = Reach { slot, on_trial, record, ..Reach::default() };
+        let mut reach = Reach { slot, on_trial, own, record, ..Reach::default() };
         let Some(name) = slot else { return (reach, Vec::new()) };
         let mut begun = Default::default();
-        let actions = reach.change(|record| begun = record.begin(name, on_trial, others));
+        let actions = reach.change(|record| begun = record.begin(name, on_trial, others.as_ref()));
         reach.needs = begun.0;
         reach.compares = begun.1.zip(deadline);
         (reach, actions)
@@ -218,12 +221,12 @@ impl Reach {
         self.change(|record| reached.into_iter().for_each(|goal| record.reach(name, goal)))
     }
 
-    /// The slot on trial goes back. `held` reads what it holds.
-    pub fn on_going_back(&mut self, held: impl FnOnce(&str) -> Option<Held>) -> Vec<Action> {
+    /// The slot on trial goes back.
+    pub fn on_going_back(&mut self) -> Vec<Action> {
         match (self.slot, self.waits) {
-            (Some(name), Some(goal)) => {
-                let held = held(name);
-                self.change(|record| record.lost = held.map(|held| (goal, held)))
+            (Some(_), Some(goal)) => {
+                let own = self.own.clone();
+                self.change(|record| record.lost = own.map(|held| (goal, held)))
             }
             _ => Vec::new(),
         }
@@ -291,6 +294,16 @@ mod tests {
         Held::new(SLOT_B, "4e02fc8e70db")
     }
 
+    /// SLOT-B is on trial and holds the release.
+    fn on_trial() -> TrialFacts {
+        TrialFacts { on_trial: true, has_other: true, own: Some(release()), others: None }
+    }
+
+    /// SLOT-A is good, and SLOT-B holds the release.
+    fn back_again() -> TrialFacts {
+        TrialFacts { on_trial: false, has_other: true, own: None, others: Some(release()) }
+    }
+
     fn only(goal: Goal) -> (BTreeSet<Goal>, Option<Goal>) {
         (BTreeSet::from([goal]), None)
     }
@@ -353,8 +366,7 @@ mod tests {
     #[test]
     fn an_address_alone_does_not_show_that_the_cluster_is_there() {
         let text = lost(Goal::Cluster).to_text();
-        let (mut reach, _) =
-            Reach::new(Some(SLOT_A), false, &text, Some(&release()), Some(DEADLINE));
+        let (mut reach, _) = Reach::new(Some(SLOT_A), back_again(), &text, Some(DEADLINE));
         reach.on_reached(Goal::Address);
         assert_eq!(reach.deadline(), Some(DEADLINE));
         reach.on_deadline(DEADLINE);
@@ -395,7 +407,7 @@ mod tests {
     fn a_release_waits_for_what_it_needs_and_then_holds_again() {
         for goal in Goal::ALL {
             let text = before(goal).to_text();
-            let (mut reach, actions) = Reach::new(Some(SLOT_B), true, &text, None, Some(DEADLINE));
+            let (mut reach, actions) = Reach::new(Some(SLOT_B), on_trial(), &text, Some(DEADLINE));
             assert_eq!((actions, reach.deadline()), (vec![], None));
             assert_eq!(reach.on_held(), (true, vec![Action::Say(goal.waits())]));
             assert_eq!(reach.on_held(), (true, vec![]), "it says so once");
@@ -411,13 +423,11 @@ mod tests {
     fn the_older_slot_keeps_the_outage_at_its_deadline() {
         for goal in Goal::ALL {
             let text = before(goal).to_text();
-            let (mut reach, _) = Reach::new(Some(SLOT_B), true, &text, None, Some(DEADLINE));
+            let (mut reach, _) = Reach::new(Some(SLOT_B), on_trial(), &text, Some(DEADLINE));
             reach.on_held();
-            let actions = reach.on_going_back(|_| Some(release()));
+            let actions = reach.on_going_back();
             let [Action::Keep(text)] = &actions[..] else { panic!("{actions:?}") };
-            let others = release();
-            let (mut reach, _) =
-                Reach::new(Some(SLOT_A), false, text, Some(&others), Some(DEADLINE));
+            let (mut reach, _) = Reach::new(Some(SLOT_A), back_again(), text, Some(DEADLINE));
             assert_eq!(reach.deadline(), Some(DEADLINE));
             assert!(reach.on_deadline(DEADLINE - Duration::from_secs(1)).is_empty());
             let actions = reach.on_deadline(DEADLINE);
@@ -431,9 +441,9 @@ mod tests {
     #[test]
     fn an_unknown_slot_records_nothing() {
         let text = lost(Goal::Address).to_text();
-        let (mut reach, actions) = Reach::new(None, true, &text, None, Some(DEADLINE));
+        let (mut reach, actions) = Reach::new(None, on_trial(), &text, Some(DEADLINE));
         assert_eq!((actions, reach.on_held()), (vec![], (false, vec![])));
         assert!(reach.on_reached(Goal::Address).is_empty() && reach.on_good().is_empty());
-        assert!(reach.on_going_back(|_| Some(release())).is_empty());
+        assert!(reach.on_going_back().is_empty());
     }
 }

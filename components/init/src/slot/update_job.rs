@@ -37,13 +37,15 @@ impl Work {
     }
 }
 
-/// A job under way. There is one at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A job under way, from its request to its reply. There is one at a time.
+#[derive(Debug)]
 pub struct UpdateJob {
     /// What its child does.
     pub work: Work,
     /// The client that waits.
     pub client: ClientId,
+    /// What its child is to read, until that is started.
+    pub input: Option<OwnedFd>,
 }
 
 /// Refuses a job while another one is under way.
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_second_job_is_refused_by_the_name_of_the_first() {
-        let job = UpdateJob { work: Work::Try, client: ClientId::default() };
+        let job = UpdateJob { work: Work::Try, client: ClientId::default(), input: None };
         assert_eq!(check_free(None), Ok(()));
         let refusal = check_free(Some(&job)).unwrap_err();
         assert_eq!(refusal, Refusal::new(RefusalCode::Busy, "`try-slot` is under way"));

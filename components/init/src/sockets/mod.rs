@@ -1,4 +1,5 @@
-//! The unix sockets, one for each role. `osbuild_protocol` has what is spoken on them.
+//! The unix sockets, one for each role. `osbuild_protocol` has their requests and
+//! replies.
 //!
 //! [`Sockets::poll`] returns requests, each with the identifier of its client; [`Sockets::reply`]
 //! takes that identifier. `dispatcher/requests.rs` carries the requests out.
@@ -15,7 +16,7 @@ use osbuild_protocol::{Refusal, Reply, Request, Socket};
 
 use client::{Client, Read};
 
-/// Most clients of a socket at once. One more replaces the oldest one.
+/// The maximum number of clients of a socket at once. One more replaces the oldest one.
 const MAX_CLIENTS: usize = 8;
 
 /// The open sockets and their clients.
@@ -34,7 +35,7 @@ pub struct ClientId(u64);
 /// A request that has arrived. Its client is not read again before the reply.
 #[derive(Debug)]
 pub struct Received {
-    /// Who waits for the reply.
+    /// The client that waits for the reply.
     pub client: ClientId,
     /// The request.
     pub request: Request,
@@ -64,7 +65,7 @@ impl Sockets {
     }
 
     /// Opens one, in a folder of its own, so that a pod can be given it and not see the others.
-    fn listen(&mut self, socket: Socket, path: &Path) -> Outcome {
+    pub(crate) fn listen(&mut self, socket: Socket, path: &Path) -> Outcome {
         let (parent, place) = (path.parent().unwrap_or(Path::new("/")), path.display());
         fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
         let listener = UnixListener::bind(path).explain(format_args!("listen on {place}"))?;
@@ -84,7 +85,7 @@ impl Sockets {
     }
 
     /// Accepts new clients and reads what has arrived, at most one request of each client. Never
-    /// blocks. More that a client has sent stays in its socket, whose descriptor stays readable.
+    /// blocks. Further requests of a client stay in its socket, whose descriptor stays readable.
     pub fn poll(&mut self) -> Vec<Received> {
         self.accept();
         let mut received = Vec::new();

@@ -21,7 +21,8 @@ const ACTIVE: &str = "/sys/class/tty/console/active";
 /// The console that exists before `/sys` is mounted.
 const FIRST: &str = "console";
 
-/// The consoles to write to.
+/// The consoles to write to; none by default.
+#[derive(Default)]
 pub struct Consoles {
     devices: Vec<File>,
 }

@@ -28,9 +28,9 @@ pub enum RefusalCode {
     UnknownVerb = 1,
     /// The words after the verb are wrong.
     Malformed = 2,
-    /// It was tried, and failed.
+    /// It was tried, and failed, or the disk has not answered in time.
     Failed = 3,
-    /// Another job for the `update` socket is running.
+    /// Another job for the `update` socket is running, or too many jobs wait for the disk.
     Busy = 4,
     /// The slot that runs is on trial.
     OnTrial = 5,

@@ -33,29 +33,6 @@ impl Request {
             Socket::Time => time(line),
         }
     }
-
-    /// Whether the request makes `init` read or write a disk, which may take long.
-    pub fn uses_disk(&self) -> bool {
-        match self {
-            // The host name is kept on DATA.
-            Self::HostName(_) => true,
-            Self::Status
-            | Self::SlotsStatus
-            | Self::OpenSlot
-            | Self::TrySlot
-            | Self::ReplaceBootProgram => true,
-            Self::Resolver { .. }
-            | Self::TimeServers(_)
-            | Self::Addresses { .. }
-            | Self::RouterAdvertisements(_)
-            | Self::LastSeen
-            | Self::ClockSet(_)
-            | Self::ClockRefused(_)
-            | Self::RestartKubelet
-            | Self::Reboot
-            | Self::PowerOff => false,
-        }
-    }
 }
 
 fn admin(line: &str) -> Decoded {

@@ -1,0 +1,244 @@
+//! The jobs of the disk worker and their results.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use osbuild_failure::{Failure, Outcome};
+use osbuild_protocol::{Refusal, Slots};
+
+use crate::boot::secure_boot::{self, SecureBoot};
+use crate::daemons::kubelet::{self, Mode};
+use crate::daemons::node_name::{self, Known};
+use crate::data::{
+    self, containerd_reset, machine_id, mount, obstacles, old_images, tidy, writable,
+};
+use crate::host::{clock, host_name};
+use crate::processes::program::Program;
+use crate::slot::boot_source::{self, BootSource, Occupied, OpenedSlot, TrialFacts};
+use crate::slot::reached;
+use crate::slot::update_job::Work;
+
+/// A job. Those of the boot are the part of a [phase](crate::boot::BOOT) that needs a disk.
+#[derive(Debug)]
+pub enum Job {
+    /// Asks the firmware whether it verifies signatures.
+    ReadSecureBoot,
+    /// Finds, grows and mounts DATA, or mounts it in memory.
+    MountData {
+        /// Whether DATA is in memory.
+        in_memory: bool,
+    },
+    /// Finds the slot that runs, and reads both.
+    FindSlot,
+    /// Reads what the trial of the slot depends on.
+    ReadTrial,
+    /// Reads when the node last ran.
+    ReadClock,
+    /// Makes the machine id.
+    MakeMachineId,
+    /// Deletes containerd's state after too many failed boots.
+    ResetContainerd,
+    /// Mounts the writable paths.
+    MountWritable,
+    /// Reads the host names that are known before the network.
+    ReadHostNames,
+    /// Removes what containerd has of the node's own images.
+    RemoveOldImages,
+
+    /// Reads the slots for a `status`.
+    ReadSlots,
+    /// Opens the other slot for an update.
+    OpenSlot,
+    /// Finds the partition for a part of an update.
+    FindPartition(Work),
+    /// Marks the other slot as the one to boot next.
+    MarkForTry,
+    /// Marks the slot that runs as a good one.
+    MarkGood,
+    /// Keeps what the slots have reached: the text of the file.
+    KeepReached(String),
+
+    /// Removes what the kubelet remembers of the last boot, before its first start in this one.
+    ForgetLastBoot,
+    /// Reads what decides about the node's name.
+    ReadNodeName,
+    /// Keeps the name of the node in its cluster.
+    KeepNodeName(String),
+    /// Forgets that name.
+    ForgetNodeName,
+    /// Prepares a start of the kubelet under this name.
+    PrepareKubelet(String),
+    /// Moves aside what is in the way in the kubelet's configuration.
+    ClearForJoining,
+    /// Keeps a host name that the network gave.
+    KeepHostName(String),
+
+    /// Counts a boot that failed because of containerd.
+    CountFailedBoot,
+    /// Resets that count.
+    ForgetFailedBoots,
+    /// Keeps the time.
+    KeepClock,
+}
+
+/// The result of a job.
+pub enum Done {
+    /// Success or failure, without a value.
+    Plain(Outcome),
+    /// Of [`Job::ReadSecureBoot`].
+    SecureBoot(SecureBoot),
+    /// Of [`Job::MountData`]: lines for the console, and the outcome.
+    DataMounted(Vec<String>, Outcome),
+    /// Of [`Job::FindSlot`].
+    SlotFound(Outcome<Vec<Occupied>>),
+    /// Of [`Job::ReadTrial`]: with the text of the file of what the slots have reached.
+    Trial(Outcome<TrialFacts>, String),
+    /// Of [`Job::ReadClock`].
+    LastRun(Outcome<Option<SystemTime>>),
+    /// Of [`Job::ResetContainerd`]: a line for the console, and whether discarded files are left to
+    /// be removed.
+    ContainerdReset(Outcome<(Option<String>, bool)>),
+    /// Of [`Job::MountWritable`]: what could not be cleared.
+    WritableMounted(Outcome<Vec<Failure>>),
+    /// Of [`Job::ReadHostNames`].
+    HostNames {
+        /// The one made from the machine id.
+        of_machine: String,
+        /// The last one that the network gave.
+        kept: Option<String>,
+    },
+    /// Of [`Job::ReadSlots`].
+    Slots(Outcome<Slots>),
+    /// Of [`Job::OpenSlot`].
+    SlotOpened(Result<OpenedSlot, Refusal>),
+    /// Of [`Job::FindPartition`]: the device.
+    PartitionFound(Result<PathBuf, Refusal>),
+    /// Of [`Job::MarkForTry`]: the name of the slot.
+    MarkedForTry(Outcome<&'static str>),
+    /// Of [`Job::MarkGood`].
+    MarkedGood {
+        /// The name of the slot.
+        outcome: Outcome<&'static str>,
+        /// Whether the slot still has to become a good one.
+        is_still_on_trial: bool,
+    },
+    /// Of [`Job::ReadNodeName`].
+    NodeName(Known),
+    /// Of [`Job::PrepareKubelet`].
+    KubeletPrepared(Mode),
+    /// Of [`Job::ClearForJoining`].
+    ClearedForJoining(Outcome),
+    /// Of [`Job::CountFailedBoot`]: a line for the console.
+    FailedBootCounted(Outcome<String>),
+}
+
+impl Job {
+    /// Its name, for a message about one that does not end.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ReadSecureBoot => "read-secure-boot",
+            Self::MountData { .. } => "mount-data",
+            Self::FindSlot => "find-slot",
+            Self::ReadTrial => "read-trial",
+            Self::ReadClock => "read-clock",
+            Self::MakeMachineId => "make-machine-id",
+            Self::ResetContainerd => "reset-containerd",
+            Self::MountWritable => "mount-writable",
+            Self::ReadHostNames => "read-host-names",
+            Self::RemoveOldImages => "remove-old-images",
+            Self::ReadSlots => "read-slots",
+            Self::OpenSlot => "open-slot",
+            Self::FindPartition(_) => "find-partition",
+            Self::MarkForTry => "mark-for-try",
+            Self::MarkGood => "mark-good",
+            Self::KeepReached(_) => "keep-reached",
+            Self::ForgetLastBoot => "forget-last-boot",
+            Self::ReadNodeName => "read-node-name",
+            Self::KeepNodeName(_) => "keep-node-name",
+            Self::ForgetNodeName => "forget-node-name",
+            Self::PrepareKubelet(_) => "prepare-kubelet",
+            Self::ClearForJoining => "clear-for-joining",
+            Self::KeepHostName(_) => "keep-host-name",
+            Self::CountFailedBoot => "count-failed-boot",
+            Self::ForgetFailedBoots => "forget-failed-boots",
+            Self::KeepClock => "keep-clock",
+        }
+    }
+
+    /// The name of lines about it on the console.
+    pub fn subject(&self) -> &'static str {
+        match self {
+            Self::KeepNodeName(_) | Self::ForgetNodeName => Program::Kubelet.name(),
+            _ => mount::NAME,
+        }
+    }
+
+    /// Does it. This may wait for a disk, and no other part of PID 1 does.
+    pub fn run(self, source: &BootSource) -> Done {
+        match self {
+            Self::ReadSecureBoot => Done::SecureBoot(secure_boot::observe()),
+            Self::MountData { in_memory } => mount_data(source, in_memory),
+            Self::FindSlot => Done::SlotFound(source.find().and_then(|()| source.slots())),
+            Self::ReadTrial => Done::Trial(source.trial(), reached::read()),
+            Self::ReadClock => Done::LastRun(clock::seen()),
+            Self::MakeMachineId => Done::Plain(machine_id::make()),
+            Self::ResetContainerd => {
+                let reset = containerd_reset::apply();
+                Done::ContainerdReset(reset.and_then(|line| Ok((line, tidy::is_due()?))))
+            }
+            Self::MountWritable => Done::WritableMounted(writable::mount()),
+            Self::ReadHostNames => {
+                Done::HostNames { of_machine: host_name::of_machine(), kept: host_name::kept() }
+            }
+            Self::RemoveOldImages => Done::Plain(old_images::remove()),
+            Self::ReadSlots => Done::Slots(source.status()),
+            Self::OpenSlot => Done::SlotOpened(source.open_other()),
+            Self::FindPartition(Work::Try) => Done::PartitionFound(source.other_device()),
+            Self::FindPartition(Work::BootProgram) => Done::PartitionFound(source.system_device()),
+            Self::MarkForTry => Done::MarkedForTry(source.mark_for_try()),
+            Self::MarkGood => mark_good(source),
+            Self::KeepReached(text) => Done::Plain(reached::keep(&text)),
+            Self::ForgetLastBoot => {
+                kubelet::prepare_boot();
+                Done::Plain(Ok(()))
+            }
+            Self::ReadNodeName => Done::NodeName(Known::observe()),
+            Self::KeepNodeName(name) => Done::Plain(node_name::keep(&name)),
+            Self::ForgetNodeName => Done::Plain(node_name::forget()),
+            Self::PrepareKubelet(name) => {
+                kubelet::prepare_start();
+                Done::KubeletPrepared(Mode::observe(&name))
+            }
+            Self::ClearForJoining => {
+                let clear = |data| obstacles::clear_for_joining(&data);
+                Done::ClearedForJoining(data::folder::open().and_then(clear))
+            }
+            Self::KeepHostName(name) => Done::Plain(host_name::keep(&name)),
+            Self::CountFailedBoot => Done::FailedBootCounted(containerd_reset::count()),
+            Self::ForgetFailedBoots => Done::Plain(containerd_reset::reset()),
+            Self::KeepClock => {
+                // A disk that is full costs the clock some accuracy at the next boot, not more.
+                let _ = clock::keep();
+                Done::Plain(Ok(()))
+            }
+        }
+    }
+}
+
+fn mount_data(source: &BootSource, in_memory: bool) -> Done {
+    let booted = boot_source::booted().map(|booted| booted.disk);
+    let mut lines = Vec::new();
+    let disk = match in_memory {
+        true => mount::in_memory(&mut lines, booted),
+        false => mount::from_disk(&mut lines, booted).map(Some),
+    };
+    let outcome = disk.map(|disk| disk.into_iter().for_each(|disk| source.set_disk(disk)));
+    Done::DataMounted(lines, outcome)
+}
+
+fn mark_good(source: &BootSource) -> Done {
+    let outcome = source.mark_good();
+    // If the table cannot be read, the slot is marked once more.
+    let is_still_on_trial = source.slot().is_some() && source.is_on_trial().unwrap_or(true);
+    Done::MarkedGood { outcome, is_still_on_trial }
+}

@@ -1,0 +1,295 @@
+//! Asks the disk worker for jobs, and carries out what their ends lead to.
+
+use std::time::Duration;
+
+use osbuild_failure::Outcome;
+use osbuild_protocol::{Refusal, RefusalCode, Reply, Slots};
+
+use super::{Dispatcher, Program};
+use crate::boot::CONTAINERD_RESET;
+use crate::disk_worker::phase_job::PhaseJob;
+use crate::disk_worker::waiting::{Waiter, Wants};
+use crate::disk_worker::{Done, Ended, Job, JobId, MAX_REQUESTED};
+use crate::sequence::OnFailure;
+use crate::sockets::{Answer, ClientId};
+use crate::uptime::uptime;
+
+/// The name of the lines about a disk that does not answer.
+const NAME: &str = "disk";
+
+impl Dispatcher {
+    /// Asks for a job of `init` itself.
+    pub(super) fn ask(&mut self, job: Job) -> Option<JobId> {
+        let subject = job.subject();
+        let asked = self.disk.ask(job, uptime());
+        asked.map_err(|failure| self.console.say(subject, failure)).ok()
+    }
+
+    /// Asks for a job for which `client` waits, unless too many are left.
+    pub(super) fn ask_for(
+        &mut self,
+        client: ClientId,
+        wants: Wants,
+        job: Job,
+    ) -> Result<(), Refusal> {
+        if self.disk.left() >= MAX_REQUESTED {
+            let reason = format!("{MAX_REQUESTED} jobs wait for the disk");
+            return Err(Refusal::new(RefusalCode::Busy, reason));
+        }
+        let now = uptime();
+        let id = self.disk.ask(job, now)?;
+        self.waiting.add(client, id, wants, now);
+        Ok(())
+    }
+
+    /// Asks for the job of a phase, which ends with it.
+    pub(super) fn ask_in_phase(&mut self, job: Job) -> Outcome {
+        self.phase_job = PhaseJob::Waits(self.disk.ask(job, uptime())?);
+        Ok(())
+    }
+
+    pub(super) fn on_job_ended(&mut self, Ended { id, subject, done }: Ended) {
+        if self.phase_job.waits_for(id) {
+            self.phase_job = PhaseJob::Ended(self.on_phase_job(done));
+            return;
+        }
+        let waiter = self.waiting.take(id);
+        let client = waiter.map(|waiter| waiter.client);
+        match done {
+            Done::Slots(slots) => self.on_slots(waiter, slots),
+            Done::SlotOpened(opened) => self.on_slot_opened(client, opened),
+            Done::PartitionFound(device) => self.on_partition_found(client, device),
+            Done::MarkedForTry(marked) => self.on_marked_for_try(client, marked),
+            Done::MarkedGood { outcome, is_still_on_trial } => {
+                self.on_marked_good(outcome, is_still_on_trial);
+            }
+            Done::NodeName(known) => self.on_name_known(id, known),
+            Done::KubeletPrepared(mode) => self.on_kubelet_prepared(id, mode),
+            Done::ClearedForJoining(outcome) => self.on_cleared_for_joining(client, outcome),
+            Done::FailedBootCounted(outcome) => match outcome {
+                Ok(line) => self.console.say(CONTAINERD_RESET, line),
+                Err(failure) => self.console.say(CONTAINERD_RESET, failure),
+            },
+            Done::Plain(outcome) => match (client, outcome) {
+                (Some(client), outcome) => self.reply(Some(client), outcome),
+                (None, Err(failure)) => self.console.say(subject, failure),
+                (None, Ok(())) => {}
+            },
+            // A phase that no longer waits has failed.
+            Done::SecureBoot(_)
+            | Done::DataMounted(..)
+            | Done::SlotFound(_)
+            | Done::Trial(..)
+            | Done::LastRun(_)
+            | Done::ContainerdReset(_)
+            | Done::WritableMounted(_)
+            | Done::HostNames { .. } => {}
+        }
+    }
+
+    /// Replies to a client, if it still waits, that its request was carried out or why not.
+    pub(super) fn reply(&mut self, client: Option<ClientId>, outcome: Outcome) {
+        if let Some(client) = client {
+            let outcome = outcome.map(|()| Reply::Done.into()).map_err(Refusal::from);
+            self.sockets.reply(client, outcome);
+        }
+    }
+
+    fn on_slots(&mut self, waiter: Option<Waiter>, slots: Outcome<Slots>) {
+        let Some(Waiter { client, wants, .. }) = waiter else { return };
+        let slots = slots.map(|slots| self.with_outage(slots));
+        let outcome: Result<Answer, Refusal> = match wants {
+            Wants::NodeStatus => {
+                let slots = slots.unwrap_or_else(|failure| Slots::Unreadable(failure.to_string()));
+                Ok(Reply::Node(Box::new(self.status(slots))).into())
+            }
+            Wants::Disk => slots.map(|slots| Reply::Slots(slots).into()).map_err(Refusal::from),
+        };
+        self.sockets.reply(client, outcome);
+    }
+
+    /// The time of clients may be over: they get a reply without the disk.
+    pub(super) fn answer_without_disk(&mut self, now: Duration) {
+        for Waiter { client, wants, .. } in self.waiting.expired(now) {
+            let seconds = wants.timeout().as_secs();
+            let reason = format!("the disk has not answered for {seconds} s");
+            let outcome: Result<Answer, Refusal> = match wants {
+                Wants::NodeStatus => {
+                    Ok(Reply::Node(Box::new(self.status(Slots::Unreadable(reason)))).into())
+                }
+                Wants::Disk => Err(Refusal::new(RefusalCode::Failed, reason)),
+            };
+            self.update.take_if(|update| update.client == client);
+            self.sockets.reply(client, outcome);
+        }
+    }
+
+    /// A job may have taken too long: the node cannot go on without its disk.
+    pub(super) fn on_disk_deadline(&mut self, now: Duration) {
+        if let Some(failure) = self.disk.overdue(now) {
+            self.stage = self.fail(NAME, failure, OnFailure::Reboot);
+        }
+    }
+
+    fn on_cleared_for_joining(&mut self, client: Option<ClientId>, cleared: Outcome) {
+        if let Err(failure) = cleared {
+            self.console.say(Program::Kubelet.name(), failure);
+        }
+        if let Some(config) = self.processes.get_mut(Program::KubeletConfig) {
+            config.run_again(uptime());
+        }
+        self.reply(client, Ok(()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stage;
+    use super::*;
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::sync::mpsc::{Sender, channel};
+
+    use osbuild_protocol::Socket;
+
+    use crate::console::Console;
+    use crate::disk_worker::MAX_JOB_TIME;
+    use crate::disk_worker::waiting::STATUS_TIMEOUT;
+    use crate::event_loop::{Deadline, Event, Sources};
+    use crate::facts::Facts;
+    use crate::hardware::watchdog::Watchdog;
+
+    const INTERVAL: Duration = Duration::from_millis(5);
+
+    /// A node that runs, with two sockets and a watchdog in `folder`. Its disk does not answer
+    /// before something is sent.
+    fn node(folder: &Path) -> (Dispatcher, Sender<()>) {
+        let (answers, disk) = channel();
+        let run = move |_| {
+            let _ = disk.recv();
+            Done::ClearedForJoining(Ok(()))
+        };
+        let mut node = Dispatcher::with(Console::silent(), Facts::default(), run).unwrap();
+        node.stage = Stage::Runs;
+        node.sockets.listen(Socket::Admin, &folder.join("admin")).unwrap();
+        node.sockets.listen(Socket::Time, &folder.join("time")).unwrap();
+        node.watchdog = Watchdog::on(File::create(folder.join("watchdog")).unwrap(), INTERVAL);
+        (node, answers)
+    }
+
+    /// One turn of the loop, without the stages: this is not PID 1 of a machine that may end.
+    fn turn(node: &mut Dispatcher) {
+        node.watchdog.hold_off(uptime());
+        let mut sources = Sources {
+            processes: &mut node.processes,
+            sockets: &mut node.sockets,
+            buttons: &mut node.buttons,
+            disk: &mut node.disk,
+            writer: &node.writer,
+        };
+        for event in node.events.wait(&mut sources, &[], INTERVAL) {
+            if let Event::Request(_) | Event::JobEnded(_) = event {
+                node.handle(event);
+            }
+        }
+    }
+
+    fn connect(folder: &Path, socket: &str, line: &str) -> BufReader<UnixStream> {
+        let mut client = UnixStream::connect(folder.join(socket)).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        client.write_all(line.as_bytes()).unwrap();
+        BufReader::new(client)
+    }
+
+    /// The lines of a reply, the last of which is `ok` or an error.
+    fn reply(client: &mut BufReader<UnixStream>) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            client.read_line(&mut line).unwrap();
+            let is_last = line == "ok\n" || line.starts_with("error");
+            lines.push(line);
+            if is_last {
+                return lines;
+            }
+        }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_leaves_the_loop_turning() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        let (mut node, answers) = node(folder);
+        let fed = || std::fs::read(folder.join("watchdog")).unwrap().len();
+        let mut waits = connect(folder, "admin", "restart kubelet\n");
+        while node.disk.left() == 0 {
+            turn(&mut node);
+        }
+        let before = fed();
+        let mut served = connect(folder, "time", "last\n");
+        for _ in 0..20 {
+            turn(&mut node);
+        }
+        assert_eq!(reply(&mut served), ["seen 0\n", "kept yes\n", "ok\n"]);
+        assert!(fed() > before + 2 && node.waiting.deadline().is_some());
+        answers.send(()).unwrap();
+        while node.disk.left() > 0 {
+            turn(&mut node);
+        }
+        assert_eq!(reply(&mut waits), ["ok\n"]);
+    }
+
+    #[test]
+    fn a_request_has_one_reply_in_time_even_if_its_job_ends_later() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        let (mut node, answers) = node(folder);
+        let mut status = connect(folder, "admin", "status\n");
+        let mut restart = connect(folder, "admin", "restart kubelet\n");
+        while node.disk.left() < 2 {
+            turn(&mut node);
+        }
+        node.answer_without_disk(uptime() + STATUS_TIMEOUT);
+        let lines = reply(&mut status);
+        assert!(lines.contains(&"slot the disk has not answered for 30 s\n".to_owned()));
+        assert!(lines.iter().any(|line| line.starts_with("watchdog on")));
+        node.answer_without_disk(uptime() + Wants::Disk.timeout());
+        let refusal = "error: the disk has not answered for 120 s [code=3]\n";
+        assert_eq!(reply(&mut restart), [refusal]);
+        restart.get_mut().write_all(b"dance\n").unwrap();
+        (0..2).for_each(|_| answers.send(()).unwrap());
+        while node.disk.left() > 0 {
+            turn(&mut node);
+        }
+        turn(&mut node);
+        assert_eq!(reply(&mut restart), ["error: `dance` is not a verb of this socket [code=1]\n"]);
+    }
+
+    #[test]
+    fn a_job_that_never_ends_fails_the_node_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        node.ask(Job::MarkGood);
+        let has_deadline = |node: &Dispatcher| {
+            node.deadlines().iter().any(|(deadline, _)| *deadline == Deadline::Disk)
+        };
+        assert!(has_deadline(&node));
+        node.on_disk_deadline(uptime());
+        assert!(matches!(node.stage, Stage::Runs));
+        node.on_disk_deadline(uptime() + MAX_JOB_TIME);
+        assert!(matches!(node.stage, Stage::Failed(_)) && !has_deadline(&node));
+    }
+
+    #[test]
+    fn requests_are_refused_while_too_many_jobs_are_left() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        let mut ask =
+            || node.ask_for(ClientId::default(), Wants::Disk, Job::ReadSlots).map_err(|no| no.code);
+        assert!((0..MAX_REQUESTED).all(|_| ask().is_ok()));
+        assert_eq!(ask(), Err(RefusalCode::Busy));
+        assert!(node.ask(Job::KeepClock).is_some(), "`init` itself may still ask");
+    }
+}

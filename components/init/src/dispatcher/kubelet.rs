@@ -1,0 +1,112 @@
+//! Starts the kubelet: two jobs of the disk worker choose its name and find out how it runs.
+
+use super::{Dispatcher, Program};
+use crate::daemons::kubelet::{self, Mode};
+use crate::daemons::node_name::{self, Known};
+use crate::disk_worker::{Job, JobId};
+use crate::processes::process::{Launch, State};
+use crate::uptime::uptime;
+
+impl Dispatcher {
+    /// Starts the kubelet for the first time in this boot.
+    pub(super) fn start_kubelet(&mut self) {
+        self.ask(Job::ForgetLastBoot);
+        self.choose_node_name();
+    }
+
+    /// Starts the kubelet again under the name and with the files of now. Its pods go on. Before
+    /// its first start there is nothing to do.
+    pub(super) fn restart_kubelet(&mut self) {
+        if self.processes.get(Program::Kubelet).is_some() || self.kubelet_start.is_pending() {
+            self.choose_node_name();
+        }
+    }
+
+    /// Chooses the name for the kubelet that is started next. The names and identities of static
+    /// pods contain the node's name, so it changes only here.
+    fn choose_node_name(&mut self) {
+        let job = self.ask(Job::ReadNodeName);
+        self.kubelet_start.choose(job);
+    }
+
+    /// What the name depends on is known.
+    pub(super) fn on_name_known(&mut self, id: JobId, known: Known) {
+        if !self.kubelet_start.on_name(id) || self.end.is_some() {
+            return;
+        }
+        let chosen = self.settings.chosen_host_name().map(str::to_owned);
+        let (own, has_address) = (self.settings.host_name(), !self.addresses.is_empty());
+        let known = Known { chosen, ..known };
+        let now = uptime();
+        let actions = self.node_name.on_start(&known, own, has_address, now);
+        self.carry_out_name(actions);
+        // The names of the pods that these wait for contain it, too, and the cluster knows the node
+        // by it.
+        for program in [Program::Gate, Program::Trial, Program::Cluster] {
+            if let Some(job) = self.processes.get_mut(program) {
+                job.restart(now);
+            }
+        }
+        match self.processes.get_mut(Program::Kubelet) {
+            // A requested restart skips the back-off.
+            Some(kubelet) => kubelet.run_again(now),
+            None => self.prepare_kubelet(),
+        }
+    }
+
+    /// Has a start of the kubelet prepared. The name is on DATA then, as jobs are done in order.
+    pub(super) fn prepare_kubelet(&mut self) {
+        if let Some(kubelet) = self.processes.get_mut(Program::Kubelet) {
+            kubelet.hold();
+        }
+        // A name that is about to be chosen comes with a start of its own.
+        if !self.kubelet_start.is_choosing() {
+            let name = self.node_name.name().to_owned();
+            let job = self.ask(Job::PrepareKubelet(name));
+            self.kubelet_start.prepare(job);
+        }
+    }
+
+    /// The start is prepared.
+    pub(super) fn on_kubelet_prepared(&mut self, id: JobId, mode: Mode) {
+        if !self.kubelet_start.on_prepared(id) {
+            return;
+        }
+        // It may have been stopped with the node.
+        let is_wanted = match self.processes.get(Program::Kubelet) {
+            Some(kubelet) => matches!(kubelet.state, State::Waiting { .. }),
+            None => self.end.is_none(),
+        };
+        if !is_wanted {
+            return;
+        }
+        self.node_name.on_started(matches!(mode, Mode::Joins { .. }));
+        let launch = Launch::new(kubelet::command(self.node_name.name(), mode));
+        if let Err(failure) = self.run_as(Program::Kubelet, launch) {
+            self.console.say(Program::Kubelet.name(), failure);
+        }
+        self.follow_cluster();
+    }
+
+    /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins.
+    pub(super) fn follow_cluster(&mut self) {
+        let joins = self.node_name.joins();
+        if self.ready.is_none() || !joins || self.processes.get(Program::Cluster).is_some() {
+            return;
+        }
+        if let Err(failure) = self.run(Program::Cluster) {
+            self.console.say(Program::Cluster.name(), failure);
+        }
+    }
+
+    pub(super) fn carry_out_name(&mut self, actions: Vec<node_name::Action>) {
+        for action in actions {
+            match action {
+                node_name::Action::Say(text) => self.console.say(Program::Kubelet.name(), text),
+                node_name::Action::Keep(name) => drop(self.ask(Job::KeepNodeName(name))),
+                node_name::Action::Forget => drop(self.ask(Job::ForgetNodeName)),
+                node_name::Action::RestartKubelet => self.restart_kubelet(),
+            }
+        }
+    }
+}
