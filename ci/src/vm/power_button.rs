@@ -49,7 +49,7 @@ pub fn it_ends_a_node_in_order(site: &Site) -> Result<Outcome> {
     });
     qmp.execute("block_set_io_throttle", limits)?;
     probe::command(port, |stream| write!(stream, "{MIB}"))?;
-    let took = power_off(&mut node, &qmp)?;
+    let took = press(&mut node, &qmp)?;
     // The first flush, at the end of a pod or of DATA, waits for all writes.
     if took < Duration::from_secs(40) {
         return Err(Error::build(format!(
@@ -77,14 +77,14 @@ pub fn it_ends_a_node_with_arm64(site: &Site) -> Result<Outcome> {
     let qmp = Qmp::new()?;
     let mut node = disk.machine()?.arguments(qmp.arguments()).start()?;
     node.wait_for_within(SLOT_GOOD, 3 * TIMEOUT)?;
-    power_off(&mut node, &qmp)?;
+    press(&mut node, &qmp)?;
     is_unmounted(&disk)?;
     Ok(Outcome { passed: 2, ..Outcome::default() })
 }
 
 /// Presses the button as a hypervisor does, waits until the machine is off, and returns how long
 /// that took.
-fn power_off(node: &mut NodeUnderTest, qmp: &Qmp) -> Result<Duration> {
+pub(super) fn press(node: &mut NodeUnderTest, qmp: &Qmp) -> Result<Duration> {
     let since = Instant::now();
     qmp.execute("system_powerdown", json!({}))?;
     for line in [

@@ -6,7 +6,9 @@ use super::disk::{A, B, SlotDisk};
 use super::{BACKUP, GOOD, LAST_TRY, SECOND, SPENT};
 use crate::vm::machine::{Machine, TIMEOUT};
 use crate::vm::node::NodeUnderTest;
+use crate::vm::power_button;
 use crate::vm::probe::{self, free_port};
+use crate::vm::qmp::Qmp;
 use osbuild::error::{Error, Result};
 use osbuild_abi::console::{
     ADDRESS, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS,
@@ -120,9 +122,12 @@ pub fn pod(disk: &SlotDisk) -> Result<Fallback> {
 pub fn network(disk: &SlotDisk) -> Result<Fallback> {
     disk.set(A, GOOD)?;
     disk.set(B, SPENT)?;
-    let mut node = disk.start()?;
+    // In an orderly shutdown, `init` first writes what the slot has reached. A power cut may come
+    // before that.
+    let qmp = Qmp::new()?;
+    let mut node = disk.machine()?.arguments(qmp.arguments()).start()?;
     node.wait_for(ADDRESS)?;
-    node.power_off()?;
+    power_button::press(&mut node, &qmp)?;
     let manifest = format!("{POD_MANIFESTS}/dhcp.yaml");
     let over = &[(POD_LIST, Over::Text("time time\n")), (manifest.as_str(), Over::Text("\n"))];
     let words = "osbuild.gate-deadline-s=90";
