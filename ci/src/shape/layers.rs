@@ -107,6 +107,12 @@ const RULES: &[Rule] = &[
         why: "accesses the system, and signatures work on bytes alone",
     },
     Rule {
+        place: "components/init/src/dispatcher/",
+        owners: &[],
+        words: &["std::fs", "data::folder", "efivars"],
+        why: "may wait for a disk, and the loop of `init` must not: it is a job of `disk_worker`",
+    },
+    Rule {
         place: "components/",
         owners: &[],
         words: &["osbuild::"],
