@@ -1,13 +1,14 @@
 //! Installs missing tools with `apt-get`, `rustup` and `pip3`.
 
+use super::lack::Lack;
 use super::missing;
-use super::tool::{Lack, Probe, Remedy, Tool, find_program};
+use super::program::find_program;
+use super::tool::{Probe, Remedy, Tool};
 use crate::engine::stop;
 use crate::error::{Error, Result};
 use crate::report::{Outcome, Report};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 /// The user's consent to changes of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,21 +135,6 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
     }
     step.done("", None, Outcome::Ran);
     Ok(())
-}
-
-/// The sysroot of this project's Rust compiler; `None` without one.
-pub(super) fn rust_sysroot() -> Option<PathBuf> {
-    static SYSROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let read = || {
-        let output = Command::new("rustc")
-            .args(["--print", "sysroot"])
-            .stderr(Stdio::null())
-            .output()
-            .ok()?;
-        let path = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| PathBuf::from(path.trim()))
-    };
-    SYSROOT.get_or_init(read).clone()
 }
 
 #[cfg(test)]

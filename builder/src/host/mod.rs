@@ -3,11 +3,14 @@
 //! lock.
 
 mod install;
+mod lack;
+mod program;
 mod sandbox;
 mod tool;
 
 pub use install::{Consent, set_up};
-pub use tool::{Lack, Probe, Remedy, Tool};
+pub use lack::Lack;
+pub use tool::{Probe, Remedy, Tool};
 
 use crate::error::{Error, Problem, Result};
 use crate::plan::Architecture;

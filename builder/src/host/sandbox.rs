@@ -1,7 +1,8 @@
 //! Checks that bubblewrap can make the sandbox of a build step, by making one. If that fails, the
 //! system's settings explain it.
 
-use super::tool::{Lack, find_program};
+use super::lack::Lack;
+use super::program::find_program;
 use crate::engine::rules::ISOLATION;
 use std::ffi::OsStr;
 use std::fs;

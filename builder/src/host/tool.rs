@@ -1,10 +1,12 @@
 //! A required tool: how to detect it, and how to install it.
 
+use super::lack::Lack;
+use super::program::find_program;
 use crate::plan::Architecture;
 use std::fmt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// A required tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +41,6 @@ pub enum Probe {
     Sandbox,
     /// The processor of this machine.
     Processor(Architecture),
-}
-
-/// A problem with a tool, and its remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
-    /// The problem, in one line.
-    pub problem: String,
-    /// The tool's own output, if it was started.
-    pub cause: Option<String>,
-    /// The remedy.
-    pub remedy: String,
 }
 
 /// How to install a tool.
@@ -185,24 +176,24 @@ fn go_version(output: &str) -> Option<(u32, u32)> {
     Some((number(parts.next()?)?, parts.next().and_then(number).unwrap_or_default()))
 }
 
-/// Finds a program, also in the system folders, which are not in the `PATH` of Debian's ordinary
-/// users.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(system)
-        .map(|folder| folder.join(name))
-        .find(|file| is_program(file))
-}
-
-fn is_program(file: &Path) -> bool {
-    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+/// The sysroot of this project's Rust compiler; `None` without one.
+fn rust_sysroot() -> Option<PathBuf> {
+    static SYSROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let read = || {
+        let output = Command::new("rustc")
+            .args(["--print", "sysroot"])
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        let path = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| PathBuf::from(path.trim()))
+    };
+    SYSROOT.get_or_init(read).clone()
 }
 
 /// Whether the compiler of this project has the target's standard library.
 fn has_rust_target(target: &str) -> bool {
-    let Some(sysroot) = super::install::rust_sysroot() else { return false };
+    let Some(sysroot) = rust_sysroot() else { return false };
     sysroot.join("lib/rustlib").join(target).join("lib").is_dir()
 }
 
@@ -225,16 +216,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_without_execute_permission_is_not_a_program() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("tool");
-        std::fs::write(&file, "").unwrap();
-        assert!(!is_program(&file) && !is_program(dir.path()));
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(is_program(&file));
-    }
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_go_without_toolchains_is_too_old() {

@@ -1,6 +1,5 @@
 //! The dated table of Kubernetes minors: `components/kubelet/releases.toml`.
 
-use super::skew::PEG;
 use super::{Date, Minor, Version};
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::document::check::check;
@@ -72,11 +71,6 @@ impl Releases {
             || Release { newest: version, released, end_of_life: Release::end_of_life(released) };
         let release = self.minors.entry(version.minor).or_insert_with(fresh);
         release.newest = release.newest.max(version);
-    }
-
-    /// The minor that the kubelet is pegged to.
-    pub fn pegged(&self) -> Minor {
-        self.newest().behind(PEG)
     }
 
     /// The table as a file, which [`Releases::parse`] reads back.

@@ -14,7 +14,14 @@ const SUPPORT: &str = "https://kubernetes.io/releases/patch-releases/";
 const CONTAINERD: &str = "https://containerd.io/releases/#kubernetes-support";
 /// The peg: how many minors the kubelet is behind the newest, so that it can join every supported
 /// API server.
-pub(super) const PEG: u32 = 2;
+const PEG: u32 = 2;
+
+impl Releases {
+    /// The minor that the kubelet is pegged to.
+    pub fn pegged(&self) -> Minor {
+        self.newest().behind(PEG)
+    }
+}
 
 /// Which findings that only time causes are errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

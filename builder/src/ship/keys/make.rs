@@ -1,6 +1,8 @@
 //! Makes and rotates keys.
 
+use super::public_file::write_public;
 use super::release::write_release;
+use super::terms::{Terms, last_day};
 use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{IoContext, remove};
@@ -15,15 +17,6 @@ use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-
-/// The validity of certificates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// The first day.
-    pub since: Date,
-    /// The number of years.
-    pub years: u16,
-}
 
 /// Makes a key for each role, with a self-signed certificate: firmware enrolls each of them
 /// separately, so there is no chain. `token` names an existing key for db: the PKCS#11 URI of a key
@@ -150,12 +143,6 @@ fn certificate(
     Certificate::from_der(made.der()).or_build(cannot)
 }
 
-/// The last day of a validity. One that begins on 29 February ends on the 28th.
-pub(super) fn last_day(terms: Terms) -> Date {
-    let Date { year, month, day } = terms.since;
-    Date { year: year + terms.years, month, day: if (month, day) == (2, 29) { 28 } else { day } }
-}
-
 /// The subject of a certificate. Firmware shows its common name in menus and logs.
 fn subject(name: &str, for_development: bool) -> DistinguishedName {
     let mut subject = DistinguishedName::new();
@@ -184,10 +171,4 @@ impl rcgen::SigningKey for RcgenKey<'_> {
     fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
         self.0.sign(&Digest::of(message)).map_err(|_| rcgen::Error::RemoteKeyError)
     }
-}
-
-pub(super) fn write_public(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text)
-        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644)))
-        .at("write", path)
 }

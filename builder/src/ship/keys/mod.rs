@@ -3,16 +3,19 @@
 
 mod enroll;
 mod make;
+mod public_file;
 mod release;
 mod revoke;
 mod show;
+mod terms;
 mod trust;
 
 pub use enroll::{Enrollment, enrolled};
-pub use make::{Terms, make, rotate};
+pub use make::{make, rotate};
 pub use release::{complete, rotate_release, rotate_root};
 pub use revoke::revoke;
 pub use show::{Shown, show};
+pub use terms::Terms;
 pub use trust::Trust;
 
 use crate::engine::fs_error::IoContext;

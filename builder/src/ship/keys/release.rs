@@ -1,7 +1,8 @@
 //! The keys of releases: the release key signs them, and the root key signs `root.json`, which
 //! names the release key. The root key can be kept offline until the next rotation.
 
-use super::make::{Terms, last_day, write_public};
+use super::public_file::write_public;
+use super::terms::{Terms, last_day};
 use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{IoContext, remove};

@@ -56,12 +56,24 @@ pub(super) fn versions_to_drop(
             current.insert(read(&name)?.version);
         }
     }
-    for version in
-        super::publish::versions(client, recipe).iter().filter(|version| **version != now.version)
-    {
+    for version in versions(client, recipe).iter().filter(|version| **version != now.version) {
         releases.push(read(&target::file(recipe, version, target::DOCUMENT))?);
     }
     Ok(outdated(releases, keep, &current))
+}
+
+/// The released versions of a recipe.
+pub(super) fn versions(client: &Client, recipe: &str) -> Vec<String> {
+    let version = |name: &String| {
+        Some(
+            name.strip_prefix(recipe)?
+                .strip_prefix('_')?
+                .strip_suffix(target::DOCUMENT)?
+                .strip_suffix('_')?
+                .to_owned(),
+        )
+    };
+    client.targets().keys().filter_map(version).collect()
 }
 
 /// The names of all targets of these versions of a recipe.

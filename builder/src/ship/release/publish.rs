@@ -1,6 +1,6 @@
 //! Publishes a release in a channel.
 
-use super::keep;
+use super::keep::{self, versions};
 use super::parts::Parts;
 use super::{dsse, provenance, sbom, sources};
 use crate::engine::digest::Digest;
@@ -124,20 +124,6 @@ fn is_whole(client: &Client, document: &Document) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The released versions of a recipe.
-pub(super) fn versions(client: &Client, recipe: &str) -> Vec<String> {
-    let version = |name: &String| {
-        Some(
-            name.strip_prefix(recipe)?
-                .strip_prefix('_')?
-                .strip_suffix(target::DOCUMENT)?
-                .strip_suffix('_')?
-                .to_owned(),
-        )
-    };
-    client.targets().keys().filter_map(version).collect()
 }
 
 fn client(place: &Place) -> Result<Option<Client>> {

@@ -1,7 +1,7 @@
 //! Checks the disks of power cuts one after another, and remembers the good parts.
 
 use super::cut::{Cut, Extract, Medium};
-use super::disk_checker::{DiskChecker, copy};
+use super::disk_checker::{DiskChecker, copy, file_number};
 use super::recording::{Entry, Recording};
 use super::session::Session;
 use crate::site::Site;
@@ -82,9 +82,4 @@ fn synced(recording: &Recording) -> Result<Vec<Option<u32>>> {
         _ => Ok(None),
     };
     recording.entries.iter().map(look).collect()
-}
-
-/// The number in a line of one of the probe's files.
-pub fn file_number(line: &[u8]) -> Option<u32> {
-    std::str::from_utf8(line).ok()?.strip_prefix("synced ")?.trim().parse().ok()
 }

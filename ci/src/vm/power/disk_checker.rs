@@ -2,7 +2,6 @@
 //! mtools, e2fsck and debugfs must find no damage.
 
 use super::cut::Undo;
-use super::cut_checker::file_number;
 use super::recording::{Entry, SECTOR};
 use crate::site::Site;
 use crate::vm::data::check;
@@ -256,4 +255,9 @@ impl Machine for ReplayMachine<'_, '_> {
 
 fn cannot() -> String {
     "cannot check the disk of a power cut".to_owned()
+}
+
+/// The number in a line of one of the probe's files.
+pub fn file_number(line: &[u8]) -> Option<u32> {
+    std::str::from_utf8(line).ok()?.strip_prefix("synced ")?.trim().parse().ok()
 }
