@@ -74,13 +74,13 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.origin {
-            SourceOrigin::Registries => self.from_registries(plan, &missing),
-            SourceOrigin::Exported(folder) => self.from_folder(folder, &missing),
+            SourceOrigin::Registries => self.fetch_from_registries(plan, &missing),
+            SourceOrigin::Exported(folder) => self.take_from_folder(folder, &missing),
             SourceOrigin::Store => Err(unreachable_sources(&missing)),
         }
     }
 
-    fn from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
+    fn take_from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
         let step = self.report.step("sources");
         let exported = Exported::at(folder);
         for source in missing {
@@ -91,7 +91,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn from_registries<P: Product<Locked>>(
+    fn fetch_from_registries<P: Product<Locked>>(
         &self,
         plan: &Plan<Locked, P>,
         missing: &[Source],
