@@ -56,7 +56,7 @@ fn a_summary_needs_no_release_but_needs_a_build() {
         "{}",
         ran.stdout
     );
-    assert!(ran.stderr.contains("name a release with `--against FOLDER`"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("name one with `--against FOLDER`"), "{}", ran.stderr);
     fs::remove_file(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap();
     let ran = scratch.osbuild(&["summary", RECIPE]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
