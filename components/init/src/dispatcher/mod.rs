@@ -212,7 +212,7 @@ impl Dispatcher {
             (Deadline::Reach, self.reach.deadline()),
             (Deadline::NodeName, self.node_name.deadline().filter(|_| runs)),
             (Deadline::Health, self.health.deadline().filter(|_| asks)),
-            (Deadline::Clock, Some(self.clock.deadline())),
+            (Deadline::Clock, self.clock.deadline()),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];

@@ -22,9 +22,9 @@ const CONFIRMED: u8 = 3;
 /// When to keep the time on DATA, and what the clock showed at boot.
 #[derive(Default)]
 pub struct Clock {
-    /// Whether the last boot's time has been read, so that this boot's may replace it.
-    keeps: bool,
-    next: Duration,
+    /// When the time is kept next, since boot. `None` until the last boot's time has been read,
+    /// which this boot's replaces.
+    next: Option<Duration>,
     /// When the node last ran before this boot, since 1970.
     seen: Duration,
     /// Whether the clock had to be set forward in this boot.
@@ -35,23 +35,23 @@ pub struct Clock {
 
 impl Clock {
     /// When the time is kept next, since boot.
-    pub fn deadline(&self) -> Duration {
+    pub fn deadline(&self) -> Option<Duration> {
         self.next
     }
 
     /// Whether the time is to be kept now, because the [interval](INTERVAL) has passed. `now` is
     /// the time since boot.
     pub fn is_due(&mut self, now: Duration) -> bool {
-        let is_due = now >= self.next;
+        let is_due = self.next.is_some_and(|next| next <= now);
         if is_due {
-            self.next = now + INTERVAL;
+            self.next = Some(now + INTERVAL);
         }
-        is_due && self.keeps
+        is_due
     }
 
     /// Whether this boot's time may be kept.
     pub fn keeps(&self) -> bool {
-        self.keeps
+        self.next.is_some()
     }
 
     /// When the node last ran, and whether the machine's clock kept the time since then.
@@ -69,7 +69,7 @@ impl Clock {
     /// Sets the clock forward to when the node last ran, if it is before that, and keeps the time
     /// from now on. Returns a line for the console if it was.
     pub fn apply_last(&mut self, seen: Option<SystemTime>) -> Outcome<Option<String>> {
-        self.keeps = true;
+        self.next = Some(Duration::ZERO);
         let Some(seen) = seen else { return Ok(None) };
         self.seen = seen.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.set_forward(self.seen, "the node last ran")
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn the_time_is_kept_at_once_and_then_once_per_interval() {
         let mut clock = Clock::default();
-        assert!(!clock.is_due(Duration::ZERO), "the last boot's time was not read yet");
-        let mut clock = Clock { keeps: true, ..Clock::default() };
+        assert!(!clock.is_due(Duration::from_secs(2)), "the last boot's time was not read yet");
+        clock.apply_last(None).unwrap();
         assert!(clock.is_due(Duration::ZERO));
         assert!(!clock.is_due(INTERVAL - Duration::from_secs(1)));
         assert!(clock.is_due(INTERVAL));
