@@ -233,8 +233,8 @@ fn naming_a_disk_twice_does_not_override_its_size_or_sector_size() {
     let ran = flash(&scratch, &small.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, the image \
-         needs 239.1 MB\n",
+        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, the \
+         image needs 239.1 MB\n",
         small.device
     );
     assert_eq!(ran.stderr, expected);
