@@ -35,7 +35,7 @@ struct Effort {
     booted: usize,
 }
 
-const SHORT: Effort = Effort { cuts: 400, booted: 4 };
+const SHORT: Effort = Effort { cuts: 400, booted: 2 };
 const LONG: Effort = Effort { cuts: 10_000, booted: 60 };
 
 /// How many machines boot in parallel.
