@@ -42,7 +42,7 @@ pub enum Job {
     MountWritable,
     /// Reads the host names that are known before the network.
     ReadHostNames,
-    /// Removes what containerd has of the node's own images.
+    /// Removes containerd's copies of the node's own images.
     RemoveOldImages,
 
     /// Reads the slots for a `status`.
@@ -58,7 +58,7 @@ pub enum Job {
     /// Keeps what the slots have reached: the text of the file.
     KeepReached(String),
 
-    /// Removes what the kubelet remembers of the last boot, before its first start in this one.
+    /// Removes the kubelet's state of the last boot, before its first start in this one.
     ForgetLastBoot,
     /// Reads what decides about the node's name.
     ReadNodeName,
@@ -173,7 +173,7 @@ impl Job {
         }
     }
 
-    /// Does it. This may wait for a disk, and no other part of PID 1 does.
+    /// Carries out the job. It may wait for a disk; nothing else in PID 1 may.
     pub fn run(self, source: &BootSource) -> Done {
         match self {
             Self::ReadSecureBoot => Done::SecureBoot(secure_boot::observe()),

@@ -42,7 +42,7 @@ const MAX_JOBS: usize = 256;
 
 /// The thread, and the jobs that are left.
 pub struct DiskWorker {
-    /// None once it is closed.
+    /// `None` once it is closed.
     jobs: Option<Sender<(JobId, Job)>>,
     ends: Receiver<(JobId, Done)>,
     /// Becomes readable when a job has ended.
@@ -54,7 +54,7 @@ pub struct DiskWorker {
     last: u64,
 }
 
-/// Names a job as long as the node runs.
+/// Identifies a job until the node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobId(u64);
 
@@ -148,7 +148,7 @@ impl DiskWorker {
         (!self.left.is_empty()).then(|| self.since + MAX_JOB_TIME)
     }
 
-    /// Why the node cannot go on, if a job has taken too long.
+    /// Why the node cannot continue, if a job has taken too long.
     pub fn overdue(&self, now: Duration) -> Option<Failure> {
         let name = self.left.front()?.name;
         let seconds = MAX_JOB_TIME.as_secs();
@@ -156,7 +156,7 @@ impl DiskWorker {
         (self.deadline()? <= now).then(|| Failure::new(text()))
     }
 
-    /// Accepts no job any more. Those that are left are done.
+    /// Stops accepting jobs. Those that are left are still done.
     pub fn close(&mut self) {
         self.jobs = None;
     }
