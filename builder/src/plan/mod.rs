@@ -33,14 +33,14 @@ pub use kubernetes::{Date, Exception, Kubernetes, Minor, Release, Releases, Vers
 pub use lock::{
     Blob, Closure, Crate, CratesLock, DebianPackage, DebianRequirement, GoLock, GoModule,
     GoRequirement, GoToolchain, GoUpstream, KUBERNETES, KernelUpstream, Lock, Moved, Packages, Peg,
-    PreviousLock, Requirements, RustRequirement, RustToolchain, Source, SourceKind, Toolchains,
-    Upstream, closure, crates_digest, moved, moved_crates, moved_releases, upstream,
+    Pins, PreviousLock, Requirements, RustRequirement, RustToolchain, Source, SourceKind,
+    Toolchains, Upstream, closure, crates_digest, moved, moved_crates, moved_releases, upstream,
 };
 pub use node::{
     Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
-    GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom, Installs, Kernel, KernelOption,
-    MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue, Payload, Pod, PodImage,
-    ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,
+    FilePackage, GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom, Installs, Kernel,
+    KernelOption, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue, Payload, Pod,
+    PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,
 };
 pub use project::Project;
 pub use resolve::{
@@ -84,6 +84,8 @@ impl<L: LockState, P> Deref for Plan<L, P> {
 pub trait LockState: Clone + Debug + PartialEq + Eq {
     /// The locked modules of a Go component.
     type GoModules: Clone + Debug + PartialEq + Eq;
+    /// A locked Debian package.
+    type Package: Clone + Debug + PartialEq + Eq;
 }
 
 /// A plan that is not locked yet.
@@ -92,6 +94,7 @@ pub struct Unlocked;
 
 impl LockState for Unlocked {
     type GoModules = ();
+    type Package = ();
 }
 
 /// The lock of a plan. Only [`Plan::lock`] makes it, after comparing the lock with the plan.
@@ -107,6 +110,7 @@ impl Locked {
 
 impl LockState for Locked {
     type GoModules = GoLock;
+    type Package = DebianPackage;
 }
 
 /// What a recipe makes: a [`NodeSpec`] or [`HostPrograms`].
@@ -123,11 +127,11 @@ pub trait Product<L: LockState> {
 
 /// A product in a plan that is not locked.
 pub trait Lockable: Product<Unlocked> {
-    /// The same with each Go component's modules inside it.
+    /// The same with each locked input where it is used.
     type Locked: Product<Locked>;
 
-    /// Puts the modules of each Go component into it.
-    fn lock(self, modules: &impl Fn(&GoComponent) -> GoLock) -> Self::Locked;
+    /// Puts the modules of each Go component and each package with files into it.
+    fn lock(self, pins: &Pins<'_>) -> Self::Locked;
 }
 
 /// A plan that is not locked, whatever its recipe makes.

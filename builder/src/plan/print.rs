@@ -259,18 +259,19 @@ fn image<L: LockState>(image: &PodImage<L>) -> String {
     }
 }
 
-fn debian_program(program: &DebianProgram) -> String {
+fn debian_program<L: LockState>(program: &DebianProgram<L>) -> String {
     let DebianProgram { name, package, path, libraries } = program;
+    let libraries: Vec<_> = libraries.iter().map(|library| library.name.clone()).collect();
     format!(
         "{} = {{ package = {}, path = {}, libraries = {} }}",
         key_text(name),
-        quote(package),
+        quote(&package.name),
         quote(path),
-        list(libraries)
+        list(&libraries)
     )
 }
 
-fn root_file(file: &RootFile) -> String {
+fn root_file<L: LockState>(file: &RootFile<L>) -> String {
     let mode = format!("mode = {:#o}", file.mode);
     match &file.content {
         Content::File(source) => format!("{{ source = {}, {mode} }}", quote(source)),
@@ -278,7 +279,7 @@ fn root_file(file: &RootFile) -> String {
         Content::Symlink(target) => format!("{{ symlink = {} }}", quote(target)),
         Content::Directory => format!("{{ directory = true, {mode} }}"),
         Content::Debian { package, path } => {
-            format!("{{ debian = {}, path = {}, {mode} }}", quote(package), quote(path))
+            format!("{{ debian = {}, path = {}, {mode} }}", quote(&package.name), quote(path))
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::deb;
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
-use crate::plan::{DebianPackage, Locked, Plan};
+use crate::plan::DebianPackage;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -16,18 +16,6 @@ pub struct Contents {
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// Links with their targets.
     pub links: BTreeMap<PathBuf, PathBuf>,
-}
-
-/// Finds the locked package with this name among those with files for the root or for pod images.
-///
-/// # Errors
-/// The lock has no such package.
-pub fn locked<'p>(plan: &'p Plan<Locked>, name: &str) -> Result<&'p DebianPackage> {
-    let packages = &plan.lock.get().files.packages;
-    packages.iter().find(|package| package.package == name).ok_or_else(|| {
-        Error::lock(format!("the lock has no package `{name}`"))
-            .hint(format!("cargo osbuild lock {}", plan.recipe))
-    })
 }
 
 /// The bytes of one file of a package, or of all files in a folder, concatenated in the order of

@@ -2,9 +2,9 @@
 //! compares with the image.
 
 use crate::engine::digest::Digest;
-use crate::plan::{BinaryName, DebianPackage, DebianProgram, Locked, Plan};
+use crate::plan::{BinaryName, DebianPackage, Locked, Plan};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Path of the inventory in the initramfs.
 pub const PATH: &str = "osbuild.json";
@@ -73,35 +73,6 @@ impl Inventory {
                 sha256: digest.hex(),
             }
         };
-        // Packages of the sandbox whose bytes can end up in a product: compilers, and libraries
-        // that they link.
-        let compiles = |package: &&DebianPackage| {
-            ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name))
-        };
-        let compilers = locked.sandbox.packages.iter().filter(compiles);
-        let mut prebuilt: BTreeMap<_, _> =
-            compilers.map(|package| (package.package.clone(), package.version.clone())).collect();
-        prebuilt.extend([
-            (plan.stub().package.clone(), plan.stub().version.clone()),
-            ("go".into(), locked.toolchain.go.version.clone()),
-            ("rust".into(), plan.rust().version.clone()),
-        ]);
-        prebuilt.extend(
-            plan.statically_linked()
-                .map(|package| (package.package.clone(), package.version.clone())),
-        );
-        let carried: BTreeSet<_> = plan
-            .payloads()
-            .flat_map(|payload| &payload.debian)
-            .flat_map(DebianProgram::packages)
-            .collect();
-        let carried =
-            locked.files.packages.iter().filter(|package| carried.contains(&package.package));
-        prebuilt.extend(carried.map(|package| (package.package.clone(), package.version.clone())));
-        prebuilt.extend(
-            plan.payloads()
-                .map(|payload| (payload.go.name.clone(), payload.go.version.to_string())),
-        );
         Inventory {
             recipe: plan.recipe.clone(),
             architecture: plan.architecture.name().into(),
@@ -109,7 +80,7 @@ impl Inventory {
             epoch: locked.epoch,
             binaries: BinaryName::ALL.into_iter().map(binary).collect(),
             kernel: kernel.into(),
-            prebuilt,
+            prebuilt: prebuilt(plan),
             writable: plan.writable.iter().map(|path| path.declared().to_string()).collect(),
             pods: plan
                 .pods
@@ -120,8 +91,23 @@ impl Inventory {
                 .collect(),
         }
     }
+
     /// The text of the file.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("an inventory always serializes")
     }
+}
+
+/// The versions of everything in the image that is not a host binary or the kernel.
+fn prebuilt(plan: &Plan<Locked>) -> BTreeMap<String, String> {
+    let packages = plan.compilers().chain(plan.statically_linked()).chain(plan.carried());
+    let version = |package: &DebianPackage| (package.package.clone(), package.version.clone());
+    let payloads = plan.payloads().map(|payload| &payload.go);
+    let mut prebuilt: BTreeMap<_, _> = packages.chain([plan.stub()]).map(version).collect();
+    prebuilt.extend(payloads.map(|go| (go.name.clone(), go.version.to_string())));
+    prebuilt.extend([
+        ("go".to_owned(), plan.lock.get().toolchain.go.version.clone()),
+        ("rust".to_owned(), plan.rust().version.clone()),
+    ]);
+    prebuilt
 }

@@ -9,7 +9,7 @@ use super::sandbox::{Compiler, Script};
 use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::error::{Context, Result};
-use crate::plan::{Content, RootFile};
+use crate::plan::{Content, Locked, RootFile};
 use osbuild_abi::{paths, pods};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -120,7 +120,7 @@ impl Layer {
         Ok(BuiltLayer { name, image: made.output(LAYER)? })
     }
 
-    fn add(&mut self, build: &Build<'_>, file: &RootFile) -> Result<()> {
+    fn add(&mut self, build: &Build<'_>, file: &RootFile<Locked>) -> Result<()> {
         let store = build.options.store;
         let path = at(&file.path);
         let bytes = match &file.content {
@@ -139,16 +139,14 @@ impl Layer {
                     _ => error,
                 })?,
             Content::Text(text) => text.clone().into_bytes(),
-            Content::Debian { package, path } => {
-                debian::read(store, debian::locked(build.plan, package)?, path)?
-            }
+            Content::Debian { package, path } => debian::read(store, &package.lock, path)?,
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);
         Ok(())
     }
 
-    fn mode(&mut self, file: &RootFile, usual: u32) {
+    fn mode(&mut self, file: &RootFile<Locked>, usual: u32) {
         if file.mode != usual {
             writeln!(self.modes, "{:04o} {}", file.mode, file.path)
                 .expect("a string accepts every write");

@@ -10,6 +10,7 @@ mod upstream;
 
 pub use changes::{Moved, moved, moved_crates, moved_releases};
 pub use crates::{Closure, closure};
+pub use pin::Pins;
 pub use previous::PreviousLock;
 pub use requirements::{
     Crate, DebianRequirement, GoRequirement, Requirements, RustRequirement, crates_digest,

@@ -23,12 +23,8 @@ impl<P: Lockable> Plan<Unlocked, P> {
             let error = differences.into_iter().fold(error, Error::cause);
             return Err(error.hint(relock(recipe)));
         }
-        let modules = |component: &GoComponent| {
-            let found = lock.go(&component.name, &component.module, &component.go_version());
-            found.expect("the lock was compared with the requirements").clone()
-        };
         Ok(Plan {
-            product: self.product.lock(&modules),
+            product: self.product.lock(&Pins(&lock)),
             recipe: self.recipe,
             architecture: self.architecture,
             requirements: self.requirements,
@@ -36,6 +32,24 @@ impl<P: Lockable> Plan<Unlocked, P> {
             warnings: self.warnings,
             lock: Locked(lock),
         })
+    }
+}
+
+/// The entries of a lock that has everything that a plan requires.
+#[derive(Clone, Copy, Debug)]
+pub struct Pins<'l>(&'l Lock);
+
+impl Pins<'_> {
+    /// The modules of a Go component.
+    pub(in crate::plan) fn modules(&self, component: &GoComponent) -> GoLock {
+        let found = self.0.go(&component.name, &component.module, &component.go_version());
+        found.expect("the lock was compared with the requirements").clone()
+    }
+
+    /// The package with this name among those with files for the root or for images of pods.
+    pub(in crate::plan) fn package(&self, name: &str) -> DebianPackage {
+        let found = self.0.files.packages.iter().find(|package| package.package == name);
+        found.expect("the lock was compared with the requirements").clone()
     }
 }
 

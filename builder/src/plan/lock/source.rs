@@ -1,7 +1,7 @@
 //! A locked input, whose digest is known before it is fetched.
 
 use super::{Crate, DebianPackage, Lock};
-use crate::plan::{Architecture, HostComponent, ImageFrom, Locked, Plan};
+use crate::plan::{Architecture, DebianProgram, HostComponent, ImageFrom, Locked, Plan};
 
 /// A locked input.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +100,21 @@ impl Plan<Locked> {
         all.sort();
         all.dedup();
         all
+    }
+
+    /// The packages of the sandbox whose bytes can be in a product: compilers, and the C library
+    /// that they link.
+    pub fn compilers(&self) -> impl Iterator<Item = &DebianPackage> {
+        let compiles = |package: &&DebianPackage| {
+            ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name))
+        };
+        self.lock.get().sandbox.packages.iter().filter(compiles)
+    }
+
+    /// The packages of which the images of pods carry programs.
+    pub fn carried(&self) -> impl Iterator<Item = &DebianPackage> {
+        let programs = self.payloads().flat_map(|payload| &payload.debian);
+        programs.flat_map(DebianProgram::packages).map(|package| &package.lock)
     }
 
     /// The packages whose bytes are in the node because its C programs are linked statically: the

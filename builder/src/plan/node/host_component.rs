@@ -1,6 +1,6 @@
 //! The components of the host, the seven binaries that come from them, and how they are compiled.
 
-use crate::plan::lock::GoLock;
+use crate::plan::lock::Pins;
 use crate::plan::{LockState, Locked, Unlocked, Version};
 use std::fmt;
 
@@ -150,12 +150,9 @@ impl<L: LockState> GoComponent<L> {
 
 impl HostComponent {
     /// The component with its modules from a lock.
-    pub(in crate::plan) fn lock(
-        self,
-        modules: &impl Fn(&GoComponent) -> GoLock,
-    ) -> HostComponent<Locked> {
+    pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> HostComponent<Locked> {
         let build = match self.build {
-            Compile::Go(go) => Compile::Go(go.lock(modules)),
+            Compile::Go(go) => Compile::Go(go.lock(pins)),
             Compile::Cargo { component, package } => Compile::Cargo { component, package },
         };
         HostComponent { build, binaries: self.binaries }
@@ -164,11 +161,8 @@ impl HostComponent {
 
 impl GoComponent {
     /// The component with its modules from a lock.
-    pub(in crate::plan) fn lock(
-        self,
-        modules: &impl Fn(&GoComponent) -> GoLock,
-    ) -> GoComponent<Locked> {
-        let lock = modules(&self);
+    pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> GoComponent<Locked> {
+        let lock = pins.modules(&self);
         let GoComponent { name, module, version, packages, tags, ldflags, cgo, wrapper, lock: () } =
             self;
         GoComponent { name, module, version, packages, tags, ldflags, cgo, wrapper, lock }

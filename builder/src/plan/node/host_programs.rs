@@ -2,7 +2,7 @@
 //! image.
 
 use super::host_component::GoComponent;
-use crate::plan::lock::GoLock;
+use crate::plan::lock::Pins;
 use crate::plan::print::Page;
 use crate::plan::{LockState, Lockable, Locked, Product, Signing, Unlocked};
 
@@ -44,9 +44,9 @@ impl<L: LockState> Product<L> for HostPrograms<L> {
 impl Lockable for HostPrograms {
     type Locked = HostPrograms<Locked>;
 
-    fn lock(self, modules: &impl Fn(&GoComponent) -> GoLock) -> HostPrograms<Locked> {
+    fn lock(self, pins: &Pins<'_>) -> HostPrograms<Locked> {
         let lock = |component: ProgramComponent| ProgramComponent {
-            go: component.go.lock(modules),
+            go: component.go.lock(pins),
             files: component.files,
         };
         HostPrograms { components: self.components.into_iter().map(lock).collect() }

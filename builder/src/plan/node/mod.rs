@@ -2,6 +2,7 @@
 
 mod board;
 mod boot;
+mod file_package;
 pub mod fragment;
 mod host_component;
 mod host_programs;
@@ -15,6 +16,7 @@ mod writable;
 
 pub use board::{Board, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, Qemu};
 pub use boot::BootProgram;
+pub use file_package::FilePackage;
 pub use host_component::{BinaryName, Cgo, Compile, GoComponent, GoOutput, HostComponent};
 pub use host_programs::{HostPrograms, ProgramComponent};
 pub use installs::Installs;
@@ -24,7 +26,7 @@ pub use root_file::{Content, RootFile};
 pub use updates::Updates;
 pub use writable::{Backing, WritablePath, list};
 
-use super::lock::GoLock;
+use super::lock::Pins;
 use super::print::Page;
 use super::{Kubernetes, LockState, Lockable, Locked, Origin, Product, Unlocked};
 use std::collections::BTreeMap;
@@ -49,7 +51,7 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     /// The components of the host, in order of name. Each binary of `/bin` is in exactly one.
     pub components: Vec<HostComponent<L>>,
     /// The rest of the root, in order of path.
-    pub files: Vec<RootFile>,
+    pub files: Vec<RootFile<L>>,
     /// The writable paths that the recipe declares, in order of path.
     pub writable: Vec<WritablePath>,
     /// The static pods, in order of name.
@@ -126,7 +128,7 @@ impl<L: LockState> Product<L> for NodeSpec<L> {
 impl Lockable for NodeSpec {
     type Locked = NodeSpec<Locked>;
 
-    fn lock(self, modules: &impl Fn(&GoComponent) -> GoLock) -> NodeSpec<Locked> {
+    fn lock(self, pins: &Pins<'_>) -> NodeSpec<Locked> {
         NodeSpec {
             version: self.version,
             board: self.board,
@@ -134,11 +136,11 @@ impl Lockable for NodeSpec {
             security_epoch: self.security_epoch,
             kernel: self.kernel,
             boot: self.boot,
-            components: self.components.into_iter().map(|each| each.lock(modules)).collect(),
-            files: self.files,
+            components: self.components.into_iter().map(|each| each.lock(pins)).collect(),
+            files: self.files.into_iter().map(|file| file.lock(pins)).collect(),
             writable: self.writable,
-            pods: self.pods.into_iter().map(|pod| pod.lock(modules)).collect(),
-            pause: self.pause.lock(modules),
+            pods: self.pods.into_iter().map(|pod| pod.lock(pins)).collect(),
+            pause: self.pause.lock(pins),
             kubernetes: self.kubernetes,
             default_signing: self.default_signing,
             updates: self.updates,

@@ -1,7 +1,8 @@
 //! Static pods and the images that they run.
 
+use super::file_package::FilePackage;
 use super::host_component::GoComponent;
-use crate::plan::lock::GoLock;
+use crate::plan::lock::Pins;
 use crate::plan::{LockState, Locked, Unlocked};
 
 /// A static pod.
@@ -56,20 +57,20 @@ pub struct Payload<L: LockState = Unlocked> {
     /// The component of the static programs.
     pub go: GoComponent<L>,
     /// The dynamically linked programs, in order of name.
-    pub debian: Vec<DebianProgram>,
+    pub debian: Vec<DebianProgram<L>>,
 }
 
 /// A program of a Debian package with the shared libraries that it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DebianProgram {
+pub struct DebianProgram<L: LockState = Unlocked> {
     /// Its file name on the node.
     pub name: String,
     /// The package that contains it.
-    pub package: String,
+    pub package: FilePackage<L>,
     /// Its path in that package, without a leading slash.
     pub path: String,
     /// The packages with its loader and its libraries, and no others.
-    pub libraries: Vec<String>,
+    pub libraries: Vec<FilePackage<L>>,
 }
 
 impl<L: LockState> PodImage<L> {
@@ -82,33 +83,45 @@ impl<L: LockState> PodImage<L> {
     }
 }
 
-impl DebianProgram {
+impl<L: LockState> DebianProgram<L> {
     /// The packages that it is read from.
-    pub fn packages(&self) -> impl Iterator<Item = &String> {
+    pub fn packages(&self) -> impl Iterator<Item = &FilePackage<L>> {
         std::iter::once(&self.package).chain(&self.libraries)
     }
 }
 
+impl DebianProgram {
+    /// The program with its packages from a lock.
+    fn lock(self, pins: &Pins<'_>) -> DebianProgram<Locked> {
+        let DebianProgram { name, package, path, libraries } = self;
+        let libraries = libraries.into_iter().map(|library| library.lock(pins)).collect();
+        DebianProgram { name, package: package.lock(pins), path, libraries }
+    }
+}
+
+impl Payload {
+    /// The payload with its modules and packages from a lock.
+    fn lock(self, pins: &Pins<'_>) -> Payload<Locked> {
+        let debian = self.debian.into_iter().map(|program| program.lock(pins)).collect();
+        Payload { go: self.go.lock(pins), debian }
+    }
+}
+
 impl Pod {
-    /// The pod with the modules of its images from a lock.
-    pub(in crate::plan) fn lock(self, modules: &impl Fn(&GoComponent) -> GoLock) -> Pod<Locked> {
+    /// The pod with the inputs of its images from a lock.
+    pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> Pod<Locked> {
         let Pod { name, manifest, containers, runs_once, images } = self;
-        let images = images.into_iter().map(|image| image.lock(modules)).collect();
+        let images = images.into_iter().map(|image| image.lock(pins)).collect();
         Pod { name, manifest, containers, runs_once, images }
     }
 }
 
 impl PodImage {
-    /// The image with its modules from a lock.
-    pub(in crate::plan) fn lock(
-        self,
-        modules: &impl Fn(&GoComponent) -> GoLock,
-    ) -> PodImage<Locked> {
+    /// The image with its inputs from a lock.
+    pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> PodImage<Locked> {
         let from = match self.from {
             ImageFrom::Built { package, bin, payload } => {
-                let payload =
-                    payload.map(|Payload { go, debian }| Payload { go: go.lock(modules), debian });
-                ImageFrom::Built { package, bin, payload }
+                ImageFrom::Built { package, bin, payload: payload.map(|each| each.lock(pins)) }
             }
             ImageFrom::Archive { path, digest } => ImageFrom::Archive { path, digest },
         };

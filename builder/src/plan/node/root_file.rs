@@ -1,20 +1,24 @@
 //! The rest of the root: one entry for each path.
 
+use super::file_package::FilePackage;
+use crate::plan::lock::Pins;
+use crate::plan::{LockState, Locked, Unlocked};
+
 /// A file, link or folder of the root outside `/bin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootFile {
+pub struct RootFile<L: LockState = Unlocked> {
     /// The absolute path on the node.
     pub path: String,
     /// Permission bits, without set-user-ID and set-group-ID, and sticky only for folders; 0o777
     /// for links.
     pub mode: u32,
     /// Its content.
-    pub content: Content,
+    pub content: Content<L>,
 }
 
 /// The content of a path of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum Content<L: LockState = Unlocked> {
     /// The bytes of this file of the project.
     File(String),
     /// This text.
@@ -27,8 +31,24 @@ pub enum Content {
     /// order of their names (as `update-ca-certificates` makes its bundle).
     Debian {
         /// The package, which is also in [`crate::plan::Requirements::files`].
-        package: String,
+        package: FilePackage<L>,
         /// The path of the file or folder inside the package, without a leading slash.
         path: String,
     },
+}
+
+impl RootFile {
+    /// The file with its package from a lock.
+    pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> RootFile<Locked> {
+        let content = match self.content {
+            Content::File(source) => Content::File(source),
+            Content::Text(text) => Content::Text(text),
+            Content::Symlink(target) => Content::Symlink(target),
+            Content::Directory => Content::Directory,
+            Content::Debian { package, path } => {
+                Content::Debian { package: package.lock(pins), path }
+            }
+        };
+        RootFile { path: self.path, mode: self.mode, content }
+    }
 }

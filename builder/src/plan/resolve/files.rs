@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::error::Problem;
 use crate::plan::document::{Located, Spot, nearest};
 use crate::plan::keys::{FileEntry, Mode, RecipeFile};
-use crate::plan::{Content, RootFile, WritablePath};
+use crate::plan::{Content, FilePackage, RootFile, WritablePath};
 use osbuild_abi::paths;
 use osbuild_abi::writable::{Backing, WRITABLE};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Resolver<'_> {
                 (Content::Directory, table.mode.as_ref()?)
             }
             FileEntry::Debian(table) => {
-                let package = table.debian.as_ref()?.to_string();
+                let package = FilePackage::named(table.debian.as_ref()?.to_string());
                 let path = table.path.as_ref()?.to_string();
                 (Content::Debian { package, path }, table.mode.as_ref()?)
             }

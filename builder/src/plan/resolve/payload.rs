@@ -8,7 +8,7 @@ use super::texts;
 use crate::error::Problem;
 use crate::plan::document::{Located, Spot};
 use crate::plan::keys::{ComponentImageTable, DebianProgramTable, Name, PayloadTable};
-use crate::plan::{DebianProgram, ImageFrom, Payload, PodImage, Version};
+use crate::plan::{DebianProgram, FilePackage, ImageFrom, Payload, PodImage, Version};
 
 impl Resolver<'_> {
     /// The image that a component makes. `spot` is where the recipe names the component, with the
@@ -64,9 +64,12 @@ impl Resolver<'_> {
         let program = |(name, entry): (&Name, &Located<DebianProgramTable>)| {
             Some(DebianProgram {
                 name: name.to_string(),
-                package: entry.package.as_ref()?.to_string(),
+                package: FilePackage::named(entry.package.as_ref()?.to_string()),
                 path: entry.path.as_ref()?.to_string(),
-                libraries: texts(entry.libraries.as_ref()),
+                libraries: texts(entry.libraries.as_ref())
+                    .into_iter()
+                    .map(FilePackage::named)
+                    .collect(),
             })
         };
         let go = go_component(name, &section, version.value)?;

@@ -34,9 +34,9 @@ impl Resolver<'_> {
         let stub = recipe.uki.as_ref()?.stub.as_ref()?;
         self.note("uki.stub", &stub.spot);
         let payloads = node.payloads().flat_map(|payload| &payload.debian);
-        let from_payloads = payloads.flat_map(DebianProgram::packages).cloned();
+        let from_payloads = payloads.flat_map(DebianProgram::packages);
         let from_packages = node.files.iter().filter_map(|file| match &file.content {
-            Content::Debian { package, .. } => Some(package.clone()),
+            Content::Debian { package, .. } => Some(package),
             _ => None,
         });
         let of_host = node.components.iter().filter_map(HostComponent::go);
@@ -45,7 +45,10 @@ impl Resolver<'_> {
             stub: Some(debian.one(stub, architecture)),
             sandbox: debian.all(self.sandbox(recipe, architecture), BUILD_MACHINE),
             cross: debian.all(libraries(of_host), architecture),
-            files: debian.all(from_packages.chain(from_payloads).collect(), architecture),
+            files: debian.all(
+                from_packages.chain(from_payloads).map(|package| package.name.clone()).collect(),
+                architecture,
+            ),
             go_modules: go_modules(node, architecture),
             go_toolchain: self.go_version(recipe)?,
             rust_toolchain: Some(RustRequirement {

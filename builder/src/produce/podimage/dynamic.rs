@@ -4,7 +4,7 @@
 use super::Files;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, DebianProgram, Locked, Plan};
+use crate::plan::{Architecture, DebianProgram, LockState, Locked};
 use crate::produce::compile::binary::machine;
 use crate::produce::debian::{self, Contents};
 use object::Endianness;
@@ -28,25 +28,27 @@ struct Needs {
 ///
 /// # Errors
 /// A library is in none of the program's packages, or one of the packages is not needed.
-pub fn program(store: &Store, plan: &Plan<Locked>, program: &DebianProgram) -> Result<Files> {
+pub fn program(
+    store: &Store,
+    architecture: Architecture,
+    program: &DebianProgram<Locked>,
+) -> Result<Files> {
     let mut packages = BTreeMap::new();
     for package in program.packages() {
-        let contents = debian::contents(store, debian::locked(plan, package)?, "")?;
-        packages.insert(package.as_str(), contents);
+        packages.insert(package.name.as_str(), debian::contents(store, &package.lock, "")?);
     }
-    closure(program, &mut packages, plan.architecture)
+    closure(program, &mut packages, architecture)
 }
 
 /// Finds all direct and indirect libraries of the program in `packages`.
-fn closure(
-    program: &DebianProgram,
+fn closure<L: LockState>(
+    program: &DebianProgram<L>,
     packages: &mut BTreeMap<&str, Contents>,
     architecture: Architecture,
 ) -> Result<Files> {
-    let DebianProgram { name, package, path, .. } = program;
-    let own = packages
-        .get_mut(package.as_str())
-        .and_then(|package| package.files.remove(Path::new(path)));
+    let DebianProgram { name, path, .. } = program;
+    let package = program.package.name.as_str();
+    let own = packages.get_mut(package).and_then(|package| package.files.remove(Path::new(path)));
     let own =
         own.ok_or_else(|| Error::build(format!("package `{package}` has no file `{path}`")))?;
     let first = needs(&own, architecture).ok_or_else(|| not_elf(path, architecture))?;
@@ -55,7 +57,7 @@ fn closure(
     })?;
     let loader = loader.rsplit('/').next().unwrap_or(&loader).to_owned();
     let mut files = Files::from([(name.clone(), own)]);
-    let mut used = BTreeSet::from([package.as_str()]);
+    let mut used = BTreeSet::from([package]);
     let mut open: Vec<(String, String)> =
         first.libraries.into_iter().map(|library| (library, name.clone())).collect();
     open.push((loader.clone(), name.clone()));
@@ -82,7 +84,7 @@ fn closure(
     }
 }
 
-fn missing(program: &DebianProgram, library: &str, by: &str) -> Error {
+fn missing<L: LockState>(program: &DebianProgram<L>, library: &str, by: &str) -> Error {
     let error = Error::build(format!(
         "`{}` needs `{library}`, which is in none of its packages",
         program.name
@@ -143,6 +145,7 @@ fn text(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::FilePackage;
     use proptest::prelude::*;
     use std::os::unix::fs::MetadataExt;
 
@@ -172,10 +175,10 @@ mod tests {
     }
 
     fn ls(libraries: &[&str]) -> DebianProgram {
-        let libraries = libraries.iter().map(|library| (*library).to_owned()).collect();
+        let libraries = libraries.iter().copied().map(FilePackage::named).collect();
         DebianProgram {
             name: "ls".into(),
-            package: "coreutils".into(),
+            package: FilePackage::named("coreutils"),
             path: "bin/ls".into(),
             libraries,
         }
