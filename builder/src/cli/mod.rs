@@ -1,18 +1,25 @@
 //! Verbs and flags, in the order of the pipeline. [`crate::verbs`] runs them.
 
+mod flash;
 mod keys;
 mod publish;
+mod release;
+mod sources;
+mod verify;
 
+pub use flash::Flash;
 pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
+pub use release::Release;
+pub use sources::Sources;
+pub use verify::Verify;
 
 use crate::error::{Error, Problem};
-use crate::plan::{Bus, Date, FileKind};
+use crate::plan::{Bus, FileKind};
 use crate::produce::copy::Format;
 use crate::report::Color;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use osbuild_release::Channel;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -332,25 +339,6 @@ pub enum Verb {
     },
 }
 
-/// The verbs of `osbuild sources`.
-#[derive(Debug, Subcommand)]
-pub enum Sources {
-    /// Write every locked input of a recipe to DIR/sha256/, and the list of them to
-    /// DIR/sources.json
-    Export {
-        /// The recipe
-        #[arg(value_parser = recipe_name)]
-        recipe: String,
-        /// The folder; intact files of an earlier export are kept
-        folder: PathBuf,
-    },
-    /// Import every input of an exported folder into the store
-    Import {
-        /// The folder
-        folder: PathBuf,
-    },
-}
-
 /// Formats of disk images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImageFormat {
@@ -393,113 +381,6 @@ pub struct Signing {
     /// written to out/RECIPE/to-sign
     #[arg(long)]
     pub unsigned: bool,
-}
-
-/// Flags of `osbuild release`.
-#[derive(Debug, Args)]
-pub struct Release {
-    /// The recipe
-    #[arg(value_parser = recipe_name)]
-    pub recipe: String,
-    /// The channel, `candidate` or `stable`: nodes that follow it get the release
-    #[arg(long, value_name = "CHANNEL", default_value = "candidate")]
-    pub channel: Channel,
-    /// The folder of the repository; earlier releases in it stay [default: out/RECIPE/release]
-    #[arg(long, value_name = "DIR")]
-    pub to: Option<PathBuf>,
-    /// Sign with these keys of `keys/` [default: the recipe's]
-    #[arg(long, value_name = "NAME")]
-    pub key: Option<String>,
-    /// Allow keys that are for development only
-    #[arg(long)]
-    pub allow_dev_key: bool,
-    /// The day of the release [default: today]
-    #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
-    pub as_of: Option<Date>,
-    /// For how many days nodes accept the repository as current; renew it with `--promote` before
-    #[arg(long, value_name = "N", default_value = "90")]
-    #[arg(value_parser = value_parser!(u32).range(1..=3650))]
-    pub days: u32,
-    /// Attach offline signatures from this folder, and write what else needs a signature to
-    /// out/RECIPE/release-to-sign; start with `osbuild build --unsigned`, and use the same
-    /// `--as-of` in each round
-    #[arg(long, value_name = "DIR")]
-    pub attach: Option<PathBuf>,
-    /// Build nothing, and publish the earlier release of this version to the channel, or renew it
-    #[arg(long, value_name = "VERSION", conflicts_with = "sources")]
-    pub promote: Option<String>,
-    /// Keep the newest N releases of the recipe and those in a channel, and remove the others from
-    /// the repository. Their files are removed with the next release, as nodes may be fetching them
-    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
-    pub keep: Option<u16>,
-    /// Build from a folder that `osbuild sources export` wrote
-    #[arg(long, value_name = "DIR")]
-    pub sources: Option<PathBuf>,
-}
-
-/// Flags of `osbuild verify`.
-#[derive(Debug, Args)]
-pub struct Verify {
-    /// The file
-    pub file: PathBuf,
-    /// For a folder of releases: the root of trust, `keys/NAME/root.json` [default: that of
-    /// `--key`]
-    #[arg(long, value_name = "FILE")]
-    pub root: Option<PathBuf>,
-    /// For a folder of releases: check only this channel [default: all channels]
-    #[arg(long, value_name = "CHANNEL")]
-    pub channel: Option<Channel>,
-    /// For a folder of releases: read the files of all releases, not only of those in a channel
-    #[arg(long)]
-    pub all: bool,
-    /// For a folder of releases: remember the versions seen in this folder, and refuse older ones
-    #[arg(long, value_name = "DIR")]
-    pub memory: Option<PathBuf>,
-    /// A trusted certificate in PEM: `keys/NAME/db.crt`
-    #[arg(long, value_name = "FILE")]
-    pub cert: Vec<PathBuf>,
-    /// Trust the certificates of these keys in `keys/`, except the revoked ones
-    #[arg(long, value_name = "NAME")]
-    pub key: Option<String>,
-    /// Check everything but signatures: the file is not signed yet
-    #[arg(long, conflicts_with_all = ["key", "cert", "root"])]
-    pub unsigned: bool,
-    /// The day on which certificates must be valid [default: today]
-    #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
-    pub as_of: Option<Date>,
-    /// Build this recipe again, in out/RECIPE/rebuilt, and compare byte for byte without the
-    /// signatures. Steps that the store has are reused and listed: without `--rebuild`, the machine
-    /// that built the file compares it with its own cache
-    #[arg(long, value_name = "RECIPE", value_parser = recipe_name)]
-    pub against: Option<String>,
-    /// Run every step of it again, even if the store has the result
-    #[arg(long, requires = "against")]
-    pub rebuild: bool,
-    /// Build it from a folder that `osbuild sources export` wrote
-    #[arg(long, value_name = "DIR", requires = "against")]
-    pub sources: Option<PathBuf>,
-    /// The file is the disk of a node that has run: ignore what a node writes, which is the state
-    /// of its slots, DATA and the other slot
-    #[arg(long, requires = "against")]
-    pub has_run: bool,
-}
-
-/// Flags of `osbuild flash`.
-#[derive(Debug, Args)]
-pub struct Flash {
-    /// The recipe
-    #[arg(value_parser = recipe_name)]
-    pub recipe: String,
-    /// The whole disk: `/dev/sdb`, `/dev/disk/by-id/usb-…`. A disk that is fixed, mounted or has
-    /// this machine's system must be named twice
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Vec<PathBuf>,
-    /// Build from a folder that `osbuild sources export` wrote
-    #[arg(long, value_name = "DIR")]
-    pub sources: Option<PathBuf>,
-    /// The keys to sign with
-    #[command(flatten)]
-    pub signing: Signing,
 }
 
 /// Flags of `osbuild run`.
