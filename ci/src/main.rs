@@ -97,10 +97,20 @@ const UPDATES: &[Check] = &[
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
 ];
 
-/// The additional checks of `cargo ci full`, which are too slow for every run.
-const FULL: &[Check] = &[
+/// What `cargo ci full` adds, because it is too slow for every run: first the checks that use all
+/// processors.
+const LONG_BUILDS: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
+    Check { name: "image for arm64", run: image::builds_for_arm64 },
+    Check {
+        name: "same bytes from exported sources",
+        run: same::everything_is_the_same_from_exported_sources,
+    },
+];
+
+/// Then, again, two lanes of machines. The first one.
+const LONG_NODES: &[Check] = &[
     Check { name: "vm: setup mode", run: vm::run_command::a_node_in_setup_mode_boots_and_warns },
     Check { name: "vm: aws-amd64", run: vm::run_command::aws_amd64_boots_to_ready_with_an_address },
     Check {
@@ -120,15 +130,6 @@ const FULL: &[Check] = &[
     Check {
         name: "vm: no secure boot",
         run: vm::run_command::a_node_without_secure_boot_boots_and_warns,
-    },
-    Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
-    Check {
-        name: "vm: update from a folder",
-        run: vm::update::a_node_updates_itself_from_a_folder,
-    },
-    Check {
-        name: "vm: update from 3366aed",
-        run: vm::update::a_node_of_3366aed_updates_itself_and_goes_back,
     },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check {
@@ -151,7 +152,10 @@ const FULL: &[Check] = &[
         name: "vm: installer by HTTP",
         run: vm::installer::http::a_machine_without_a_stick_installs_by_http,
     },
-    Check { name: "image for arm64", run: image::builds_for_arm64 },
+];
+
+/// The second lane: updates, and the machines with arm64.
+const LONG_UPDATES: &[Check] = &[
     Check {
         name: "vm: arm64 boots to ready",
         run: vm::run_command::arm64_boots_to_ready_with_an_address,
@@ -171,9 +175,14 @@ const FULL: &[Check] = &[
         run: vm::update::a_node_with_arm64_updates_itself_and_goes_back,
     },
     Check {
-        name: "same bytes from exported sources",
-        run: same::everything_is_the_same_from_exported_sources,
+        name: "vm: update from a folder",
+        run: vm::update::a_node_updates_itself_from_a_folder,
     },
+    Check {
+        name: "vm: update from 3366aed",
+        run: vm::update::a_node_of_3366aed_updates_itself_and_goes_back,
+    },
+    Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
 ];
 
 fn main() -> ExitCode {
@@ -228,7 +237,9 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [SOURCES, TESTS, IMAGES, NODES, UPDATES, FULL].into_iter().flatten()
+    [SOURCES, TESTS, IMAGES, NODES, UPDATES, LONG_BUILDS, LONG_NODES, LONG_UPDATES]
+        .into_iter()
+        .flatten()
 }
 
 /// Their names.
@@ -248,7 +259,10 @@ fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     ];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(usual),
-        ["full"] => return Ok([usual, vec![vec![lane(FULL)]]].concat()),
+        ["full"] => {
+            let long = [vec![lane(LONG_BUILDS)], vec![lane(LONG_NODES), lane(LONG_UPDATES)]];
+            return Ok(usual.into_iter().chain(long).collect());
+        }
         _ => {}
     }
     let selects = |check: &Check, word: &String| match names().any(|name| name == word) {
@@ -279,7 +293,10 @@ mod tests {
 
     #[test]
     fn without_a_word_the_usual_checks_run() {
-        assert_eq!(names_of(&[]).len(), all().count() - FULL.len());
+        assert_eq!(
+            names_of(&[]).len(),
+            all().count() - [LONG_BUILDS, LONG_NODES, LONG_UPDATES].into_iter().flatten().count()
+        );
     }
 
     #[test]
