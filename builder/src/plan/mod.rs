@@ -6,12 +6,14 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | a key of a recipe, a board or a component | `keys` |
-//! | how files are read, merged, edited, and where a value is written | `document` |
+//! | a key of a recipe, a board or a component, and the strict check of a file | `keys` |
+//! | how a file inherits from another one | `project` |
+//! | how TOML is parsed, and where a value is written | `document` |
 //! | the rules from files to a plan | `resolve` |
 //! | what a node is made of, and the printed plan | `node`, `print` |
 //! | versions of Kubernetes, the peg and the skew policy | `kubernetes` |
-//! | what a plan requires, the lock, sources, updates | `lock` |
+//! | what a plan requires, the lock, and its sources | `lock` |
+//! | which upstream versions a recipe names, and how they are changed | `upstream` |
 
 mod architecture;
 #[macro_use]
@@ -23,18 +25,18 @@ mod node;
 mod print;
 mod project;
 mod resolve;
+mod upstream;
 
 pub use architecture::Architecture;
-pub use document::edit::{set_go_toolchain, set_version};
 pub use document::{Origin, Origins, nearest};
 pub use keys::{FileKind, schema};
 pub use kubernetes::skew::{self, Strictness};
 pub use kubernetes::{Date, Exception, Kubernetes, Minor, Release, Releases, Version};
 pub use lock::{
     Blob, Closure, Crate, CratesLock, DebianPackage, DebianRequirement, GoLock, GoModule,
-    GoRequirement, GoToolchain, GoUpstream, KUBERNETES, KernelUpstream, Lock, Moved, Packages, Peg,
-    Pins, PreviousLock, Requirements, RustRequirement, RustToolchain, Source, SourceKind,
-    Toolchains, Upstream, closure, crates_digest, moved, moved_crates, moved_releases, upstream,
+    GoRequirement, GoToolchain, Lock, Moved, Packages, Pins, PreviousLock, Requirements,
+    RustRequirement, RustToolchain, Source, SourceKind, Toolchains, closure, crates_digest, moved,
+    moved_crates, moved_releases,
 };
 pub use node::{
     Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
@@ -45,6 +47,9 @@ pub use node::{
 pub use project::Project;
 pub use resolve::{
     BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs,
+};
+pub use upstream::{
+    GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, set_go_toolchain, set_version, upstream,
 };
 
 use std::fmt::Debug;

@@ -1,8 +1,5 @@
 //! A TOML file as a tree in which every key and value knows where it is written.
 
-pub mod check;
-pub mod edit;
-pub mod inherit;
 mod nearest;
 mod origin;
 
@@ -10,7 +7,6 @@ pub use nearest::nearest;
 pub use origin::{Origin, Origins};
 
 use super::Date;
-use super::keys::Field;
 use crate::error::{Place, Problem};
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
@@ -157,12 +153,6 @@ impl Item {
     /// The value of `key`, if this is a table that has it.
     pub fn get(&self, key: &str) -> Option<&Item> {
         self.table()?.get(key)
-    }
-
-    /// The value as a type. It is `None` for one that the strict reader has refused.
-    pub fn read<T: Field>(&self) -> Option<Located<T>> {
-        let value = T::read(self)?;
-        Some(Located { key: self.key.clone(), spot: self.spot.clone(), value })
     }
 }
 

@@ -105,7 +105,7 @@ macro_rules! choice {
             fn read(item: &$crate::plan::document::Item) -> Option<Self> {
                 let kinds: &'static [&'static [$crate::plan::keys::Key]] =
                     &[$( <$table as $crate::plan::keys::Table>::KEYS ),*];
-                let chosen = $crate::plan::document::check::chosen(item.table()?, kinds);
+                let chosen = $crate::plan::keys::check::chosen(item.table()?, kinds);
                 let [chosen] = chosen[..] else { return None };
                 $(
                     if chosen[0].name == <$table as $crate::plan::keys::Table>::KEYS[0].name {

@@ -3,13 +3,14 @@
 //! A declaration with [`table!`] is a struct whose fields are keys: `gate_hold_s` is `gate-hold-s`.
 //! The field's type gives the shape of the value, the word before the type whether the key is
 //! needed, and the doc comment the description. Four things come out of it: the table that the
-//! strict reader checks files against ([`super::document::check`]), the JSON Schema ([`schema`]),
+//! strict reader checks files against ([`check`]), the JSON Schema ([`schema`]),
 //! the rows that a test compares with the READMEs, and the typed struct that [`super::resolve`]
 //! reads. A misspelt key is a field that does not exist, and does not compile.
 
 #[macro_use]
 mod declare;
 mod board;
+pub mod check;
 mod component;
 mod installer;
 mod recipe;
@@ -34,7 +35,7 @@ pub use values::{
     Word,
 };
 
-use super::document::{Item, Spot};
+use super::document::{Item, Located, Spot};
 
 /// One key of a table.
 pub struct Key {
@@ -106,6 +107,14 @@ pub trait Field: Sized {
     /// Reads a value. It is `None` only for a value that does not have the shape, which the strict
     /// reader has already reported.
     fn read(item: &Item) -> Option<Self>;
+}
+
+impl Item {
+    /// The value as a type. It is `None` for one that the strict reader has refused.
+    pub fn read<T: Field>(&self) -> Option<Located<T>> {
+        let value = T::read(self)?;
+        Some(Located { key: self.key.clone(), spot: self.spot.clone(), value })
+    }
 }
 
 /// A string of a form, which can also be the key of a [`Map`].

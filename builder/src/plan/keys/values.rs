@@ -311,7 +311,7 @@ impl<K, V, const REMOVABLE: bool> Deref for Map<K, V, REMOVABLE> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::document::check::matches;
+    use crate::plan::keys::check::matches;
 
     #[test]
     fn a_path_of_the_root_has_no_dots_to_climb_with() {

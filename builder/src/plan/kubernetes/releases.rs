@@ -2,8 +2,8 @@
 
 use super::{Date, Minor, Version};
 use crate::error::{Error, Kind, Problem, Result};
-use crate::plan::document::check::check;
 use crate::plan::document::{self, Located, Text};
+use crate::plan::keys::check::check;
 use crate::plan::keys::{ReleaseTable, ReleasesFile, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write;

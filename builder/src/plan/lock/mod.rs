@@ -6,7 +6,6 @@ mod pin;
 mod previous;
 mod requirements;
 mod source;
-mod upstream;
 
 pub use changes::{Moved, moved, moved_crates, moved_releases};
 pub use crates::{Closure, closure};
@@ -16,7 +15,6 @@ pub use requirements::{
     Crate, DebianRequirement, GoRequirement, Requirements, RustRequirement, crates_digest,
 };
 pub use source::{Source, SourceKind};
-pub use upstream::{GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, payloads, upstream};
 
 use super::document::{Spot, Text};
 use super::print::quote;

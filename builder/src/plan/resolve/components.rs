@@ -3,8 +3,8 @@
 use crate::error::Problem;
 use crate::plan::Project;
 use crate::plan::document::Located;
-use crate::plan::document::inherit::{Kind, read_file};
 use crate::plan::keys::ComponentFile;
+use crate::plan::project::inherit::{Kind, read_file};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -3,8 +3,8 @@
 use super::{RECIPES, Resolver};
 use crate::error::Problem;
 use crate::plan::document::Located;
-use crate::plan::document::inherit::read_file;
 use crate::plan::keys::{InstallerFile, Name, RecipeFile, Table};
+use crate::plan::project::inherit::read_file;
 use crate::plan::{Architecture, Installs};
 use osbuild_abi::install::COMPONENT;
 

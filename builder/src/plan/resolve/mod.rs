@@ -19,10 +19,10 @@ mod writable;
 pub use programs::{makes_programs, resolve_programs};
 pub use requirements::BUILD_MACHINE;
 
-use super::document::inherit::Kind;
 use super::document::{Located, Origins, Spot};
 use super::keys::{BoardFile, RecipeFile};
 use super::node::list;
+use super::project::inherit::Kind;
 use super::{
     AnyPlan, Architecture, Date, Installs, Kubernetes, NodeSpec, Plan, Project, Signing,
     Strictness, Unlocked,

@@ -1,4 +1,6 @@
-//! The files that a plan is made of. The caller reads them.
+//! The files that a plan is made of, which the caller reads, and how one inherits from another.
+
+pub mod inherit;
 
 use crate::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};

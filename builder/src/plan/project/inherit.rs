@@ -1,9 +1,9 @@
 //! A file, merged with those that it inherits from.
 
-use super::check::{check, missing};
-use super::{Item, Located, Table as Items, Text, Value, nearest, parse};
+use super::Project;
 use crate::error::{Problem, in_words};
-use crate::plan::Project;
+use crate::plan::document::{Item, Located, Table as Items, Text, Value, nearest, parse};
+use crate::plan::keys::check::{check, missing};
 use crate::plan::keys::{Key, Need, Shape, Table};
 use std::marker::PhantomData;
 use std::sync::Arc;

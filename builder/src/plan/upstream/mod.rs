@@ -1,12 +1,16 @@
 //! The upstream projects that a recipe follows, read without the skew policy: `osbuild update` must
 //! be able to repair a recipe that the policy refuses.
 
+mod edit;
+
+pub use edit::{set_go_toolchain, set_version};
+
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::document::Located;
-use crate::plan::document::edit::{compiled, read};
-use crate::plan::keys::{GoTable, PodEntry, RecipeFile};
+use crate::plan::keys::{GoTable, Name, PodEntry, RecipeFile};
 use crate::plan::resolve::components::{Components, Place};
-use crate::plan::{Project, Version};
+use crate::plan::resolve::{RECIPES, makes_programs};
+use crate::plan::{BinaryName, Project, Version};
 
 /// The Go module whose versions are the releases of Kubernetes.
 pub const KUBERNETES: &str = "k8s.io/kubernetes";
@@ -112,7 +116,7 @@ fn go_components(
 }
 
 /// The components whose programs images of pods carry, each with the version that the recipe names.
-pub fn payloads(
+fn payloads(
     recipe: &RecipeFile,
     components: &mut Components<'_>,
     problems: &mut Vec<Problem>,
@@ -126,4 +130,56 @@ pub fn payloads(
         Some((payload.component.as_ref()?.to_string(), version.clone()))
     };
     entries.filter_map(payload).collect()
+}
+
+/// An entry of `[binaries]` or `[programs]`.
+struct Compiled<'r> {
+    /// Where its component is looked up.
+    place: Place,
+    /// Whether it is the kubelet of a node.
+    is_kubelet: bool,
+    /// Its component.
+    component: &'r Located<Name>,
+    /// Its upstream version, if it has one.
+    version: Option<&'r Located<Version>>,
+}
+
+/// The entries of `[binaries]` and `[programs]`.
+fn compiled(recipe: &RecipeFile) -> impl Iterator<Item = Compiled<'_>> {
+    let binaries = recipe.binaries.iter();
+    let binaries = binaries.flat_map(|section| {
+        BinaryName::ALL.into_iter().filter_map(move |name| {
+            let entry = section.entry(name)?;
+            Some(Compiled {
+                place: Place::Host,
+                is_kubelet: name == BinaryName::Kubelet,
+                component: entry.component.as_ref()?,
+                version: entry.version.as_ref(),
+            })
+        })
+    });
+    let programs = recipe.programs.iter().flat_map(|section| section.values());
+    let programs = programs.filter_map(|entry| {
+        Some(Compiled {
+            place: Place::Lab,
+            is_kubelet: false,
+            component: entry.component.as_ref()?,
+            version: entry.version.as_ref(),
+        })
+    });
+    binaries.chain(programs)
+}
+
+/// A recipe with all that it inherits.
+fn read(project: &Project, recipe: &str) -> Result<Located<RecipeFile>> {
+    let mut problems = Vec::new();
+    let document = match makes_programs(project, recipe) {
+        true => RECIPES.read_part(project, recipe, &mut problems),
+        false => RECIPES.read(project, recipe, &mut problems),
+    };
+    match document {
+        Some(document) if problems.is_empty() => Ok(document),
+        Some(_) => Err(Error::many(Kind::Usage, problems)),
+        None => Err(Error::many(Kind::Usage, vec![RECIPES.absent(project, recipe)])),
+    }
 }

@@ -1,13 +1,11 @@
 //! Changes of a recipe's text that leave everything else in it as it was written.
 
-use super::{Located, Spot};
+use super::{compiled, payloads, read};
 use crate::error::{Error, Kind, Result};
-use crate::plan::keys::{Name, RecipeFile};
-use crate::plan::lock::payloads;
+use crate::plan::document::{Located, Spot};
 use crate::plan::print::quote;
-use crate::plan::resolve::components::{Components, Place};
-use crate::plan::resolve::{RECIPES, makes_programs};
-use crate::plan::{BinaryName, Project, Version};
+use crate::plan::resolve::components::Components;
+use crate::plan::{Project, Version};
 use std::collections::BTreeMap;
 
 /// The files of a recipe, by path, with the version of `component` set wherever the recipe or one
@@ -47,58 +45,6 @@ pub fn set_go_toolchain(
     let document = read(project, recipe)?;
     let toolchains = document.toolchains.as_ref();
     Ok(rewrite(toolchains.and_then(|found| found.go.as_ref()).into_iter().collect(), version))
-}
-
-/// An entry of `[binaries]` or `[programs]`.
-pub struct Compiled<'r> {
-    /// Where its component is looked up.
-    pub place: Place,
-    /// Whether it is the kubelet of a node.
-    pub is_kubelet: bool,
-    /// Its component.
-    pub component: &'r Located<Name>,
-    /// Its upstream version, if it has one.
-    pub version: Option<&'r Located<Version>>,
-}
-
-/// The entries of `[binaries]` and `[programs]`.
-pub fn compiled(recipe: &RecipeFile) -> impl Iterator<Item = Compiled<'_>> {
-    let binaries = recipe.binaries.iter();
-    let binaries = binaries.flat_map(|section| {
-        BinaryName::ALL.into_iter().filter_map(move |name| {
-            let entry = section.entry(name)?;
-            Some(Compiled {
-                place: Place::Host,
-                is_kubelet: name == BinaryName::Kubelet,
-                component: entry.component.as_ref()?,
-                version: entry.version.as_ref(),
-            })
-        })
-    });
-    let programs = recipe.programs.iter().flat_map(|section| section.values());
-    let programs = programs.filter_map(|entry| {
-        Some(Compiled {
-            place: Place::Lab,
-            is_kubelet: false,
-            component: entry.component.as_ref()?,
-            version: entry.version.as_ref(),
-        })
-    });
-    binaries.chain(programs)
-}
-
-/// A recipe with all that it inherits.
-pub fn read(project: &Project, recipe: &str) -> Result<Located<RecipeFile>> {
-    let mut problems = Vec::new();
-    let document = match makes_programs(project, recipe) {
-        true => RECIPES.read_part(project, recipe, &mut problems),
-        false => RECIPES.read(project, recipe, &mut problems),
-    };
-    match document {
-        Some(document) if problems.is_empty() => Ok(document),
-        Some(_) => Err(Error::many(Kind::Usage, problems)),
-        None => Err(Error::many(Kind::Usage, vec![RECIPES.absent(project, recipe)])),
-    }
 }
 
 fn rewrite(mut places: Vec<&Located<Version>>, version: Version) -> BTreeMap<String, String> {

@@ -1,8 +1,8 @@
 //! The strict check of one file: unknown keys, wrong types and wrong forms, all reported at once.
 
-use super::{Item, Spot, Table, Value, nearest};
+use super::{Form, Key, Need, RecipeFile, Shape};
 use crate::error::{Problem, in_words};
-use crate::plan::keys::{Form, Key, Need, RecipeFile, Shape};
+use crate::plan::document::{Item, Spot, Table, Value, nearest};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
