@@ -98,8 +98,8 @@ const UPDATES: &[Check] = &[
 ];
 
 /// What `cargo ci full` adds, because it is too slow for every run: first the checks that use all
-/// processors.
-const LONG_BUILDS: &[Check] = &[
+/// processors or measure a short time.
+const LONG_ALONE: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
@@ -107,6 +107,7 @@ const LONG_BUILDS: &[Check] = &[
         name: "same bytes from exported sources",
         run: same::everything_is_the_same_from_exported_sources,
     },
+    Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
 ];
 
 /// Then, again, two lanes of machines. The first one.
@@ -131,7 +132,6 @@ const LONG_NODES: &[Check] = &[
         name: "vm: no secure boot",
         run: vm::run_command::a_node_without_secure_boot_boots_and_warns,
     },
-    Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check {
         name: "vm: cluster lost",
         run: vm::cluster::a_release_that_loses_the_cluster_goes_back,
@@ -237,7 +237,7 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [SOURCES, TESTS, IMAGES, NODES, UPDATES, LONG_BUILDS, LONG_NODES, LONG_UPDATES]
+    [SOURCES, TESTS, IMAGES, NODES, UPDATES, LONG_ALONE, LONG_NODES, LONG_UPDATES]
         .into_iter()
         .flatten()
 }
@@ -260,7 +260,7 @@ fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(usual),
         ["full"] => {
-            let long = [vec![lane(LONG_BUILDS)], vec![lane(LONG_NODES), lane(LONG_UPDATES)]];
+            let long = [vec![lane(LONG_ALONE)], vec![lane(LONG_NODES), lane(LONG_UPDATES)]];
             return Ok(usual.into_iter().chain(long).collect());
         }
         _ => {}
@@ -295,7 +295,7 @@ mod tests {
     fn without_a_word_the_usual_checks_run() {
         assert_eq!(
             names_of(&[]).len(),
-            all().count() - [LONG_BUILDS, LONG_NODES, LONG_UPDATES].into_iter().flatten().count()
+            all().count() - [LONG_ALONE, LONG_NODES, LONG_UPDATES].into_iter().flatten().count()
         );
     }
 
