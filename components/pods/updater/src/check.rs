@@ -63,7 +63,8 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     fits(&document, &updater.settings)?;
     let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
     match decide(&slots, &document) {
-        Decision::Nothing(outcome) => return Ok(outcome),
+        Decision::Idle(why) => return Ok(CheckOutcome::Idle(why)),
+        Decision::Wait(why) => return Ok(CheckOutcome::Waits(why)),
         Decision::Reboot => {}
         Decision::Try => updater.send(&Request::TrySlot)?,
         Decision::Install(permit) => install(updater, &repository, &document, permit).await?,

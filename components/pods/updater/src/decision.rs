@@ -7,13 +7,13 @@
 use osbuild_protocol::{Contents, InstallPermit, SlotState, SlotStatus, Slots};
 use osbuild_release::{Document, target};
 
-use crate::check::CheckOutcome;
-
-/// The next step for a release.
+/// The next step for a release. The strings are lines for the log.
 #[derive(Debug)]
 pub enum Decision {
+    /// Do nothing until the channel offers another release.
+    Idle(String),
     /// Do nothing now.
-    Nothing(CheckOutcome),
+    Wait(String),
     /// Reboot: the other slot holds the release and is booted next.
     Reboot,
     /// Boot the other slot, which holds the release, once more.
@@ -25,8 +25,7 @@ pub enum Decision {
 /// Decides what to do about the release that the channel offers.
 pub fn decide(slots: &Slots, document: &Document) -> Decision {
     let version = &document.version;
-    let waits =
-        |why: &str| Decision::Nothing(CheckOutcome::Waits(format!("{version} waits: {why}")));
+    let waits = |why: &str| Decision::Wait(format!("{version} waits: {why}"));
     let status = match slots {
         Slots::Known(status) => status,
         Slots::Unknown => return waits("slotboot has not reported which slot runs"),
@@ -34,7 +33,7 @@ pub fn decide(slots: &Slots, document: &Document) -> Decision {
     };
     if matches!(&status.running.contents, Contents::Release(running) if running.version == *version)
     {
-        return Decision::Nothing(CheckOutcome::Idle(format!("{version} runs already")));
+        return Decision::Idle(format!("{version} runs already"));
     }
     let permit = match status.permit_install() {
         Ok(permit) => permit,
@@ -46,10 +45,9 @@ pub fn decide(slots: &Slots, document: &Document) -> Decision {
     match other.state {
         // The network failed, not the release.
         SlotState::OnTrial { tries_left: 0 } if status.is_outage => Decision::Try,
-        SlotState::OnTrial { tries_left: 0 } => Decision::Nothing(CheckOutcome::Idle(format!(
-            "{version} in {} did not become good",
-            other.name
-        ))),
+        SlotState::OnTrial { tries_left: 0 } => {
+            Decision::Idle(format!("{version} in {} did not become good", other.name))
+        }
         // Rebooting now could loop forever.
         SlotState::OnTrial { .. } if status.may_be_passed_over_forever() => {
             waits(&format!("slotboot does not start {}: {}", other.name, status.why))
@@ -109,8 +107,8 @@ mod tests {
     /// The name of the decision.
     fn word(status: SlotsStatus, document: &Document) -> &'static str {
         match decide(&Slots::Known(status), document) {
-            Decision::Nothing(CheckOutcome::Idle(_)) => "idle",
-            Decision::Nothing(_) => "waits",
+            Decision::Idle(_) => "idle",
+            Decision::Wait(_) => "waits",
             Decision::Reboot => "reboots",
             Decision::Try => "tries",
             Decision::Install(_) => "installs",
@@ -190,7 +188,7 @@ mod tests {
         }
         for slots in [Slots::Unknown, Slots::Unreadable("EIO".to_owned())] {
             let decision = decide(&slots, &document());
-            assert!(matches!(decision, Decision::Nothing(CheckOutcome::Waits(_))), "{decision:?}");
+            assert!(matches!(decision, Decision::Wait(_)), "{decision:?}");
         }
     }
 
@@ -202,7 +200,7 @@ mod tests {
             let decision = decide(&Slots::Known(node.clone()), &document());
             let state = &mut node.other.as_mut().unwrap().state;
             match decision {
-                Decision::Nothing(_) => return done,
+                Decision::Idle(_) | Decision::Wait(_) => return done,
                 Decision::Install(_) | Decision::Try => *state = on_trial(3),
                 Decision::Reboot => {}
             }
