@@ -1,5 +1,6 @@
-# Makes a read-only layer of the node's root out of root/. `modes` has a line `MODE PATH` for each path that is not 0644, 0755 or a folder's.
-# A big cluster compresses better and is read faster than it is stored; lz4 starts the node soonest (docs/decisions).
+# Makes a read-only layer of the node's root from root/. `modes` has a line `MODE PATH` for each
+# path whose mode is not the usual one. Large clusters compress better, and with LZ4 the node boots
+# fastest (decision 3).
 mkdir -p root
 while read -r mode path; do chmod "$mode" "root$path"; done <modes
 find root -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

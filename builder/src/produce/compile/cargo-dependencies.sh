@@ -1,7 +1,8 @@
-# Compiles what a package of this workspace depends on. In workspace/ the sources of our own packages are empty.
+# Compiles the dependencies of a package of this workspace. In workspace/ the sources of our own
+# packages are empty.
 . /build/source.sh
 build
-# Our own packages were only there to be left out: what they left behind would pass for the real thing.
+# Remove the results of our own empty packages: cargo would take them for up to date.
 for ours in $OURS; do
     find target \( -name "$ours-*" -o -name "lib$ours-*" -o -name "$(echo "$ours" | tr - _)-*" -o -name "lib$(echo "$ours" | tr - _)-*" \) -prune -exec rm -rf {} +
 done

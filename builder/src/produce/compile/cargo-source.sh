@@ -1,4 +1,5 @@
-# Unpacks crates/*.crate into a directory source (cargo's source replacement), which cargo checks against Cargo.lock by the digest.
+# Unpacks crates/*.crate into a directory source (cargo's source replacement). cargo compares the
+# digests with Cargo.lock.
 export CARGO_HOME=/build/cargo PATH="/toolchain/rust/bin:$PATH"
 mkdir -p vendor cargo crates
 find crates -name '*.crate' -exec sha256sum {} + | while read -r digest file; do
@@ -14,6 +15,6 @@ directory = "/build/vendor"
 [net]
 offline = true
 END
-# What panics say about places in the source must not name the sandbox.
+# Panic messages contain source paths, which must not name the sandbox.
 export RUSTFLAGS="--remap-path-prefix=/build/= --remap-path-prefix=/toolchain/="
 build() { cargo build --quiet --offline --profile node --target "$TARGET" --manifest-path workspace/Cargo.toml --target-dir target -p "$PACKAGE"; }

@@ -1,4 +1,5 @@
-# Compiles one package of this workspace on top of dependencies.tar: `cargo.sh PROGRAM …`. Writes out/PROGRAM.
+# Compiles one package of this workspace with the results in dependencies.tar: `cargo.sh PROGRAM …`.
+# Writes out/PROGRAM.
 . /build/source.sh
 tar --no-same-owner -xf dependencies.tar
 build
