@@ -6,6 +6,7 @@ use osbuild::plan::Architecture;
 
 /// Program, Debian package, and purpose.
 const ORACLES: &[(&str, &str, &str)] = &[
+    ("busctl", "systemd", "calls our logind, as does `systemd-inhibit` of the same package"),
     ("busybox", "busybox-static", "is the only program in the sandboxes of our tests"),
     (
         "cert-to-efi-sig-list",
@@ -18,11 +19,13 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("chronyd", "chrony", "serves the time to our SNTP client"),
     ("ctr", "containerd", "puts images into containerd and breaks its state"),
     ("curl", "curl", "requests logs from a node's kubelet"),
+    ("dbus-send", "dbus-bin", "calls our logind, and `dbus-monitor` waits for its signal"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client"),
     ("e2fsck", "e2fsprogs", "checks the file system of DATA"),
     ("faketime", "faketime", "runs a build with another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
     ("g++", "g++", "compiles the fuzzer"),
+    ("gdbus", "libglib2.0-bin", "calls our logind"),
     ("git", "git", "lists the files of the checkout"),
     ("gpg", "gpg", "signs test archives that `apt-get` verifies"),
     ("ip", "iproute2", "makes links for the tests of our DHCP client"),

@@ -11,6 +11,7 @@ use rustix::process::{WaitOptions, wait};
 use crate::data::writer::Writer;
 use crate::disk_worker::{DiskWorker, Ended};
 use crate::hardware::buttons::Buttons;
+use crate::logind::{self, Logind};
 use crate::processes::Processes;
 use crate::processes::process::Exit;
 use crate::processes::program::Program;
@@ -33,6 +34,8 @@ pub enum Event {
     Signal(End),
     /// A client sent a request.
     Request(Received),
+    /// A lock that delays a shutdown has changed.
+    Inhibitor(logind::Change),
     /// A device with a power key was found.
     ButtonFound(String),
     /// A power key was pressed.
@@ -72,6 +75,8 @@ pub struct Sources<'a> {
     pub processes: &'a mut Processes,
     /// Clients send requests.
     pub sockets: &'a mut Sockets,
+    /// The kubelet delays a shutdown.
+    pub logind: &'a mut Logind,
     /// Power keys are pressed.
     pub buttons: &'a mut Buttons,
     /// Jobs end.
@@ -117,6 +122,7 @@ impl EventLoop {
             .into_iter()
             .chain(outputs)
             .chain(sources.sockets.descriptors())
+            .chain(sources.logind.descriptors())
             .chain(sources.buttons.descriptors())
             .chain([sources.disk.descriptor()])
             .collect();
@@ -148,6 +154,7 @@ impl EventLoop {
         events.extend(sources.processes.due(now).into_iter().map(Event::StartDue));
         events.extend(sources.disk.ends(now).into_iter().map(Event::JobEnded));
         events.extend(sources.sockets.poll().into_iter().map(Event::Request));
+        events.extend(sources.logind.poll().into_iter().map(Event::Inhibitor));
         let passed = deadlines.iter().filter(|(_, at)| *at <= now);
         events.extend(passed.map(|(deadline, _)| Event::Deadline(*deadline)));
         events.extend(sources.buttons.look(now).into_iter().map(Event::ButtonFound));

@@ -19,6 +19,7 @@ mod event_loop;
 mod facts;
 mod hardware;
 mod host;
+mod logind;
 mod processes;
 mod sequence;
 mod shutdown;

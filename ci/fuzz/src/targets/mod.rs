@@ -14,6 +14,7 @@ mod fat;
 mod gpt;
 mod inspect;
 mod lock;
+mod logind;
 mod mount;
 mod node_text;
 mod oci;
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     variables::TARGET,
     requests::TARGET,
     replies::TARGET,
+    logind::TARGET,
     node_text::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,

@@ -1,9 +1,11 @@
 //! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
-//! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], and the
-//! kubelet's configuration to [`STANDALONE`] and [`JOINED`]. It reports a file that it cannot read
+//! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], the kubelet's
+//! configuration to [`STANDALONE`] and [`JOINED`], and how long it delays a shutdown to
+//! [`SHUTDOWN_GRACE`]. It reports a file that it cannot read
 //! and goes on without it: the kubelet reports the same when it starts.
 
 use std::path::Path;
+use std::time::Duration;
 
 use osbuild_abi::paths::{CLIENT_CA, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 use osbuild_failure::{Explain, Failure, Outcome};
@@ -15,7 +17,9 @@ use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
 use super::small_file::read;
 use crate::boot::memory;
-use crate::daemons::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
+use crate::daemons::kubelet_config::{
+    CERTIFIED_NAME, JOINED, MAX_SHUTDOWN_GRACE, SHUTDOWN_GRACE, STANDALONE,
+};
 use crate::daemons::node_name;
 use crate::host::run_files;
 use crate::name;
@@ -38,6 +42,7 @@ pub fn apply() -> Outcome {
     run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
     let settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
+    keep_shutdown_grace(settings.shutdown_grace())?;
     let memory = memory::total_mib();
     let client_ca = Path::new(CLIENT_CA).is_file().then_some(CLIENT_CA);
     for (path, config) in
@@ -46,6 +51,18 @@ pub fn apply() -> Outcome {
         run_files::write(path, &config.to_string())?;
     }
     Ok(())
+}
+
+/// Passes on how long a shutdown has to wait for the kubelet.
+fn keep_shutdown_grace(grace: Duration) -> Outcome {
+    let (seconds, max) = (grace.as_secs_f64().ceil(), MAX_SHUTDOWN_GRACE.as_secs());
+    if grace > MAX_SHUTDOWN_GRACE {
+        println!(
+            "warning: pods get {seconds} s to end before a shutdown, which waits {max} s at most: \
+             the kubelet does not end them in order"
+        );
+    }
+    run_files::write(SHUTDOWN_GRACE, &format!("{seconds}"))
 }
 
 /// The name of the node in the certificate that the kubelet will use.

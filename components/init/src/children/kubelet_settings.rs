@@ -5,10 +5,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use osbuild_failure::{Explain, Outcome};
 use serde_json::{Map, Value, json};
 
+use super::shutdown_grace;
 use super::small_file::{first_line, read};
 
 /// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
@@ -142,6 +144,14 @@ impl Settings {
         weak.collect()
     }
 
+    /// How long the kubelet's pods may take to end before a shutdown. The kubelet runs with the
+    /// drop-ins or without them, so it is the longer time of both.
+    pub fn shutdown_grace(&self) -> Duration {
+        let mut whole = self.base.clone();
+        self.drop_ins.iter().for_each(|(_, patch)| merge(&mut whole, patch));
+        shutdown_grace::of(&self.base).max(shutdown_grace::of(&whole))
+    }
+
     fn with(&self, memory_mib: u64, more: Value) -> Value {
         let mut whole = self.base.clone();
         merge(&mut whole, &json!({ "systemReserved": reserved(self.max_pods(), memory_mib) }));
@@ -214,6 +224,7 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemons::kubelet_config::DEFAULT_SHUTDOWN_GRACE;
 
     const SHIPPED: &str = include_str!("../../../kubelet/kubelet.yaml");
     /// The memory of a machine with 2 GiB, and of a large one.
@@ -294,6 +305,23 @@ mod tests {
             ("no-drop-in.yaml", "readOnlyPort: 10255\n"),
         ]);
         assert_eq!(found.weakened(true), [""; 0]);
+    }
+
+    #[test]
+    fn a_drop_in_gives_pods_more_time_before_a_shutdown() {
+        assert_eq!(settings(&[]).shutdown_grace(), DEFAULT_SHUTDOWN_GRACE);
+        let more = settings(&[("a.conf", "shutdownGracePeriod: 5m\n")]);
+        assert_eq!(more.shutdown_grace(), Duration::from_secs(300));
+        let none = settings(&[("a.conf", "shutdownGracePeriod: 0s\n")]);
+        assert_eq!(none.shutdown_grace(), DEFAULT_SHUTDOWN_GRACE, "without drop-ins it is this");
+    }
+
+    #[test]
+    fn ordinary_pods_have_kubernetes_default_grace_before_a_shutdown() {
+        let shipped = parse(SHIPPED).unwrap();
+        let critical = json!({ "shutdownGracePeriod": shipped["shutdownGracePeriodCriticalPods"] });
+        let ordinary = shutdown_grace::of(&shipped).checked_sub(shutdown_grace::of(&critical));
+        assert!(ordinary.unwrap() >= Duration::from_secs(30));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod kubelet_settings;
 mod layout;
 mod load;
 mod resolver;
+mod shutdown_grace;
 mod slot;
 mod small_file;
 mod stop;

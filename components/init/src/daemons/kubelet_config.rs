@@ -2,6 +2,7 @@
 //! the kubelet's configuration, and the name in its client certificate.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::name;
 
@@ -11,6 +12,20 @@ pub const CERTIFIED_NAME: &str = "/run/osbuild/kubelet/certified-name";
 pub const STANDALONE: &str = "/run/osbuild/kubelet/standalone.json";
 /// The kubelet's configuration with a cluster.
 pub const JOINED: &str = "/run/osbuild/kubelet/joined.json";
+
+/// The file in memory with the seconds for which the kubelet wants to delay a shutdown.
+pub const SHUTDOWN_GRACE: &str = "/run/osbuild/kubelet/shutdown-grace";
+
+/// The longest time for which a shutdown waits for pods, whatever the kubelet's configuration says.
+pub const MAX_SHUTDOWN_GRACE: Duration = Duration::from_secs(1800);
+/// The time without a configuration: the one of `components/kubelet/kubelet.yaml`.
+pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
+
+/// For how long the kubelet wants to delay a shutdown, as the child has found it last.
+pub fn shutdown_grace() -> Duration {
+    let text = std::fs::read_to_string(SHUTDOWN_GRACE).unwrap_or_default();
+    text.parse().map_or(DEFAULT_SHUTDOWN_GRACE, Duration::from_secs).min(MAX_SHUTDOWN_GRACE)
+}
 
 /// The name in the kubelet's client certificate, as the child has found it last.
 pub fn certified_name() -> Option<String> {

@@ -1,13 +1,14 @@
 //! The jobs of the disk worker and their results.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use osbuild_failure::{Failure, Outcome};
 use osbuild_protocol::{Refusal, Slots};
 
 use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Mode};
+use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, tidy, writable,
@@ -125,7 +126,12 @@ pub enum Done {
     /// Of [`Job::ReadNodeName`].
     NodeName(Known),
     /// Of [`Job::PrepareKubelet`].
-    KubeletPrepared(Mode),
+    KubeletPrepared {
+        /// How it runs.
+        mode: Mode,
+        /// How long its pods may take to end before a shutdown.
+        shutdown_grace: Duration,
+    },
     /// Of [`Job::ClearForJoining`].
     ClearedForJoining(Outcome),
     /// Of [`Job::CountFailedBoot`]: a line for the console.
@@ -207,7 +213,8 @@ impl Job {
             Self::ForgetNodeName => Done::Plain(node_name::forget()),
             Self::PrepareKubelet(name) => {
                 kubelet::prepare_start();
-                Done::KubeletPrepared(Mode::observe(&name))
+                let shutdown_grace = kubelet_config::shutdown_grace();
+                Done::KubeletPrepared { mode: Mode::observe(&name), shutdown_grace }
             }
             Self::ClearForJoining => {
                 let clear = |data| obstacles::clear_for_joining(&data);

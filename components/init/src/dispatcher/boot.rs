@@ -51,7 +51,10 @@ impl Machine<Step> for Dispatcher {
                 Ok(())
             }
             Step::HostName => self.ask_in_phase(Job::ReadHostNames),
-            Step::Sockets => self.sockets.open(),
+            Step::Sockets => {
+                self.sockets.open()?;
+                self.logind.open()
+            }
             Step::OldImages => self.ask_in_phase(Job::RemoveOldImages),
             Step::Containerd => self.run(Program::Containerd),
             Step::Images => self.run(Program::Images),

@@ -64,7 +64,9 @@ impl Dispatcher {
                 self.on_marked_good(outcome, is_still_on_trial);
             }
             Done::NodeName(known) => self.on_name_known(id, known),
-            Done::KubeletPrepared(mode) => self.on_kubelet_prepared(id, mode),
+            Done::KubeletPrepared { mode, shutdown_grace } => {
+                self.on_kubelet_prepared(id, mode, shutdown_grace);
+            }
             Done::ClearedForJoining(outcome) => self.on_cleared_for_joining(client, outcome),
             Done::FailedBootCounted(outcome) => match outcome {
                 Ok(line) => self.console.say(CONTAINERD_RESET, line),
@@ -185,6 +187,7 @@ mod tests {
         let mut sources = Sources {
             processes: &mut node.processes,
             sockets: &mut node.sockets,
+            logind: &mut node.logind,
             buttons: &mut node.buttons,
             disk: &mut node.disk,
             writer: &node.writer,

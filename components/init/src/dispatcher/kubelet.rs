@@ -1,5 +1,7 @@
 //! Starts the kubelet: two jobs of the disk worker choose its name and find out how it runs.
 
+use std::time::Duration;
+
 use super::{Dispatcher, Program};
 use crate::daemons::kubelet::{self, Mode};
 use crate::daemons::node_name::{self, Known};
@@ -68,7 +70,7 @@ impl Dispatcher {
     }
 
     /// The start is prepared.
-    pub(super) fn on_kubelet_prepared(&mut self, id: JobId, mode: Mode) {
+    pub(super) fn on_kubelet_prepared(&mut self, id: JobId, mode: Mode, grace: Duration) {
         if !self.kubelet_start.on_prepared(id) {
             return;
         }
@@ -80,6 +82,7 @@ impl Dispatcher {
         if !is_wanted {
             return;
         }
+        self.logind.set_grace(grace);
         self.node_name.on_started(matches!(mode, Mode::Joins { .. }));
         let launch = Launch::new(kubelet::command(self.node_name.name(), mode));
         if let Err(failure) = self.run_as(Program::Kubelet, launch) {

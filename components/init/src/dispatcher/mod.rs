@@ -33,9 +33,11 @@ use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
 use crate::host::settings::Settings;
+use crate::logind::Logind;
 use crate::processes::Processes;
 use crate::processes::program::{Life, Program};
 use crate::sequence::{Condition, OnFailure, Progress, Sequence, Surroundings};
+use crate::shutdown::hurry::Hurry;
 use crate::shutdown::power::{self, End};
 use crate::shutdown::{READING_TIME, SHUTDOWN, disks};
 use crate::slot::reached::Reach;
@@ -69,6 +71,8 @@ pub struct Dispatcher {
     stage: Stage,
     /// How the node is to end, once that is requested.
     end: Option<End>,
+    /// Whether it is to end without waiting for pods.
+    hurry: Hurry,
     /// When the node was ready, since boot.
     ready: Option<Duration>,
     console: Console,
@@ -76,6 +80,7 @@ pub struct Dispatcher {
     events: EventLoop,
     processes: Processes,
     sockets: Sockets,
+    logind: Logind,
     buttons: Buttons,
     watchdog: Watchdog,
     disk: DiskWorker,
@@ -117,12 +122,14 @@ impl Dispatcher {
         Ok(Dispatcher {
             stage: Stage::Boots(Sequence::new(&BOOT)),
             end: None,
+            hurry: Hurry::default(),
             ready: None,
             console,
             facts,
             events,
             processes: Processes::default(),
             sockets: Sockets::default(),
+            logind: Logind::default(),
             buttons: Buttons::default(),
             watchdog: Watchdog::default(),
             disk: DiskWorker::start(run)?,
@@ -158,6 +165,7 @@ impl Dispatcher {
         let mut sources = Sources {
             processes: &mut self.processes,
             sockets: &mut self.sockets,
+            logind: &mut self.logind,
             buttons: &mut self.buttons,
             disk: &mut self.disk,
             writer: &self.writer,
@@ -225,16 +233,18 @@ impl Dispatcher {
             Event::Exited(program, exit) => self.on_exit(program, exit),
             Event::Killed(program) => self.on_killed(program),
             Event::StartDue(program) => self.start_again(program),
-            Event::Signal(end) => self.request_end(end),
+            Event::Signal(end) => self.on_person(end),
             Event::Request(received) => self.on_request(received),
             Event::ButtonFound(name) => {
                 self.console.say("power-button", format_args!("listens to {name}"));
             }
-            Event::ButtonPressed if self.end.is_none() => {
-                self.console.say("power-button", "was pressed, so the node powers off");
-                self.request_end(End::PowerOff);
+            Event::ButtonPressed => {
+                if self.end.is_none() {
+                    self.console.say("power-button", "was pressed, so the node powers off");
+                }
+                self.on_person(End::PowerOff);
             }
-            Event::ButtonPressed => {}
+            Event::Inhibitor(change) => self.on_inhibitor(change),
             Event::JobEnded(ended) => self.on_job_ended(ended),
             Event::WriteFailed(failure) => self.console.say("data", failure),
             Event::MovedAside(text) => self.console.say("data", text),
@@ -269,6 +279,7 @@ impl Dispatcher {
     fn request_end(&mut self, end: End) {
         if !matches!(self.stage, Stage::Ends(_)) {
             self.end = Some(end);
+            self.hurry.on_end(uptime());
         }
     }
 
@@ -292,6 +303,7 @@ impl Surroundings for Dispatcher {
             Condition::Runs(program) => self.processes.is_running(program),
             Condition::Stopped(program) => !self.processes.is_running(program),
             Condition::JobsEnded => self.disk.has_ended(uptime()),
+            Condition::InhibitorsGone => self.hurry.is_on() || self.logind.is_free(uptime()),
             Condition::NoChildren => !power::has_children(),
             Condition::WriterEnded => self.writer.has_ended(),
             Condition::WorkFinished => match self.work.as_ref().and_then(Work::outcome) {

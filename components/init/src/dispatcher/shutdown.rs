@@ -1,11 +1,14 @@
 //! What the phases of the shutdown do.
 
+use std::time::Duration;
+
 use osbuild_failure::Outcome;
 use rustix::process::Signal;
 
 use super::Dispatcher;
 use crate::disk_worker::Job;
 use crate::host::sysctl;
+use crate::logind::{self, Change};
 use crate::processes::program::Program;
 use crate::sequence::{Machine, Phase};
 use crate::shutdown::power::End;
@@ -22,6 +25,16 @@ impl Machine<Step> for Dispatcher {
                 // A disk that is slow from now on must not restart the node. The kernel may not
                 // look for hung tasks at all.
                 let _ = sysctl::disable_hung_task_panic();
+                Ok(())
+            }
+            Step::Announce => {
+                self.logind.announce(uptime());
+                let seconds = self.logind.delay().as_secs();
+                let holders: Vec<String> = self.logind.holders().map(quoted).collect();
+                if !holders.is_empty() {
+                    let text = format!("waits for {}, {seconds} s at most", holders.join(", "));
+                    self.console.say(NAME, text);
+                }
                 Ok(())
             }
             Step::Stop(program, grace) => {
@@ -65,10 +78,49 @@ impl Machine<Step> for Dispatcher {
         }
     }
 
-    fn ended(&mut self, _: &'static Phase<Step>) {}
+    fn ended(&mut self, phase: &'static Phase<Step>) {
+        if phase.step == Step::Announce {
+            let seconds = self.logind.since_announced(uptime()).unwrap_or_default().as_secs_f64();
+            for holder in self.logind.holders() {
+                let text =
+                    format_args!("waits no longer for {} after {seconds:.1} s", quoted(holder));
+                self.console.say(NAME, text);
+            }
+        }
+    }
 }
 
 impl Dispatcher {
+    /// A person, or a hypervisor, asks for the end of the node. The second time pods are not waited
+    /// for any longer.
+    pub(super) fn on_person(&mut self, end: End) {
+        let now = uptime();
+        if self.hurry.on_person(now) {
+            self.console.say(NAME, "hurries, and does not wait for pods any longer");
+            if let Some(stop) = self.processes.get_mut(Program::StopPods) {
+                stop.stop(now, Duration::ZERO);
+            }
+        }
+        self.request_end(end);
+    }
+
+    /// A lock that delays a shutdown was taken or given up.
+    pub(super) fn on_inhibitor(&mut self, change: Change) {
+        let now = uptime();
+        match (change, self.logind.since_announced(now)) {
+            (Change::Taken(who), _) => {
+                let (who, seconds) = (quoted(&who), self.logind.delay().as_secs());
+                let text = format_args!("{who} may delay a shutdown by {seconds} s");
+                self.console.say(logind::NAME, text);
+            }
+            (Change::GivenUp(who), Some(waited)) => {
+                let text = format!("{} is done after {:.1} s", quoted(&who), waited.as_secs_f64());
+                self.console.say(NAME, text);
+            }
+            (Change::GivenUp(_), None) => {}
+        }
+    }
+
     fn requested_end(&self) -> End {
         self.end.unwrap_or(End::Reboot)
     }
@@ -79,6 +131,9 @@ impl Dispatcher {
     }
 
     fn stop_pods(&mut self) -> Outcome {
+        if self.hurry.is_on() {
+            return Ok(());
+        }
         // Before the kubelet's first start there are none, and without containerd they cannot be
         // asked.
         let has_pods = self.processes.get(Program::Kubelet).is_some();
@@ -87,4 +142,8 @@ impl Dispatcher {
         }
         Ok(())
     }
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{name}`")
 }

@@ -54,6 +54,8 @@ pub enum Condition {
     JobDone,
     /// The disk worker has done all jobs, or has not ended one for too long.
     JobsEnded,
+    /// Nothing delays the shutdown any longer.
+    InhibitorsGone,
     /// `init` has no child.
     NoChildren,
     /// The writer has written everything and has ended.

@@ -1,14 +1,16 @@
 //! The shutdown of the node, as a table that runs from top to bottom, like the boot.
 
 pub mod disks;
+pub mod hurry;
 pub mod power;
 
 use std::time::Duration;
 
+use crate::daemons::kubelet_config::MAX_SHUTDOWN_GRACE;
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, OnFailure, Phase};
 
-use Condition::{JobsEnded, NoChildren, Stopped, WorkFinished, WriterEnded};
+use Condition::{InhibitorsGone, JobsEnded, NoChildren, Stopped, WorkFinished, WriterEnded};
 use Ends::{AtOnce, When, WhileProgress, Within};
 
 /// What a phase of the shutdown does. `dispatcher/shutdown.rs` does it.
@@ -16,9 +18,12 @@ use Ends::{AtOnce, When, WhileProgress, Within};
 pub enum Step {
     /// Announces the shutdown. A disk that is slow from now on must not restart the node.
     Begin,
+    /// Announces the shutdown to the kubelet, which ends its pods: those of the cluster before
+    /// the critical ones, which give the node its network.
+    Announce,
     /// Stops a program, and kills it after the time.
     Stop(Program, Duration),
-    /// Starts the job that stops all pods.
+    /// Starts the job that stops the pods that the kubelet has left.
     StopPods,
     /// Sends SIGTERM to all processes that are left, the shims for example.
     Terminate,
@@ -44,6 +49,8 @@ pub enum Step {
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a program is waited for: its grace, and as long again after SIGKILL.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the kubelet may take to end its pods. The time that it asks for is shorter.
+const INHIBITORS_TIMEOUT: Duration = Duration::from_secs(MAX_SHUTDOWN_GRACE.as_secs() + 60);
 /// How long the pods may take: two waves of the longest grace, and some.
 const PODS_TIMEOUT: Duration = Duration::from_secs(100);
 /// How long the jobs that the disk worker has left may take. A disk that needs longer has failed.
@@ -66,11 +73,12 @@ const PODS: Program = Program::StopPods;
 
 /// The shutdown. A phase stops only what no phase below it needs. No failure keeps the machine
 /// from ending, so each is noted.
-pub static SHUTDOWN: [Phase<Step>; 17] = [
+pub static SHUTDOWN: [Phase<Step>; 18] = [
     phase(NAME, Step::Begin, AtOnce),
     stop(Program::Trial),
     stop(Program::Gate),
     stop(Program::Images),
+    phase("pods", Step::Announce, When(InhibitorsGone, INHIBITORS_TIMEOUT)),
     stop(Program::Kubelet),
     phase(PODS.name(), Step::StopPods, When(Stopped(PODS), PODS_TIMEOUT)),
     phase(PODS.name(), Step::Stop(PODS, Duration::ZERO), Within(Stopped(PODS), GRACE)),
@@ -101,6 +109,13 @@ mod tests {
 
     fn place(step: Step) -> usize {
         SHUTDOWN.iter().position(|phase| phase.step == step).unwrap()
+    }
+
+    #[test]
+    fn the_kubelet_ends_its_pods_before_anything_that_they_need_stops() {
+        let announced = place(Step::Announce);
+        assert!(announced < place(Step::Stop(Program::Kubelet, GRACE)));
+        assert!(announced < place(Step::Stop(Program::Containerd, GRACE)));
     }
 
     #[test]

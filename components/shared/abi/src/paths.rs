@@ -81,6 +81,9 @@ pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
 /// The socket through which the pod that sets the clock learns when the node last ran, and reports
 /// its adjustments.
 pub const TIME_SOCKET: &str = "/run/osbuild/time/socket";
+/// The address of the system bus (`/var/run` is a link to `/run`), where the kubelet looks for
+/// logind.
+pub const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// containerd's folder of image blobs, each named with its SHA-256 in hexadecimal.

@@ -29,19 +29,23 @@ pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(recv(socket, buffer, RecvFlags::PEEK)?.0)
 }
 
-/// Sends a text, with a descriptor if there is one.
+/// Sends a text or bytes, with a descriptor if there is one.
 ///
 /// # Errors
-/// The socket's buffer has no room for the whole text, because the peer does not read.
-pub fn send(socket: impl AsFd, text: &str, given: Option<BorrowedFd>) -> io::Result<()> {
+/// The socket's buffer has no room for all of it, because the peer does not read.
+pub fn send(
+    socket: impl AsFd,
+    text: impl AsRef<[u8]>,
+    given: Option<BorrowedFd>,
+) -> io::Result<()> {
+    let text = text.as_ref();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let given: Vec<BorrowedFd> = given.into_iter().collect();
     if !given.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(&given));
     }
-    let sent =
-        sendmsg(socket, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    let sent = sendmsg(socket, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)?;
     if sent == text.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
