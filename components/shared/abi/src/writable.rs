@@ -95,6 +95,14 @@ pub const WRITABLE: &[Writable] = &[
         exec: false,
         owner: "configuration pods",
     },
+    // Where containerd looks for the settings of each registry: mirrors, CAs, credentials.
+    Writable {
+        path: "/etc/containerd/certs.d",
+        backing: Backing::Data("registries"),
+        mode: 0o700,
+        exec: false,
+        owner: "configuration pods",
+    },
     Writable {
         path: "/etc/cni/net.d",
         backing: Backing::Data("cni-net.d"),
