@@ -141,6 +141,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: planted, at length",
         run: vm::planted::a_node_becomes_ready_with_any_planted_files,
     },
+    Check {
+        name: "vm: neighbours",
+        run: vm::neighbours::nodes_on_one_network_reach_each_other_and_the_host,
+    },
     Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check {

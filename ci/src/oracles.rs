@@ -141,6 +141,6 @@ pub fn all() -> Vec<Tool> {
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
     let uefi = Architecture::ALL
         .map(|architecture| Tool::rust_target(architecture.rust_uefi(), "compiles slotboot"));
-    let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true)].concat();
+    let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true, true)].concat();
     ours.into_iter().chain(oracles).chain(files).chain(python).chain([cross]).chain(uefi).collect()
 }

@@ -4,6 +4,7 @@ mod flash;
 mod keys;
 mod publish;
 mod release;
+mod run;
 mod sources;
 mod verify;
 
@@ -11,14 +12,14 @@ pub use flash::Flash;
 pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
 pub use release::Release;
+pub use run::{Run, Until};
 pub use sources::Sources;
 pub use verify::Verify;
 
 use crate::error::{Error, Problem};
-use crate::plan::{Bus, FileKind};
+use crate::plan::FileKind;
 use crate::produce::copy::Format;
 use crate::report::Color;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -126,11 +127,6 @@ const MAX_MIB: u64 = 1 << 30;
 /// The upper limit of a flag in GiB, 1 EiB.
 const MAX_GIB: u64 = 1 << 30;
 
-/// One of the names of a bus.
-fn bus() -> impl TypedValueParser<Value = Bus> {
-    PossibleValuesParser::new(Bus::NAMES).try_map(|name| Bus::named(&name).ok_or("no such bus"))
-}
-
 /// A recipe's name, from the name or from its path, which a shell can complete.
 fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
     let file = text
@@ -139,15 +135,6 @@ fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
         .strip_prefix("recipes/")
         .and_then(|file| file.strip_suffix(".toml"));
     Ok(file.unwrap_or(text).to_owned())
-}
-
-/// A host name of at most 32 bytes, the limit of QEMU's DHCP server.
-fn host_name(text: &str) -> Result<String, String> {
-    let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-    match text.len() {
-        1..=32 if is_name => Ok(text.to_owned()),
-        _ => Err("a host name has 1 to 32 letters, digits, `-` and `.`".to_owned()),
-    }
 }
 
 /// The verbs.
@@ -381,85 +368,6 @@ pub struct Signing {
     /// written to out/RECIPE/to-sign
     #[arg(long)]
     pub unsigned: bool,
-}
-
-/// Flags of `osbuild run`.
-#[derive(Debug, Args)]
-pub struct Run {
-    /// The recipe
-    #[arg(value_parser = recipe_name)]
-    pub recipe: String,
-    /// Exit with 0 once the node is in this state
-    #[arg(long, value_name = "WHAT")]
-    pub until: Option<Until>,
-    /// Give up after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "300", requires = "until")]
-    pub timeout: u64,
-    /// Forward a TCP port of this machine's loopback to the node
-    #[arg(long, value_name = "HOST:NODE")]
-    pub forward: Vec<String>,
-    /// The protocols of the machine's network. Ports are forwarded over IPv4
-    #[arg(long, value_name = "WHAT", default_value = "both")]
-    pub network: Network,
-    /// The host name that the network's DHCP server gives to the node [default: none]
-    #[arg(long, value_name = "NAME", value_parser = host_name)]
-    pub hostname: Option<String>,
-    /// Memory in MiB [default: the board's]
-    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(64..=MAX_MIB))]
-    pub memory: Option<u64>,
-    /// Virtual CPUs [default: the board's]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=255))]
-    pub cpus: Option<u32>,
-    /// Size of the disk in MiB [default: the image's]
-    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=MAX_MIB))]
-    pub disk_size: Option<u64>,
-    /// The bus of the disk [default: the board's]
-    #[arg(long, value_parser = bus())]
-    pub bus: Option<Bus>,
-    /// Keep the disk of the node in `out/<recipe>/disk.raw`, and boot from it the next time. A
-    /// later build does not change it
-    #[arg(long)]
-    pub keep: bool,
-    /// The UEFI firmware to boot with
-    #[arg(long, value_name = "FILE")]
-    pub firmware: Option<PathBuf>,
-    /// Download firmware if this machine has none
-    #[arg(long, conflicts_with = "firmware")]
-    pub download_firmware: bool,
-    /// Build from a folder that `osbuild sources export` wrote
-    #[arg(long, value_name = "DIR")]
-    pub sources: Option<PathBuf>,
-    /// The keys to sign with
-    #[command(flatten)]
-    pub signing: Signing,
-    /// Boot with Secure Boot off, although the image is signed
-    #[arg(long)]
-    pub insecure: bool,
-    /// Boot on firmware without keys, which boots everything until keys are enrolled. With
-    /// `--keep`, the firmware keeps enrolled keys
-    #[arg(long, conflicts_with_all = ["insecure", "trust"])]
-    pub setup_mode: bool,
-    /// Let the firmware trust these keys in `keys/` instead of those that signed the image
-    #[arg(long, value_name = "NAME", conflicts_with = "insecure")]
-    pub trust: Option<String>,
-}
-
-/// The protocols of a machine's network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Network {
-    /// IPv4 with DHCP, and IPv6 with router advertisements
-    Both,
-    /// Only IPv4
-    Ipv4,
-    /// Only IPv6
-    Ipv6,
-}
-
-/// A state that a run can wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Until {
-    /// The kubelet is healthy and every declared pod runs
-    Ready,
 }
 
 /// The kinds of files that have a schema.

@@ -71,8 +71,8 @@ pub fn for_sources() -> Vec<Tool> {
 }
 
 /// The additional tools of `osbuild run` for nodes of this architecture. `firmware` is false if the
-/// user names one.
-pub fn for_run(architecture: Architecture, firmware: bool) -> Vec<Tool> {
+/// user names one, and `files` is true if the user has files for the node.
+pub fn for_run(architecture: Architecture, firmware: bool, files: bool) -> Vec<Tool> {
     let mut tools = vec![
         Tool::package(
             machine::program(architecture),
@@ -81,6 +81,9 @@ pub fn for_run(architecture: Architecture, firmware: bool) -> Vec<Tool> {
         ),
         Tool::package("qemu-img", "qemu-utils", "makes a temporary disk over the image"),
     ];
+    if files {
+        tools.push(Tool::package("debugfs", "e2fsprogs", "places files on the node's disk"));
+    }
     if firmware {
         let places = [SecureBoot::Off, SecureBoot::Setup]
             .iter()
@@ -165,8 +168,8 @@ mod tests {
     #[test]
     fn firmware_is_required_only_if_the_user_names_none() {
         assert_eq!(
-            for_run(Architecture::Arm64, true).len(),
-            for_run(Architecture::Arm64, false).len() + 1
+            for_run(Architecture::Arm64, true, false).len(),
+            for_run(Architecture::Arm64, false, false).len() + 1
         );
     }
 }

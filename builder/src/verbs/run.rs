@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{Locked, Plan, Qemu, Signing};
 use crate::produce::out::Out;
-use crate::ship::vm::machine::{Download, Firmware, Network, SecureBoot};
-use crate::ship::vm::run::{RunOptions, Until};
+use crate::ship::vm::files::NodeFiles;
+use crate::ship::vm::machine::{Download, Firmware, SecureBoot};
+use crate::ship::vm::run::{RunOptions, Until, nameless};
 use std::time::Duration;
 
 /// `osbuild run`
@@ -16,13 +17,16 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;
-    let forwards =
-        flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
+    check_name(flags)?;
+    let files = match &flags.files {
+        Some(folder) => NodeFiles::read(folder, &plan.writable)?,
+        None => NodeFiles::default(),
+    };
     flags.firmware.as_deref().map(Firmware::named).transpose()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone())?;
-    session
-        .need(&[image::tools(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
+    let tools = host::for_run(plan.architecture, wants_firmware, flags.files.is_some());
+    session.need(&[image::tools(&from), tools].concat())?;
     let built = image::signed(session, &plan, signing.as_ref(), from, Rebuild::Nothing)?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
@@ -38,14 +42,12 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
             Download::Refused
         },
         disk_size_mib: flags.disk_size,
-        keep: flags.keep.then(|| out.path("disk.raw")),
+        keep: flags.keep.then(|| out.path(&named("disk", "raw", flags))),
         record: None,
-        forwards,
-        network: match flags.network {
-            cli::Network::Both => Network::Both,
-            cli::Network::Ipv4 => Network::Ipv4,
-            cli::Network::Ipv6 => Network::Ipv6,
-        },
+        forwards: flags.forward.clone(),
+        files,
+        network: flags.network.clone(),
+        name: flags.name.clone(),
         hostname: flags.hostname.clone(),
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
@@ -53,7 +55,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         secure_boot: secure_boot(session, signing.as_ref(), flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
-        log: out.logs().join("console.log"),
+        log: out.logs().join(named("console", "log", flags)),
         cache: store.state("run")?,
     };
     let boot = crate::ship::vm::run::run(session.report, &options)?;
@@ -61,6 +63,22 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         session.report.data(boot.json().to_string());
     }
     Ok(())
+}
+
+/// The name of a file that nodes of other names must not share.
+fn named(stem: &str, extension: &str, flags: &cli::Run) -> String {
+    match &flags.name {
+        Some(name) => format!("{stem}-{name}.{extension}"),
+        None => format!("{stem}.{extension}"),
+    }
+}
+
+/// Refuses a node without a name on a network that others share, before the build.
+fn check_name(flags: &cli::Run) -> Result<()> {
+    match &flags.network.shared {
+        Some(network) if flags.name.is_none() => Err(nameless(network)),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a disk that is too small for the image, before the build.

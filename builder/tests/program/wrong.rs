@@ -150,6 +150,37 @@ fn a_disk_too_small_for_the_image_is_refused_before_the_build() {
 }
 
 #[test]
+fn files_that_a_node_does_not_store_are_refused_before_the_build() {
+    let scratch = open();
+    let files = scratch.path("files");
+    fs::create_dir_all(files.join("etc/kubernetes")).unwrap();
+    fs::write(files.join("etc/passwd"), "").unwrap();
+    fs::write(files.join("etc/kubernetes/kubeconfig"), "").unwrap();
+    std::os::unix::fs::symlink("kubeconfig", files.join("etc/kubernetes/link")).unwrap();
+    let dir = files.display().to_string();
+    let ran = scratch.osbuild(&["run", RECIPE, "--files", &dir, "--offline"]);
+    let expected = format!(
+        "error: `{dir}/etc/kubernetes/link` is a symbolic link: only files and folders can be \
+         placed\nerror: `{dir}/etc/passwd` cannot be placed: the node does not store \
+         `/etc/passwd`\nhint: files go below `/var/log`, `/var/lib/containerd`, \
+         `/var/lib/kubelet`, `/var/lib/cni`, `/var/lib/updater`, `/etc/kubernetes`, \
+         `/etc/cni/net.d`, `/opt/cni/bin` and \
+         `/usr/libexec/kubernetes/kubelet-plugins/volume/exec`, as in \
+         `{dir}/etc/kubernetes/kubelet.conf.d/50-own.conf`\n"
+    );
+    assert_eq!((ran.code, ran.stderr), (Some(2), expected));
+}
+
+#[test]
+fn a_node_without_a_name_on_a_shared_network_is_refused_before_the_build() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["run", RECIPE, "--network", "lab", "--offline"]);
+    let expected = "error: a node on the network `lab`, which others share, needs a name\nhint: \
+                    name each node: `--name a`, `--name b`\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
+}
+
+#[test]
 fn a_damaged_result_in_the_store_is_made_again() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));

@@ -8,7 +8,9 @@ use osbuild::error::{Error, Result};
 use osbuild::plan::{Architecture, Bus, Date, Plan, Qemu, Strictness, resolve};
 use osbuild::ship::keys::{DEV, Keys, Trust};
 use osbuild::ship::vm::boot::Boot;
-use osbuild::ship::vm::machine::{Download, Forward, Network, SecureBoot};
+use osbuild::ship::vm::files::NodeFiles;
+use osbuild::ship::vm::machine::{Download, Forward, SecureBoot};
+use osbuild::ship::vm::network::Network;
 use osbuild::ship::vm::run::{RunOptions, Until, run, start};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -54,7 +56,9 @@ impl<'a> Machine<'a> {
             keep: None,
             record: None,
             forwards: Vec::new(),
-            network: Network::Both,
+            files: NodeFiles::default(),
+            network: Network::default(),
+            name: None,
             hostname: None,
             secure_boot: SecureBoot::Off,
             watchdog: false,
@@ -142,7 +146,9 @@ impl<'a> Machine<'a> {
 
     /// Forwards the port `host` of the loopback to the port `node` of the node.
     pub fn forward(self, host: u16, node: u16) -> Self {
-        self.with(|options| options.forwards.push(Forward { host, node }))
+        self.with(|options| {
+            options.forwards.push(Forward { address: Ipv4Addr::LOCALHOST, host, node })
+        })
     }
 
     /// Makes the network's DHCP server assign a host name.

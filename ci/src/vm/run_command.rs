@@ -120,10 +120,14 @@ impl RunCommand {
         Ok(RunCommand { child, log })
     }
 
-    /// Waits until a line of the output begins with `words`.
-    pub fn wait_for(&mut self, words: &str) -> Result<()> {
+    /// Waits until a line of the output begins with `words`, and returns the line.
+    pub fn wait_for(&mut self, words: &str) -> Result<String> {
         let end = Instant::now() + TIMEOUT;
-        while self.output()?.lines().all(|line| !line.starts_with(words)) {
+        loop {
+            let output = self.output()?;
+            if let Some(line) = output.lines().find(|line| line.starts_with(words)) {
+                return Ok(line.to_owned());
+            }
             let ended = self.child.try_wait().or_build(cannot_wait)?;
             if let Some(status) = ended {
                 return Err(Error::build(format!(
@@ -137,7 +141,6 @@ impl RunCommand {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
-        Ok(())
     }
 
     /// The process id.

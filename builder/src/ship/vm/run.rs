@@ -2,14 +2,17 @@
 //! ready or why it failed.
 
 use super::boot::Boot;
+use super::files::NodeFiles;
 use super::machine::{
-    Accelerator, Download, Firmware, Forward, Hardware, Network, Reboot, SecureBoot, VirtualDisk,
+    Accelerator, Download, Firmware, Forward, Hardware, Reboot, SecureBoot, VirtualDisk, place,
     scratch,
 };
+use super::network::member::Member;
+use super::network::{Network, Port, Protocols, ipv4, switch};
 use super::running_node::RunningNode;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
-use crate::report::Report;
+use crate::report::{Outcome, Report};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,9 +43,13 @@ pub struct RunOptions {
     pub record: Option<PathBuf>,
     /// Forwarded ports.
     pub forwards: Vec<Forward>,
-    /// The protocols of the network.
+    /// The files to place on DATA before the boot.
+    pub files: NodeFiles,
+    /// The network.
     pub network: Network,
-    /// The host name that the network's DHCP server sends, if any.
+    /// The name of the node on this host, which a shared network requires.
+    pub name: Option<String>,
+    /// The host name that the network's DHCP server sends, if it is not `name`.
     pub hostname: Option<String>,
     /// The Secure Boot mode.
     pub secure_boot: SecureBoot,
@@ -58,7 +65,8 @@ pub struct RunOptions {
     pub show_console: bool,
     /// The log file of the console.
     pub log: PathBuf,
-    /// A folder of this user and machine that keeps the accelerator's probe between runs.
+    /// A folder of this user and machine that keeps the accelerator's probe between runs, and has
+    /// the sockets of shared networks.
     pub cache: PathBuf,
 }
 
@@ -111,28 +119,14 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         options.firmware.as_deref(),
         &options.download,
     )?;
-    if let Some(path) = options.keep.as_ref()
-        && VirtualDisk::is_outdated(&options.image, path)?
-    {
-        let (disk, image) = (path.display(), options.image.display());
-        report.warning(format!(
-            "`{disk}` was made from an earlier build and lacks the changes in `{image}`"
-        ));
-        report.note(format!("to start over: rm {disk}"));
-    }
-    let (disk, variables) = match &options.keep {
-        Some(path) => (
-            VirtualDisk::kept(&options.image, path.clone(), options.disk_size_mib)?,
-            path.with_extension("variables"),
-        ),
-        None => (
-            VirtualDisk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?,
-            scratch.join("variables"),
-        ),
-    };
+    let disk = disk(report, options, scratch)?;
     let disk = match &options.record {
         Some(record) => disk.recorded(new_file(record)?),
         None => disk,
+    };
+    let variables = match &options.keep {
+        Some(path) => path.with_extension("variables"),
+        None => scratch.join("variables"),
     };
     let firmware = firmware.with_variables(variables)?;
     if let SecureBoot::Enforced(trust) = &options.secure_boot {
@@ -147,12 +141,65 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         disk,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
-        network: options.network,
-        hostname: options.hostname.clone(),
+        protocols: options.network.protocols,
+        port: port(report, options)?,
+        hostname: options.hostname.clone().or_else(|| options.name.clone()),
         watchdog: options.watchdog,
         arguments: options.arguments.clone(),
         reboot: if options.until == Until::Ready { Reboot::PowerOff } else { Reboot::Allow },
     })
+}
+
+/// Makes the disk, with the user's files.
+fn disk(report: &Report, options: &RunOptions, scratch: &Path) -> Result<VirtualDisk> {
+    let (image, size, files) = (&options.image, options.disk_size_mib, &options.files);
+    let disk = match &options.keep {
+        Some(path) => {
+            if VirtualDisk::is_outdated(image, path)? {
+                let disk = path.display();
+                report.warning(format!(
+                    "`{disk}` was made from an earlier build and lacks the changes in `{}`",
+                    image.display()
+                ));
+                report.note(format!("to start over: rm {disk}"));
+            }
+            VirtualDisk::kept(image, path.clone(), size)?
+        }
+        None if files.files.is_empty() => {
+            VirtualDisk::overlay(image, scratch.join("overlay"), size)?
+        }
+        None => VirtualDisk::copied(image, scratch.join("disk"), size)?,
+    };
+    if !files.files.is_empty() {
+        let step = report.step("files");
+        place(disk.path(), options.sector_size, files)?;
+        let count = files.files.len();
+        let product = format!("{count} file{} on DATA", if count == 1 { "" } else { "s" });
+        step.done(&product, Some(files.size()), Outcome::Ran);
+    }
+    Ok(disk)
+}
+
+/// Joins the shared network, if there is one.
+fn port(report: &Report, options: &RunOptions) -> Result<Option<Port>> {
+    let Some(network) = &options.network.shared else { return Ok(None) };
+    let name = options.name.as_deref().ok_or_else(|| nameless(network))?;
+    let folder = options.cache.join("networks").join(network);
+    let member = Member::join(&folder, name, options.network.protocols)?;
+    let address = match options.network.protocols {
+        Protocols::Ipv6 => String::new(),
+        Protocols::Both | Protocols::Ipv4 => format!(" as {}", ipv4(member.number)),
+    };
+    report.note(format!("`{name}` is on the network `{network}`{address}, {}", member.describe()));
+    switch::connect(member)
+        .map(Some)
+        .or_build(|| format!("cannot connect the machine to the network `{network}`"))
+}
+
+/// The error for a node without a name on a shared network.
+pub fn nameless(network: &str) -> Error {
+    Error::usage(format!("a node on the network `{network}`, which others share, needs a name"))
+        .hint("name each node: `--name a`, `--name b`")
 }
 
 /// Makes an empty file.

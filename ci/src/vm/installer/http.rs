@@ -10,14 +10,15 @@ use crate::recipe;
 use crate::site::Site;
 use crate::vm::machine::{HOST, Machine};
 use crate::vm::probe::free_port;
-use osbuild::error::{Context, Error, Result};
+use crate::vm::web::Web;
+use osbuild::error::{Context, Result};
 use osbuild::plan::Bus;
 use osbuild::produce::out::UKI;
 use osbuild::ship::keys::{DEV, Keys};
 use osbuild_abi::console::{INSTALLER_DONE, SLOT_GOOD};
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// The recipe, and the folder of the copy of the checkout.
 const NAME: &str = "installer-http";
@@ -39,7 +40,7 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Outcome
     write_recipe(site, &project)?;
     image_in(site, &project, NAME)?;
     let (port, disk) = (free_port()?, project.join("disk.raw"));
-    let _web = Web::serve(site, &project.join("out").join(NAME), port)?;
+    let _web = Web::serve(site, "installer-http-server", &project.join("out").join(NAME), port)?;
     disk_file::create(&disk, DISK_SIZE)?;
     let mut variables = Command::new("virt-fw-vars");
     variables.args([
@@ -78,33 +79,4 @@ fn write_recipe(site: &Site, project: &Path) -> Result<()> {
         RECIPE,
         &format!("\n[installs]\nsettings = \"{settings}\"\n"),
     )
-}
-
-/// A web server on the loopback, until it is dropped.
-struct Web {
-    python: Child,
-}
-
-impl Web {
-    fn serve(site: &Site, folder: &Path, port: u16) -> Result<Self> {
-        let log = site.log("installer-http-server");
-        let log_file =
-            File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
-        let mut python = Command::new("python3");
-        python.args(["-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "127.0.0.1"]);
-        python.arg(port.to_string()).arg("--directory");
-        let python =
-            python.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file).spawn();
-        Ok(Web {
-            python: python.map_err(|error| Error::build("cannot start `python3`").cause(error))?,
-        })
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.python.kill();
-        let _ = self.python.wait();
-    }
 }

@@ -3,54 +3,43 @@
 use super::{Accelerator, Hardware, Reboot, text};
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Bus};
+use crate::ship::vm::network::{Protocols, ipv4, mac};
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 use std::str::FromStr;
 
 /// Forwards a port of the host's loopback to a port of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
+    /// The host's address, one of 127.0.0.0/8.
+    pub address: Ipv4Addr,
     /// The host's port; 0 for any free one.
     pub host: u16,
     /// The node's port.
     pub node: u16,
 }
 
-/// The protocols of QEMU's user network. It has a DHCP server for IPv4, and router advertisements
-/// with a prefix and a name server for IPv6.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Network {
-    /// IPv4 and IPv6.
-    #[default]
-    Both,
-    /// IPv4 alone.
-    Ipv4,
-    /// IPv6 alone.
-    Ipv6,
-}
-
-impl Network {
-    /// The part of the option `netdev`: enabling one protocol disables the other.
-    fn argument(self) -> &'static str {
-        match self {
-            Network::Both => "",
-            Network::Ipv4 => ",ipv4=on",
-            Network::Ipv6 => ",ipv6=on",
-        }
-    }
-}
-
 impl FromStr for Forward {
     type Err = Error;
 
-    /// Reads `HOST:NODE`.
+    /// Reads `[ADDRESS:]HOST:NODE`.
     fn from_str(text: &str) -> Result<Self> {
-        let ports = text
-            .split_once(':')
-            .and_then(|(host, node)| Some((host.parse().ok()?, node.parse().ok()?)));
-        match ports {
-            Some((host @ 1.., node @ 1..)) => Ok(Forward { host, node }),
-            _ => Err(Error::usage(format!("`{text}` is not a port forward"))
-                .hint("write a port of this machine and one of the node: `--forward 8080:80`")),
-        }
+        let read = || {
+            let (rest, node) = text.rsplit_once(':')?;
+            let (address, host) = match rest.split_once(':') {
+                Some((address, host)) => (address.parse().ok()?, host),
+                None => (Ipv4Addr::LOCALHOST, rest),
+            };
+            let (host, node) = (host.parse().ok()?, node.parse().ok()?);
+            let is_usable = address.is_loopback() && host > 0 && node > 0;
+            is_usable.then_some(Forward { address, host, node })
+        };
+        read().ok_or_else(|| {
+            Error::usage(format!("`{text}` is not a port forward")).hint(
+                "write a port of this machine and one of the node, `--forward 8080:80`, with an \
+                 address of the loopback if you like, `--forward 127.0.0.2:8080:80`",
+            )
+        })
     }
 }
 
@@ -96,9 +85,9 @@ impl Hardware {
         for device in self.disk_devices()? {
             option("device", device);
         }
-        option("netdev", self.netdev());
-        // No boot ROM: Debian has it in a separate package, and network boot is not needed.
-        option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
+        for (name, value) in self.network() {
+            option(name, value);
+        }
         option("device", "virtio-rng-pci".to_owned());
         if self.watchdog {
             option("device", "i6300esb".to_owned());
@@ -114,16 +103,49 @@ impl Hardware {
         Ok(arguments)
     }
 
-    /// A private network through which the node reaches the host's networks. Its DHCP server sends
-    /// the host name, if one is set.
-    fn netdev(&self) -> String {
+    /// The network card, and the user network through which the node reaches the host's networks.
+    /// On a shared network both are connected to this process instead of to each other.
+    fn network(&self) -> Vec<(&'static str, String)> {
+        // No boot ROM: Debian has it in a separate package, and network boot is not needed.
+        let card = "virtio-net-pci,netdev=net,romfile=";
+        let Some(port) = &self.port else {
+            return vec![("netdev", self.user_network("net")), ("device", card.to_owned())];
+        };
+        let stream = |id: &str, number: i32| {
+            format!("stream,id={id},server=off,addr.type=fd,addr.str={number}")
+        };
+        let hub_port = |id: &str, end: &str| format!("hubport,id={id},hubid=0,netdev={end}");
+        vec![
+            ("netdev", stream("net", port.card.as_raw_fd())),
+            ("device", format!("{card},mac={}", mac(port.number))),
+            ("netdev", self.user_network("user")),
+            ("netdev", stream("host", port.host.as_raw_fd())),
+            ("netdev", hub_port("user-port", "user")),
+            ("netdev", hub_port("host-port", "host")),
+        ]
+    }
+
+    /// QEMU's user network. Its DHCP server sends the host name, if one is set.
+    fn user_network(&self, id: &str) -> String {
+        // Enabling one protocol disables the other.
+        let protocols = match self.protocols {
+            Protocols::Both => "",
+            Protocols::Ipv4 => ",ipv4=on",
+            Protocols::Ipv6 => ",ipv6=on",
+        };
+        let start = match &self.port {
+            Some(port) if self.protocols != Protocols::Ipv6 => {
+                format!(",dhcpstart={}", ipv4(port.number))
+            }
+            _ => String::new(),
+        };
         let name = self
             .hostname
             .as_deref()
             .map(|name| format!(",hostname={}", escaped(name)))
             .unwrap_or_default();
         let forwards: String = self.forwards.iter().map(forward).collect();
-        format!("user,id=net{}{name}{forwards}", self.network.argument())
+        format!("user,id={id}{protocols}{start}{name}{forwards}")
     }
 
     fn machine(&self) -> String {
@@ -171,7 +193,8 @@ pub(super) fn escaped(value: &str) -> String {
 }
 
 fn forward(forward: &Forward) -> String {
-    format!(",hostfwd=tcp:127.0.0.1:{}-:{}", forward.host, forward.node)
+    let Forward { address, host, node } = forward;
+    format!(",hostfwd=tcp:{address}:{host}-:{node}")
 }
 
 #[cfg(test)]
@@ -179,6 +202,9 @@ mod tests {
     use super::super::{Firmware, VirtualDisk};
     use super::*;
     use crate::plan::Qemu;
+    use crate::ship::vm::network::Port;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
 
     fn hardware() -> Hardware {
         Hardware {
@@ -196,7 +222,8 @@ mod tests {
             disk: VirtualDisk::existing("/out/a,b.raw".into()),
             sector_size: 512,
             forwards: vec![],
-            network: Network::Both,
+            protocols: Protocols::Both,
+            port: None,
             hostname: None,
             watchdog: false,
             arguments: vec![],
@@ -225,14 +252,38 @@ mod tests {
             line(&Hardware { forwards, ..hardware() })
                 .contains("-netdev user,id=net,hostfwd=tcp:127.0.0.1:8080-:80 ")
         );
+        let forwards = vec!["127.0.0.2:8080:80".parse().unwrap()];
+        assert!(
+            line(&Hardware { forwards, ..hardware() }).contains(",hostfwd=tcp:127.0.0.2:8080-:80 ")
+        );
     }
 
     #[test]
     fn a_network_has_the_requested_protocols() {
-        let line = |network| line(&Hardware { network, ..hardware() });
-        assert!(line(Network::Both).contains("-netdev user,id=net "));
-        assert!(line(Network::Ipv4).contains("-netdev user,id=net,ipv4=on "));
-        assert!(line(Network::Ipv6).contains("-netdev user,id=net,ipv6=on "));
+        let line = |protocols| line(&Hardware { protocols, ..hardware() });
+        assert!(line(Protocols::Both).contains("-netdev user,id=net "));
+        assert!(line(Protocols::Ipv4).contains("-netdev user,id=net,ipv4=on "));
+        assert!(line(Protocols::Ipv6).contains("-netdev user,id=net,ipv6=on "));
+    }
+
+    #[test]
+    fn the_card_of_a_shared_network_is_not_connected_to_the_user_network() {
+        let [card, host] = [(); 2].map(|()| Arc::new(UnixStream::pair().unwrap().0));
+        let fds = [card.as_raw_fd(), host.as_raw_fd()];
+        let port = Some(Port { number: 2, card, host });
+        let shared = Hardware { port, hostname: Some("c".into()), ..hardware() };
+        let expected = format!(
+            "-netdev stream,id=net,server=off,addr.type=fd,addr.str={} \
+             -device virtio-net-pci,netdev=net,romfile=,mac=52:54:00:00:02:11 \
+             -netdev user,id=user,dhcpstart=10.0.2.17,hostname=c \
+             -netdev stream,id=host,server=off,addr.type=fd,addr.str={} \
+             -netdev hubport,id=user-port,hubid=0,netdev=user \
+             -netdev hubport,id=host-port,hubid=0,netdev=host ",
+            fds[0], fds[1]
+        );
+        assert!(line(&shared).contains(&expected), "{}", line(&shared));
+        let without_ipv4 = Hardware { protocols: Protocols::Ipv6, ..shared };
+        assert!(line(&without_ipv4).contains("-netdev user,id=user,ipv6=on,hostname=c "));
     }
 
     #[test]
@@ -307,7 +358,19 @@ mod tests {
 
     #[test]
     fn a_wrong_forward_is_refused_with_an_example() {
-        for wrong in ["", "80", "80:", ":80", "80:0", "65536:80", "80:80:80", "a:b"] {
+        for wrong in [
+            "",
+            "80",
+            "80:",
+            ":80",
+            "80:0",
+            "65536:80",
+            "80:80:80",
+            "a:b",
+            "10.0.0.1:80:80",
+            "0.0.0.0:80:80",
+            "::1:80:80",
+        ] {
             let error = wrong.parse::<Forward>().unwrap_err();
             assert!(error.to_string().contains("--forward 8080:80"), "{wrong}: {error}");
         }

@@ -3,19 +3,22 @@
 
 mod accelerator;
 mod arguments;
+mod data;
 mod firmware;
 mod kvm;
 mod running;
 mod virtual_disk;
 
 pub use accelerator::Accelerator;
-pub use arguments::{Forward, Network};
+pub use arguments::Forward;
+pub use data::place;
 pub use firmware::{Download, Firmware, SecureBoot};
 pub use running::{ConsoleInput, Machine};
 pub use virtual_disk::VirtualDisk;
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
+use crate::ship::vm::network::{Port, Protocols};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -39,7 +42,9 @@ pub struct Hardware {
     /// Forwarded ports.
     pub forwards: Vec<Forward>,
     /// The protocols of its network.
-    pub network: Network,
+    pub protocols: Protocols,
+    /// Its connections to a shared network, if any.
+    pub port: Option<Port>,
     /// The host name that the network's DHCP server sends, if any.
     pub hostname: Option<String>,
     /// Whether it has a hardware watchdog, which resets it.

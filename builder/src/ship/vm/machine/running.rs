@@ -2,6 +2,7 @@
 
 use super::{Hardware, not_started, package, program};
 use crate::error::{Context, Result};
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{IsTerminal, Read};
@@ -50,9 +51,17 @@ impl Machine {
             .stdin(if terminal.is_some() { Stdio::inherit() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // SAFETY: the closure runs between fork and exec and makes one system call; it allocates
+        let ports = hardware.port.clone();
+        // QEMU inherits its ends of a shared network.
+        let prepare = move || -> std::io::Result<()> {
+            for end in ports.iter().flat_map(|port| [&port.card, &port.host]) {
+                fcntl_setfd(end, FdFlags::empty())?;
+            }
+            Ok(set_parent_process_death_signal(Some(Signal::TERM))?)
+        };
+        // SAFETY: the closure runs between fork and exec and only makes system calls; it allocates
         // nothing and takes no lock.
-        unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) };
+        unsafe { command.pre_exec(prepare) };
         let mut child = command
             .spawn()
             .map_err(|error| not_started(name, package(hardware.architecture), &error))?;

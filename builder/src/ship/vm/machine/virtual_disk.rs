@@ -22,7 +22,9 @@ pub struct VirtualDisk {
 enum Format {
     /// A raw disk image.
     Raw,
-    /// A qcow2 file with the differences from a backing file.
+    /// A raw disk image that is deleted with its machine.
+    RawOnce,
+    /// A qcow2 file with the differences from a backing file, which is deleted with its machine.
     Overlay,
 }
 
@@ -47,30 +49,37 @@ impl VirtualDisk {
         Ok(VirtualDisk { path, format: Format::Overlay, record: None })
     }
 
+    /// Copies `image` to the raw file `path`, for changes before the machine starts. `size_mib` is
+    /// the size of the disk if it differs from that of the image.
+    pub fn copied(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
+        check_size(image, size_mib)?;
+        copy(image, &path)?;
+        grow(&path, size_mib)?;
+        Ok(VirtualDisk { path, format: Format::RawOnce, record: None })
+    }
+
     /// Uses the raw file `path` from the last run, or copies `image` to it if it is missing. It
     /// grows to `size_mib`, and never shrinks. A file beside it records which image was copied.
     pub fn kept(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
         check_size(image, size_mib)?;
         if !path.exists() {
             let part = path.with_extension("part");
-            tool(
-                "qemu-img",
-                PACKAGE,
-                &["convert", "-q", "-f", "raw", "-O", "raw", &text(image)?, &text(&part)?]
-                    .map(str::to_owned),
-            )?;
+            copy(image, &part)?;
             let note = origin_of(&path);
             std::fs::write(&note, identity(image)?)
                 .or_build(|| format!("cannot write `{}`", note.display()))?;
             std::fs::rename(&part, &path)
                 .or_build(|| format!("cannot rename `{}`", part.display()))?;
+        } else {
+            check_unused(&path)?;
         }
-        let size = size_mib.map_or(0, |size| size << 20);
-        if size > size_of(&path)? {
-            let grow = || File::options().write(true).open(&path)?.set_len(size);
-            grow().or_build(|| format!("cannot grow `{}`", path.display()))?;
-        }
+        grow(&path, size_mib)?;
         Ok(VirtualDisk::existing(path))
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether the kept disk at `path` is a copy of another image than the current `image`, so that
@@ -91,7 +100,8 @@ impl VirtualDisk {
         let file = escaped(&text(&self.path)?);
         let (format, more) = match self.format {
             Format::Raw => ("raw", ""),
-            // An overlay is deleted with its machine, so its writes need not reach the host's disk.
+            // Its writes need not reach the host's disk.
+            Format::RawOnce => ("raw", ",cache=unsafe"),
             Format::Overlay => ("qcow2", ",cache=unsafe"),
         };
         let Some(record) = &self.record else {
@@ -104,6 +114,33 @@ impl VirtualDisk {
              file.file.driver=file,file.file.filename={file}{more}"
         ))
     }
+}
+
+/// Copies an image. Its holes stay holes.
+fn copy(image: &Path, path: &Path) -> Result<()> {
+    let arguments = ["convert", "-q", "-f", "raw", "-O", "raw", &text(image)?, &text(path)?];
+    tool("qemu-img", PACKAGE, &arguments.map(str::to_owned)).map(drop)
+}
+
+/// Makes a raw file larger. It never shrinks.
+fn grow(path: &Path, size_mib: Option<u64>) -> Result<()> {
+    let size = size_mib.map_or(0, |size| size << 20);
+    if size > size_of(path)? {
+        let grow = || File::options().write(true).open(path)?.set_len(size);
+        grow().or_build(|| format!("cannot grow `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Checks that no machine uses the file: QEMU locks it.
+fn check_unused(path: &Path) -> Result<()> {
+    let arguments = ["info", "-f", "raw", &text(path)?].map(str::to_owned);
+    tool("qemu-img", PACKAGE, &arguments).map(drop).map_err(|error| {
+        let causes = error.problems.into_iter().flat_map(|problem| problem.causes);
+        causes
+            .fold(Error::build(format!("cannot use the disk `{}`", path.display())), Error::cause)
+            .hint("a node that runs has it? `--name NAME` gives this one a disk of its own")
+    })
 }
 
 /// The file that records the image of a kept disk.
