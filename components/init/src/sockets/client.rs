@@ -1,12 +1,13 @@
 //! One client of a socket: its connection, the start of its next line, and whether it waits.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use osbuild_protocol::{MAX_LINE, Refusal, Request, Socket, fd_passing};
 
 use super::ClientId;
+use super::given_file::in_memory;
 use crate::lines::Lines;
 
 /// A client.
@@ -18,7 +19,7 @@ pub struct Client {
     stream: UnixStream,
     /// The start of its next line.
     line: Lines,
-    /// The descriptor that came with that line.
+    /// The file in memory that came with that line.
     descriptor: Option<OwnedFd>,
     /// Whether a request of it is being carried out.
     waits: bool,
@@ -81,13 +82,22 @@ impl Client {
         let arrived = fd_passing::peek(&self.stream, &mut buffer[..free])?;
         let end = buffer[..arrived].iter().position(|byte| *byte == b'\n');
         let length = end.map_or(arrived, |end| end + 1);
-        let (read, descriptor) = fd_passing::receive(&self.stream, &mut buffer[..length])?;
+        let (read, descriptor) = self.receive(&mut buffer[..length])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.descriptor = descriptor.or(self.descriptor.take());
+        self.descriptor = descriptor.and_then(in_memory).or(self.descriptor.take());
         self.line.push(&buffer[..read]);
         Ok(self.line.take(MAX_LINE))
+    }
+
+    /// Receives bytes. Only requests of the `update` socket have a descriptor; the kernel discards
+    /// those that come with others.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+        match self.socket {
+            Socket::Update => fd_passing::receive(&self.stream, buffer),
+            _ => Ok((self.stream.read(buffer)?, None)),
+        }
     }
 
     /// Sends a reply, with which it no longer waits.

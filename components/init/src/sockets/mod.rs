@@ -5,6 +5,7 @@
 //! takes that identifier. `dispatcher/requests.rs` carries the requests out.
 
 mod client;
+mod given_file;
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +40,7 @@ pub struct Received {
     pub client: ClientId,
     /// The request.
     pub request: Request,
-    /// The descriptor that came with it.
+    /// The file in memory that came with it.
     pub descriptor: Option<OwnedFd>,
 }
 
@@ -139,21 +140,37 @@ impl Sockets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osbuild_protocol::{ClientError, RefusalCode};
+    use osbuild_protocol::{ClientError, RefusalCode, fd_passing};
+    use rustix::fs::{MemfdFlags, memfd_create};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
     use std::time::Duration;
     use tempfile::TempDir;
 
     fn listening() -> (Sockets, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let mut sockets = Sockets::default();
-        sockets.listen(Socket::Admin, &folder.path().join("admin")).unwrap();
+        for socket in [Socket::Admin, Socket::Update] {
+            sockets.listen(socket, &place(&folder, socket)).unwrap();
+        }
         (sockets, folder)
     }
 
+    fn place(folder: &TempDir, socket: Socket) -> PathBuf {
+        folder.path().join(Path::new(socket.path()).parent().unwrap().file_name().unwrap())
+    }
+
+    fn in_memory() -> OwnedFd {
+        memfd_create("file", MemfdFlags::CLOEXEC).unwrap()
+    }
+
     fn connect(folder: &TempDir) -> UnixStream {
-        let stream = UnixStream::connect(folder.path().join("admin")).unwrap();
+        connect_to(folder, Socket::Admin)
+    }
+
+    fn connect_to(folder: &TempDir, socket: Socket) -> UnixStream {
+        let stream = UnixStream::connect(place(folder, socket)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         stream
     }
@@ -192,7 +209,7 @@ mod tests {
         let first = sockets.poll().remove(0);
         assert_eq!(first.request, Request::Reboot);
         assert!(sockets.poll().is_empty());
-        assert_eq!(sockets.descriptors().count(), 1, "only the listener is watched");
+        assert_eq!(sockets.descriptors().count(), 2, "only the listeners are watched");
         sockets.reply(first.client, Ok(Reply::Done.into()));
         let second = sockets.poll().remove(0);
         assert_eq!(second.request, Request::PowerOff);
@@ -238,17 +255,29 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_belongs_to_the_line_that_it_came_with() {
+    fn a_file_belongs_to_the_line_that_it_came_with() {
         let (mut sockets, folder) = listening();
-        let client = connect(&folder);
-        let file = tempfile::tempfile().unwrap();
-        osbuild_protocol::fd_passing::send(&client, "reboot\n", Some(file.as_fd())).unwrap();
-        osbuild_protocol::fd_passing::send(&client, "status\n", None).unwrap();
+        let client = connect_to(&folder, Socket::Update);
+        fd_passing::send(&client, "boot-program\n", Some(in_memory().as_fd())).unwrap();
+        fd_passing::send(&client, "status\n", None).unwrap();
         let first = sockets.poll().remove(0);
-        assert!(first.request == Request::Reboot && first.descriptor.is_some());
+        assert!(first.request == Request::ReplaceBootProgram && first.descriptor.is_some());
         sockets.reply(first.client, Ok(Reply::Done.into()));
         let second = sockets.poll().remove(0);
-        assert!(second.request == Request::Status && second.descriptor.is_none());
+        assert!(second.request == Request::SlotsStatus && second.descriptor.is_none());
+    }
+
+    #[test]
+    fn only_a_file_in_memory_on_the_update_socket_is_received() {
+        let (mut sockets, folder) = listening();
+        let on_disk = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap().into();
+        for (socket, verb, file) in
+            [(Socket::Update, "boot-program\n", on_disk), (Socket::Admin, "reboot\n", in_memory())]
+        {
+            let client = connect_to(&folder, socket);
+            fd_passing::send(&client, verb, Some(file.as_fd())).unwrap();
+            assert!(sockets.poll().remove(0).descriptor.is_none(), "{verb}");
+        }
     }
 
     #[test]
