@@ -97,7 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn nothing_can_be_executed_unless_the_row_says_so() {
+    fn a_place_is_noexec_unless_its_row_permits_execution() {
         for exec in [false, true] {
             assert!(flags(exec).contains(MountFlags::NOSUID | MountFlags::NODEV));
             assert_eq!(flags(exec).contains(MountFlags::NOEXEC), !exec);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_link_is_refused_and_one_that_has_gone_is_forgotten() {
+    fn a_missing_link_is_refused_and_a_removed_one_is_forgotten() {
         let mut known = owned(&["10.0.0.5/24 on eth0"]);
         assert!(
             replace(&mut known, &owned(&["10.0.0.6/24"]), "eth1", |link| link == "eth0").is_err()

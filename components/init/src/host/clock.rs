@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_says_when_too_few_servers_confirm_the_time() {
+    fn the_line_warns_when_too_few_servers_confirm_the_time() {
         let report = |offset, agreeing, answered| ClockReport { offset, agreeing, answered };
         assert_eq!(moved(-1_250_999), "back by 1.250 s");
         assert_eq!(moved(i64::MIN), "back by 9223372036854.775 s");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_hears_router_advertisements_before_the_node_is_a_router() {
+    fn no_link_accepts_router_advertisements_when_forwarding_begins() {
         let text = include_str!("../../sysctl.conf");
         let deaf = text.find("\nnet.ipv6.conf.default.accept_ra = 0").unwrap();
         assert!(deaf < text.find("\nnet.ipv6.conf.all.forwarding = 1").unwrap());

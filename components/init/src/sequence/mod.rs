@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_noted_or_ends_the_sequence_as_the_table_says() {
+    fn a_failure_is_reported_or_ends_the_sequence_as_in_the_table() {
         static TABLE: [Phase<&str>; 3] = [
             phase("a", Ends::AtOnce, Note),
             phase("b", Ends::AtOnce, CountAndReboot),

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_reads_back_and_one_of_another_format_says_nothing() {
+    fn a_record_reads_back_and_one_of_another_format_is_ignored() {
         for goal in Goal::ALL {
             let mut record = lost(goal);
             record.outage = Some(release());

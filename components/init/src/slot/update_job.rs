@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_of_a_failed_child_says_what_is_wrong() {
+    fn the_first_line_of_a_failed_child_is_the_reason() {
         let why = |report| outcome(false, report).unwrap_err().to_string();
         assert_eq!(why("open /dev/vda3 alone: busy\nmore\n"), "open /dev/vda3 alone: busy");
         assert_eq!(why(""), "it was ended before it was done");

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_may_say_when_to_renew_and_rebind() {
+    fn the_server_may_set_when_to_renew_and_rebind() {
         let message =
             ack().with(code::T1, &100u32.to_be_bytes()).with(code::T2, &200u32.to_be_bytes());
         assert_eq!(

@@ -107,7 +107,7 @@ fn name_servers_of_leases_and_routers_stand_beside_each_other() {
 }
 
 #[test]
-fn a_router_that_leaves_addresses_to_dhcpv6_is_said_to_do_so() {
+fn a_router_that_requires_dhcpv6_is_reported() {
     let mut world = World::new();
     world.make_router();
     world.start_init();
