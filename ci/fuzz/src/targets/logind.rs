@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use osbuild_logind::{MAX_INHIBITORS, MAX_MESSAGE, Malformed, Manager, Message, Output, Session};
+use osbuild_logind::{Login1, MAX_INHIBITORS, MAX_MESSAGE, Malformed, Message, Output, Session};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -41,10 +41,10 @@ struct Served {
 /// Serves a client whose bytes arrive in pieces of this size.
 fn serve(bytes: &[u8], size: usize) -> Served {
     let mut session = Session::new(0, 1, [7; 16]);
-    let mut manager = Manager { delay: Duration::from_secs(70), ..Manager::default() };
+    let mut login1 = Login1 { delay: Duration::from_secs(70), ..Login1::default() };
     let (mut outputs, mut malformed) = (Vec::new(), None);
     for piece in bytes.chunks(size) {
-        let received = session.receive(piece, &mut manager);
+        let received = session.receive(piece, &mut login1);
         outputs.extend(received.outputs);
         malformed = received.malformed;
         if malformed.is_some() {
@@ -52,7 +52,7 @@ fn serve(bytes: &[u8], size: usize) -> Served {
         }
     }
     let locks = outputs.iter().filter(|output| matches!(output, Output::Inhibitor { .. })).count();
-    assert!(locks == manager.inhibitors && locks <= MAX_INHIBITORS);
+    assert!(locks == login1.inhibitors && locks <= MAX_INHIBITORS);
     outputs.extend(session.prepare_for_shutdown().map(Output::Bytes));
     Served { outputs, malformed, has_name: session.has_name() }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use osbuild_logind::{Guid, Manager, Output, Session};
+use osbuild_logind::{Guid, Login1, Output, Session};
 use osbuild_protocol::fd_passing;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -41,7 +41,7 @@ impl Client {
 
     /// Answers what has arrived, and adds the locks that it takes. Returns whether the connection
     /// stays open. Descriptors that a client sends are closed by the kernel.
-    pub fn serve(&mut self, manager: &mut Manager, inhibitors: &mut Vec<Inhibitor>) -> bool {
+    pub fn serve(&mut self, login1: &mut Login1, inhibitors: &mut Vec<Inhibitor>) -> bool {
         let mut buffer = [0; MAX_READ];
         let read = match self.stream.read(&mut buffer) {
             Ok(0) => return false,
@@ -53,7 +53,7 @@ impl Client {
                 );
             }
         };
-        let received = self.session.receive(&buffer[..read], manager);
+        let received = self.session.receive(&buffer[..read], login1);
         for output in received.outputs {
             match self.send(output) {
                 Ok(inhibitor) => inhibitors.extend(inhibitor),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use osbuild_abi::paths::SYSTEM_BUS;
 use osbuild_failure::{Explain, Outcome};
-use osbuild_logind::{Guid, Manager};
+use osbuild_logind::{Guid, Login1};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use client::Client;
@@ -102,13 +102,13 @@ impl Logind {
             }
             is_held
         });
-        let mut manager = Manager {
+        let mut login1 = Login1 {
             delay: self.delay,
             is_shutting_down: self.announced.is_some(),
             inhibitors: self.inhibitors.len(),
         };
         let old = self.inhibitors.len();
-        self.clients.retain_mut(|client| client.serve(&mut manager, &mut self.inhibitors));
+        self.clients.retain_mut(|client| client.serve(&mut login1, &mut self.inhibitors));
         let taken = &self.inhibitors[old..];
         changes.extend(taken.iter().map(|inhibitor| Change::Taken(inhibitor.who.clone())));
         changes

@@ -112,9 +112,14 @@ fn dbus_monitor_sees_the_announcement() {
     let rule = "type='signal',interface='org.freedesktop.login1.Manager'";
     let mut client = served.command("dbus-monitor", &["--system", rule]);
     let mut client = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // It has a rule once its own lock for a shutdown would be one too many to tell.
-    thread::sleep(Duration::from_millis(500));
-    served.announce.send(()).unwrap();
+    // It adds its rule at some time, so the bus announces the shutdown again and again.
+    let announce = served.announce.clone();
+    thread::spawn(move || {
+        (0..1000).all(|_| {
+            thread::sleep(Duration::from_millis(20));
+            announce.send(()).is_ok()
+        })
+    });
     let lines = BufReader::new(client.stdout.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap).skip_while(|line| !line.contains("member=Prepare"));
     let signal = lines.next().unwrap();

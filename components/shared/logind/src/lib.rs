@@ -3,12 +3,12 @@
 //! [`Session`] serves one client of the system bus; it is bus and logind in one.
 //!
 //! The crate is pure: bytes of the client go in, and bytes and requests for a descriptor come out.
-//! It implements the [D-Bus specification](https://dbus.freedesktop.org/doc/dbus-specification.html)
-//! as far as these calls need it, and `org.freedesktop.login1(5)`.
+//! It implements as much of `org.freedesktop.login1(5)` and of the D-Bus specification
+//! (<https://dbus.freedesktop.org/doc/dbus-specification.html>) as these calls need.
 
 mod error_reply;
 mod handshake;
-mod manager;
+mod login1;
 mod match_rule;
 mod message;
 mod reader;
@@ -17,7 +17,7 @@ mod skip;
 mod writer;
 
 pub use handshake::Guid;
-pub use manager::{MAX_INHIBITORS, Manager};
+pub use login1::{Login1, MAX_INHIBITORS};
 pub use message::{Kind, MAX_MESSAGE, Message};
 pub use reader::{Malformed, Order};
 pub use session::{Output, Received, Session};

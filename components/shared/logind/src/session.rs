@@ -2,7 +2,7 @@
 
 use crate::error_reply::ErrorReply;
 use crate::handshake::{Guid, Handshake, Next};
-use crate::manager::{Answer, Manager, texts};
+use crate::login1::{Answer, Login1, texts};
 use crate::match_rule::MatchRule;
 use crate::message::{Kind, Message};
 use crate::reader::Malformed;
@@ -71,13 +71,13 @@ impl Session {
     }
 
     /// Handles bytes from the client. After [`Received::malformed`] it must not be called again.
-    pub fn receive(&mut self, bytes: &[u8], manager: &mut Manager) -> Received {
+    pub fn receive(&mut self, bytes: &[u8], login1: &mut Login1) -> Received {
         self.input.extend_from_slice(bytes);
         let mut input = std::mem::take(&mut self.input);
         let mut received = Received::default();
         let mut used = 0;
         loop {
-            match self.next(&input[used..], manager) {
+            match self.next(&input[used..], login1) {
                 Ok(None) => break,
                 Ok(Some((length, output))) => {
                     used += length;
@@ -119,7 +119,7 @@ impl Session {
     fn next(
         &mut self,
         bytes: &[u8],
-        manager: &mut Manager,
+        login1: &mut Login1,
     ) -> Result<Option<(usize, Option<Output>)>, Malformed> {
         if !self.has_begun {
             return Ok(match self.handshake.next(bytes)? {
@@ -139,11 +139,11 @@ impl Session {
         if message.kind != Kind::Call {
             return Ok(Some((length, None)));
         }
-        let answer = self.call(&message, manager);
+        let answer = self.call(&message, login1);
         Ok(Some((length, self.reply(&message, answer))))
     }
 
-    fn call(&mut self, call: &Message, manager: &mut Manager) -> Result<Answer, ErrorReply> {
+    fn call(&mut self, call: &Message, login1: &mut Login1) -> Result<Answer, ErrorReply> {
         let destination = call.destination.as_deref().unwrap_or(BUS);
         let member = call.member.as_deref().unwrap_or_default();
         if !self.has_name && (destination, member) != (BUS, "Hello") {
@@ -152,7 +152,7 @@ impl Session {
         }
         match destination {
             BUS => self.call_bus(call),
-            LOGIND | LOGIND_UNIQUE => manager.call(call, self.handshake.passes_descriptors()),
+            LOGIND | LOGIND_UNIQUE => login1.call(call, self.handshake.passes_descriptors()),
             other => {
                 let text = format!("nothing on this bus has the name `{other}`");
                 Err(ErrorReply::new(ErrorReply::NO_SERVICE, text))

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use osbuild_logind::{Kind, MAX_INHIBITORS, MAX_MESSAGE, Manager, Message, Output, Session};
+use osbuild_logind::{Kind, Login1, MAX_INHIBITORS, MAX_MESSAGE, Message, Output, Session};
 
 const KUBELET: &[u8] = include_bytes!("kubelet-1.35.8.bin");
 /// The end of the handshake.
@@ -14,8 +14,8 @@ const BEGIN: &[u8] = b"BEGIN\r\n";
 const LOGIND: &str = "org.freedesktop.login1";
 const MANAGER: &str = "org.freedesktop.login1.Manager";
 
-fn manager() -> Manager {
-    Manager { delay: Duration::from_secs(70), ..Manager::default() }
+fn login1() -> Login1 {
+    Login1 { delay: Duration::from_secs(70), ..Login1::default() }
 }
 
 fn session() -> Session {
@@ -26,7 +26,7 @@ fn session() -> Session {
 fn connected(handshake: &[u8]) -> Session {
     let mut session = session();
     let hello = call("Hello", "", &[]).encode();
-    let received = session.receive(&[handshake, &hello].concat(), &mut manager());
+    let received = session.receive(&[handshake, &hello].concat(), &mut login1());
     assert!(received.malformed.is_none() && session.has_name());
     session
 }
@@ -60,8 +60,8 @@ fn inhibit(what: &str, mode: &str) -> Message {
 }
 
 /// The single message that a client gets for one call.
-fn reply(session: &mut Session, call: &Message, manager: &mut Manager) -> Message {
-    let received = session.receive(&call.encode(), manager);
+fn reply(session: &mut Session, call: &Message, login1: &mut Login1) -> Message {
+    let received = session.receive(&call.encode(), login1);
     assert!(received.malformed.is_none());
     let [output] = &received.outputs[..] else { panic!("{received:?}") };
     let (Output::Bytes(bytes) | Output::Inhibitor { bytes, .. }) = output;
@@ -69,17 +69,17 @@ fn reply(session: &mut Session, call: &Message, manager: &mut Manager) -> Messag
 }
 
 /// The error that a client gets for one call, without what all names begin with.
-fn error(session: &mut Session, call: &Message, manager: &mut Manager) -> String {
-    let reply = reply(session, call, manager);
+fn error(session: &mut Session, call: &Message, login1: &mut Login1) -> String {
+    let reply = reply(session, call, login1);
     assert_eq!((reply.kind, reply.reply_serial), (Kind::Error, Some(call.serial)));
     reply.error_name.unwrap().replace("org.freedesktop.DBus.Error.", "")
 }
 
 #[test]
 fn the_kubelet_gets_what_it_asks_for() {
-    let (mut session, mut manager) = (session(), manager());
-    let received = session.receive(KUBELET, &mut manager);
-    assert_eq!((received.malformed, manager.inhibitors), (None, 1));
+    let (mut session, mut login1) = (session(), login1());
+    let received = session.receive(KUBELET, &mut login1);
+    assert_eq!((received.malformed, login1.inhibitors), (None, 1));
     let (lines, messages) = received.outputs.split_at(4);
     let text = |output: &Output| match output {
         Output::Bytes(bytes) => String::from_utf8(bytes.clone()).unwrap(),
@@ -121,10 +121,10 @@ fn the_kubelet_gets_what_it_asks_for() {
 
 #[test]
 fn it_makes_no_difference_in_which_pieces_bytes_arrive() {
-    let whole = session().receive(KUBELET, &mut manager());
+    let whole = session().receive(KUBELET, &mut login1());
     for size in [1, 2, 3, 7, 64, 500] {
-        let (mut session, mut manager) = (session(), manager());
-        let pieces = KUBELET.chunks(size).map(|piece| session.receive(piece, &mut manager));
+        let (mut session, mut login1) = (session(), login1());
+        let pieces = KUBELET.chunks(size).map(|piece| session.receive(piece, &mut login1));
         let outputs: Vec<Output> = pieces.flat_map(|received| received.outputs).collect();
         assert_eq!(outputs, whole.outputs, "{size}");
     }
@@ -133,11 +133,11 @@ fn it_makes_no_difference_in_which_pieces_bytes_arrive() {
 #[test]
 fn a_client_must_say_hello_first_and_once() {
     let mut session = session();
-    session.receive(b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n", &mut manager());
+    session.receive(b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n", &mut login1());
     let add = call("AddMatch", "s", &[""]);
-    assert_eq!(error(&mut session, &add, &mut manager()), "AccessDenied");
-    assert_eq!(reply(&mut session, &call("Hello", "", &[]), &mut manager()).signature, "s");
-    assert_eq!(error(&mut session, &call("Hello", "", &[]), &mut manager()), "Failed");
+    assert_eq!(error(&mut session, &add, &mut login1()), "AccessDenied");
+    assert_eq!(reply(&mut session, &call("Hello", "", &[]), &mut login1()).signature, "s");
+    assert_eq!(error(&mut session, &call("Hello", "", &[]), &mut login1()), "Failed");
 }
 
 #[test]
@@ -145,31 +145,31 @@ fn only_a_client_with_a_matching_rule_gets_the_signal() {
     let mut session = connected(b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n");
     assert!(session.prepare_for_shutdown().is_none());
     let rule = "type='signal'";
-    reply(&mut session, &call("AddMatch", "s", &["type='error'"]), &mut manager());
+    reply(&mut session, &call("AddMatch", "s", &["type='error'"]), &mut login1());
     assert!(session.prepare_for_shutdown().is_none());
-    reply(&mut session, &call("AddMatch", "s", &[rule]), &mut manager());
+    reply(&mut session, &call("AddMatch", "s", &[rule]), &mut login1());
     assert!(session.prepare_for_shutdown().is_some());
-    reply(&mut session, &call("RemoveMatch", "s", &[rule]), &mut manager());
+    reply(&mut session, &call("RemoveMatch", "s", &[rule]), &mut login1());
     assert!(session.prepare_for_shutdown().is_none());
     let remove = call("RemoveMatch", "s", &[rule]);
-    assert_eq!(error(&mut session, &remove, &mut manager()), "MatchRuleNotFound");
+    assert_eq!(error(&mut session, &remove, &mut login1()), "MatchRuleNotFound");
     let add = call("AddMatch", "s", &["what"]);
-    assert_eq!(error(&mut session, &add, &mut manager()), "MatchRuleInvalid");
+    assert_eq!(error(&mut session, &add, &mut login1()), "MatchRuleInvalid");
 }
 
 #[test]
 fn match_rules_and_locks_are_limited() {
     let mut session = connected(&KUBELET[..end_of_handshake()]);
-    let mut manager = manager();
+    let mut login1 = login1();
     let refused = (0..100).map(|_| {
-        reply(&mut session, &call("AddMatch", "s", &[""]), &mut manager).kind == Kind::Error
+        reply(&mut session, &call("AddMatch", "s", &[""]), &mut login1).kind == Kind::Error
     });
     assert_eq!(refused.filter(|is_refused| *is_refused).count(), 84);
     for _ in 0..MAX_INHIBITORS {
-        assert_eq!(reply(&mut session, &inhibit("shutdown", "delay"), &mut manager).descriptors, 1);
+        assert_eq!(reply(&mut session, &inhibit("shutdown", "delay"), &mut login1).descriptors, 1);
     }
     let inhibit = inhibit("shutdown", "delay");
-    assert_eq!(error(&mut session, &inhibit, &mut manager), "LimitsExceeded");
+    assert_eq!(error(&mut session, &inhibit, &mut login1), "LimitsExceeded");
 }
 
 #[test]
@@ -177,15 +177,15 @@ fn a_lock_that_cannot_be_had_is_refused_with_the_reason() {
     let with_descriptors = &KUBELET[..end_of_handshake()];
     let mut session = connected(with_descriptors);
     for (what, mode) in [("sleep", "delay"), ("shutdown", "block"), ("shutdown:sleep", "delay")] {
-        let refused = error(&mut session, &inhibit(what, mode), &mut manager());
+        let refused = error(&mut session, &inhibit(what, mode), &mut login1());
         assert_eq!(refused, "NotSupported", "{what} {mode}");
     }
-    let mut begun = Manager { is_shutting_down: true, ..manager() };
+    let mut begun = Login1 { is_shutting_down: true, ..login1() };
     let lock = inhibit("shutdown", "delay");
     let refused = error(&mut session, &lock, &mut begun);
     assert_eq!(refused, "org.freedesktop.login1.OperationInProgress");
     let mut without = connected(b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n");
-    assert_eq!(error(&mut without, &lock, &mut manager()), "NotSupported");
+    assert_eq!(error(&mut without, &lock, &mut login1()), "NotSupported");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn everything_else_gets_an_error() {
         (to_logind("Get", "ss", &[MANAGER, "IdleHint"]), "UnknownProperty"),
         (to_logind("Get", "s", &[MANAGER]), "InvalidArgs"),
     ] {
-        assert_eq!(error(&mut session, &call, &mut manager()), expected, "{call:?}");
+        assert_eq!(error(&mut session, &call, &mut login1()), expected, "{call:?}");
     }
 }
 
@@ -221,7 +221,7 @@ fn messages_that_are_no_calls_or_expect_no_reply_get_none() {
         Message { kind: Kind::Other(77), ..call("C", "", &[]) },
         Message { expects_no_reply: true, ..call("C", "", &[]) },
     ] {
-        let received = session.receive(&message.encode(), &mut manager());
+        let received = session.receive(&message.encode(), &mut login1());
         assert_eq!((received.outputs, received.malformed), (vec![], None), "{message:?}");
     }
 }
@@ -230,11 +230,11 @@ fn messages_that_are_no_calls_or_expect_no_reply_get_none() {
 fn replies_before_malformed_bytes_are_sent() {
     let mut session = connected(b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n");
     let bytes = [call("C", "", &[]).encode(), b"garbage, and more".to_vec()].concat();
-    let received = session.receive(&bytes, &mut manager());
+    let received = session.receive(&bytes, &mut login1());
     assert_eq!((received.outputs.len(), received.malformed.is_some()), (1, true));
     let mut session = connected(b"\0AUTH EXTERNAL 30\r\nBEGIN\r\n");
     let long = Message { body: vec![0; MAX_MESSAGE], ..call("C", "", &[]) };
-    assert!(session.receive(&long.encode()[..16], &mut manager()).malformed.is_some());
+    assert!(session.receive(&long.encode()[..16], &mut login1()).malformed.is_some());
 }
 
 fn end_of_handshake() -> usize {

@@ -21,7 +21,7 @@ const DELAY_MAX: &str = "InhibitDelayMaxUSec";
 
 /// What logind knows when a call arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manager {
+pub struct Login1 {
     /// How long inhibitors may delay a shutdown.
     pub delay: Duration,
     /// Whether the shutdown has begun.
@@ -39,7 +39,7 @@ pub enum Answer {
     Inhibitor(String),
 }
 
-impl Manager {
+impl Login1 {
     /// Answers a call to logind.
     pub fn call(&mut self, call: &Message, passes_descriptors: bool) -> Result<Answer, ErrorReply> {
         let member = call.member.as_deref().unwrap_or_default();
