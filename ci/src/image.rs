@@ -209,6 +209,11 @@ pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     }
 }
 
+/// The lock of the lab's programs.
+pub fn lab_lock(site: &Site) -> Result<Lock> {
+    lock(site, LAB)
+}
+
 /// The lock of a recipe.
 pub fn lock(site: &Site, recipe: &str) -> Result<Lock> {
     let path = Lock::path(recipe);

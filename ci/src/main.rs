@@ -136,6 +136,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: cluster lost",
         run: vm::cluster::a_release_that_loses_the_cluster_goes_back,
     },
+    Check {
+        name: "vm: workloads",
+        run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,
+    },
     Check { name: "vm: hung daemons", run: vm::hung_daemons::a_daemon_that_hangs_is_replaced },
     Check {
         name: "vm: planted, at length",

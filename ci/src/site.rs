@@ -45,9 +45,7 @@ impl<'a> Site<'a> {
             .parent()
             .expect("the crate stands in the checkout")
             .to_owned();
-        let variable = |name| std::env::var_os(name).map(PathBuf::from);
-        let store = Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)?;
-        let machine = store.state("run")?;
+        let machine = usual_store()?.state("run")?;
         let compiled =
             Compiled::usual().or_build(|| "cannot make cargo's build folder".to_owned())?;
         let logs = root.join("out/ci");
@@ -90,6 +88,11 @@ impl<'a> Site<'a> {
         let mut command = Command::new(ours.with_file_name("osbuild"));
         command.current_dir(self.project());
         Ok(command)
+    }
+
+    /// The store of `osbuild` in the user's caches.
+    pub fn store(&self) -> Result<Store> {
+        usual_store()
     }
 
     /// Every file that git knows, relative to the checkout.
@@ -171,6 +174,11 @@ impl Ran {
     pub fn failure(&self, message: &str) -> Error {
         Error::build(message).log(tail(&self.output, &self.log))
     }
+}
+
+fn usual_store() -> Result<Store> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)
 }
 
 /// The last lines of `output`, which is in the file `log`.

@@ -26,6 +26,7 @@ const PLACES: &[Place] = &[
     ("updater", true),
     ("volume-plugins", true),
     ("cni-bin", true),
+    ("registries", true),
     ("clock", true),
     ("hostname", true),
     (".hostname.new", true),

@@ -7,13 +7,13 @@ mod dynamic;
 mod layout;
 
 pub use archive::{from_archive, keep};
+pub use built::{Files, from_program};
 pub use layout::{Descriptor, Image, Layout};
 
 use super::build::Build;
 use super::compile::{go_programs, rust_programs};
 use crate::error::Result;
 use crate::plan::{ImageFrom, Locked, Payload, PodImage};
-use built::{Files, from_program};
 use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 
 /// Makes or reads the image of a pod, and returns it with its name.

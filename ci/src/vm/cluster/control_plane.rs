@@ -3,6 +3,7 @@
 
 use super::api::Api;
 use super::certificates::Authority;
+use super::egress::Egress;
 use super::process::Process;
 use super::wait::{Seen, wait};
 use crate::image::builds_the_lab;
@@ -11,7 +12,8 @@ use crate::vm::machine::HOST;
 use crate::vm::probe::free_port;
 use osbuild::error::{Context, Result};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -20,6 +22,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The folder of the lab's programs in the checkout.
 pub const BIN: &str = "out/lab/bin";
+
+/// The addresses of Services. The first one is the API server's.
+pub const SERVICES: &str = "10.96.0.0/16";
 
 /// A bootstrap token: its id and its secret
 /// (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
@@ -49,6 +54,7 @@ pub struct ControlPlane {
     processes: Vec<Process>,
     authority: Authority,
     api: Api,
+    egress: Egress,
     port: u16,
     // Dropped last: the processes write to it.
     _folder: TempDir,
@@ -73,8 +79,9 @@ impl ControlPlane {
         let port = free_port()?;
         let local = format!("https://127.0.0.1:{port}");
         let api = Api::new(&authority, "administrator", &local)?;
-        let mut plane =
-            ControlPlane { processes: Vec::new(), authority, api, port, _folder: folder };
+        let egress = Egress::start(folder.path())?;
+        let processes = Vec::new();
+        let mut plane = ControlPlane { processes, authority, api, egress, port, _folder: folder };
         plane.run(site, &local)?;
         Ok(plane)
     }
@@ -82,6 +89,31 @@ impl ControlPlane {
     /// A client of the API with an administrator's certificate.
     pub fn api(&self) -> &Api {
         &self.api
+    }
+
+    /// The way from the API server to nodes and pods.
+    pub fn egress(&self) -> &Egress {
+        &self.egress
+    }
+
+    /// The cluster's CA.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The path of a file in the cluster's folder.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.authority.path(file)
+    }
+
+    /// The port of the API server.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// An administrator's kubeconfig for this host.
+    pub fn kubeconfig(&self) -> Result<PathBuf> {
+        self.authority.kubeconfig("administrator", &format!("https://127.0.0.1:{}", self.port))
     }
 
     /// The certificate of the cluster's CA, as PEM.
@@ -110,6 +142,9 @@ impl ControlPlane {
     fn run(&mut self, site: &Site, local: &str) -> Result<()> {
         let bin = site.project().join(BIN);
         let etcd = format!("http://127.0.0.1:{}", free_port()?);
+        let egress = self.path("egress.yaml");
+        fs::write(&egress, self.egress.configuration())
+            .or_build(|| format!("cannot write `{}`", egress.display()))?;
         self.processes.push(Process::start(site, &bin, "etcd", &self.etcd(&etcd)?)?);
         self.processes.push(Process::start(site, &bin, "kube-apiserver", &self.api_server(&etcd))?);
         let seen = wait(TIMEOUT, || {
@@ -160,7 +195,8 @@ impl ControlPlane {
             ("secure-port", &self.port.to_string()),
             // The endpoint of the service `kubernetes` for pods.
             ("advertise-address", &HOST.to_string()),
-            ("service-cluster-ip-range", "10.96.0.0/16"),
+            ("service-cluster-ip-range", SERVICES),
+            ("egress-selector-config-file", &self.file("egress.yaml")),
             ("tls-cert-file", &self.file("api-server.crt")),
             ("tls-private-key-file", &self.file("api-server.key")),
             ("client-ca-file", &self.file("ca.crt")),

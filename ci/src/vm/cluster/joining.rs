@@ -1,6 +1,7 @@
 //! The files that a node needs to join a cluster, installed as the pods of an administrator and of
 //! a CNI would install them.
 
+use super::addons::DOMAIN;
 use super::certificates::kubeconfig;
 use super::control_plane::ControlPlane;
 use crate::vm::probe;
@@ -16,6 +17,9 @@ pub const PODS: &str = "10.244.0.";
 
 /// The cluster's CA on the node.
 const CA: &str = "/etc/kubernetes/ca.crt";
+
+/// The Service of the cluster's name server, where kubeadm puts it.
+const NAME_SERVER: &str = "10.96.0.10";
 
 /// Where containerd looks for CNI plugins and for their configuration.
 const PLUGINS: &str = "/opt/cni/bin";
@@ -46,45 +50,74 @@ pub struct Ports {
     pub socket: u16,
 }
 
-/// Installs the files on DATA and restarts the kubelet. `bin` has the CNI plugins.
-pub fn join(plane: &ControlPlane, bin: &Path, ports: &Ports) -> Result<()> {
-    let archive = archive(plane, bin)?;
+/// A file on the node.
+pub struct NodeFile {
+    path: String,
+    mode: u32,
+    bytes: Vec<u8>,
+}
+
+impl NodeFile {
+    /// A file with an absolute path below one of the node's writable paths.
+    pub fn new(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Self {
+        NodeFile { path: path.into(), mode, bytes: bytes.into() }
+    }
+}
+
+/// Installs what a node needs to join, and `more`, on DATA, and restarts the kubelet.
+pub fn join(plane: &ControlPlane, more: Vec<NodeFile>, ports: &Ports) -> Result<()> {
+    let mut files = cluster(plane)?;
+    files.extend(more);
+    let archive = archive(&files)?;
     probe::command(ports.place, |stream| stream.write_all(&archive))?;
     probe::command(ports.socket, |stream| {
         write!(stream, "{ADMIN_SOCKET} {}", Request::RestartKubelet)
     })
 }
 
-/// One archive of all files, so that the kubelet reads none before all are there.
-fn archive(plane: &ControlPlane, bin: &Path) -> Result<Vec<u8>> {
-    let user = format!("token: {}", plane.token());
-    let bootstrap = kubeconfig(&plane.server(), &format!("certificate-authority: {CA}"), &user);
-    let mut archive = tar::Builder::new(Vec::new());
-    let mut add = |path: &str, mode: u32, bytes: &[u8]| {
-        let mut header = tar::Header::new_gnu();
-        header.set_mode(mode);
-        header.set_size(bytes.len() as u64);
-        archive
-            .append_data(&mut header, path.trim_start_matches('/'), bytes)
-            .or_build(|| format!("cannot pack `{path}`"))
-    };
-    add(CA, 0o644, plane.ca()?.as_bytes())?;
-    add(BOOTSTRAP_KUBECONFIG, 0o600, bootstrap.as_bytes())?;
-    add(&format!("{KUBELET_CONFIG_DIR}/50-cluster.conf"), 0o644, settings().as_bytes())?;
+/// The CNI plugins of `bin` that a bridge needs, and its configuration.
+pub fn bridge(bin: &Path) -> Result<Vec<NodeFile>> {
+    let mut files = vec![NodeFile::new(NETWORK, 0o644, BRIDGE)];
     for plugin in ["bridge", "host-local"] {
         let bytes = fs::read(bin.join(plugin))
             .or_build(|| format!("cannot read the CNI plugin `{plugin}`"))?;
-        add(&format!("{PLUGINS}/{plugin}"), 0o755, &bytes)?;
+        files.push(NodeFile::new(format!("{PLUGINS}/{plugin}"), 0o755, bytes));
     }
-    add(NETWORK, 0o644, BRIDGE.as_bytes())?;
+    Ok(files)
+}
+
+/// The CA, a kubeconfig with a bootstrap token, and the kubelet's settings.
+fn cluster(plane: &ControlPlane) -> Result<Vec<NodeFile>> {
+    let user = format!("token: {}", plane.token());
+    let bootstrap = kubeconfig(&plane.server(), &format!("certificate-authority: {CA}"), &user);
+    Ok(vec![
+        NodeFile::new(CA, 0o644, plane.ca()?),
+        NodeFile::new(BOOTSTRAP_KUBECONFIG, 0o600, bootstrap),
+        NodeFile::new(format!("{KUBELET_CONFIG_DIR}/50-cluster.conf"), 0o644, settings()),
+    ])
+}
+
+/// One archive of all files, so that the kubelet reads none before all are there.
+fn archive(files: &[NodeFile]) -> Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for NodeFile { path, mode, bytes } in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(*mode);
+        header.set_size(bytes.len() as u64);
+        archive
+            .append_data(&mut header, path.trim_start_matches('/'), bytes.as_slice())
+            .or_build(|| format!("cannot pack `{path}`"))?;
+    }
     archive.into_inner().or_build(|| "cannot pack the files of the node".to_owned())
 }
 
-/// The kubelet's settings: the cluster authenticates and authorizes its clients.
+/// The kubelet's settings: the cluster authenticates and authorizes its clients, and pods ask its
+/// name server.
 fn settings() -> String {
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          authentication: {{ x509: {{ clientCAFile: {CA} }}, webhook: {{ enabled: true }} }}\n\
-         authorization: {{ mode: Webhook }}\n"
+         authorization: {{ mode: Webhook }}\n\
+         clusterDNS: [{NAME_SERVER}]\nclusterDomain: {DOMAIN}\n"
     )
 }

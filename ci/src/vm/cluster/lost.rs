@@ -2,7 +2,7 @@
 //! release was at fault depends on what the older slot reaches.
 
 use super::control_plane::{BIN, ControlPlane};
-use super::joining::{Ports, join};
+use super::joining::{Ports, bridge, join};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::machine::Machine;
@@ -43,7 +43,7 @@ pub fn a_release_that_loses_the_cluster_goes_back(site: &Site) -> Result<Outcome
 
     let mut node = with_ports(disk.machine()?, &ports).start()?;
     node.wait_for(SLOT_GOOD)?;
-    join(&plane, &project.join(BIN), &ports)?;
+    join(&plane, bridge(&project.join(BIN))?, &ports)?;
     node.wait_for(IS_READY)?;
     std::thread::sleep(FLUSH);
     node.power_off()?;

@@ -1,13 +1,19 @@
 //! A node joins a cluster of unmodified software, runs its pods, and is the same node after a power
 //! cut.
 
+mod addons;
 mod api;
 mod certificates;
 mod control_plane;
+mod egress;
+mod images;
 mod joining;
+mod kubectl;
 mod lost;
 mod process;
+mod registry;
 mod wait;
+mod workloads;
 
 use super::kept_disk::KeptDisk;
 use super::machine::Machine;
@@ -17,13 +23,14 @@ use crate::check::Outcome;
 use crate::site::Site;
 use api::condition;
 use control_plane::{BIN, ControlPlane};
-use joining::{PODS, Ports, join};
+use joining::{PODS, Ports, bridge, join};
 pub use lost::a_release_that_loses_the_cluster_goes_back;
 use osbuild::error::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wait::{Seen, wait};
+pub use workloads::a_stock_deployment_works_and_survives_a_reboot;
 
 /// How long the cluster and the emulated node may take for each step.
 const TIMEOUT: Duration = Duration::from_secs(240);
@@ -47,7 +54,7 @@ pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Res
         Ok(machine.forward(ports.place, probe::PLACE).forward(ports.socket, probe::SOCKET))
     };
     let mut node = machine("cluster-joins")?.boot()?;
-    join(&cluster.plane, &site.project().join(BIN), &ports)?;
+    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     cluster.kubelet_never_failed(&mut node)?;
     cluster.deploy()?;

@@ -1,0 +1,152 @@
+//! Images of upstream's programs under upstream's names, for a registry on the loopback. The
+//! programs are those of the recipe `lab`; programs around them, such as `nft`, come from the
+//! Debian packages of its lock.
+
+use super::control_plane::BIN;
+use crate::image;
+use crate::site::Site;
+use osbuild::engine::store::Store;
+use osbuild::error::{Context, Error, Result};
+use osbuild::plan::{Architecture, Lock};
+use osbuild::produce::debian::{Contents, contents};
+use osbuild::produce::podimage::{Files, Image, from_program};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// The version of the image `agnhost` in this minor (`test/images/agnhost/VERSION`).
+const AGNHOST: &str = "2.59";
+
+/// What no image needs.
+const DOCUMENTS: &str = "usr/share";
+
+/// Programs that Debian's packages make when they are installed, and the file in a package that
+/// each is a link to.
+const ALTERNATIVES: [(&str, &str); 8] = [
+    ("/bin/sh", "bin/bash"),
+    ("/usr/sbin/iptables", "usr/sbin/xtables-nft-multi"),
+    ("/usr/sbin/iptables-restore", "usr/sbin/xtables-nft-multi"),
+    ("/usr/sbin/iptables-save", "usr/sbin/xtables-nft-multi"),
+    ("/usr/sbin/ip6tables", "usr/sbin/xtables-nft-multi"),
+    ("/usr/sbin/ip6tables-restore", "usr/sbin/xtables-nft-multi"),
+    ("/usr/sbin/ip6tables-save", "usr/sbin/xtables-nft-multi"),
+    ("/usr/sbin/ebtables", "usr/sbin/xtables-nft-multi"),
+];
+
+/// The highest number of links in a row that lead to a file.
+const MAX_LINKS: usize = 8;
+
+/// An image and its name in the registry.
+pub struct NamedImage {
+    /// The name without the registry.
+    pub name: &'static str,
+    /// The tag.
+    pub tag: String,
+    /// Its content.
+    pub image: Image,
+}
+
+/// Makes all images. Their blobs are in `store`.
+pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
+    let lock = image::lab_lock(site)?;
+    let debian = debian_files(store, &lock)?;
+    let make = |name, tag: String, path: &str, around: &Files| -> Result<NamedImage> {
+        let program = path.rsplit('/').next().unwrap_or(path);
+        let file = site.project().join(BIN).join(program);
+        let bytes = fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))?;
+        let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
+        Ok(NamedImage { name, tag, image })
+    };
+    Ok(vec![
+        make("kube-proxy", version(&lock, "kubernetes")?, "usr/local/bin/kube-proxy", &debian)?,
+        make("coredns/coredns", version(&lock, "coredns")?, "coredns", &Files::new())?,
+        make("e2e-test-images/agnhost", AGNHOST.to_owned(), "agnhost", &debian)?,
+    ])
+}
+
+/// The locked version of a component, as in `v1.35.8`.
+pub fn version(lock: &Lock, component: &str) -> Result<String> {
+    let locked = lock.go.iter().find(|go| go.component == component);
+    let locked = locked.ok_or_else(|| Error::build(format!("the lock has no `{component}`")))?;
+    Ok(locked.version.clone())
+}
+
+/// The files of the lock's Debian packages. The format of [`Files`] has no links, so a link becomes
+/// a copy of its target.
+fn debian_files(store: &Store, lock: &Lock) -> Result<Files> {
+    let mut all = Contents::default();
+    for package in &lock.sandbox.packages {
+        let package = contents(store, package, "")?;
+        all.files.extend(package.files);
+        all.links.extend(package.links);
+    }
+    let mut files = Files::new();
+    for (path, bytes) in &all.files {
+        files.insert(absolute(path), bytes.clone());
+    }
+    for link in all.links.keys() {
+        if let Some(bytes) = follow(&all, link) {
+            files.insert(absolute(link), bytes.clone());
+        }
+    }
+    for (link, target) in ALTERNATIVES {
+        let missing = || Error::build(format!("no locked package has `{target}`"));
+        files.insert(link.to_owned(), follow(&all, Path::new(target)).ok_or_else(missing)?.clone());
+    }
+    files.retain(|path, _| !path.trim_start_matches('/').starts_with(DOCUMENTS));
+    Ok(files)
+}
+
+fn absolute(path: &Path) -> String {
+    format!("/{}", path.display())
+}
+
+/// The bytes of the file that a path leads to; none if it leads to a folder or nowhere.
+fn follow<'c>(contents: &'c Contents, path: &Path) -> Option<&'c Vec<u8>> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        if let Some(bytes) = contents.files.get(&path) {
+            return Some(bytes);
+        }
+        let target = contents.links.get(&path)?;
+        path = plain(&path.parent().unwrap_or(Path::new("")).join(target));
+    }
+    None
+}
+
+/// The path without `..`, relative to the root.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => drop(plain.pop()),
+            _ => {}
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_through_relative_and_absolute_links_to_a_file() {
+        let contents = Contents {
+            files: [("usr/sbin/multi".into(), b"program".to_vec())].into(),
+            links: [
+                ("usr/sbin/first".into(), "multi".into()),
+                ("sbin/second".into(), "../usr/sbin/first".into()),
+                ("bin/third".into(), "/sbin/second".into()),
+                ("bin/folder".into(), "/usr/sbin".into()),
+                ("bin/circle".into(), "circle".into()),
+            ]
+            .into(),
+        };
+        let found = |path: &str| follow(&contents, Path::new(path)).map(Vec::as_slice);
+        assert_eq!(found("bin/third"), Some(&b"program"[..]));
+        assert_eq!(found("usr/sbin/multi"), Some(&b"program"[..]));
+        assert_eq!(found("bin/folder"), None);
+        assert_eq!(found("bin/circle"), None);
+    }
+}

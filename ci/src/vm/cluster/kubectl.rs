@@ -1,0 +1,102 @@
+//! The real `kubectl`, as an administrator runs it.
+
+use super::control_plane::{BIN, ControlPlane};
+use super::wait::{Seen, wait};
+use crate::site::{Ran, Site};
+use osbuild::error::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// `kubectl` with an administrator's kubeconfig.
+pub struct Kubectl<'a> {
+    site: &'a Site<'a>,
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    /// Where it caches the API's groups, and where manifests are written.
+    folder: PathBuf,
+}
+
+/// A `kubectl` that runs until this is dropped.
+pub struct Background(Child);
+
+impl<'a> Kubectl<'a> {
+    /// A client of this cluster.
+    pub fn new(site: &'a Site<'a>, plane: &ControlPlane) -> Result<Self> {
+        let (kubeconfig, folder) = (plane.kubeconfig()?, plane.path("kubectl"));
+        fs::create_dir_all(&folder).or_build(|| "cannot make kubectl's folder".to_owned())?;
+        Ok(Kubectl { site, program: site.project().join(BIN).join("kubectl"), kubeconfig, folder })
+    }
+
+    /// Runs it, and returns its output and its exit code.
+    pub fn run(&self, words: &[&str]) -> Result<Ran> {
+        self.site.run("kubectl", self.command().args(words))
+    }
+
+    /// Runs it, and returns its output.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn output(&self, words: &[&str]) -> Result<String> {
+        Ok(self.site.finish("kubectl", self.command().args(words))?.output)
+    }
+
+    /// Runs it in the background.
+    pub fn start(&self, words: &[&str]) -> Result<Background> {
+        let mut command = self.command();
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Background).or_build(|| "cannot start `kubectl`".to_owned())
+    }
+
+    /// Applies the objects of a manifest.
+    pub fn apply(&self, manifest: &str) -> Result<()> {
+        self.write("manifest.yaml", manifest)?;
+        self.output(&["apply", "-f", "manifest.yaml"]).map(drop)
+    }
+
+    /// Writes a file for its arguments, which it finds by this name.
+    pub fn write(&self, name: &str, text: &str) -> Result<()> {
+        fs::write(self.file(name), text).or_build(|| format!("cannot write `{name}`"))
+    }
+
+    /// Runs it until it succeeds with an output that contains `expected`, at most for `timeout`;
+    /// then the error is the last output.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn until(
+        &self,
+        timeout: Duration,
+        words: &[&str],
+        expected: &str,
+    ) -> Result<std::result::Result<(), String>> {
+        wait(timeout, || {
+            let ran = self.run(words)?;
+            Ok(match ran.code == Some(0) && ran.output.contains(expected) {
+                true => Seen::Yes(()),
+                false => Seen::NotYet(format!("kubectl {}: {}", words.join(" "), ran.output)),
+            })
+        })
+    }
+
+    /// The path of a file in the folder in which it runs.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(&self.program).current_dir(&self.folder);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--cache-dir").arg(&self.folder);
+        command
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,136 @@
+//! A registry on the loopback, and how the node pulls from it what others pull from upstream's.
+
+use super::control_plane::{BIN, ControlPlane};
+use super::images::{self, NamedImage};
+use super::joining::NodeFile;
+use super::process::Process;
+use super::wait::{Seen, wait};
+use crate::site::Site;
+use crate::vm::machine::HOST;
+use crate::vm::probe::free_port;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use osbuild::engine::store::Store;
+use osbuild::error::{Context, Result};
+use serde_json::json;
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long the registry may take to listen.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The user of the registry and the password, and its line in a file of `htpasswd` (bcrypt).
+const CREDENTIALS: &str = "node:lab-secret";
+const HTPASSWD: &str = "node:$2b$04$0Wa9J08UA2/cbse3bfBf4efscvfDX3hHW7Z0K7YunS2MnCSE7Wcrq\n";
+
+/// containerd's settings for upstream's registry on the node.
+const SETTINGS: &str = "/etc/containerd/certs.d/registry.k8s.io";
+
+/// The registry. It ends when this is dropped.
+pub struct Registry {
+    port: u16,
+    folder: PathBuf,
+    _process: Process,
+}
+
+impl Registry {
+    /// Starts it with a certificate of the cluster's CA, and pushes all images of the lab.
+    pub fn start(site: &Site, plane: &ControlPlane) -> Result<Self> {
+        let (port, folder) = (free_port()?, plane.path("registry"));
+        plane.authority().server("registry", &["127.0.0.1", &HOST.to_string()])?;
+        let cannot = || "cannot write the registry's files".to_owned();
+        fs::create_dir_all(folder.join("certificates")).or_build(cannot)?;
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).or_build(cannot);
+        write("certificates/ca.crt", &plane.ca()?)?;
+        write("htpasswd", HTPASSWD)?;
+        write("config.yml", &configuration(plane, &folder, port).to_string())?;
+        let words = ["serve".to_owned(), folder.join("config.yml").display().to_string()];
+        let bin = site.project().join(BIN);
+        let mut process = Process::start(site, &bin, "registry", &words)?;
+        let listens = wait(TIMEOUT, || {
+            process.is_running()?;
+            Ok(match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                Ok(_) => Seen::Yes(()),
+                Err(error) => Seen::NotYet(error.to_string()),
+            })
+        })?;
+        listens.map_err(|why| process.failure("the registry does not listen").cause(why))?;
+        let registry = Registry { port, folder, _process: process };
+        let store = site.store()?;
+        images::all(site, &store)?
+            .iter()
+            .try_for_each(|image| registry.push(site, &store, image))?;
+        Ok(registry)
+    }
+
+    /// The files with which a node pulls upstream's images from here. It accepts no other
+    /// certificate than those of the cluster's CA, and the registry no other password.
+    pub fn node_files(&self, plane: &ControlPlane) -> Result<Vec<NodeFile>> {
+        let mirror = format!("https://{HOST}:{}", self.port);
+        let hosts = format!(
+            "[host.\"{mirror}\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = \"ca.crt\"\n  \
+             [host.\"{mirror}\".header]\n    authorization = \"Basic {}\"\n",
+            STANDARD.encode(CREDENTIALS)
+        );
+        Ok(vec![
+            NodeFile::new(format!("{SETTINGS}/ca.crt"), 0o644, plane.ca()?),
+            NodeFile::new(format!("{SETTINGS}/hosts.toml"), 0o600, hosts),
+        ])
+    }
+
+    /// Whether it answers nobody without the password: the status of such a request.
+    pub fn refuses_strangers(&self, site: &Site) -> Result<std::result::Result<(), String>> {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"]);
+        curl.arg("--cacert").arg(self.folder.join("certificates/ca.crt"));
+        curl.arg(format!("https://127.0.0.1:{}/v2/", self.port));
+        let status = site.finish("registry-stranger", &mut curl)?.output;
+        Ok(if status == "401" { Ok(()) } else { Err(format!("it answers {status}")) })
+    }
+
+    /// Pushes an image with skopeo, which verifies every digest.
+    fn push(&self, site: &Site, store: &Store, image: &NamedImage) -> Result<()> {
+        let layout = self.folder.join("layout");
+        write_layout(store, image, &layout)
+            .or_build(|| format!("cannot write the image `{}`", image.name))?;
+        let mut skopeo = Command::new("skopeo");
+        skopeo.args(["copy", "--quiet", "--preserve-digests", "--dest-creds", CREDENTIALS]);
+        skopeo.arg("--dest-cert-dir").arg(self.folder.join("certificates"));
+        skopeo.arg(format!("oci:{}", layout.display()));
+        skopeo.arg(format!("docker://127.0.0.1:{}/{}:{}", self.port, image.name, image.tag));
+        site.finish("registry-push", &mut skopeo)?;
+        fs::remove_dir_all(&layout).or_build(|| format!("cannot remove `{}`", layout.display()))
+    }
+}
+
+/// The configuration. YAML contains JSON.
+fn configuration(plane: &ControlPlane, folder: &Path, port: u16) -> serde_json::Value {
+    json!({
+        "version": 0.1,
+        "log": { "level": "warn", "accesslog": { "disabled": true } },
+        "storage": { "filesystem": { "rootdirectory": folder.join("storage") } },
+        "http": {
+            "addr": format!("127.0.0.1:{port}"),
+            "secret": "lab",
+            "tls": { "certificate": plane.path("registry.crt"), "key": plane.path("registry.key") },
+        },
+        "auth": { "htpasswd": { "realm": "lab", "path": folder.join("htpasswd") } },
+    })
+}
+
+/// Writes an OCI layout with one image.
+fn write_layout(store: &Store, image: &NamedImage, layout: &Path) -> Result<()> {
+    let blobs = layout.join("blobs/sha256");
+    let write = |name: &str, text: String| {
+        fs::write(layout.join(name), text).or_build(|| format!("cannot write `{name}`"))
+    };
+    fs::create_dir_all(&blobs).or_build(|| format!("cannot make `{}`", blobs.display()))?;
+    let index = json!({ "schemaVersion": 2, "manifests": [image.image.manifest] });
+    write("index.json", index.to_string())?;
+    write("oci-layout", json!({ "imageLayoutVersion": "1.0.0" }).to_string())?;
+    let copy = |blob| store.copy_to(blob, &blobs.join(blob.hex()), 0o644);
+    image.image.blobs.iter().try_for_each(copy)
+}

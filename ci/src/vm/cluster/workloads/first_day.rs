@@ -1,0 +1,200 @@
+//! What pods ask of a node on the first day, and what an administrator does with them.
+
+use super::super::kubectl::Kubectl;
+use crate::check::Outcome;
+use osbuild::error::Result;
+use std::time::Duration;
+
+/// The objects of the claims.
+const VOLUMES: &str = include_str!("volumes.yaml");
+const LIFECYCLE: &str = include_str!("lifecycle.yaml");
+
+/// How long a claim may take to hold.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A claim, the words of `kubectl` that show it, separated by single spaces, and what its output
+/// contains then. The word `NODE` stands for the node's name.
+type Claim = (&'static str, &'static str, &'static str);
+
+/// What the pod `volumes` has in its files and as its limits.
+const ASKED: [Claim; 15] = [
+    (
+        "a ConfigMap is a file",
+        "exec volumes -c main -- cat /settings/greeting",
+        "from a config map",
+    ),
+    ("a ConfigMap is a variable", "exec volumes -c main -- printenv GREETING", "from a config map"),
+    ("a subPath is one file", "exec volumes -c main -- cat /one/file", "from a config map"),
+    ("a Secret is a file", "exec volumes -c main -- cat /password/password", "from a secret"),
+    ("an init container runs first", "exec volumes -c main -- cat /memory/init", "from an init"),
+    ("a sidecar runs beside", "exec volumes -c main -- cat /memory/sidecar", "from a sidecar"),
+    ("a hostPath is the host's folder", "exec volumes -c main -- ls /log", "kubelet.log"),
+    ("an emptyDir is in memory", "exec volumes -c main -- stat -f -c %T /memory", "tmpfs"),
+    (
+        "an emptyDir in memory has its limit",
+        "exec volumes -c main -- stat -f -c %b*%S /memory",
+        "4096*4096",
+    ),
+    ("a container runs as its user", "exec volumes -c main -- id -u", "65532"),
+    (
+        "a container has a seccomp profile",
+        "exec volumes -c main -- cat /proc/self/status",
+        "Seccomp:\t2",
+    ),
+    (
+        "a container has no capabilities",
+        "exec volumes -c main -- cat /proc/self/status",
+        "CapBnd:\t0000000000000000",
+    ),
+    (
+        "a container has no new privileges",
+        "exec volumes -c main -- cat /proc/self/status",
+        "NoNewPrivs:\t1",
+    ),
+    ("a root is read-only", "exec volumes -c main -- cat /proc/mounts", "overlay / overlay ro,"),
+    (
+        "a pod has its sysctls",
+        "exec volumes -c main -- cat /proc/sys/net/ipv4/ip_unprivileged_port_start",
+        "1000",
+    ),
+];
+
+/// What happens to pods.
+const LIFE: [Claim; 10] = [
+    (
+        "a job ends although its sidecar runs on",
+        "wait --for=condition=Complete job/job --timeout=300s",
+        "condition met",
+    ),
+    (
+        "a container beyond its memory is killed",
+        "get pod greedy -o jsonpath={.status.containerStatuses[0].state.terminated.reason}",
+        "OOMKilled",
+    ),
+    ("a pod has users of its own", "exec users -- cat /proc/self/uid_map", " 65536"),
+    (
+        "a pod is resized",
+        "patch pod resized --subresource=resize --patch-file=resize.yaml",
+        "resized patched",
+    ),
+    (
+        "a resize sets the processor's limit",
+        "exec resized -- cat /sys/fs/cgroup/cpu.max",
+        "20000 100000",
+    ),
+    (
+        "a resize sets the memory's limit",
+        "exec resized -- cat /sys/fs/cgroup/memory.max",
+        "100663296",
+    ),
+    (
+        "a resize restarts nothing",
+        "get pod resized -o jsonpath=restarts:{.status.containerStatuses[0].restartCount}",
+        "restarts:0",
+    ),
+    (
+        "an ephemeral container starts in a running pod",
+        "debug client --image=registry.k8s.io/e2e-test-images/agnhost:2.59 -c debugger \
+         --target=client --quiet -- /agnhost pause",
+        "",
+    ),
+    (
+        "an ephemeral container sees its target",
+        "exec client -c debugger -- cat /proc/1/cmdline",
+        "netexec",
+    ),
+    (
+        "`kubectl debug` shows the files of the node",
+        "debug node/NODE --image=registry.k8s.io/e2e-test-images/agnhost:2.59 --quiet --attach \
+         -- ls /host/bin",
+        "containerd-shim-runc-v2",
+    ),
+];
+
+/// The new limits of the pod `resized`.
+const RESIZE: &str = "spec:\n  containers:\n    - name: resized\n      resources:\n        \
+                      limits: { cpu: 200m, memory: 96Mi }\n        \
+                      requests: { cpu: 200m, memory: 96Mi }\n";
+
+/// What an administrator does after a drain.
+const AFTER_DRAIN: [Claim; 3] = [
+    (
+        "a cordoned node gets no pods",
+        "get pods -l app=web --field-selector=status.phase=Pending -o name",
+        "pod/web-",
+    ),
+    ("the node is open again", "uncordon NODE", "uncordoned"),
+    (
+        "the Deployment is whole again",
+        "rollout status deployment/web --timeout=300s",
+        "successfully rolled out",
+    ),
+];
+
+/// A DaemonSet's rolling restart.
+const RESTART: [Claim; 2] = [
+    (
+        "a DaemonSet is restarted",
+        "rollout restart daemonset/kube-proxy --namespace=kube-system",
+        "restarted",
+    ),
+    (
+        "a DaemonSet's pods are replaced",
+        "rollout status daemonset/kube-proxy --namespace=kube-system --timeout=300s",
+        "successfully rolled out",
+    ),
+];
+
+/// The node that the claims are about.
+pub struct FirstDay<'a> {
+    /// The administrator's program.
+    pub kubectl: &'a Kubectl<'a>,
+    /// The node's name.
+    pub node: &'a str,
+}
+
+impl FirstDay<'_> {
+    /// Pods get the volumes, limits and identity that they ask for.
+    pub fn pods_get_what_they_ask(&self, outcome: &mut Outcome) -> Result<()> {
+        self.kubectl.apply(VOLUMES)?;
+        self.hold(&ASKED, outcome)?;
+        let token = ["exec", "volumes", "-c", "main", "--", "cat", "/token/token"];
+        let token = format!("--token={}", self.kubectl.output(&token)?.trim());
+        // A client with a certificate would be the administrator.
+        let words = ["--client-certificate=", "--client-key=", &token, "auth", "whoami"];
+        let account = "system:serviceaccount:default:default";
+        let is_known = self.kubectl.until(TIMEOUT, &words, account)?;
+        outcome.claim("a projected token is its service account's", is_known);
+        Ok(())
+    }
+
+    /// Pods end, are limited, are resized and are examined.
+    pub fn pods_live_as_they_should(&self, outcome: &mut Outcome) -> Result<()> {
+        self.kubectl.apply(LIFECYCLE)?;
+        self.kubectl.write("resize.yaml", RESIZE)?;
+        self.hold(&LIFE, outcome)
+    }
+
+    /// A drain respects the budget of the Deployment.
+    pub fn an_administrator_drains_the_node(&self, outcome: &mut Outcome) -> Result<()> {
+        let selected = ["--pod-selector=app=web", "--timeout=30s"];
+        let ran = self.kubectl.run(&[&["drain", self.node][..], &selected].concat())?;
+        let holds = ran.code != Some(0) && ran.output.contains("disruption budget");
+        outcome.check("a drain leaves the pods that a budget needs", holds, || ran.output);
+        self.hold(&AFTER_DRAIN, outcome)
+    }
+
+    /// kube-proxy's DaemonSet restarts, which reads a changed configuration.
+    pub fn kube_proxy_restarts(&self, outcome: &mut Outcome) -> Result<()> {
+        self.hold(&RESTART, outcome)
+    }
+
+    fn hold(&self, claims: &[Claim], outcome: &mut Outcome) -> Result<()> {
+        for (claim, words, expected) in claims {
+            let words = words.replace("NODE", self.node);
+            let words: Vec<&str> = words.split(' ').collect();
+            outcome.claim(claim, self.kubectl.until(TIMEOUT, &words, expected)?);
+        }
+        Ok(())
+    }
+}
