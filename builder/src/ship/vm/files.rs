@@ -31,7 +31,7 @@ pub struct NodeFolder {
     pub mode: u32,
 }
 
-/// A file for DATA.
+/// A file for DATA, which gets the same permission bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFile {
     /// The file on this host.
@@ -40,8 +40,6 @@ pub struct NodeFile {
     pub folder: String,
     /// Its name in that folder.
     pub name: String,
-    /// Its permission bits.
-    pub mode: u32,
     /// Its size in bytes.
     pub size: u64,
 }
@@ -178,7 +176,6 @@ impl Reader {
                 source: source.to_owned(),
                 folder: folder.to_owned(),
                 name: name.to_owned(),
-                mode: about.permissions().mode() & 0o7777,
                 size: about.len(),
             }),
             Err(error) => self.problem(source, &format!("cannot be read: {error}")),
@@ -256,13 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn files_go_to_the_folders_of_data_with_their_modes() {
+    fn files_go_to_the_folders_of_data() {
         let root = tree(&["etc/kubernetes/kubelet.conf.d/a.conf", "var/lib/longhorn/x y"]);
-        let set = |path: &str, mode| {
-            fs::set_permissions(root.path().join(path), PermissionsExt::from_mode(mode)).unwrap();
-        };
-        set("etc/kubernetes/kubelet.conf.d", 0o711);
-        set("etc/kubernetes/kubelet.conf.d/a.conf", 0o640);
+        let folder = root.path().join("etc/kubernetes/kubelet.conf.d");
+        fs::set_permissions(folder, PermissionsExt::from_mode(0o711)).unwrap();
         let found = NodeFiles::read(root.path(), &declared()).unwrap();
         let folders: Vec<_> =
             found.folders.iter().map(|folder| (folder.path.as_str(), folder.mode)).collect();
@@ -278,7 +272,7 @@ mod tests {
         let files: Vec<_> =
             found.files.iter().map(|file| (file.folder.as_str(), file.name.as_str())).collect();
         assert_eq!(files, [("kubernetes/kubelet.conf.d", "a.conf"), ("declared/longhorn", "x y")]);
-        assert_eq!((found.files[0].mode, found.size()), (0o640, 56));
+        assert_eq!(found.size(), 56);
     }
 
     #[test]

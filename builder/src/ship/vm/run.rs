@@ -4,8 +4,8 @@
 use super::boot::Boot;
 use super::files::NodeFiles;
 use super::machine::{
-    Accelerator, Download, Firmware, Forward, Hardware, Reboot, SecureBoot, VirtualDisk, place,
-    scratch,
+    Accelerator, Download, Firmware, Forward, Hardware, Reboot, SecureBoot, VirtualDisk, lock,
+    place, scratch,
 };
 use super::network::member::Member;
 use super::network::{Network, Port, Protocols, ipv4, switch};
@@ -13,7 +13,9 @@ use super::running_node::RunningNode;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use crate::report::{Outcome, Report};
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long to wait for an address after the node is ready, as a node can be ready without a
@@ -119,7 +121,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         options.firmware.as_deref(),
         &options.download,
     )?;
-    let disk = disk(report, options, scratch)?;
+    let (disk, lock) = disk(report, options, scratch)?;
     let disk = match &options.record {
         Some(record) => disk.recorded(new_file(record)?),
         None => disk,
@@ -139,6 +141,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         firmware,
         secure_boot: options.secure_boot.verifies(),
         disk,
+        lock,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
         protocols: options.network.protocols,
@@ -150,8 +153,12 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
     })
 }
 
-/// Makes the disk, with the user's files.
-fn disk(report: &Report, options: &RunOptions, scratch: &Path) -> Result<VirtualDisk> {
+/// Makes the disk, with the user's files, and locks it if it is kept.
+fn disk(
+    report: &Report,
+    options: &RunOptions,
+    scratch: &Path,
+) -> Result<(VirtualDisk, Option<Arc<File>>)> {
     let (image, size, files) = (&options.image, options.disk_size_mib, &options.files);
     let disk = match &options.keep {
         Some(path) => {
@@ -170,6 +177,7 @@ fn disk(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Virtual
         }
         None => VirtualDisk::copied(image, scratch.join("disk"), size)?,
     };
+    let locked = options.keep.as_deref().map(lock).transpose()?;
     if !files.files.is_empty() {
         let step = report.step("files");
         place(disk.path(), options.sector_size, files)?;
@@ -177,7 +185,7 @@ fn disk(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Virtual
         let product = format!("{count} file{} on DATA", if count == 1 { "" } else { "s" });
         step.done(&product, Some(files.size()), Outcome::Ran);
     }
-    Ok(disk)
+    Ok((disk, locked))
 }
 
 /// Joins the shared network, if there is one.

@@ -220,6 +220,7 @@ mod tests {
             firmware: Firmware { code: "/code.fd".into(), variables: "/vars.fd".into() },
             secure_boot: false,
             disk: VirtualDisk::existing("/out/a,b.raw".into()),
+            lock: None,
             sector_size: 512,
             forwards: vec![],
             protocols: Protocols::Both,

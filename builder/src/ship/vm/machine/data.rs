@@ -1,15 +1,18 @@
 //! DATA of a disk that no machine uses, changed with debugfs: it needs neither root nor a mount,
 //! and gives all files to root.
 
-use super::{absolute, not_started};
+use super::{absolute, not_started, scratch};
 use crate::error::{Context, Error, Result};
 use crate::report::bytes;
-use crate::ship::vm::files::NodeFiles;
+use crate::ship::vm::files::{NodeFile, NodeFiles};
 use osbuild_abi::disk::DATA;
 use osbuild_formats::gpt::{Geometry, Label};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::io;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -23,48 +26,67 @@ const BLOCK_SIZE: u64 = 4096;
 /// Blocks for a file's extents and for its part of a folder, at most.
 const MORE_BLOCKS: u64 = 2;
 
-/// Places files on DATA of a raw disk.
+/// Places files on DATA of a raw disk. The programs change a copy of DATA: e2fsck 1.47 can check a
+/// file system inside a file (`?offset=`), but loses the offset when it has replayed the journal.
 ///
 /// # Errors
-/// DATA is damaged, or too small for the files.
+/// DATA is damaged, or too small for the files. The disk is then unchanged.
 pub fn place(disk: &Path, sector_size: u32, files: &NodeFiles) -> Result<()> {
-    let data = Data::open(disk, sector_size)?;
+    let data = Data::of(disk, sector_size)?;
     data.replay_journal()?;
     data.has_room(files)?;
     let missing = data.remove(files)?;
-    data.write(files, &missing)
+    data.write(files, &missing)?;
+    data.put_back()
 }
 
-/// DATA of a disk.
+/// A copy of DATA.
 struct Data {
-    /// Has the link [`Data::name`] to the disk: a path may have characters that the programs do not
-    /// take.
+    /// Has the copy, and links to the files: a path may have characters that debugfs does not take.
     folder: TempDir,
-    /// Where DATA starts, in bytes.
+    disk: File,
+    /// Where DATA starts on the disk, in bytes.
     offset: u64,
+    /// Its size in bytes.
+    size: u64,
 }
+
+/// The name of the copy.
+const COPY: &str = "data";
 
 impl Data {
-    fn open(disk: &Path, sector_size: u32) -> Result<Self> {
-        let cannot = || format!("cannot find {DATA} on `{}`", disk.display());
-        let mut file = File::open(disk).or_build(cannot)?;
-        let size = file.metadata().or_build(cannot)?.len();
+    fn of(path: &Path, sector_size: u32) -> Result<Self> {
+        let cannot = || format!("cannot find {DATA} on `{}`", path.display());
+        let mut disk = File::options().read(true).write(true).open(path).or_build(cannot)?;
+        let size = disk.metadata().or_build(cannot)?.len();
         let geometry = Geometry::new(u64::from(sector_size), size).or_build(cannot)?;
-        let label = Label::read(&mut file, geometry).or_build(cannot)?;
+        let label = Label::read(&mut disk, geometry).or_build(cannot)?;
         let partition = label.table().named(DATA).ok_or_else(|| Error::build(cannot()))?;
-        let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        symlink(absolute(disk)?, folder.path().join("disk")).or_build(cannot)?;
-        Ok(Data { folder, offset: partition.first * u64::from(sector_size) })
+        let offset = partition.first * u64::from(sector_size);
+        let size = partition.sectors() * u64::from(sector_size);
+        // Beside the disk, where there is room for it.
+        let folder = scratch(path.parent().unwrap_or(Path::new(".")))?;
+        let copy = || -> io::Result<()> {
+            let copy = File::create(folder.path().join(COPY))?;
+            copy.set_len(size)?;
+            copy_data((&disk, offset), (&copy, 0), size)
+        };
+        copy().or_build(|| format!("cannot copy {DATA} of `{}`", path.display()))?;
+        Ok(Data { folder, disk, offset, size })
     }
 
-    /// The file system, as the programs of e2fsprogs take it.
-    fn name(&self) -> String {
-        format!("disk?offset={}", self.offset)
+    /// Holes of the copy are holes or zeros of the disk: neither program makes any.
+    fn put_back(&self) -> Result<()> {
+        let put = || {
+            let copy = File::open(self.folder.path().join(COPY))?;
+            copy_data((&copy, 0), (&self.disk, self.offset), self.size)
+        };
+        put().or_build(|| format!("cannot write {DATA} to the disk"))
     }
 
     /// debugfs does not know what a machine left in the journal.
     fn replay_journal(&self) -> Result<()> {
-        let ran = self.run("e2fsck", &["-p", &self.name()])?;
+        let ran = self.run("e2fsck", &["-p", COPY])?;
         // 1: errors were corrected that `-p` corrects without asking.
         if matches!(ran.status.code(), Some(0 | 1)) {
             return Ok(());
@@ -75,7 +97,7 @@ impl Data {
     }
 
     fn has_room(&self, files: &NodeFiles) -> Result<()> {
-        let stats = text(&self.run("debugfs", &["-R", "stats -h", &self.name()])?.stdout);
+        let stats = text(&self.run("debugfs", &["-R", "stats -h", COPY])?.stdout);
         let free = stats.lines().find_map(|line| line.strip_prefix("Free blocks:"));
         let free = free.and_then(|count| count.trim().parse::<u64>().ok()).ok_or_else(|| {
             Error::build(format!("cannot read the size of {DATA}")).cause(stats.trim())
@@ -120,12 +142,10 @@ impl Data {
             let link = format!("source-{number}");
             symlink(source, self.folder.path().join(&link))
                 .or_build(|| cannot_write(&file.name))?;
-            let (folder, name, mode) = (&file.folder, &file.name, file.mode);
-            // debugfs makes a file only in its current folder.
-            let _ = writeln!(
-                commands,
-                "cd \"/{folder}\"\nwrite {link} \"{name}\"\nsif \"{name}\" mode 010{mode:04o}"
-            );
+            let NodeFile { folder, name, .. } = file;
+            // debugfs makes a file only in its current folder. It keeps the mode, and a command
+            // that sets it would change whatever was in the way.
+            let _ = writeln!(commands, "cd \"/{folder}\"\nwrite {link} \"{name}\"");
         }
         match self.debugfs(&commands)? {
             none if none.is_empty() => Ok(()),
@@ -141,7 +161,7 @@ impl Data {
     fn debugfs(&self, commands: &str) -> Result<Vec<String>> {
         fs::write(self.folder.path().join("commands"), commands)
             .or_build(|| cannot_write("commands"))?;
-        let ran = self.run("debugfs", &["-w", "-f", "commands", &self.name()])?;
+        let ran = self.run("debugfs", &["-w", "-f", "commands", COPY])?;
         if !ran.status.success() {
             let error = Error::build(format!("debugfs cannot open {DATA}"));
             return Err(error.cause(text(&ran.stderr).trim()));
@@ -163,6 +183,29 @@ impl Data {
     }
 }
 
+/// Copies `size` bytes of a sparse file to an offset of another one, without its holes.
+fn copy_data(from: (&File, u64), to: (&File, u64), size: u64) -> io::Result<()> {
+    let ((source, start), (target, offset)) = (from, to);
+    let end = start + size;
+    let mut buffer = vec![0; 1 << 20];
+    let mut position = start;
+    while position < end {
+        position = match seek(source, SeekFrom::Data(position)) {
+            Ok(data) if data < end => data,
+            Ok(_) | Err(Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let hole = seek(source, SeekFrom::Hole(position))?.min(end);
+        while position < hole {
+            let length = buffer.len().min((hole - position) as usize);
+            source.read_exact_at(&mut buffer[..length], position)?;
+            target.write_all_at(&buffer[..length], offset + (position - start))?;
+            position += length as u64;
+        }
+    }
+    Ok(())
+}
+
 fn cannot_write(name: &str) -> String {
     format!("cannot write `{name}` for debugfs")
 }
@@ -174,10 +217,10 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ship::vm::files::{NodeFile, NodeFolder};
+    use crate::ship::vm::files::NodeFolder;
     use osbuild_abi::disk::DATA_TYPE;
     use osbuild_formats::gpt::{self, Partition, Table, guid_from_name};
-    use std::os::unix::fs::FileExt;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
     const MIB: u64 = 1 << 20;
@@ -232,8 +275,9 @@ mod tests {
         fn file(&self, folder: &str, name: &str, mode: u32, content: &[u8]) -> NodeFile {
             let source = self.folder.path().join(format!("source \"of\" {name}"));
             fs::write(&source, content).unwrap();
+            fs::set_permissions(&source, fs::Permissions::from_mode(mode)).unwrap();
             let size = content.len() as u64;
-            NodeFile { source, folder: folder.into(), name: name.into(), mode, size }
+            NodeFile { source, folder: folder.into(), name: name.into(), size }
         }
 
         fn place(&self, files: &[NodeFile]) -> Result<()> {
@@ -303,6 +347,24 @@ mod tests {
         let error = lab.place(&[lab.file("kubernetes", "a b", 0o600, b"a")]).unwrap_err();
         assert_eq!(error.problems[0].message, "cannot place files on DATA");
         assert!(error.problems[0].causes[0].contains("already exists"), "{error}");
+        lab.is_intact();
+    }
+
+    #[test]
+    fn a_disk_whose_power_failed_gets_its_journal_replayed_first() {
+        let lab = Lab::new();
+        // debugfs writes a transaction that only the journal has: block 5 is free, and becomes 7s.
+        fs::write(lab.folder.path().join("block"), [7; 4096]).unwrap();
+        fs::write(lab.folder.path().join("journal"), "jo\njw -b 4000 block\njc\n").unwrap();
+        lab.tool("debugfs", &["-w", "-f", "journal", "disk?offset=2097152"]);
+        let has_journal = || lab.debugfs("features").contains("needs_recovery");
+        assert!(has_journal());
+        lab.place(&[lab.file("kubernetes", "a", 0o600, b"a")]).unwrap();
+        assert!(!has_journal());
+        let mut block = [0; 4096];
+        File::open(lab.disk()).unwrap().read_exact_at(&mut block, 2 * MIB + 4000 * 4096).unwrap();
+        assert_eq!(block, [7; 4096]);
+        assert!(lab.debugfs("ls -p /kubernetes").contains("/100600/0/0/a/1/"));
         lab.is_intact();
     }
 

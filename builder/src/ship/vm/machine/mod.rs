@@ -14,13 +14,15 @@ pub use arguments::Forward;
 pub use data::place;
 pub use firmware::{Download, Firmware, SecureBoot};
 pub use running::{ConsoleInput, Machine};
-pub use virtual_disk::VirtualDisk;
+pub use virtual_disk::{VirtualDisk, lock};
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use crate::ship::vm::network::{Port, Protocols};
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 /// The hardware of a virtual machine.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct Hardware {
     pub secure_boot: bool,
     /// The disk.
     pub disk: VirtualDisk,
+    /// The lock of a kept disk, which the machine holds while it runs.
+    pub lock: Option<Arc<File>>,
     /// Logical sector size of the disk in bytes.
     pub sector_size: u32,
     /// Forwarded ports.

@@ -5,9 +5,11 @@ use crate::error::{Context, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ pub struct Machine {
     scratch: Option<TempDir>,
     terminal: Option<Termios>,
     started: Instant,
+    /// The lock of a kept disk.
+    _lock: Option<Arc<File>>,
 }
 
 /// The result of a wait for the console.
@@ -82,6 +86,7 @@ impl Machine {
             scratch: Some(scratch),
             terminal,
             started,
+            _lock: hardware.lock.clone(),
         })
     }
 

@@ -3,9 +3,12 @@
 use super::arguments::escaped;
 use super::{absolute, text, tool};
 use crate::error::{Context, Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The Debian package with `qemu-img`.
 const PACKAGE: &str = "qemu-utils";
@@ -70,8 +73,6 @@ impl VirtualDisk {
                 .or_build(|| format!("cannot write `{}`", note.display()))?;
             std::fs::rename(&part, &path)
                 .or_build(|| format!("cannot rename `{}`", part.display()))?;
-        } else {
-            check_unused(&path)?;
         }
         grow(&path, size_mib)?;
         Ok(VirtualDisk::existing(path))
@@ -132,15 +133,19 @@ fn grow(path: &Path, size_mib: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that no machine uses the file: QEMU locks it.
-fn check_unused(path: &Path) -> Result<()> {
-    let arguments = ["info", "-f", "raw", &text(path)?].map(str::to_owned);
-    tool("qemu-img", PACKAGE, &arguments).map(drop).map_err(|error| {
-        let causes = error.problems.into_iter().flat_map(|problem| problem.causes);
-        causes
-            .fold(Error::build(format!("cannot use the disk `{}`", path.display())), Error::cause)
-            .hint("a node that runs has it? `--name NAME` gives this one a disk of its own")
-    })
+/// Locks a kept disk until the result is dropped: two machines, or a machine and a change to the
+/// file, would destroy its file systems.
+pub fn lock(path: &Path) -> Result<Arc<File>> {
+    let cannot = || format!("cannot lock `{}`", path.display());
+    let file = File::open(path).or_build(cannot)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Arc::new(file)),
+        Err(Errno::WOULDBLOCK) => {
+            Err(Error::usage(format!("another machine uses the disk `{}`", path.display()))
+                .hint("`--name NAME` gives this one a disk of its own"))
+        }
+        Err(error) => Err(error).or_build(cannot),
+    }
 }
 
 /// The file that records the image of a kept disk.
@@ -234,6 +239,17 @@ mod tests {
         VirtualDisk::kept(&image, path.clone(), Some(8)).unwrap();
         assert_eq!((read(&path).as_str(), size_of(&path).unwrap()), ("changed!", 8 << 20));
         assert_eq!((read(&image).as_str(), size_of(&image).unwrap()), ("as built", 4 << 20));
+    }
+
+    #[test]
+    fn a_kept_disk_has_one_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = image(dir.path());
+        let first = lock(&path).unwrap();
+        let error = lock(&path).unwrap_err().to_string();
+        assert!(error.contains("another machine uses the disk `") && error.contains("--name"));
+        drop(first);
+        lock(&path).unwrap();
     }
 
     #[test]
