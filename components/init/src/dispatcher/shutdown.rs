@@ -91,7 +91,8 @@ impl Machine<Step> for Dispatcher {
 }
 
 impl Dispatcher {
-    /// A person or a hypervisor requests the end of the node. A second request ends the wait for pods.
+    /// A person or a hypervisor requests the end of the node. A second request ends the wait for
+    /// pods.
     pub(super) fn on_person(&mut self, end: End) {
         let now = uptime();
         if self.hurry.on_person(now) {

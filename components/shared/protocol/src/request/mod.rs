@@ -52,9 +52,9 @@ pub enum Request {
     /// Make the other slot the next one to be booted, once `init` has found in it what its header
     /// names. Refused while a program has the descriptor of the slot.
     TrySlot,
-    /// Replace slotboot on the system partition with the file in memory (memfd_create(2)) that comes
-    /// with the line, of up to [`MAX_BOOT_PROGRAM`](crate::MAX_BOOT_PROGRAM) bytes. If it is the
-    /// same already, nothing is written.
+    /// Replace slotboot on the system partition with the file in memory (memfd_create(2)) that
+    /// comes with the line, of up to [`MAX_BOOT_PROGRAM`](crate::MAX_BOOT_PROGRAM) bytes. If it is
+    /// the same already, nothing is written.
     ReplaceBootProgram,
     /// End the kubelet and start it again, with the configuration that is now on DATA.
     RestartKubelet,
