@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOT_LATE};
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Refusal, RefusalCode, Reply};
+use osbuild_protocol::{Refusal, Reply};
 
 use super::{Dispatcher, End, Program};
 use crate::disk_worker::Job;
@@ -153,10 +153,6 @@ impl Dispatcher {
         input: Option<OwnedFd>,
     ) -> Result<(), Refusal> {
         update_job::check_free(self.update.as_ref())?;
-        if work == Work::BootProgram && input.is_none() {
-            let reason = "no descriptor came with the line";
-            return Err(Refusal::new(RefusalCode::NoDescriptor, reason));
-        }
         self.ask_for(client, Wants::Disk, Job::FindPartition(work))?;
         self.update = Some(UpdateJob { work, client, input });
         Ok(())
@@ -174,7 +170,8 @@ impl Dispatcher {
         };
         let (work, input) = (*work, input.take());
         let started = device.and_then(|device| {
-            self.run_as(work.program(), work.launch(&device, input)).map_err(Refusal::from)
+            let launch = work.launch(&device, input)?;
+            self.run_as(work.program(), launch).map_err(Refusal::from)
         });
         if let Err(refusal) = started {
             self.update = None;

@@ -29,11 +29,18 @@ impl Work {
         }
     }
 
-    /// How the child is started for the partition `device`. It reads `input`, if there is one.
-    pub fn launch(self, device: &Path, input: Option<OwnedFd>) -> Launch {
+    /// How the child is started for the partition `device`. It reads `input`.
+    ///
+    /// # Errors
+    /// The child requires an input, and there is none.
+    pub fn launch(self, device: &Path, input: Option<OwnedFd>) -> Result<Launch, Refusal> {
+        if self == Self::BootProgram && input.is_none() {
+            let reason = "no file in memory came with the line";
+            return Err(Refusal::new(RefusalCode::NoDescriptor, reason));
+        }
         let mut launch = Launch::child(self.program(), &[]);
         launch.words.push(device.display().to_string());
-        Launch { input, ..launch }
+        Ok(Launch { input, ..launch })
     }
 }
 
@@ -71,6 +78,13 @@ pub fn outcome(succeeded: bool, report: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slotboot_is_replaced_only_with_a_file_that_came_with_the_line() {
+        let launch = |work: Work| work.launch(Path::new("/dev/vda1"), None);
+        assert_eq!(launch(Work::BootProgram).err().unwrap().code, RefusalCode::NoDescriptor);
+        assert!(launch(Work::Try).is_ok());
+    }
 
     #[test]
     fn the_first_line_of_a_failed_child_is_the_reason() {
