@@ -135,6 +135,10 @@ const FULL: &[Check] = &[
         name: "vm: cluster lost",
         run: vm::cluster::a_release_that_loses_the_cluster_goes_back,
     },
+    Check {
+        name: "vm: graceful shutdown",
+        run: vm::cluster::pods_end_in_order_before_the_node_does,
+    },
     Check { name: "vm: hung daemons", run: vm::hung_daemons::a_daemon_that_hangs_is_replaced },
     Check {
         name: "vm: planted, at length",

@@ -7,6 +7,7 @@ mod control_plane;
 mod joining;
 mod lost;
 mod process;
+mod shutdown;
 mod wait;
 
 use super::kept_disk::KeptDisk;
@@ -21,6 +22,7 @@ use joining::{PODS, Ports, join};
 pub use lost::a_release_that_loses_the_cluster_goes_back;
 use osbuild::error::{Error, Result};
 use serde_json::{Value, json};
+pub use shutdown::pods_end_in_order_before_the_node_does;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wait::{Seen, wait};
