@@ -1,7 +1,7 @@
 //! One message ("Message Protocol" in the D-Bus specification).
 
 use crate::reader::{Malformed, Order, Reader};
-use crate::skip::skip_variant;
+use crate::skip::skip_value;
 use crate::writer::Writer;
 
 /// The maximum length of a message in bytes. The specification allows 128 MiB; the kubelet's have
@@ -159,7 +159,7 @@ impl Message {
             INTERFACE | MEMBER | ERROR_NAME | DESTINATION | SENDER => "s",
             SIGNATURE => "g",
             REPLY_SERIAL | UNIX_FDS => "u",
-            _ => return skip_variant(reader, signature),
+            _ => return skip_value(reader, signature),
         };
         if signature != expected {
             return Err(Malformed("a header field has another type than it must have"));

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 16;
 const UNKNOWN: Malformed = Malformed("a signature is invalid");
 
 /// Skips the value of a variant's one complete type.
-pub fn skip_variant(reader: &mut Reader<'_>, signature: &str) -> Result<(), Malformed> {
+pub fn skip_value(reader: &mut Reader<'_>, signature: &str) -> Result<(), Malformed> {
     skip_single(reader, signature.as_bytes(), MAX_DEPTH)
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     fn skipped(signature: &str, value: &[u8]) -> Result<usize, Malformed> {
         let mut reader = Reader::new(value, Order::Little);
-        skip_variant(&mut reader, signature).map(|()| reader.at())
+        skip_value(&mut reader, signature).map(|()| reader.at())
     }
 
     #[test]
