@@ -140,6 +140,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: workloads",
         run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,
     },
+    Check {
+        name: "vm: graceful shutdown",
+        run: vm::cluster::pods_end_in_order_before_the_node_does,
+    },
     Check { name: "vm: hung daemons", run: vm::hung_daemons::a_daemon_that_hangs_is_replaced },
     Check {
         name: "vm: planted, at length",

@@ -4,6 +4,11 @@ use osbuild_abi::pods::{self, ANNOTATIONS, ONCE, RUNS};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Kubernetes' own priority classes with their numbers ("Guaranteed Scheduling For Critical Add-On
+/// Pods" in its documentation).
+const CLASSES: [(&str, i64); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
 /// The part of a manifest that a plan uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -43,6 +48,8 @@ struct Spec {
     init_containers: Vec<Container>,
     #[serde(default)]
     host_network: bool,
+    priority: Option<i64>,
+    priority_class_name: Option<String>,
     restart_policy: Option<String>,
 }
 
@@ -73,6 +80,7 @@ pub fn read(text: &str) -> Result<Manifest, Vec<String>> {
         }
         wrong.extend(pull_policy(container));
     }
+    wrong.extend(priority(&pod.spec));
     wrong.extend(annotations(&pod));
     if !wrong.is_empty() {
         return Err(wrong);
@@ -84,6 +92,18 @@ pub fn read(text: &str) -> Result<Manifest, Vec<String>> {
         images: images.into_iter().cloned().collect(),
         host_network: pod.spec.host_network,
         runs_once: pod.metadata.annotations.contains_key(pods::RUNS),
+    })
+}
+
+/// Refuses a critical class without its number, which no API server fills in for a static pod.
+fn priority(spec: &Spec) -> Option<String> {
+    let class = spec.priority_class_name.as_deref()?;
+    let (_, number) = CLASSES.iter().find(|(name, _)| *name == class)?;
+    (spec.priority != Some(*number)).then(|| {
+        format!(
+            "a pod with `priorityClassName: {class}` needs `priority: {number}`: without it the \
+             kubelet ends the pod with the ordinary ones before a shutdown"
+        )
     })
 }
 
@@ -197,6 +217,16 @@ spec:
             )
             .is_ok()
         );
+    }
+
+    #[test]
+    fn a_critical_class_needs_its_number() {
+        let with = |lines: &str| read(&POD.replace("spec:\n", &format!("spec:\n{lines}")));
+        let class = "  priorityClassName: system-node-critical\n";
+        assert!(with(class).unwrap_err()[0].contains("needs `priority: 2000001000`"));
+        assert!(with(&format!("{class}  priority: 1000\n")).is_err());
+        assert!(with(&format!("{class}  priority: 2000001000\n")).is_ok());
+        assert!(with("  priorityClassName: mine\n").is_ok());
     }
 
     #[test]

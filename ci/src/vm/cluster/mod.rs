@@ -12,6 +12,7 @@ mod kubectl;
 mod lost;
 mod process;
 mod registry;
+mod shutdown;
 mod wait;
 mod workloads;
 
@@ -27,6 +28,7 @@ use joining::{PODS, Ports, bridge, join};
 pub use lost::a_release_that_loses_the_cluster_goes_back;
 use osbuild::error::{Error, Result};
 use serde_json::{Value, json};
+pub use shutdown::pods_end_in_order_before_the_node_does;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use wait::{Seen, wait};

@@ -3,8 +3,11 @@
 //! connection.
 //!
 //! `/proc/1/root` is the host's root.
+//!
+//! With the argument `ends` it has no ports, and ends on SIGTERM.
 
 mod cgroups;
+mod ending;
 mod files;
 mod filled;
 mod freeze;
@@ -52,6 +55,9 @@ const HOST: &str = "/proc/1/root";
 const RELEASES: &str = "/releases";
 
 fn main() -> io::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("ends") {
+        return ending::on_request();
+    }
     let bound: io::Result<Vec<_>> = PORTS
         .iter()
         .map(|(port, handler)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *handler)))
