@@ -203,6 +203,8 @@ impl ControlPlane {
             ("kubelet-client-certificate", &self.file("kubelets.crt")),
             ("kubelet-client-key", &self.file("kubelets.key")),
             ("authorization-mode", "Node,RBAC"),
+            // As kubeadm sets it: kube-proxy is privileged.
+            ("allow-privileged", "true"),
             ("enable-admission-plugins", "NodeRestriction"),
             ("enable-bootstrap-token-auth", "true"),
             ("service-account-issuer", "https://kubernetes.default.svc"),

@@ -9,7 +9,7 @@ use super::control_plane::ControlPlane;
 use super::joining::{Ports, join};
 use super::kubectl::Kubectl;
 use super::registry::Registry;
-use super::{Cluster, TIMEOUT, text};
+use super::{Cluster, text};
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
@@ -110,7 +110,6 @@ impl<'a> Lab<'a> {
         Machine::of_recipe_in(self.site, &self.project, WORKLOADS, log)?
             .keep(disk)
             .disk_size(DISK_MIB)
-            .timeout(TIMEOUT)
             .forward(self.ports.place, probe::PLACE)
             .forward(self.ports.socket, probe::SOCKET)
             .forward(self.kubelet, KUBELET)
