@@ -2,7 +2,7 @@
 
 use super::api::condition;
 use super::control_plane::{BIN, ControlPlane};
-use super::joining::{Ports, join};
+use super::joining::{Ports, bridge, join};
 use super::wait::{Seen, wait};
 use super::{Cluster, failed, text};
 use crate::check::Outcome;
@@ -66,7 +66,7 @@ pub fn pods_end_in_order_before_the_node_does(site: &Site) -> Result<Outcome> {
     };
 
     let mut node = machine("shutdown-in-order")?.boot()?;
-    join(&cluster.plane, &site.project().join(BIN), &ports)?;
+    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     node.wait_until_printed(MAY_DELAY)?;
     cluster.run(&mut node, &pod("ends", GRACE, &[ENDS]))?;
