@@ -164,7 +164,7 @@ fn files_that_a_node_does_not_store_are_refused_before_the_build() {
          placed\nerror: `{dir}/etc/passwd` cannot be placed: the node does not store \
          `/etc/passwd`\nhint: files go below `/var/log`, `/var/lib/containerd`, \
          `/var/lib/kubelet`, `/var/lib/cni`, `/var/lib/updater`, `/etc/kubernetes`, \
-         `/etc/cni/net.d`, `/opt/cni/bin` and \
+         `/etc/containerd/certs.d`, `/etc/cni/net.d`, `/opt/cni/bin` and \
          `/usr/libexec/kubernetes/kubelet-plugins/volume/exec`, as in \
          `{dir}/etc/kubernetes/kubelet.conf.d/50-own.conf`\n"
     );

@@ -284,7 +284,7 @@ mod tests {
                 format!("error: `DIR{path}` cannot be placed: the node does not store `{path}`\n");
             assert!(error.contains(&line), "{path}: {error}");
         }
-        assert!(error.contains("`/etc/kubernetes`, `/etc/cni/net.d`"), "{error}");
+        assert!(error.contains("`/etc/kubernetes`, `/etc/containerd/certs.d`"), "{error}");
         assert!(error.contains(" and `/var/lib/longhorn`"), "{error}");
         assert_eq!(error.matches("hint: ").count(), 1);
     }
