@@ -20,9 +20,9 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 /// The static pods of the node, as the cluster sees them.
 const STATIC_PODS: &str = "/api/v1/namespaces/kube-system/pods";
 
-/// The kubelet's reason for pods that it ends before a shutdown, and its message
-/// (`pkg/kubelet/nodeshutdown`).
-const REASON: &str = "Terminated";
+/// The condition of pods that the kubelet ends before a shutdown, and its message
+/// (`pkg/kubelet/nodeshutdown`). Unlike `status.message`, it also stays if the pod has succeeded.
+const CONDITION: &str = "DisruptionTarget";
 const MESSAGE: &str = "Pod was terminated in response to imminent node shutdown.";
 
 /// The argument with which the probe ends on SIGTERM, and what it writes to its termination log
@@ -183,9 +183,9 @@ impl Cluster {
     fn has_ended(&mut self, name: &str, code: u64, words: &str) -> Result<()> {
         let pod = self.pod(name)?;
         let status = || pod["status"].to_string();
-        let because = (text(&pod, "/status/reason"), text(&pod, "/status/message"));
+        let because = condition(&pod, CONDITION);
         let claim = format!("the cluster knows why `{name}` has ended");
-        self.outcome.check(&claim, because == (REASON, MESSAGE), status);
+        self.outcome.check(&claim, because == Some(("True", MESSAGE)), status);
         let state = pod.pointer("/status/containerStatuses/0/state/terminated");
         let state = state.cloned().unwrap_or_default();
         let how = (state["exitCode"].as_u64(), text(&state, "/message"));
