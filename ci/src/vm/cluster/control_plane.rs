@@ -197,6 +197,8 @@ impl ControlPlane {
             ("advertise-address", &HOST.to_string()),
             ("service-cluster-ip-range", SERVICES),
             ("egress-selector-config-file", &self.file("egress.yaml")),
+            // The egress proxy knows nodes by their addresses.
+            ("kubelet-preferred-address-types", "InternalIP"),
             ("tls-cert-file", &self.file("api-server.crt")),
             ("tls-private-key-file", &self.file("api-server.key")),
             ("client-ca-file", &self.file("ca.crt")),
