@@ -7,7 +7,6 @@
 mod client;
 mod inhibitor;
 
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -18,6 +17,7 @@ use osbuild_failure::{Explain, Outcome};
 use osbuild_logind::{Guid, Login1};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::sockets;
 use client::Client;
 use inhibitor::Inhibitor;
 
@@ -27,8 +27,8 @@ pub const NAME: &str = "logind";
 /// The maximum number of clients at a time. The kubelet is one.
 const MAX_CLIENTS: usize = 8;
 
-/// How much longer a shutdown waits than the kubelet says that its pods take: for the kubelet
-/// itself, on a busy machine.
+/// How much longer than the grace of its pods a shutdown waits for the kubelet, which needs time of
+/// its own on a busy machine.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The bus, its clients and their locks.
@@ -63,13 +63,7 @@ impl Logind {
     }
 
     fn listen(&mut self, path: &Path) -> Outcome {
-        let (parent, place) = (path.parent().unwrap_or(Path::new("/")), path.display());
-        fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
-        let listener = UnixListener::bind(path).explain(format_args!("listen on {place}"))?;
-        listener
-            .set_nonblocking(true)
-            .explain(format_args!("listen on {place} without blocking"))?;
-        self.listener = Some(listener);
+        self.listener = Some(sockets::listen(path)?);
         Ok(())
     }
 
@@ -114,7 +108,7 @@ impl Logind {
         changes
     }
 
-    /// Announces the shutdown to all clients that want to know.
+    /// Announces the shutdown to all clients that have asked for the signal.
     pub fn announce(&mut self, now: Duration) {
         self.announced.get_or_insert(now);
         self.clients.retain_mut(Client::announce);

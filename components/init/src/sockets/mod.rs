@@ -67,13 +67,7 @@ impl Sockets {
 
     /// Opens one, in a folder of its own, so that a pod can be given it and not see the others.
     pub(crate) fn listen(&mut self, socket: Socket, path: &Path) -> Outcome {
-        let (parent, place) = (path.parent().unwrap_or(Path::new("/")), path.display());
-        fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
-        let listener = UnixListener::bind(path).explain(format_args!("listen on {place}"))?;
-        listener
-            .set_nonblocking(true)
-            .explain(format_args!("listen on {place} without blocking"))?;
-        self.listeners.push((socket, listener));
+        self.listeners.push((socket, listen(path)?));
         Ok(())
     }
 
@@ -135,6 +129,15 @@ impl Sockets {
             }
         }
     }
+}
+
+/// Makes a unix socket and its folder, and listens on it without blocking.
+pub fn listen(path: &Path) -> Outcome<UnixListener> {
+    let (parent, place) = (path.parent().unwrap_or(Path::new("/")), path.display());
+    fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
+    let listener = UnixListener::bind(path).explain(format_args!("listen on {place}"))?;
+    listener.set_nonblocking(true).explain(format_args!("listen on {place} without blocking"))?;
+    Ok(listener)
 }
 
 #[cfg(test)]
