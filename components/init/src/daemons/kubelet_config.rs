@@ -16,8 +16,8 @@ pub const JOINED: &str = "/run/osbuild/kubelet/joined.json";
 /// The file in memory with the seconds for which the kubelet wants to delay a shutdown.
 pub const SHUTDOWN_GRACE: &str = "/run/osbuild/kubelet/shutdown-grace";
 
-/// The maximum time for which a shutdown waits for pods, even if the kubelet's configuration asks for
-/// more.
+/// The maximum time for which a shutdown waits for pods, even if the kubelet's configuration asks
+/// for more.
 pub const MAX_SHUTDOWN_GRACE: Duration = Duration::from_secs(1800);
 /// The time without a configuration: the one of `components/kubelet/kubelet.yaml`.
 pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
