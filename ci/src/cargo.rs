@@ -1,7 +1,7 @@
 //! Checks that run cargo: format, lints, tests, and the node's crates for other targets.
 
 use crate::check::Outcome;
-use crate::site::{Ran, Site};
+use crate::site::{Ran, Site, tail};
 use crate::workspace::{Member, members};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{Architecture, closure};
@@ -39,30 +39,41 @@ pub fn tests(site: &Site) -> Result<Outcome> {
     let ran = site
         .run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     let counted = count(&ran.output);
-    let mut problems: Vec<Problem> = counted
-        .names
-        .iter()
-        .map(|name| Problem::new(format!("the test `{name}` failed")))
-        .collect();
+    let mut problems: Vec<Problem> =
+        counted.names.iter().map(|name| failed_test(name, &ran)).collect();
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
     problems.extend((0..counted.ignored).map(|_| Problem::new("a test was ignored")));
     if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
         problems.push(Problem::new("the tests did not run to the end"));
     }
-    if let Some(last) = problems.last_mut() {
-        last.log = evidence(&ran).problems.pop().and_then(|problem| problem.log);
+    if let Some(last) = problems.last_mut().filter(|last| last.log.is_none()) {
+        last.log = Some(tail(&without_results(&ran.output), &ran.log));
     }
     Ok(Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) })
 }
 
-/// The output of failed tests and of compilers, without the lists of passed tests.
-fn evidence(ran: &Ran) -> Error {
-    let is_evidence = |line: &&str| {
-        !(line.starts_with("test ") && line.ends_with(" ok")
-            || line.trim_start().starts_with("Compiling "))
+/// The failure of a test, with what it has printed.
+fn failed_test(name: &str, ran: &Ran) -> Problem {
+    let log = printed_by(name, &ran.output).map(|printed| tail(&printed, &ran.log));
+    Problem { log, ..Problem::new(format!("the test `{name}` failed")) }
+}
+
+/// What the failed test `name` has printed, which libtest repeats after the results.
+fn printed_by(name: &str, output: &str) -> Option<String> {
+    let begin = format!("---- {name} stdout ----");
+    let after = output.lines().skip_while(|line| *line != begin).skip(1);
+    let ends = |line: &&str| line.starts_with("---- ") || *line == "failures:";
+    let lines: Vec<&str> = after.take_while(|line| !ends(line)).collect();
+    if lines.is_empty() { None } else { Some(lines.join("\n").trim_end().to_owned()) }
+}
+
+/// The output without the lists of passed tests and of compiled packages.
+fn without_results(output: &str) -> String {
+    let is_result = |line: &&str| {
+        line.starts_with("test ") && line.ends_with(" ok")
+            || line.trim_start().starts_with("Compiling ")
     };
-    let output = ran.output.lines().filter(is_evidence).collect::<Vec<_>>().join("\n");
-    Ran { code: ran.code, output, log: ran.log.clone() }.failure("`cargo test` failed")
+    output.lines().filter(|line| !is_result(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// libtest's results. Another thread may print into the line of a test, so the numbers are from the
@@ -173,5 +184,21 @@ mod tests {
             count(output),
             Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] }
         );
+    }
+
+    #[test]
+    fn a_failed_test_is_shown_with_what_it_has_printed() {
+        let output = "\
+            test a::c ... FAILED\ntest a::d ... FAILED\n\nfailures:\n\n\
+            ---- a::c stdout ----\nthread 'a::c' panicked at src/a.rs:1:1:\nleft: 1\n\n\
+            ---- a::d stdout ----\nother\n\n\n\
+            failures:\n    a::c\n    a::d\n";
+        let printed = |name| printed_by(name, output);
+        assert_eq!(
+            printed("a::c").as_deref(),
+            Some("thread 'a::c' panicked at src/a.rs:1:1:\nleft: 1")
+        );
+        assert_eq!(printed("a::d").as_deref(), Some("other"));
+        assert_eq!(printed("a::e"), None);
     }
 }
