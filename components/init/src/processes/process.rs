@@ -502,14 +502,28 @@ mod tests {
         }
     }
 
+    /// Waits until a process has stopped itself by SIGSTOP.
+    fn wait_until_stopped(process: &Process) {
+        let status = rustix::process::waitpid(process.pid(), WaitOptions::UNTRACED);
+        assert!(status.unwrap().unwrap().1.stopped());
+    }
+
+    /// Waits until a process has printed a line.
+    fn wait_for_line(process: &mut Process) {
+        while process.read(Duration::ZERO).is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn a_process_that_ignores_the_request_to_restart_is_killed() {
         let deaf = "trap '' TERM; echo up; while :; do sleep 0.01; done";
-        let stopped = "echo up; kill -STOP $$";
+        let stopped = "kill -STOP $$";
         for script in [deaf, stopped] {
             let mut process = start(Program::Gate, script);
-            while process.read(Duration::ZERO).is_empty() {
-                std::thread::sleep(Duration::from_millis(1));
+            match script == stopped {
+                true => wait_until_stopped(&process),
+                false => wait_for_line(&mut process),
             }
             let now = Duration::from_secs(5);
             process.restart(now);
@@ -526,6 +540,7 @@ mod tests {
     #[test]
     fn a_process_that_was_stopped_is_killed_after_its_grace_and_stays_stopped() {
         let mut process = start(Program::Kubelet, "kill -STOP $$");
+        wait_until_stopped(&process);
         let (now, grace) = (Duration::from_secs(5), Duration::from_secs(10));
         process.stop(now, grace);
         assert_eq!(process.deadline(), Some(now + grace));
