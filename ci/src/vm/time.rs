@@ -18,7 +18,7 @@ const AHEAD: Duration = Duration::from_secs(3600);
 
 /// Start and end of the line on the console. The machine's clock can be wrong by a second or two.
 const CLOCK_SET: &str = "init: time: the clock was set forward by 3";
-const UNCONFIRMED: &str = " s: 1 of 1 server, fewer than 3: nobody confirms it";
+const UNCONFIRMED: &str = " s: 1 of 1 server, fewer than 3: unconfirmed";
 
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_EPOCH: u64 = 2_208_988_800;

@@ -117,7 +117,7 @@ fn sources(report: &ClockReport) -> String {
     let ClockReport { agreeing, answered, .. } = report;
     let servers = if *answered == 1 { "server" } else { "servers" };
     let doubt = if *answered < CONFIRMED {
-        format!(", fewer than {CONFIRMED}: nobody confirms it")
+        format!(", fewer than {CONFIRMED}: unconfirmed")
     } else {
         String::new()
     };
@@ -179,7 +179,7 @@ mod tests {
         let report = |offset, agreeing, answered| ClockReport { offset, agreeing, answered };
         assert_eq!(moved(-1_250_999), "back by 1.250 s");
         assert_eq!(moved(i64::MIN), "back by 9223372036854.775 s");
-        assert_eq!(sources(&report(1, 1, 1)), "1 of 1 server, fewer than 3: nobody confirms it");
+        assert_eq!(sources(&report(1, 1, 1)), "1 of 1 server, fewer than 3: unconfirmed");
         assert_eq!(sources(&report(1, 3, 4)), "3 of 4 servers");
     }
 

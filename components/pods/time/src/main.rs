@@ -191,7 +191,7 @@ impl Keeper {
             Adjustment::Slew(..) => ("slews the clock", "would slew the clock"),
         };
         if is_first && !agreement.is_confirmed() {
-            eprintln!("nobody confirms the first time: {} of three servers", agreement.answered);
+            eprintln!("the first time is unconfirmed: {} of three servers", agreement.answered);
         }
         eprintln!("{} by {} s", if self.dry_run { would } else { verb }, seconds(agreement.offset));
         if !self.dry_run

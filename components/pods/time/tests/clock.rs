@@ -295,7 +295,7 @@ fn a_single_server_sets_the_clock_and_init_learns_the_count() {
     let (socket, requests) = start_init(folder.path());
     let program =
         Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead: 5.0, ..GOOD }])]);
-    program.says("nobody confirms the first time: 1 of three servers");
+    program.says("the first time is unconfirmed: 1 of three servers");
     program.says("would set the clock by");
     assert_eq!(requests.recv_timeout(TIMEOUT).unwrap(), "last");
     let line = requests.recv_timeout(TIMEOUT).unwrap();
