@@ -26,7 +26,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME", value_parser = node_name)]
     pub name: Option<String>,
     /// Place the files of this folder on the node's disk before it boots. The folder is laid out
-    /// like the node's root, as in `DIR/etc/kubernetes/bootstrap-kubeconfig`. The files belong to
+    /// like the node's root, as in `DIR/etc/osbuild/node.toml`. The files belong to
     /// root and keep their modes
     #[arg(long, value_name = "DIR")]
     pub files: Option<PathBuf>,

@@ -155,7 +155,7 @@ fn files_that_a_node_does_not_store_are_refused_before_the_build() {
     let files = scratch.path("files");
     fs::create_dir_all(files.join("etc/kubernetes")).unwrap();
     fs::write(files.join("etc/passwd"), "").unwrap();
-    fs::write(files.join("etc/kubernetes/kubeconfig"), "").unwrap();
+    fs::write(files.join("etc/kubernetes/kubelet.conf"), "").unwrap();
     std::os::unix::fs::symlink("kubeconfig", files.join("etc/kubernetes/link")).unwrap();
     let dir = files.display().to_string();
     let ran = scratch.osbuild(&["run", RECIPE, "--files", &dir, "--offline"]);
@@ -163,8 +163,8 @@ fn files_that_a_node_does_not_store_are_refused_before_the_build() {
         "error: `{dir}/etc/kubernetes/link` is a symbolic link: only files and folders can be \
          placed\nerror: `{dir}/etc/passwd` cannot be placed: the node does not store \
          `/etc/passwd`\nhint: files go below `/var/log`, `/var/lib/containerd`, \
-         `/var/lib/kubelet`, `/var/lib/cni`, `/var/lib/updater`, `/etc/kubernetes`, \
-         `/etc/containerd/certs.d`, `/etc/cni/net.d`, `/opt/cni/bin` and \
+         `/var/lib/kubelet`, `/var/lib/cni`, `/var/lib/updater`, `/etc/osbuild`, \
+         `/etc/kubernetes`, `/etc/containerd/certs.d`, `/etc/cni/net.d`, `/opt/cni/bin` and \
          `/usr/libexec/kubernetes/kubelet-plugins/volume/exec`, as in \
          `{dir}/etc/kubernetes/kubelet.conf.d/50-own.conf`\n"
     );

@@ -16,8 +16,9 @@ const PLACES: &[Place] = &[
     ("log/kubelet.log", true),
     ("log/kubelet.log.old", true),
     ("kubernetes/kubelet.conf.d", true),
-    ("kubernetes/kubeconfig", false),
-    ("kubernetes/bootstrap-kubeconfig", false),
+    ("kubernetes/kubelet.conf", false),
+    ("kubernetes/bootstrap-kubelet.conf", false),
+    ("osbuild", true),
     ("cni-net.d/10-planted.conflist", false),
     ("kubelet/pki/kubelet.crt", false),
     ("kubelet/pki/kubelet.key", false),
@@ -76,7 +77,7 @@ pub fn were_moved(console: &str, turn: usize) -> Result<()> {
         "log/init.log",
         "log/kubelet.log",
         "kubernetes/kubelet.conf.d",
-        "kubernetes/kubeconfig",
+        "kubernetes/kubelet.conf",
         "clock",
     ];
     for (number, (path, any)) in

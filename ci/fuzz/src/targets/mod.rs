@@ -16,6 +16,7 @@ mod inspect;
 mod lock;
 mod logind;
 mod mount;
+mod node_document;
 mod node_text;
 mod oci;
 mod package;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     replies::TARGET,
     logind::TARGET,
     node_text::TARGET,
+    node_document::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,
     dhcp_router::TARGET,

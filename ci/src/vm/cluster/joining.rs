@@ -2,11 +2,10 @@
 //! a CNI would install them.
 
 use super::addons::DOMAIN;
-use super::certificates::kubeconfig;
 use super::control_plane::ControlPlane;
 use crate::vm::probe;
 use osbuild::error::{Context, Result};
-use osbuild_abi::paths::{ADMIN_SOCKET, BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG_DIR};
+use osbuild_abi::paths::{ADMIN_SOCKET, NODE_DOCUMENT};
 use osbuild_protocol::Request;
 use std::fs;
 use std::io::Write;
@@ -15,8 +14,9 @@ use std::path::Path;
 /// Start of the addresses of the node's pods.
 pub const PODS: &str = "10.244.0.";
 
-/// The cluster's CA on the node.
-const CA: &str = "/etc/kubernetes/ca.crt";
+/// A label and a taint with which the node registers.
+pub const LABEL: (&str, &str) = ("topology.kubernetes.io/zone", "lab-zone");
+pub const TAINT: &str = "example.org/lab=7:PreferNoSchedule";
 
 /// The Service of the cluster's name server, where kubeadm puts it.
 const NAME_SERVER: &str = "10.96.0.10";
@@ -66,8 +66,8 @@ impl NodeFile {
 
 /// Installs what a node needs to join, and `more`, on DATA, and restarts the kubelet.
 pub fn join(plane: &ControlPlane, more: Vec<NodeFile>, ports: &Ports) -> Result<()> {
-    let mut files = cluster(plane)?;
-    files.extend(more);
+    let mut files = more;
+    files.push(document(plane)?);
     let archive = archive(&files)?;
     probe::command(ports.place, |stream| stream.write_all(&archive))?;
     probe::command(ports.socket, |stream| {
@@ -86,15 +86,19 @@ pub fn bridge(bin: &Path) -> Result<Vec<NodeFile>> {
     Ok(files)
 }
 
-/// The CA, a kubeconfig with a bootstrap token, and the kubelet's settings.
-fn cluster(plane: &ControlPlane) -> Result<Vec<NodeFile>> {
-    let user = format!("token: {}", plane.token());
-    let bootstrap = kubeconfig(&plane.server(), &format!("certificate-authority: {CA}"), &user);
-    Ok(vec![
-        NodeFile::new(CA, 0o644, plane.ca()?),
-        NodeFile::new(BOOTSTRAP_KUBECONFIG, 0o600, bootstrap),
-        NodeFile::new(format!("{KUBELET_CONFIG_DIR}/50-cluster.conf"), 0o644, settings()),
-    ])
+/// The node document.
+fn document(plane: &ControlPlane) -> Result<NodeFile> {
+    let text = format!(
+        "[cluster]\nserver = \"{}\"\ntoken = \"{}\"\ndns = [\"{NAME_SERVER}\"]\n\
+         domain = \"{DOMAIN}\"\ncertificate-authority = \"\"\"\n{}\"\"\"\n\
+         [kubelet]\ntaints = [\"{TAINT}\"]\n[kubelet.labels]\n\"{}\" = \"{}\"\n",
+        plane.server(),
+        plane.token(),
+        plane.ca()?,
+        LABEL.0,
+        LABEL.1,
+    );
+    Ok(NodeFile::new(NODE_DOCUMENT, 0o600, text))
 }
 
 /// One archive of all files, so that the kubelet reads none before all are there.
@@ -109,15 +113,4 @@ fn archive(files: &[NodeFile]) -> Result<Vec<u8>> {
             .or_build(|| format!("cannot pack `{path}`"))?;
     }
     archive.into_inner().or_build(|| "cannot pack the files of the node".to_owned())
-}
-
-/// The kubelet's settings: the cluster authenticates and authorizes its clients, and pods ask its
-/// name server.
-fn settings() -> String {
-    format!(
-        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-         authentication: {{ x509: {{ clientCAFile: {CA} }}, webhook: {{ enabled: true }} }}\n\
-         authorization: {{ mode: Webhook }}\n\
-         clusterDNS: [{NAME_SERVER}]\nclusterDomain: {DOMAIN}\n"
-    )
 }

@@ -24,7 +24,7 @@ use crate::check::Outcome;
 use crate::site::Site;
 use api::condition;
 use control_plane::{BIN, ControlPlane};
-use joining::{PODS, Ports, bridge, join};
+use joining::{LABEL, PODS, Ports, TAINT, bridge, join};
 pub use lost::a_release_that_loses_the_cluster_goes_back;
 use osbuild::error::{Error, Result};
 use serde_json::{Value, json};
@@ -59,6 +59,7 @@ pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Res
     join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     cluster.kubelet_never_failed(&mut node)?;
+    cluster.is_as_its_document_says(&first);
     cluster.deploy()?;
     let before = cluster.pods_run(&mut node, &[])?;
     drop(node);
@@ -109,6 +110,21 @@ impl Cluster {
         let holds = ended.map_or(Ok(()), |line| Err(line.to_owned()));
         self.outcome.claim("settings for a cluster do not end a kubelet without a name", holds);
         Ok(())
+    }
+
+    /// The node has the label and the taint of its document.
+    fn is_as_its_document_says(&mut self, node: &Value) {
+        let label = &node["metadata"]["labels"][LABEL.0];
+        self.outcome
+            .check("it has the label of its document", *label == LABEL.1, || label.to_string());
+        let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        let written = |taint: &Value| {
+            let part = |key: &str| taint[key].as_str().unwrap_or_default().to_owned();
+            format!("{}={}:{}", part("key"), part("value"), part("effect"))
+        };
+        let written: Vec<String> = taints.iter().map(written).collect();
+        let has_taint = written.iter().any(|taint| taint == TAINT);
+        self.outcome.check("it has the taint of its document", has_taint, || written.join(", "));
     }
 
     /// Why none of the nodes is Ready.

@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use osbuild_abi::paths::KUBECONFIG;
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -16,6 +15,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde::Deserialize;
 
 use super::kubeconfig::Kubeconfig;
+use crate::daemons::credentials;
 
 /// The time between two requests.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -33,11 +33,12 @@ pub fn wait(node_name: &str) -> Outcome {
     let boot_id = std::fs::read_to_string(BOOT_ID).explain(format_args!("read {BOOT_ID}"))?;
     let mut printed = String::new();
     loop {
-        let reason = match readiness(Path::new(KUBECONFIG), node_name, boot_id.trim()) {
-            Ok(Readiness::Ready) => return Ok(()),
-            Ok(Readiness::NotReady(reason)) => reason,
-            Err(failure) => failure.to_string(),
-        };
+        let reason =
+            match readiness(Path::new(credentials::kubeconfig()), node_name, boot_id.trim()) {
+                Ok(Readiness::Ready) => return Ok(()),
+                Ok(Readiness::NotReady(reason)) => reason,
+                Err(failure) => failure.to_string(),
+            };
         if reason != printed {
             println!("not Ready: {reason}");
             printed = reason;

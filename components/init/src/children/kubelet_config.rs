@@ -1,13 +1,14 @@
 //! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
 //! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], the kubelet's
-//! configuration to [`STANDALONE`] and [`JOINED`], and how long it delays a shutdown to
-//! [`SHUTDOWN_GRACE`]. It reports a file that it cannot read and goes on without it: the kubelet
+//! configuration to [`STANDALONE`] and [`JOINED`], its flags from the node document to [`FLAGS`],
+//! and how long it delays a shutdown to [`SHUTDOWN_GRACE`]. It reports a file that it cannot read and goes on without it: the kubelet
 //! reports the same when it starts.
 
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{CLIENT_CA, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
+use osbuild_abi::paths::{KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT};
+use osbuild_document::Document;
 use osbuild_failure::{Explain, Failure, Outcome};
 use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
@@ -16,9 +17,11 @@ use x509_cert::der::oid::ObjectIdentifier;
 use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
 use super::small_file::read;
+use super::{document_settings, node_document};
 use crate::boot::memory;
+use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
 use crate::daemons::kubelet_config::{
-    CERTIFIED_NAME, JOINED, MAX_SHUTDOWN_GRACE, SHUTDOWN_GRACE, STANDALONE,
+    CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, SHUTDOWN_GRACE, STANDALONE,
 };
 use crate::daemons::node_name;
 use crate::host::run_files;
@@ -34,23 +37,39 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
 /// Reads everything and writes the files.
 pub fn apply() -> Outcome {
-    let name =
-        certified_name(Path::new(ROTATED), Path::new(KUBECONFIG)).unwrap_or_else(|failure| {
-            println!("{failure}");
-            None
-        });
+    let kubeconfig = Path::new(credentials::kubeconfig());
+    let name = certified_name(Path::new(ROTATED), kubeconfig).unwrap_or_else(|failure| {
+        println!("{failure}");
+        None
+    });
     run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
-    let settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
+    let folder = Path::new(NODE_DOCUMENT).parent().unwrap_or(Path::new("/"));
+    let document = node_document::in_effect(folder, kubeconfig.exists());
+    keep_document(document.as_ref())?;
+    let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
+    settings.set(&document_settings::configuration(&document.unwrap_or_default()));
     keep_shutdown_grace(settings.shutdown_grace())?;
     let memory = memory::total_mib();
-    let client_ca = Path::new(CLIENT_CA).is_file().then_some(CLIENT_CA);
+    let client_ca = credentials::client_ca();
     for (path, config) in
         [(STANDALONE, settings.standalone(memory)), (JOINED, settings.joined(memory, client_ca))]
     {
         run_files::write(path, &config.to_string())?;
     }
     Ok(())
+}
+
+/// Writes the files that the kubelet reads of the document, and removes those that it does not ask
+/// for. Without [`FLAGS`] the node does not join, so they are the last.
+fn keep_document(document: Option<&Document>) -> Outcome {
+    let cluster = document.and_then(|document| document.cluster.as_ref());
+    let bootstrap = cluster.and_then(document_settings::bootstrap_kubeconfig);
+    let authority = cluster.map(|cluster| cluster.certificate_authority.as_str().to_owned());
+    let flags = document.map(|document| document_settings::flags(&document.kubelet).join("\n"));
+    run_files::set(DOCUMENT_BOOTSTRAP, bootstrap.map(|config| config.to_string()).as_deref())?;
+    run_files::set(DOCUMENT_CA, authority.as_deref())?;
+    run_files::set(FLAGS, flags.as_deref())
 }
 
 /// Passes on how long a shutdown has to wait for the kubelet.

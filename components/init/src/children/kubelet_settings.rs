@@ -105,6 +105,11 @@ impl Settings {
         Ok(Settings { base, drop_ins: drop_ins.collect() })
     }
 
+    /// Sets what the node document asks for, which the drop-ins override.
+    pub fn set(&mut self, document: &Value) {
+        merge(&mut self.base, document);
+    }
+
     /// The configuration of a node without a cluster, on a machine with this memory.
     pub fn standalone(&self, memory_mib: u64) -> Value {
         let more = json!({
@@ -246,11 +251,11 @@ mod tests {
 
     #[test]
     fn a_node_that_joins_has_its_cluster_authorize_requests() {
-        let joined = settings(&[]).joined(LARGE, Some("/etc/kubernetes/ca.crt"));
+        let joined = settings(&[]).joined(LARGE, Some("/etc/kubernetes/pki/ca.crt"));
         assert_eq!(joined["authorization"]["mode"], "Webhook");
         assert_eq!(joined["authentication"]["webhook"]["enabled"], true);
         assert_eq!(joined["authentication"]["anonymous"]["enabled"], false);
-        assert_eq!(joined["authentication"]["x509"]["clientCAFile"], "/etc/kubernetes/ca.crt");
+        assert_eq!(joined["authentication"]["x509"]["clientCAFile"], "/etc/kubernetes/pki/ca.crt");
         // Everything else is the recipe's.
         assert_eq!(
             (&joined["kind"], &joined["cgroupDriver"]),

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG_DIR};
+use osbuild_abi::paths::{BIN, KUBELET_CONFIG_DIR};
 
-use super::kubelet_config::{JOINED, STANDALONE};
+use super::credentials::Credentials;
+use super::kubelet_config::{self, JOINED, STANDALONE};
 use super::node_name;
 use crate::processes::program::Program;
 
@@ -17,11 +18,17 @@ pub enum Mode {
     /// webhooks and without a kubeconfig the kubelet would not start, and with it `dhcp`, which
     /// brings the name.
     Waits,
-    /// In the cluster of the kubeconfig.
-    Joins {
-        /// Whether there is a bootstrap kubeconfig.
-        has_bootstrap: bool,
-    },
+    /// In the cluster of these credentials.
+    Joins(Credentials),
+}
+
+/// How the kubelet is started.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// How it runs.
+    pub mode: Mode,
+    /// What the node document adds to its command line.
+    flags: Vec<String>,
 }
 
 /// The serving certificate and its key, which the kubelet makes if they are missing.
@@ -33,16 +40,36 @@ const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/p
 const OF_ENDED_CONTAINERS: [&str; 2] =
     ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
 
-impl Mode {
-    /// The mode of a kubelet that is started under this name now.
+impl Start {
+    /// The start of a kubelet under this name now. While the node document is refused, the node
+    /// does not join: its taints, for instance, would be missing.
     pub fn observe(node_name: &str) -> Self {
-        let [has_kubeconfig, has_bootstrap] =
-            [KUBECONFIG, BOOTSTRAP_KUBECONFIG].map(|path| Path::new(path).exists());
-        match has_kubeconfig || has_bootstrap {
-            false => Self::Standalone,
-            true if node_name::joins(node_name) => Self::Joins { has_bootstrap },
-            true => Self::Waits,
+        let flags = kubelet_config::flags();
+        let mode = match Credentials::observe() {
+            None => Mode::Standalone,
+            Some(credentials) if flags.is_some() && node_name::joins(node_name) => {
+                Mode::Joins(credentials)
+            }
+            Some(_) => Mode::Waits,
+        };
+        Start { mode, flags: flags.unwrap_or_default() }
+    }
+
+    /// The command line. Settings that all nodes share are in the configuration file.
+    pub fn command(&self, node_name: &str) -> Vec<String> {
+        let config = if matches!(self.mode, Mode::Joins(_)) { JOINED } else { STANDALONE };
+        let mut words =
+            vec![format!("{BIN}/{}", Program::Kubelet.name()), format!("--config={config}")];
+        if !matches!(self.mode, Mode::Waits) {
+            words.push(format!("--config-dir={KUBELET_CONFIG_DIR}"));
+            words.extend(self.flags.iter().cloned());
         }
+        words.push(format!("--hostname-override={node_name}"));
+        if let Mode::Joins(Credentials { kubeconfig, bootstrap }) = self.mode {
+            words.extend(bootstrap.map(|path| format!("--bootstrap-kubeconfig={path}")));
+            words.push(format!("--kubeconfig={kubeconfig}"));
+        }
+        words
     }
 }
 
@@ -72,31 +99,12 @@ fn remove(files: &[&Path]) {
     }
 }
 
-/// The command line. Settings that all nodes share are in the configuration file.
-pub fn command(node_name: &str, mode: Mode) -> Vec<String> {
-    let config = if matches!(mode, Mode::Joins { .. }) { JOINED } else { STANDALONE };
-    let mut words =
-        vec![format!("{BIN}/{}", Program::Kubelet.name()), format!("--config={config}")];
-    if !matches!(mode, Mode::Waits) {
-        words.push(format!("--config-dir={KUBELET_CONFIG_DIR}"));
-    }
-    words.push(format!("--hostname-override={node_name}"));
-    if let Mode::Joins { has_bootstrap } = mode {
-        // With a bootstrap kubeconfig the kubelet writes the other one, and uses that afterwards.
-        if has_bootstrap {
-            words.push(format!("--bootstrap-kubeconfig={BOOTSTRAP_KUBECONFIG}"));
-        }
-        words.push(format!("--kubeconfig={KUBECONFIG}"));
-    }
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn flags(mode: Mode) -> String {
-        command("node-1", mode).join(" ")
+    fn command(mode: Mode) -> String {
+        Start { mode, flags: vec!["--node-ip=192.0.2.7".to_owned()] }.command("node-1").join(" ")
     }
 
     #[test]
@@ -116,30 +124,30 @@ mod tests {
     #[test]
     fn without_a_kubeconfig_it_runs_standalone() {
         let expected = "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json \
-                        --config-dir=/etc/kubernetes/kubelet.conf.d --hostname-override=node-1";
-        assert_eq!(flags(Mode::Standalone), expected);
+                        --config-dir=/etc/kubernetes/kubelet.conf.d --node-ip=192.0.2.7 \
+                        --hostname-override=node-1";
+        assert_eq!(command(Mode::Standalone), expected);
     }
 
     #[test]
-    fn a_kubelet_that_waits_for_its_name_gets_no_drop_ins() {
+    fn a_kubelet_that_waits_gets_no_settings_of_its_cluster() {
         assert_eq!(
-            flags(Mode::Waits),
+            command(Mode::Waits),
             "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json --hostname-override=node-1"
         );
     }
 
     #[test]
     fn a_kubeconfig_makes_it_join() {
-        let flags = flags(Mode::Joins { has_bootstrap: false });
-        assert!(flags.ends_with(" --kubeconfig=/etc/kubernetes/kubeconfig"));
-        assert!(flags.contains(" --config=/run/osbuild/kubelet/joined.json --config-dir="));
-        assert!(!flags.contains("bootstrap"));
+        let command = command(Mode::Joins(Credentials { kubeconfig: "/k", bootstrap: None }));
+        assert!(command.ends_with(" --kubeconfig=/k"));
+        assert!(command.contains(" --config=/run/osbuild/kubelet/joined.json --config-dir="));
+        assert!(!command.contains("bootstrap"));
     }
 
     #[test]
     fn a_bootstrap_kubeconfig_comes_with_the_path_of_the_real_one() {
-        let both = " --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig \
-                    --kubeconfig=/etc/kubernetes/kubeconfig";
-        assert!(flags(Mode::Joins { has_bootstrap: true }).ends_with(both));
+        let command = command(Mode::Joins(Credentials { kubeconfig: "/k", bootstrap: Some("/b") }));
+        assert!(command.ends_with(" --bootstrap-kubeconfig=/b --kubeconfig=/k"));
     }
 }

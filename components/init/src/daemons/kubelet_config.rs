@@ -16,6 +16,10 @@ pub const JOINED: &str = "/run/osbuild/kubelet/joined.json";
 /// The file in memory with the seconds for which the kubelet wants to delay a shutdown.
 pub const SHUTDOWN_GRACE: &str = "/run/osbuild/kubelet/shutdown-grace";
 
+/// The file in memory with what the node document adds to the kubelet's command line, a flag a
+/// line. It is missing while a refused document keeps the node from joining.
+pub const FLAGS: &str = "/run/osbuild/kubelet/flags";
+
 /// The maximum time for which a shutdown waits for pods, even if the kubelet's configuration asks
 /// for more.
 pub const MAX_SHUTDOWN_GRACE: Duration = Duration::from_secs(1800);
@@ -26,6 +30,13 @@ pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
 pub fn shutdown_grace() -> Duration {
     let text = std::fs::read_to_string(SHUTDOWN_GRACE).unwrap_or_default();
     text.parse().map_or(DEFAULT_SHUTDOWN_GRACE, Duration::from_secs).min(MAX_SHUTDOWN_GRACE)
+}
+
+/// The kubelet's flags from the node document, as the child has found them last; none while a
+/// refused document keeps the node from joining.
+pub fn flags() -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(FLAGS).ok()?;
+    Some(text.lines().map(str::to_owned).collect())
 }
 
 /// The name in the kubelet's client certificate, as the child has found it last.

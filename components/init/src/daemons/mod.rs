@@ -2,6 +2,7 @@
 //! they answer.
 
 pub mod containerd;
+pub mod credentials;
 pub mod health;
 pub mod kubelet;
 pub mod kubelet_config;

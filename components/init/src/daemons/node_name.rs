@@ -5,12 +5,11 @@
 //!
 //! The choice is pure: events in, actions out.
 
-use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{BOOTSTRAP_KUBECONFIG, KUBECONFIG};
 use osbuild_failure::{Explain, Outcome};
 
+use super::credentials::Credentials;
 use super::kubelet_config;
 use crate::data::{self, name_file};
 
@@ -205,9 +204,10 @@ pub fn joins(node_name: &str) -> bool {
     has_credentials() && kept().as_deref() == Some(node_name)
 }
 
-/// Whether there are credentials with which the kubelet can join a cluster.
+/// Whether there are credentials with which the kubelet can join a cluster, and no refused node
+/// document forbids it.
 pub fn has_credentials() -> bool {
-    [KUBECONFIG, BOOTSTRAP_KUBECONFIG].iter().any(|path| Path::new(path).exists())
+    Credentials::observe().is_some() && kubelet_config::flags().is_some()
 }
 
 fn kept() -> Option<String> {

@@ -7,7 +7,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use osbuild_abi::paths::{BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG_DIR};
+use osbuild_abi::paths::{
+    BOOTSTRAP_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_KUBECONFIG, KUBECONFIG,
+    KUBELET_CONFIG_DIR,
+};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
 use rustix::fs::FileType;
@@ -16,6 +19,8 @@ use crate::data;
 
 /// The folder in which pods write what the kubelet needs to join a cluster.
 const KUBERNETES: &str = "/etc/kubernetes";
+/// The folder in it with the cluster's CA, and with the keys of a control plane.
+const CERTIFICATES: &str = "pki";
 /// The folder in which the kubelet keeps its state.
 const KUBELET: &str = "/var/lib/kubelet";
 /// The folder from which containerd reads the network configuration of pods.
@@ -54,14 +59,20 @@ pub fn clear_for_joining(data: &Folder) -> Outcome {
     let settings = name(KUBELET_CONFIG_DIR);
     let settings =
         kubernetes.folder(settings, 0o755).explain(format_args!("make {KUBELET_CONFIG_DIR}"))?;
-    for file in [KUBECONFIG, BOOTSTRAP_KUBECONFIG] {
+    for file in [KUBECONFIG, BOOTSTRAP_KUBECONFIG, EARLIER_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG]
+    {
         leave(&kubernetes, name(file), &[FileType::RegularFile])
             .explain(format_args!("clear {file}"))?;
     }
     // The kubelet reads its subfolders, too.
     each(&settings, |entry| leave(&settings, entry, &[FileType::RegularFile]))
         .explain(format_args!("clear {KUBELET_CONFIG_DIR}"))?;
-    readable(&kubernetes).explain(format_args!("clear {KUBERNETES}"))
+    readable(&kubernetes).explain(format_args!("clear {KUBERNETES}"))?;
+    let clear_certificates = || match kubernetes.kind(CERTIFICATES)? {
+        Some(FileType::Directory) => readable(&kubernetes.existing_folder(CERTIFICATES)?),
+        _ => Ok(()),
+    };
+    clear_certificates().explain(format_args!("clear {KUBERNETES}/{CERTIFICATES}"))
 }
 
 fn clear_for_kubelet(data: &Folder) -> Outcome {
@@ -183,14 +194,19 @@ mod tests {
         fifo(settings.join("20.conf"));
         symlink("/proc/kmsg", settings.join("30.conf")).unwrap();
         fs::write(settings.join("40.conf"), "kept").unwrap();
+        fifo(path.join("kubernetes/kubelet.conf"));
+        symlink("kubelet.conf", path.join("kubernetes/bootstrap-kubelet.conf")).unwrap();
         fifo(path.join("kubernetes/kubeconfig"));
-        symlink("bootstrap-kubeconfig", path.join("kubernetes/bootstrap-kubeconfig")).unwrap();
+        fs::create_dir(path.join("kubernetes/pki")).unwrap();
+        fifo(path.join("kubernetes/pki/ca.crt"));
         clears(&data);
         let left: Vec<_> =
             fs::read_dir(settings).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["40.conf"]);
-        assert!(path.join("kubernetes/kubeconfig").symlink_metadata().is_err());
-        assert!(path.join("kubernetes/bootstrap-kubeconfig").symlink_metadata().is_err());
+        for gone in ["kubelet.conf", "bootstrap-kubelet.conf", "kubeconfig", "pki/ca.crt"] {
+            let path = path.join("kubernetes").join(gone);
+            assert!(path.symlink_metadata().is_err(), "{gone}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use osbuild_failure::{Failure, Outcome};
 use osbuild_protocol::{Refusal, Slots};
 
 use crate::boot::secure_boot::{self, SecureBoot};
-use crate::daemons::kubelet::{self, Mode};
+use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::data::{
@@ -127,8 +127,8 @@ pub enum Done {
     NodeName(Known),
     /// Of [`Job::PrepareKubelet`].
     KubeletPrepared {
-        /// How it runs.
-        mode: Mode,
+        /// How it is started.
+        start: Start,
         /// How long its pods may take to end before a shutdown.
         shutdown_grace: Duration,
     },
@@ -214,7 +214,7 @@ impl Job {
             Self::PrepareKubelet(name) => {
                 kubelet::prepare_start();
                 let shutdown_grace = kubelet_config::shutdown_grace();
-                Done::KubeletPrepared { mode: Mode::observe(&name), shutdown_grace }
+                Done::KubeletPrepared { start: Start::observe(&name), shutdown_grace }
             }
             Self::ClearForJoining => {
                 let clear = |data| obstacles::clear_for_joining(&data);

@@ -64,8 +64,8 @@ impl Dispatcher {
                 self.on_marked_good(outcome, is_still_on_trial);
             }
             Done::NodeName(known) => self.on_name_known(id, known),
-            Done::KubeletPrepared { mode, shutdown_grace } => {
-                self.on_kubelet_prepared(id, mode, shutdown_grace);
+            Done::KubeletPrepared { start, shutdown_grace } => {
+                self.on_kubelet_prepared(id, &start, shutdown_grace);
             }
             Done::ClearedForJoining(outcome) => self.on_cleared_for_joining(client, outcome),
             Done::FailedBootCounted(outcome) => match outcome {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Dispatcher, Program};
-use crate::daemons::kubelet::{self, Mode};
+use crate::daemons::kubelet::{Mode, Start};
 use crate::daemons::node_name::{self, Known};
 use crate::disk_worker::{Job, JobId};
 use crate::processes::process::{Launch, State};
@@ -70,7 +70,7 @@ impl Dispatcher {
     }
 
     /// The start is prepared.
-    pub(super) fn on_kubelet_prepared(&mut self, id: JobId, mode: Mode, grace: Duration) {
+    pub(super) fn on_kubelet_prepared(&mut self, id: JobId, start: &Start, grace: Duration) {
         if !self.kubelet_start.on_prepared(id) {
             return;
         }
@@ -83,8 +83,8 @@ impl Dispatcher {
             return;
         }
         self.logind.set_grace(grace);
-        self.node_name.on_started(matches!(mode, Mode::Joins { .. }));
-        let launch = Launch::new(kubelet::command(self.node_name.name(), mode));
+        self.node_name.on_started(matches!(start.mode, Mode::Joins(_)));
+        let launch = Launch::new(start.command(self.node_name.name()));
         if let Err(failure) = self.run_as(Program::Kubelet, launch) {
             self.console.say(Program::Kubelet.name(), failure);
         }

@@ -93,7 +93,7 @@ mod tests {
             min_size_gib: Some(8),
             max_size_gib: Some(9),
         };
-        let files = BTreeMap::from([("/etc/kubernetes/kubeconfig".to_owned(), "k".to_owned())]);
+        let files = BTreeMap::from([("/etc/kubernetes/kubelet.conf".to_owned(), "k".to_owned())]);
         let all = Settings {
             unattended: true,
             countdown_s: 3,

@@ -62,13 +62,23 @@ pub const UPDATE_SEEN: &str = "/var/lib/updater";
 
 /// The mount point of DATA.
 pub const DATA: &str = "/data";
-/// With a kubeconfig here, the node starts as a member of its cluster.
-pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+/// The node document, in which the node's owner configures it.
+pub const NODE_DOCUMENT: &str = "/etc/osbuild/node.toml";
+/// With a kubeconfig here, the node starts as a member of its cluster. This path and the next two
+/// are kubeadm's.
+pub const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
 /// With a bootstrap kubeconfig here, the kubelet requests a certificate from its cluster.
-pub const BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubeconfig";
+pub const BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 /// The CA certificates for the cluster's clients. If this file exists when the kubelet starts in a
 /// cluster, the kubelet authenticates clients with certificates of this CA.
-pub const CLIENT_CA: &str = "/etc/kubernetes/ca.crt";
+pub const CLIENT_CA: &str = "/etc/kubernetes/pki/ca.crt";
+/// The same three on a node that joined with an earlier release, whose names they have. A node
+/// keeps them, so that its other slot finds them.
+pub const EARLIER_KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+/// See [`EARLIER_KUBECONFIG`].
+pub const EARLIER_BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubeconfig";
+/// See [`EARLIER_KUBECONFIG`].
+pub const EARLIER_CLIENT_CA: &str = "/etc/kubernetes/ca.crt";
 /// Drop-ins (`*.conf`) for [`KUBELET_CONFIG`]: the kubelet's `--config-dir`.
 pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
 

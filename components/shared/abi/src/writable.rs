@@ -88,6 +88,14 @@ pub const WRITABLE: &[Writable] = &[
         exec: false,
         owner: "the updater's pod",
     },
+    // The node document, `node.toml`.
+    Writable {
+        path: "/etc/osbuild",
+        backing: Backing::Data("osbuild"),
+        mode: 0o700,
+        exec: false,
+        owner: "configuration pods",
+    },
     Writable {
         path: "/etc/kubernetes",
         backing: Backing::Data("kubernetes"),

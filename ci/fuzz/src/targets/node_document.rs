@@ -1,0 +1,38 @@
+//! The node document, which pods and sticks leave on DATA.
+
+use crate::target::{Memory, Outcome, Target};
+use osbuild_document::Document;
+
+pub const TARGET: Target =
+    Target { name: "node_document", seeds, run, memory: Memory::per_byte(1024) };
+
+fn seeds() -> Vec<Vec<u8>> {
+    let example = include_bytes!("../../../../components/shared/document/example.toml");
+    vec![
+        example.to_vec(),
+        b"[kubelet]\nlabels = { a = \"b\" }\ntaints = [\"a=b:NoExecute\"]\n".to_vec(),
+        b"[kubelet]\nlabel = 1\n".to_vec(),
+    ]
+}
+
+/// A refusal names a line of the document. Whatever is accepted fits on one line of a command line.
+fn run(input: &[u8]) -> Outcome {
+    let Ok(text) = std::str::from_utf8(input) else { return Outcome::Refused };
+    match Document::parse(text) {
+        Err(refusal) => {
+            assert!((1..=text.matches('\n').count() + 1).contains(&refusal.line), "{refusal}");
+            assert!(!refusal.reason.contains('\n'), "{refusal}");
+            Outcome::Refused
+        }
+        Ok(document) => {
+            let kubelet = document.kubelet;
+            let providers = kubelet.credential_providers.iter();
+            let paths = providers.flat_map(|one| [one.config.as_str(), one.folder.as_str()]);
+            let labels =
+                kubelet.labels.iter().flat_map(|(key, value)| [key.as_str(), value.as_str()]);
+            let on_a_line = |text: &str| !text.contains(char::is_control);
+            assert!(paths.chain(labels).all(on_a_line));
+            Outcome::Accepted
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `[kubelet]`: how the kubelet registers the node.
+
+use crate::credential_providers::CredentialProviders;
+use crate::label::{LabelKey, LabelValue};
+use crate::node_addresses::NodeAddresses;
+use crate::taint::Taint;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// How the kubelet registers the node. Each missing key leaves the kubelet's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Kubelet {
+    /// The node's addresses.
+    pub node_ip: Option<NodeAddresses>,
+    /// Labels that the node has at once when it is registered.
+    #[serde(default)]
+    pub labels: BTreeMap<LabelKey, LabelValue>,
+    /// Taints that the node has at once when it is registered. Later they are the administrator's.
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    /// The origin of the node's addresses and zone, if it is not the kubelet.
+    pub cloud_provider: Option<CloudProvider>,
+    /// The machine's identifier at its cloud.
+    pub provider_id: Option<String>,
+    /// Programs that give the credentials of registries.
+    pub credential_providers: Option<CredentialProviders>,
+}
+
+/// The origin of the node's addresses and zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloudProvider {
+    /// A cloud controller manager in the cluster. The node is tainted until that has answered.
+    External,
+}

@@ -1,0 +1,128 @@
+//! The node document: one TOML file in which a node's owner configures it. A document with any
+//! mistake is refused as a whole, so that no node runs with half of it.
+//!
+//! The crate is pure: it performs no I/O.
+
+mod cluster;
+mod credential_providers;
+mod kubelet;
+mod label;
+mod node_addresses;
+mod path;
+mod server;
+mod taint;
+mod token;
+
+pub use cluster::{Certificates, Cluster, Domain};
+pub use credential_providers::CredentialProviders;
+pub use kubelet::{CloudProvider, Kubelet};
+pub use label::{LabelKey, LabelValue};
+pub use node_addresses::NodeAddresses;
+pub use path::AbsolutePath;
+pub use server::ServerUrl;
+use std::fmt;
+pub use taint::{Effect, Taint};
+pub use token::BootstrapToken;
+
+/// A whole document. A section that is missing changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Document {
+    /// The cluster that the node joins.
+    pub cluster: Option<Cluster>,
+    /// How the kubelet registers the node.
+    #[serde(default)]
+    pub kubelet: Kubelet,
+}
+
+/// The reason why a document is refused, and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The line of the first mistake, from 1.
+    pub line: usize,
+    /// The mistake, in one line.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "line {}: {}", self.line, self.reason)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Document {
+    /// Parses a document.
+    ///
+    /// # Errors
+    /// It is not TOML 1.1, has an unknown key, or a value that the kubelet would not accept.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start).min(text.len());
+            let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1;
+            Refusal { line, reason: error.message().replace('\n', ", ") }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WHOLE: &str = include_str!("../example.toml");
+
+    #[test]
+    fn every_key_of_the_example_is_read() {
+        let document = Document::parse(WHOLE).unwrap();
+        let cluster = document.cluster.unwrap();
+        assert_eq!(cluster.server.as_str(), "https://api.example.org:6443");
+        assert!(cluster.certificate_authority.as_str().contains("BEGIN CERTIFICATE"));
+        assert_eq!(cluster.token.unwrap().as_str(), "abcdef.0123456789abcdef");
+        assert_eq!(cluster.dns, ["10.96.0.10".parse::<std::net::IpAddr>().unwrap()]);
+        assert_eq!(cluster.domain.as_str(), "cluster.local");
+        let kubelet = document.kubelet;
+        assert_eq!(kubelet.node_ip.unwrap().to_string(), "192.0.2.7,2001:db8::7");
+        assert_eq!(kubelet.labels.len(), 2);
+        assert_eq!(kubelet.taints[0].to_string(), "dedicated=database:NoSchedule");
+        assert_eq!(kubelet.cloud_provider, Some(CloudProvider::External));
+        assert_eq!(kubelet.provider_id.as_deref(), Some("example://zone-a/7"));
+        assert_eq!(
+            kubelet.credential_providers.unwrap().folder.as_str(),
+            "/opt/credential-providers/bin"
+        );
+    }
+
+    #[test]
+    fn an_empty_document_changes_nothing() {
+        assert_eq!(Document::parse(""), Ok(Document::default()));
+    }
+
+    #[test]
+    fn a_refusal_names_the_line_and_the_known_keys() {
+        for (text, line, reason) in [
+            ("[kubelet]\nlabel = {}\n", 2, "unknown field `label`"),
+            ("[cluster]\n", 1, "missing field `server`"),
+            ("\n[kublet]\n", 2, "unknown field `kublet`, expected `cluster` or `kubelet`"),
+            ("[kubelet]\nnode-ip = [\"10.0.0\"]\n", 2, "`10.0.0` is not an IP address"),
+            ("[kubelet]\n\ntaints = [\"a\"]\n", 3, "`a` is not a taint"),
+            ("[kubelet]\ncloud-provider = \"aws\"\n", 2, "unknown variant `aws`"),
+            ("[kubelet\n", 1, ""),
+        ] {
+            let refusal = Document::parse(text).unwrap_err();
+            assert_eq!(refusal.line, line, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+            assert!(!refusal.reason.contains('\n'), "{refusal}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_at_a_line_of_it(text in "\\PC*|(?s).{0,200}") {
+            if let Err(refusal) = Document::parse(&text) {
+                prop_assert!((1..=text.matches('\n').count() + 1).contains(&refusal.line));
+            }
+        }
+    }
+}
