@@ -111,13 +111,13 @@ fn archive(files: &[NodeFile]) -> Result<Vec<u8>> {
     archive.into_inner().or_build(|| "cannot pack the files of the node".to_owned())
 }
 
-/// The kubelet's settings: the cluster authenticates and authorizes its clients, and pods ask its
-/// name server.
+/// The kubelet's settings: the cluster authenticates and authorizes its clients and signs its own
+/// certificate, and pods ask its name server.
 fn settings() -> String {
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          authentication: {{ x509: {{ clientCAFile: {CA} }}, webhook: {{ enabled: true }} }}\n\
-         authorization: {{ mode: Webhook }}\n\
+         authorization: {{ mode: Webhook }}\nserverTLSBootstrap: true\n\
          clusterDNS: [{NAME_SERVER}]\nclusterDomain: {DOMAIN}\n"
     )
 }
