@@ -19,7 +19,10 @@ pub const RECIPE: &str = "qemu-amd64";
 pub const ARM64: &str = "qemu-arm64";
 
 /// The recipe of the lab's control plane.
-const LAB: &str = "lab";
+pub const LAB: &str = "lab";
+
+/// The recipe of the programs of the lab that only `cargo ci full` needs.
+pub const LAB_FULL: &str = "lab-full";
 
 /// `osbuild`'s exit code when the lock is out of date or a locked source is gone.
 const LOCK: i32 = 3;
@@ -43,6 +46,11 @@ pub fn builds_for_arm64(site: &Site) -> Result<Outcome> {
 /// miss its deadlines meanwhile.
 pub fn builds_the_lab(site: &Site) -> Result<Outcome> {
     build(site, LAB)
+}
+
+/// The programs of the lab that only `cargo ci full` needs.
+pub fn builds_the_full_lab(site: &Site) -> Result<Outcome> {
+    build(site, LAB_FULL)
 }
 
 fn build(site: &Site, recipe: &str) -> Result<Outcome> {
@@ -207,11 +215,6 @@ pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Outcome> {
         ))),
         None => Ok(Outcome::holds("UKI, slotboot, lock, sources, provenance, SBOM")),
     }
-}
-
-/// The lock of the lab's programs.
-pub fn lab_lock(site: &Site) -> Result<Lock> {
-    lock(site, LAB)
 }
 
 /// The lock of a recipe.

@@ -103,6 +103,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
+    Check { name: "full lab", run: image::builds_the_full_lab },
     Check {
         name: "same bytes from exported sources",
         run: same::everything_is_the_same_from_exported_sources,

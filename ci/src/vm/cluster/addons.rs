@@ -2,7 +2,7 @@
 
 use super::control_plane::{BIN, ControlPlane, SERVICES};
 use super::images::version;
-use crate::image;
+use crate::image::{self, LAB, LAB_FULL};
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use osbuild::error::{Context, Result};
@@ -32,8 +32,8 @@ impl ProxyMode {
 
 /// Deploys both, or updates them. `pods` is the network of the cluster's pods.
 pub fn deploy(site: &Site, plane: &ControlPlane, mode: ProxyMode, pods: &str) -> Result<()> {
-    let lock = image::lab_lock(site)?;
-    let (kubernetes, coredns) = (version(&lock, "kubernetes")?, version(&lock, "coredns")?);
+    let kubernetes = version(&image::lock(site, LAB)?, "kubernetes")?;
+    let coredns = version(&image::lock(site, LAB_FULL)?, "coredns")?;
     let (port, mode) = (plane.port(), mode.word());
     let file = plane.path("kubeadm.yaml");
     let text = format!(

@@ -26,6 +26,10 @@ pub const BIN: &str = "out/lab/bin";
 /// The addresses of Services. The first one is the API server's.
 pub const SERVICES: &str = "10.96.0.0/16";
 
+/// The user as which the API server passes requests on to the servers of other APIs
+/// (`https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/`).
+const AGGREGATOR: &str = "front-proxy-client";
+
 /// A bootstrap token: its id and its secret
 /// (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
 const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
@@ -76,6 +80,7 @@ impl ControlPlane {
         authority.client("controllers", "system:kube-controller-manager", None)?;
         authority.client("scheduler", "system:kube-scheduler", None)?;
         authority.client("kubelets", "lab-api-server", Some("system:masters"))?;
+        authority.client("aggregator", AGGREGATOR, None)?;
         let port = free_port()?;
         let local = format!("https://127.0.0.1:{port}");
         let api = Api::new(&authority, "administrator", &local)?;
@@ -113,12 +118,17 @@ impl ControlPlane {
 
     /// An administrator's kubeconfig for this host.
     pub fn kubeconfig(&self) -> Result<PathBuf> {
-        self.authority.kubeconfig("administrator", &format!("https://127.0.0.1:{}", self.port))
+        self.authority.kubeconfig("administrator", &self.local_server())
     }
 
     /// The certificate of the cluster's CA, as PEM.
     pub fn ca(&self) -> Result<String> {
         self.authority.read("ca.crt")
+    }
+
+    /// The URL of the API server for this host.
+    pub fn local_server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
     }
 
     /// The URL of the API server for QEMU's guests.
@@ -204,6 +214,14 @@ impl ControlPlane {
             ("client-ca-file", &self.file("ca.crt")),
             ("kubelet-client-certificate", &self.file("kubelets.crt")),
             ("kubelet-client-key", &self.file("kubelets.key")),
+            ("kubelet-certificate-authority", &self.file("ca.crt")),
+            ("proxy-client-cert-file", &self.file("aggregator.crt")),
+            ("proxy-client-key-file", &self.file("aggregator.key")),
+            ("requestheader-client-ca-file", &self.file("ca.crt")),
+            ("requestheader-allowed-names", AGGREGATOR),
+            ("requestheader-username-headers", "X-Remote-User"),
+            ("requestheader-group-headers", "X-Remote-Group"),
+            ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
             ("authorization-mode", "Node,RBAC"),
             // As kubeadm sets it: kube-proxy is privileged.
             ("allow-privileged", "true"),

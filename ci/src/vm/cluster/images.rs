@@ -1,13 +1,13 @@
 //! Images of upstream's programs under upstream's names, for a registry on the loopback. The
-//! programs are those of the recipe `lab`; programs around them, such as `nft`, come from the
+//! programs are those of the recipes `lab` and `lab-full`; programs around them, such as `nft`, come from the
 //! Debian packages of its lock.
 
 use super::control_plane::BIN;
-use crate::image;
+use crate::image::{self, LAB, LAB_FULL};
 use crate::site::Site;
 use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Lock};
+use osbuild::plan::{Architecture, GoLock, Lock};
 use osbuild::produce::debian::{Contents, contents};
 use osbuild::produce::podimage::{Files, Image, from_program};
 use std::fs;
@@ -15,6 +15,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// The version of the image `agnhost` in this minor (`test/images/agnhost/VERSION`).
 const AGNHOST: &str = "2.59";
+
+/// The folder of the programs of [`LAB_FULL`] in the checkout.
+pub const FULL_BIN: &str = "out/lab-full/bin";
 
 /// What no image needs.
 const DOCUMENTS: &str = "usr/share";
@@ -47,27 +50,47 @@ pub struct NamedImage {
 
 /// Makes all images. Their blobs are in `store`.
 pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
-    let lock = image::lab_lock(site)?;
-    let debian = debian_files(store, &lock)?;
-    let make = |name, tag: String, path: &str, around: &Files| -> Result<NamedImage> {
+    let (lab, full) = (image::lock(site, LAB)?, image::lock(site, LAB_FULL)?);
+    let (debian, nothing) = (debian_files(store, &lab)?, Files::new());
+    let make = |name, tag: String, bin: &str, path: &str, around: &Files| -> Result<NamedImage> {
         let program = path.rsplit('/').next().unwrap_or(path);
-        let file = site.project().join(BIN).join(program);
+        let file = site.project().join(bin).join(program);
         let bytes = fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))?;
         let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
     };
     Ok(vec![
-        make("kube-proxy", version(&lock, "kubernetes")?, "usr/local/bin/kube-proxy", &debian)?,
-        make("coredns/coredns", version(&lock, "coredns")?, "coredns", &Files::new())?,
-        make("e2e-test-images/agnhost", AGNHOST.to_owned(), "agnhost", &debian)?,
+        make("kube-proxy", version(&lab, "kubernetes")?, BIN, "usr/local/bin/kube-proxy", &debian)?,
+        make("coredns/coredns", version(&full, "coredns")?, FULL_BIN, "coredns", &nothing)?,
+        make(
+            "metrics-server/metrics-server",
+            version(&full, "metrics-server")?,
+            FULL_BIN,
+            "metrics-server",
+            &nothing,
+        )?,
+        make("e2e-test-images/agnhost", AGNHOST.to_owned(), BIN, "agnhost", &debian)?,
     ])
 }
 
 /// The locked version of a component, as in `v1.35.8`.
 pub fn version(lock: &Lock, component: &str) -> Result<String> {
-    let locked = lock.go.iter().find(|go| go.component == component);
-    let locked = locked.ok_or_else(|| Error::build(format!("the lock has no `{component}`")))?;
-    Ok(locked.version.clone())
+    Ok(locked(lock, component)?.version.clone())
+}
+
+/// The zip file of a component's own module.
+pub fn module(store: &Store, lock: &Lock, component: &str) -> Result<PathBuf> {
+    let locked = locked(lock, component)?;
+    let own = locked.modules.iter().find(|module| module.path == locked.module);
+    let zip = own.and_then(|module| module.zip.as_ref());
+    let zip =
+        zip.ok_or_else(|| Error::build(format!("the lock has no module of `{component}`")))?;
+    store.path(&store.locked(&zip.sha256)?)
+}
+
+fn locked<'l>(lock: &'l Lock, component: &str) -> Result<&'l GoLock> {
+    let found = lock.go.iter().find(|go| go.component == component);
+    found.ok_or_else(|| Error::build(format!("the lock has no `{component}`")))
 }
 
 /// The files of the lock's Debian packages. The format of [`Files`] has no links, so a link becomes

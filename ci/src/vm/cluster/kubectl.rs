@@ -14,6 +14,9 @@ pub struct Kubectl<'a> {
     site: &'a Site<'a>,
     program: PathBuf,
     kubeconfig: PathBuf,
+    /// The API server's URL and CA, for a client without that kubeconfig.
+    server: String,
+    authority: PathBuf,
     /// Where it caches the API's groups, and where manifests are written.
     folder: PathBuf,
 }
@@ -26,7 +29,14 @@ impl<'a> Kubectl<'a> {
     pub fn new(site: &'a Site<'a>, plane: &ControlPlane) -> Result<Self> {
         let (kubeconfig, folder) = (plane.kubeconfig()?, plane.path("kubectl"));
         fs::create_dir_all(&folder).or_build(|| "cannot make kubectl's folder".to_owned())?;
-        Ok(Kubectl { site, program: site.project().join(BIN).join("kubectl"), kubeconfig, folder })
+        Ok(Kubectl {
+            site,
+            program: site.project().join(BIN).join("kubectl"),
+            kubeconfig,
+            server: plane.local_server(),
+            authority: plane.path("ca.crt"),
+            folder,
+        })
     }
 
     /// Runs it, and returns its output and its exit code.
@@ -42,6 +52,16 @@ impl<'a> Kubectl<'a> {
         Ok(self.site.finish("kubectl", self.command().args(words))?.output)
     }
 
+    /// The user that the API server finds for a token. With the administrator's kubeconfig it would
+    /// find the certificate in there.
+    pub fn user_of_token(&self, token: &str) -> Result<String> {
+        let mut command = self.command();
+        command.args(["--kubeconfig=/dev/null", "auth", "whoami"]);
+        command.arg(format!("--token={token}")).arg("--server").arg(&self.server);
+        command.arg("--certificate-authority").arg(&self.authority);
+        Ok(self.site.finish("kubectl", &mut command)?.output)
+    }
+
     /// Runs it in the background.
     pub fn start(&self, words: &[&str]) -> Result<Background> {
         let mut command = self.command();
@@ -55,9 +75,11 @@ impl<'a> Kubectl<'a> {
         self.output(&["apply", "-f", "manifest.yaml"]).map(drop)
     }
 
-    /// Writes a file for its arguments, which it finds by this name.
+    /// Writes a file for its arguments, which it finds by this name or path.
     pub fn write(&self, name: &str, text: &str) -> Result<()> {
-        fs::write(self.file(name), text).or_build(|| format!("cannot write `{name}`"))
+        let (file, cannot) = (self.file(name), || format!("cannot write `{name}`"));
+        fs::create_dir_all(file.parent().unwrap_or(&self.folder)).or_build(cannot)?;
+        fs::write(file, text).or_build(cannot)
     }
 
     /// Runs it until it succeeds with an output that contains `expected`, at most for `timeout`;

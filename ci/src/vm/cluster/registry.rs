@@ -1,10 +1,11 @@
 //! A registry on the loopback, and how the node pulls from it what others pull from upstream's.
 
-use super::control_plane::{BIN, ControlPlane};
-use super::images::{self, NamedImage};
+use super::control_plane::ControlPlane;
+use super::images::{self, FULL_BIN, NamedImage};
 use super::joining::NodeFile;
 use super::process::Process;
 use super::wait::{Seen, wait};
+use crate::image::builds_the_full_lab;
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use crate::vm::probe::free_port;
@@ -39,6 +40,7 @@ pub struct Registry {
 impl Registry {
     /// Starts it with a certificate of the cluster's CA, and pushes all images of the lab.
     pub fn start(site: &Site, plane: &ControlPlane) -> Result<Self> {
+        builds_the_full_lab(site)?;
         let (port, folder) = (free_port()?, plane.path("registry"));
         plane.authority().server("registry", &["127.0.0.1", &HOST.to_string()])?;
         let cannot = || "cannot write the registry's files".to_owned();
@@ -48,7 +50,7 @@ impl Registry {
         write("htpasswd", HTPASSWD)?;
         write("config.yml", &configuration(plane, &folder, port).to_string())?;
         let words = ["serve".to_owned(), folder.join("config.yml").display().to_string()];
-        let bin = site.project().join(BIN);
+        let bin = site.project().join(FULL_BIN);
         let mut process = Process::start(site, &bin, "registry", &words)?;
         let listens = wait(TIMEOUT, || {
             process.is_running()?;

@@ -128,6 +128,8 @@ pub fn network(disk: &SlotDisk) -> Result<Fallback> {
     let mut node = disk.machine()?.arguments(qmp.arguments()).start()?;
     node.wait_for(ADDRESS)?;
     power_button::press(&mut node, &qmp)?;
+    // The next machine cannot use the disk before this.
+    drop(node);
     let manifest = format!("{POD_MANIFESTS}/dhcp.yaml");
     let over = &[(POD_LIST, Over::Text("time time\n")), (manifest.as_str(), Over::Text("\n"))];
     let words = "osbuild.gate-deadline-s=90";

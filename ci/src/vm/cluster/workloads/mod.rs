@@ -9,7 +9,7 @@ use super::control_plane::ControlPlane;
 use super::joining::{Ports, join};
 use super::kubectl::Kubectl;
 use super::registry::Registry;
-use super::{Cluster, text};
+use super::{Cluster, metrics, serving, text};
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
@@ -49,7 +49,8 @@ const DEPLOYMENT: &str = include_str!("deployment.yaml");
 
 /// A node pulls the images of kube-proxy, CoreDNS and a Deployment from a registry that it knows by
 /// files on DATA alone. A client reaches the pods through their Service, `kubectl` reaches the
-/// client, and after a reboot all of this works again. Then pods get the volumes, limits and users
+/// client, and after a reboot all of this works again. The node is observed through the API. Then
+/// pods get the volumes, limits and users
 /// that they ask for, an administrator drains the node, and kube-proxy changes to iptables.
 pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site)?;
@@ -64,7 +65,10 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     let mut node = lab.boot(disk.path(), "workloads-first")?;
     join(&cluster.plane, registry.node_files(&cluster.plane)?, &lab.ports)?;
     let first = cluster.ready_node(&mut node, None)?;
+    let name = text(&first, "/metadata/name");
+    serving::the_cluster_signs_it(&kubectl, name, &mut cluster.outcome)?;
     addons::deploy(site, &cluster.plane, ProxyMode::Nftables, PODS)?;
+    metrics::deploy(site, &cluster.plane, &kubectl, lab.metrics)?;
     kubectl.apply(DEPLOYMENT)?;
     let client = Client { kubectl: &kubectl, node_port: lab.node_port };
     client.rolls_out(&mut cluster.outcome)?;
@@ -76,7 +80,8 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     client.works(&mut cluster.outcome, " after a reboot")?;
 
     let outcome = &mut cluster.outcome;
-    let first_day = FirstDay { kubectl: &kubectl, node: text(&first, "/metadata/name") };
+    let first_day = FirstDay { kubectl: &kubectl, node: name };
+    first_day.an_administrator_observes_the_node(outcome)?;
     first_day.pods_get_what_they_ask(outcome)?;
     first_day.pods_live_as_they_should(outcome)?;
     first_day.an_administrator_drains_the_node(outcome)?;
@@ -94,6 +99,7 @@ struct Lab<'a> {
     ports: Ports,
     kubelet: u16,
     node_port: u16,
+    metrics: u16,
 }
 
 impl<'a> Lab<'a> {
@@ -103,7 +109,8 @@ impl<'a> Lab<'a> {
         site.copy_to(&project)?;
         recipe::inherit(site, &project, WORKLOADS, SINGLE, RECIPE)?;
         let ports = Ports { place: free_port()?, socket: free_port()? };
-        Ok(Lab { site, project, ports, kubelet: free_port()?, node_port: free_port()? })
+        let [kubelet, node_port, metrics] = [free_port()?, free_port()?, free_port()?];
+        Ok(Lab { site, project, ports, kubelet, node_port, metrics })
     }
 
     fn boot(&self, disk: &Path, log: &str) -> Result<NodeUnderTest<'a>> {
@@ -114,6 +121,7 @@ impl<'a> Lab<'a> {
             .forward(self.ports.socket, probe::SOCKET)
             .forward(self.kubelet, KUBELET)
             .forward(self.node_port, client::NODE_PORT)
+            .forward(self.metrics, metrics::NODE_PORT)
             .boot()
     }
 }

@@ -1,0 +1,58 @@
+//! The certificate with which the kubelet serves `kubectl logs` and the like. Kubernetes has no
+//! controller that approves a node's request for it, so an administrator does
+//! (`https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/`).
+
+use super::kubectl::Kubectl;
+use super::wait::{Seen, wait};
+use crate::check::Outcome;
+use osbuild::error::Result;
+use std::time::Duration;
+
+/// How long the kubelet may take to request its certificate, and to serve with it.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Finds the names of the requests.
+const REQUESTS: [&str; 5] = [
+    "get",
+    "certificatesigningrequests",
+    "--field-selector=spec.signerName=kubernetes.io/kubelet-serving",
+    "-o",
+    "jsonpath={.items[*].metadata.name}",
+];
+
+/// Without a certificate of the cluster the API server does not read logs from the node. It does
+/// once the administrator has approved the request of the node.
+pub fn the_cluster_signs_it(kubectl: &Kubectl, node: &str, outcome: &mut Outcome) -> Result<()> {
+    let pod = format!("dhcp-{node}");
+    let logs = ["logs", "--namespace=kube-system", &pod];
+    outcome.claim("an unsigned kubelet is refused", refused(kubectl, &logs)?);
+    outcome.claim("the node requests a certificate to serve with", approve(kubectl)?);
+    outcome.claim(
+        "the logs of a pod of the image are readable",
+        kubectl.until(TIMEOUT, &logs, "eth0: ")?,
+    );
+    Ok(())
+}
+
+/// Whether `kubectl` fails because of the kubelet's TLS.
+fn refused(kubectl: &Kubectl, words: &[&str]) -> Result<std::result::Result<(), String>> {
+    wait(TIMEOUT, || {
+        let ran = kubectl.run(words)?;
+        Ok(match ran.code != Some(0) && ran.output.contains("tls: ") {
+            true => Seen::Yes(()),
+            false => Seen::NotYet(ran.output),
+        })
+    })
+}
+
+fn approve(kubectl: &Kubectl) -> Result<std::result::Result<(), String>> {
+    wait(TIMEOUT, || {
+        let names = kubectl.output(&REQUESTS)?;
+        let names: Vec<&str> = names.split_whitespace().collect();
+        if names.is_empty() {
+            return Ok(Seen::NotYet("there is no request".to_owned()));
+        }
+        kubectl.output(&[&["certificate", "approve"], &names[..]].concat())?;
+        Ok(Seen::Yes(()))
+    })
+}
