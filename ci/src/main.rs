@@ -67,18 +67,14 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
     Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
     Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
-    Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
+    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
 ];
 
 /// At last two lanes of machines in parallel: a machine with one processor leaves the other one of
 /// a small host idle.
 const NODES: &[Check] = &[
-    Check {
-        name: "vm: ordinary pod",
-        run: vm::ordinary_pod::an_ordinary_pod_runs_without_a_cluster,
-    },
     Check { name: "vm: power cut", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
     Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
@@ -89,10 +85,9 @@ const NODES: &[Check] = &[
     },
 ];
 
-/// The second lane. The power cuts replay the writes of the updated machine. The machines of this
-/// lane have disks of their own; those of the first lane share theirs.
+/// The second lane. The power cuts replay the writes of the machine that `vm: update` has updated.
+/// The machines of this lane have disks of their own; those of the first lane share theirs.
 const UPDATES: &[Check] = &[
-    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
 ];
@@ -113,6 +108,11 @@ const LONG_ALONE: &[Check] = &[
 
 /// Then, again, two lanes of machines. The first one.
 const LONG_NODES: &[Check] = &[
+    Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
+    Check {
+        name: "vm: ordinary pod",
+        run: vm::ordinary_pod::an_ordinary_pod_runs_without_a_cluster,
+    },
     Check { name: "vm: setup mode", run: vm::run_command::a_node_in_setup_mode_boots_and_warns },
     Check { name: "vm: aws-amd64", run: vm::run_command::aws_amd64_boots_to_ready_with_an_address },
     Check {
