@@ -11,9 +11,10 @@ use std::time::Duration;
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{CertificateError, ClientConfig, ClientConnection, Error, StreamOwned};
 use serde::Deserialize;
 
+use super::client_certificate::{self, roots};
 use super::kubeconfig::Kubeconfig;
 use crate::daemons::credentials;
 
@@ -64,7 +65,18 @@ fn readiness(kubeconfig: &Path, node_name: &str, boot_id: &str) -> Outcome<Readi
     let path = format!("{}/api/v1/nodes/{node_name}", server.path);
     let response =
         server.get(&config, &path).explain(format_args!("ask {}", server.authority()))?;
-    parse_response(&response, boot_id)
+    parse_response(&response, boot_id, || unauthorized(&config))
+}
+
+/// What the API server does not accept, and what the node's owner can see of it.
+fn unauthorized(config: &Kubeconfig) -> String {
+    let chain = config.client_certificate().ok().flatten();
+    match chain.and_then(|chain| client_certificate::end(&chain).ok()) {
+        Some(end) => format!(
+            "the API server does not accept the node's certificate, which is valid until {end}"
+        ),
+        None => "the API server does not accept the node's credentials".to_owned(),
+    }
 }
 
 /// The parts of an API server's URL.
@@ -116,7 +128,7 @@ impl<'u> Server<'u> {
             request.push_str(&format!("Authorization: Bearer {token}\r\n"));
         }
         request.push_str("\r\n");
-        stream.write_all(request.as_bytes()).explain("send the request")?;
+        stream.write_all(request.as_bytes()).map_err(|error| not_sent(&error))?;
         let mut response = Vec::new();
         stream.take(MAX_RESPONSE).read_to_end(&mut response).explain("read the response")?;
         Ok(response)
@@ -140,14 +152,20 @@ impl<'u> Server<'u> {
     }
 }
 
+/// Why a request was not sent. An API server with another CA is the usual reason.
+fn not_sent(error: &std::io::Error) -> Failure {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match tls {
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            Failure::new("its certificate is not from the CA that the node has")
+        }
+        _ => Failure::new(format!("send the request: {error}")),
+    }
+}
+
 /// TLS with the cluster's certificate authority, and with the client certificate if there is one.
 fn tls_config(config: &Kubeconfig) -> Outcome<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    let authority = config.certificate_authority()?.unwrap_or_default();
-    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
-        let certificate = certificate.explain("read the certificate authority")?;
-        roots.add(certificate).explain("read the certificate authority")?;
-    }
+    let roots = roots(&config.certificate_authority()?.unwrap_or_default())?;
     let builder =
         ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
             .with_safe_default_protocol_versions()
@@ -195,13 +213,19 @@ struct Condition {
 }
 
 /// Reads the response to a request for the node's object. Until the kubelet has reported the status
-/// of this boot, the object has that of an earlier one, which says nothing.
-fn parse_response(response: &[u8], boot_id: &str) -> Outcome<Readiness> {
+/// of this boot, the object has that of an earlier one, which says nothing. `unauthorized` is the
+/// reason if the API server does not accept the credentials.
+fn parse_response(
+    response: &[u8],
+    boot_id: &str,
+    unauthorized: impl FnOnce() -> String,
+) -> Outcome<Readiness> {
     let end = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     let (head, body) = response.split_at(end.map_or(0, |end| end + 4));
     let head = String::from_utf8_lossy(head);
     match head.split_ascii_whitespace().nth(1) {
         Some("200") => {}
+        Some("401") => return Ok(Readiness::NotReady(unauthorized())),
         Some(_) => {
             let status = head.lines().next().unwrap_or_default();
             return Ok(Readiness::NotReady(format!("the API server answers `{status}`")));
@@ -244,8 +268,9 @@ mod tests {
 
     #[test]
     fn the_condition_ready_of_the_object_decides() {
+        let parse = |response: &[u8]| parse_response(response, "2", || "expired".to_owned());
         let response = |status: &str, body: &str| {
-            parse_response(format!("HTTP/1.0 {status}\r\nA: b\r\n\r\n{body}").as_bytes(), "2")
+            parse(format!("HTTP/1.0 {status}\r\nA: b\r\n\r\n{body}").as_bytes())
         };
         let of_boot = |boot: &str, conditions: &str| {
             let info = format!(r#""nodeInfo": {{"bootID": "{boot}"}}"#);
@@ -267,12 +292,13 @@ mod tests {
         assert_eq!(node(pressure), not_yet());
         assert_eq!(of_boot("1", r#"{"type": "Ready", "status": "True"}"#), not_yet());
         assert_eq!(response("200 OK", "{}"), not_yet());
+        assert_eq!(response("401 Unauthorized", "{}"), not("expired"));
         assert_eq!(
-            response("401 Unauthorized", "{}"),
-            not("the API server answers `HTTP/1.0 401 Unauthorized`")
+            response("403 Forbidden", "{}"),
+            not("the API server answers `HTTP/1.0 403 Forbidden`")
         );
         assert!(response("200 OK", "no JSON").is_err());
-        assert!(parse_response(b"SSH-2.0-OpenSSH_9.2\r\n", "2").is_err());
-        assert!(parse_response(b"", "2").is_err());
+        assert!(parse(b"SSH-2.0-OpenSSH_9.2\r\n").is_err());
+        assert!(parse(b"").is_err());
     }
 }

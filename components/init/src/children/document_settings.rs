@@ -1,5 +1,5 @@
-//! What the node document means for the kubelet: its configuration, its flags, and its bootstrap
-//! kubeconfig.
+//! What the node document means for the kubelet: its configuration, its flags, and its two
+//! kubeconfig files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -54,11 +54,20 @@ pub fn flags(kubelet: &Kubelet) -> Vec<String> {
     flags
 }
 
-/// The bootstrap kubeconfig, if the document has a token.
+/// The kubeconfig with which the kubelet requests its certificate, if the document has a token.
 pub fn bootstrap_kubeconfig(cluster: &Cluster) -> Option<Value> {
     let token = cluster.token.as_ref()?;
+    Some(kubeconfig(cluster, &json!({ "token": token.as_str() })))
+}
+
+/// The kubeconfig with the certificate and the key in the file `pair`.
+pub fn certified_kubeconfig(cluster: &Cluster, pair: &str) -> Value {
+    kubeconfig(cluster, &json!({ "client-certificate": pair, "client-key": pair }))
+}
+
+fn kubeconfig(cluster: &Cluster, user: &Value) -> Value {
     let authority = STANDARD.encode(cluster.certificate_authority.as_str());
-    Some(json!({
+    json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "node",
@@ -69,9 +78,9 @@ pub fn bootstrap_kubeconfig(cluster: &Cluster) -> Option<Value> {
                 "certificate-authority-data": authority,
             },
         }],
-        "users": [{ "name": "node", "user": { "token": token.as_str() } }],
+        "users": [{ "name": "node", "user": user }],
         "contexts": [{ "name": "node", "context": { "cluster": "node", "user": "node" } }],
-    }))
+    })
 }
 
 #[cfg(test)]

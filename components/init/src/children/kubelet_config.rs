@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use osbuild_abi::paths::{KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT};
-use osbuild_document::Document;
+use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
 use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
@@ -17,9 +17,9 @@ use x509_cert::der::oid::ObjectIdentifier;
 use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
 use super::small_file::read;
-use super::{document_settings, node_document};
+use super::{client_certificate, document_settings, node_document};
 use crate::boot::memory;
-use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
+use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA, DOCUMENT_KUBECONFIG};
 use crate::daemons::kubelet_config::{
     CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, SHUTDOWN_GRACE, STANDALONE,
 };
@@ -64,12 +64,46 @@ pub fn apply() -> Outcome {
 /// for. Without [`FLAGS`] the node does not join, so they are the last.
 fn keep_document(document: Option<&Document>) -> Outcome {
     let cluster = document.and_then(|document| document.cluster.as_ref());
+    let certificate = read(Path::new(ROTATED))?;
+    let is_certified = match cluster.zip(certificate.as_ref()) {
+        Some((cluster, chain)) => is_certified(cluster, chain),
+        None => false,
+    };
+    if let Some(cluster) = cluster.filter(|cluster| !is_certified && cluster.token.is_none()) {
+        println!("{}", lacks_credentials(cluster, certificate.is_some()));
+    }
+    let kubeconfig = cluster
+        .filter(|_| is_certified)
+        .map(|cluster| document_settings::certified_kubeconfig(cluster, ROTATED).to_string());
     let bootstrap = cluster.and_then(document_settings::bootstrap_kubeconfig);
     let authority = cluster.map(|cluster| cluster.certificate_authority.as_str().to_owned());
     let flags = document.map(|document| document_settings::flags(&document.kubelet).join("\n"));
+    run_files::set(DOCUMENT_KUBECONFIG, kubeconfig.as_deref())?;
     run_files::set(DOCUMENT_BOOTSTRAP, bootstrap.map(|config| config.to_string()).as_deref())?;
     run_files::set(DOCUMENT_CA, authority.as_deref())?;
     run_files::set(FLAGS, flags.as_deref())
+}
+
+/// Whether the node's certificate is from this cluster. It is not after a move to another cluster,
+/// and after a rotation of the CA.
+fn is_certified(cluster: &Cluster, chain: &str) -> bool {
+    let authority = cluster.certificate_authority.as_str();
+    client_certificate::is_signed_by(chain, authority)
+        .explain(format_args!("compare {ROTATED} with the cluster in {NODE_DOCUMENT}"))
+        .unwrap_or_else(|failure| {
+            println!("{failure}");
+            false
+        })
+}
+
+/// Why the node does not join.
+fn lacks_credentials(cluster: &Cluster, has_certificate: bool) -> String {
+    let server = cluster.server.as_str();
+    let what = match has_certificate {
+        true => "its certificate is from another cluster or CA",
+        false => "it has no certificate",
+    };
+    format!("the node does not join {server}: {what}, and {NODE_DOCUMENT} has no token")
 }
 
 /// Passes on how long a shutdown has to wait for the kubelet.

@@ -4,6 +4,7 @@
 
 mod api;
 mod boot_program;
+mod client_certificate;
 mod cluster;
 mod cri;
 mod document_settings;

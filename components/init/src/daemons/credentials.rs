@@ -7,16 +7,31 @@ use osbuild_abi::paths::{
     EARLIER_KUBECONFIG, KUBECONFIG,
 };
 
+/// The kubeconfig that `init kubelet-config` makes from the node document and the node's
+/// certificate. If it is missing, the kubelet makes it with the bootstrap kubeconfig.
+pub const DOCUMENT_KUBECONFIG: &str = "/run/osbuild/kubelet/kubelet.conf";
 /// The bootstrap kubeconfig that `init kubelet-config` makes from the node document.
 pub const DOCUMENT_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.conf";
 /// The CA certificates from the node document.
 pub const DOCUMENT_CA: &str = "/run/osbuild/kubelet/ca.crt";
 
-/// The paths at which each file may be, the first one that exists counts.
-const BOOTSTRAPS: [&str; 3] =
-    [DOCUMENT_BOOTSTRAP, BOOTSTRAP_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG];
-const KUBECONFIGS: [&str; 2] = [KUBECONFIG, EARLIER_KUBECONFIG];
-const CLIENT_CAS: [&str; 3] = [DOCUMENT_CA, CLIENT_CA, EARLIER_CLIENT_CA];
+/// The kubeconfig, the bootstrap kubeconfig and the CA of each origin. The first origin of which a
+/// kubeconfig exists counts.
+const ORIGINS: [Files; 3] = [
+    Files { kubeconfig: DOCUMENT_KUBECONFIG, bootstrap: DOCUMENT_BOOTSTRAP, ca: DOCUMENT_CA },
+    Files { kubeconfig: KUBECONFIG, bootstrap: BOOTSTRAP_KUBECONFIG, ca: CLIENT_CA },
+    Files {
+        kubeconfig: EARLIER_KUBECONFIG,
+        bootstrap: EARLIER_BOOTSTRAP_KUBECONFIG,
+        ca: EARLIER_CLIENT_CA,
+    },
+];
+
+struct Files {
+    kubeconfig: &'static str,
+    bootstrap: &'static str,
+    ca: &'static str,
+}
 
 /// The paths of a kubelet that joins a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +49,11 @@ impl Credentials {
     }
 
     fn of(exists: impl Fn(&str) -> bool) -> Option<Self> {
-        let first = |paths: &[&'static str]| paths.iter().copied().find(|path| exists(path));
-        let (kubeconfig, bootstrap) = (first(&KUBECONFIGS), first(&BOOTSTRAPS));
-        // Both slots of a node that an earlier release has prepared find the file there.
-        let new = match bootstrap {
-            Some(EARLIER_BOOTSTRAP_KUBECONFIG) => EARLIER_KUBECONFIG,
-            _ => KUBECONFIG,
-        };
-        let exist = kubeconfig.is_some() || bootstrap.is_some();
-        exist.then(|| Credentials { kubeconfig: kubeconfig.unwrap_or(new), bootstrap })
+        ORIGINS.into_iter().find_map(|Files { kubeconfig, bootstrap, .. }| {
+            let bootstrap = Some(bootstrap).filter(|path| exists(path));
+            let can_join = bootstrap.is_some() || exists(kubeconfig);
+            can_join.then_some(Credentials { kubeconfig, bootstrap })
+        })
     }
 }
 
@@ -53,7 +64,7 @@ pub fn kubeconfig() -> &'static str {
 
 /// The path of the CA certificates for the cluster's clients, if they are there.
 pub fn client_ca() -> Option<&'static str> {
-    CLIENT_CAS.into_iter().find(|path| Path::new(path).is_file())
+    ORIGINS.into_iter().map(|files| files.ca).find(|path| Path::new(path).is_file())
 }
 
 fn exists(path: &str) -> bool {
@@ -90,8 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn the_node_document_counts_before_a_bootstrap_file() {
-        let files = [BOOTSTRAP_KUBECONFIG, DOCUMENT_BOOTSTRAP];
-        assert_eq!(of(&files), Some((KUBECONFIG, Some(DOCUMENT_BOOTSTRAP))));
+    fn the_node_document_counts_before_files() {
+        let files = [KUBECONFIG, BOOTSTRAP_KUBECONFIG, DOCUMENT_BOOTSTRAP];
+        assert_eq!(of(&files), Some((DOCUMENT_KUBECONFIG, Some(DOCUMENT_BOOTSTRAP))));
+        assert_eq!(of(&[KUBECONFIG, DOCUMENT_KUBECONFIG]), Some((DOCUMENT_KUBECONFIG, None)));
     }
 }
