@@ -46,7 +46,7 @@ const REMOVED: [(&str, &[&str]); 2] = [
     ("pki", &["kubelet.crt", "kubelet.key"]),
 ];
 
-/// Clears all those folders, and makes the folder of the kubelet's drop-ins. Returns the failures.
+/// Clears all those folders, and makes those of the kubelet's drop-ins and of the cluster's CA. Returns the failures.
 pub fn clear(data: &Folder) -> Vec<Failure> {
     let done = [clear_for_joining(data), clear_for_kubelet(data), clear_for_cni(data)];
     done.into_iter().filter_map(Outcome::err).collect()
@@ -68,11 +68,11 @@ pub fn clear_for_joining(data: &Folder) -> Outcome {
     each(&settings, |entry| leave(&settings, entry, &[FileType::RegularFile]))
         .explain(format_args!("clear {KUBELET_CONFIG_DIR}"))?;
     readable(&kubernetes).explain(format_args!("clear {KUBERNETES}"))?;
-    let clear_certificates = || match kubernetes.kind(CERTIFICATES)? {
-        Some(FileType::Directory) => readable(&kubernetes.existing_folder(CERTIFICATES)?),
-        _ => Ok(()),
-    };
-    clear_certificates().explain(format_args!("clear {KUBERNETES}/{CERTIFICATES}"))
+    let certificates = format!("{KUBERNETES}/{CERTIFICATES}");
+    kubernetes
+        .folder(CERTIFICATES, 0o755)
+        .and_then(|folder| readable(&folder))
+        .explain(format_args!("make and clear {certificates}"))
 }
 
 fn clear_for_kubelet(data: &Folder) -> Outcome {
@@ -169,10 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_data_gets_the_folder_of_drop_ins_and_nothing_is_moved() {
+    fn a_new_data_gets_the_folders_for_joining_and_nothing_is_moved() {
         let (_place, path, data) = data();
         clears(&data);
-        assert!(path.join("kubernetes/kubelet.conf.d").is_dir());
+        for folder in ["kubelet.conf.d", "pki"] {
+            assert!(path.join("kubernetes").join(folder).is_dir(), "{folder}");
+        }
         assert_eq!(fs::read_dir(path.join("aside")).unwrap().count(), 1);
     }
 
