@@ -1,6 +1,6 @@
 //! Images of upstream's programs under upstream's names, for a registry on the loopback. The
-//! programs are those of the recipes `lab` and `lab-full`; programs around them, such as `nft`, come from the
-//! Debian packages of its lock.
+//! programs are those of the recipes `lab` and `lab-full`; programs around them, such as `nft`,
+//! come from the Debian packages of the lock of `lab`.
 
 use super::control_plane::BIN;
 use crate::image::{self, LAB, LAB_FULL};

@@ -1,8 +1,8 @@
 //! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
 //! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], the kubelet's
 //! configuration to [`STANDALONE`] and [`JOINED`], its flags from the node document to [`FLAGS`],
-//! and how long it delays a shutdown to [`SHUTDOWN_GRACE`]. It reports a file that it cannot read and goes on without it: the kubelet
-//! reports the same when it starts.
+//! and how long it delays a shutdown to [`SHUTDOWN_GRACE`]. It reports a file that it cannot read
+//! and goes on without it: the kubelet reports the same when it starts.
 
 use std::path::Path;
 use std::time::Duration;

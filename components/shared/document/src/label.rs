@@ -1,4 +1,5 @@
-//! Labels of the node (`https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/`).
+//! Labels of the node
+//! (`https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/`).
 
 use serde::Deserialize;
 
