@@ -15,8 +15,8 @@ pub const DOCUMENT_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.con
 /// The CA certificates from the node document.
 pub const DOCUMENT_CA: &str = "/run/osbuild/kubelet/ca.crt";
 
-/// The kubeconfig, the bootstrap kubeconfig and the CA of each origin. The first origin of which a
-/// kubeconfig exists counts.
+/// The files of each origin: the node document, kubeadm's names, and those of an earlier release.
+/// The first origin with one of the two kubeconfig files counts.
 const ORIGINS: [Files; 3] = [
     Files { kubeconfig: DOCUMENT_KUBECONFIG, bootstrap: DOCUMENT_BOOTSTRAP, ca: DOCUMENT_CA },
     Files { kubeconfig: KUBECONFIG, bootstrap: BOOTSTRAP_KUBECONFIG, ca: CLIENT_CA },

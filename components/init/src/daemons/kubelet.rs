@@ -14,9 +14,9 @@ use crate::processes::program::Program;
 pub enum Mode {
     /// Without a cluster: there is no kubeconfig.
     Standalone,
-    /// Without a cluster until the name under which it joins is known. Drop-ins are left out: with
-    /// webhooks and without a kubeconfig the kubelet would not start, and with it `dhcp`, which
-    /// brings the name.
+    /// Without a cluster until the name under which it joins is known, and its node document is
+    /// accepted. Drop-ins are left out: with webhooks and without a kubeconfig the kubelet would
+    /// not start, and with it `dhcp`, which brings the name.
     Waits,
     /// In the cluster of these credentials.
     Joins(Credentials),
