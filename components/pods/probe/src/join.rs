@@ -16,9 +16,11 @@ const DROP_IN: &str =
 /// Makes the node whose root is `host` join the cluster of the API server at the URL `server`.
 /// `authority` is the certificate of the CA of its clients. Returns `init`'s reply.
 pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
-    let settings = inside(host, KUBELET_CONFIG_DIR);
-    fs::create_dir_all(&settings)?;
-    write(&inside(host, CLIENT_CA), authority)?;
+    let (settings, ca) = (inside(host, KUBELET_CONFIG_DIR), inside(host, CLIENT_CA));
+    for folder in [Some(settings.as_path()), ca.parent()].into_iter().flatten() {
+        fs::create_dir_all(folder)?;
+    }
+    write(&ca, authority)?;
     write(&settings.join("50-cluster.conf"), DROP_IN)?;
     write(&inside(host, KUBECONFIG), &kubeconfig(server))?;
     sockets::request(host, ADMIN_SOCKET, &Request::RestartKubelet.to_string())
