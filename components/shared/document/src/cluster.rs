@@ -46,7 +46,10 @@ impl TryFrom<String> for Certificates {
         let begin = text.find("-----BEGIN CERTIFICATE-----");
         let has_end =
             begin.is_some_and(|begin| text[begin..].contains("-----END CERTIFICATE-----"));
-        if has_end { Ok(Self(text)) } else { Err("there is no certificate in PEM") }
+        match has_end {
+            true => Ok(Self(text)),
+            false => Err("the text of certificates in PEM is expected, not the path of a file"),
+        }
     }
 }
 
