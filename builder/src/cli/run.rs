@@ -26,8 +26,8 @@ pub struct Run {
     #[arg(long, value_name = "NAME", value_parser = node_name)]
     pub name: Option<String>,
     /// Place the files of this folder on the node's disk before it boots. The folder is laid out
-    /// like the node's root, as in `DIR/etc/osbuild/node.toml`. The files belong to
-    /// root and keep their modes
+    /// like the node's root, as in `DIR/etc/osbuild/node.toml`. The files belong to root and keep
+    /// their modes
     #[arg(long, value_name = "DIR")]
     pub files: Option<PathBuf>,
     /// Forward a TCP port of this machine's loopback to the node. ADDRESS is one of 127.0.0.0/8

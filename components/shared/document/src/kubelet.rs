@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Kubelet {
     /// The node's addresses.
     pub node_ip: Option<NodeAddresses>,
-    /// Labels that the node has at once when it is registered.
+    /// Labels that the node has at once when it is registered. Later they are the administrator's.
     #[serde(default)]
     pub labels: BTreeMap<LabelKey, LabelValue>,
     /// Taints that the node has at once when it is registered. Later they are the administrator's.

@@ -13,12 +13,14 @@ const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
 /// The domains and the labels below [`RESERVED`] that a kubelet may set on its node: with any other
 /// it does not start (`staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go`).
 const OWN_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-const OWN: [&str; 8] = [
+const OWN: [&str; 10] = [
     "kubernetes.io/hostname",
     "kubernetes.io/arch",
     "kubernetes.io/os",
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/os",
     "beta.kubernetes.io/instance-type",

@@ -102,7 +102,12 @@ mod tests {
     #[test]
     fn a_refusal_names_the_line_and_the_known_keys() {
         for (text, line, reason) in [
-            ("[kubelet]\nlabel = {}\n", 2, "unknown field `label`"),
+            (
+                "[kubelet]\nlabel = {}\n",
+                2,
+                "unknown field `label`, expected one of `node-ip`, `labels`, `taints`, \
+                 `cloud-provider`, `provider-id`, `credential-providers`",
+            ),
             ("[cluster]\n", 1, "missing field `server`"),
             ("\n[kublet]\n", 2, "unknown field `kublet`, expected `cluster` or `kubelet`"),
             ("[kubelet]\nnode-ip = [\"10.0.0\"]\n", 2, "`10.0.0` is not an IP address"),
