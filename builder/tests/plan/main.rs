@@ -1,6 +1,7 @@
 //! The plan from outside: the shipped files are complete, and mistakes are reported well.
 
 mod docs;
+mod kernel;
 mod kspp;
 mod locks;
 mod payload;

@@ -182,7 +182,9 @@ fn merge(
             (Some(Shape::Table(keys)), Some(under)) if keys.iter().all(is_inherited) => {
                 merge_tables(under, over, keys, problems)
             }
-            (Some(Shape::Map { .. }), under) => merge_entries(under, over, problems),
+            (Some(Shape::Map { removable, .. }), under) => {
+                merge_entries(under, over, *removable, problems)
+            }
             _ => over,
         };
         parent.insert(name, merged);
@@ -196,14 +198,19 @@ fn is_inherited(key: &Key) -> bool {
     key.need != Need::Required
 }
 
-fn merge_entries(parent: Option<Item>, child: Item, problems: &mut Vec<Problem>) -> Item {
+fn merge_entries(
+    parent: Option<Item>,
+    child: Item,
+    removable: bool,
+    problems: &mut Vec<Problem>,
+) -> Item {
     let Value::Table(over) = child.value else { return child };
     let mut under = match parent.map(|parent| parent.value) {
         Some(Value::Table(under)) => under,
         _ => Items::new(),
     };
     for (name, entry) in over {
-        if !matches!(entry.value, Value::Flag(false)) {
+        if !(removable && matches!(entry.value, Value::Flag(false))) {
             under.insert(name, entry);
         } else if under.remove(&name).is_none() {
             problems.push(
