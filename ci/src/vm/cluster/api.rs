@@ -51,6 +51,11 @@ impl Api {
         checked("POST", path, self.request(Method::POST, path, Some(object))?)
     }
 
+    /// Deletes the object at `path`.
+    pub fn delete(&self, path: &str) -> Result<()> {
+        checked("DELETE", path, self.request(Method::DELETE, path, None)?).map(drop)
+    }
+
     /// Status and body of a response.
     fn request(&self, method: Method, path: &str, object: Option<&Value>) -> Result<(u16, String)> {
         let cannot = || format!("cannot ask the API server: {method} {path}");

@@ -30,9 +30,14 @@ pub const SERVICES: &str = "10.96.0.0/16";
 /// (`https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/`).
 const AGGREGATOR: &str = "front-proxy-client";
 
-/// A bootstrap token: its id and its secret
+/// The id of the bootstrap token
 /// (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
-const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
+const TOKEN_ID: &str = "abcdef";
+/// The collection with its secret.
+const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+
+/// How long the certificates of nodes are valid, as by default.
+const LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The group of clients with a bootstrap token.
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
@@ -60,35 +65,61 @@ pub struct ControlPlane {
     api: Api,
     egress: Egress,
     port: u16,
+    /// The URL of etcd.
+    etcd: String,
+    /// How long the certificates of nodes are valid.
+    lifetime: Duration,
+    /// How many tokens it has issued.
+    tokens: usize,
     // Dropped last: the processes write to it.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl ControlPlane {
     /// Builds the programs, starts them, and returns when the API server is ready and accepts nodes
     /// with [`Self::token`].
     pub fn start(site: &Site) -> Result<Self> {
+        Self::with_lifetime(site, LIFETIME)
+    }
+
+    /// Like [`Self::start`]; the certificates of nodes are valid for `lifetime`.
+    pub fn with_lifetime(site: &Site, lifetime: Duration) -> Result<Self> {
         builds_the_lab(site)?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        let authority = Authority::new(folder.path())?;
-        let host = HOST.to_string();
-        authority.server(
-            "api-server",
-            &["127.0.0.1", &host, "10.96.0.1", "kubernetes", "kubernetes.default.svc"],
-        )?;
-        authority.client("administrator", "lab-administrator", Some("system:masters"))?;
-        authority.client("controllers", "system:kube-controller-manager", None)?;
-        authority.client("scheduler", "system:kube-scheduler", None)?;
-        authority.client("kubelets", "lab-api-server", Some("system:masters"))?;
-        authority.client("aggregator", AGGREGATOR, None)?;
+        let authority = authority(folder.path())?;
         let port = free_port()?;
-        let local = format!("https://127.0.0.1:{port}");
-        let api = Api::new(&authority, "administrator", &local)?;
-        let egress = Egress::start(folder.path())?;
-        let processes = Vec::new();
-        let mut plane = ControlPlane { processes, authority, api, egress, port, _folder: folder };
-        plane.run(site, &local)?;
+        let mut plane = ControlPlane {
+            processes: Vec::new(),
+            api: Api::new(&authority, "administrator", &local(port))?,
+            authority,
+            egress: Egress::start(folder.path())?,
+            port,
+            etcd: local_http()?,
+            lifetime,
+            tokens: 0,
+            folder,
+        };
+        let etcd = plane.etcd()?;
+        plane.processes.push(Process::start(site, &bin(site), "etcd", &etcd)?);
+        plane.serve(site)?;
+        plane.bind_roles()?;
+        plane.issue_token()?;
         Ok(plane)
+    }
+
+    /// Restarts it. Certificates of nodes are valid as long as by default from now on.
+    pub fn use_default_lifetime(&mut self, site: &Site) -> Result<()> {
+        self.stop_serving();
+        self.lifetime = LIFETIME;
+        self.serve(site)
+    }
+
+    /// Replaces the CA and all certificates of the control plane. Its objects stay.
+    pub fn rotate_authority(&mut self, site: &Site) -> Result<()> {
+        self.stop_serving();
+        self.authority = authority(self.folder.path())?;
+        self.api = Api::new(&self.authority, "administrator", &self.local_server())?;
+        self.serve(site)
     }
 
     /// A client of the API with an administrator's certificate.
@@ -128,7 +159,7 @@ impl ControlPlane {
 
     /// The URL of the API server for this host.
     pub fn local_server(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        local(self.port)
     }
 
     /// The URL of the API server for QEMU's guests.
@@ -138,7 +169,27 @@ impl ControlPlane {
 
     /// The token with which a node requests its certificate.
     pub fn token(&self) -> String {
-        format!("{}.{}", TOKEN.0, TOKEN.1)
+        format!("{TOKEN_ID}.{:016}", self.tokens)
+    }
+
+    /// Issues another token.
+    pub fn issue_token(&mut self) -> Result<()> {
+        self.tokens += 1;
+        let token = json!({
+            "metadata": { "name": token_name(), "namespace": "kube-system" },
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": {
+                "token-id": TOKEN_ID,
+                "token-secret": format!("{:016}", self.tokens),
+                "usage-bootstrap-authentication": "true",
+            },
+        });
+        self.api.create(SECRETS, &token).map(drop)
+    }
+
+    /// Revokes the token, as its expiry does.
+    pub fn revoke_token(&self) -> Result<()> {
+        self.api.delete(&format!("{SECRETS}/{}", token_name()))
     }
 
     /// Checks that all programs still run.
@@ -149,14 +200,18 @@ impl ControlPlane {
         self.processes.iter_mut().try_for_each(Process::is_running)
     }
 
-    fn run(&mut self, site: &Site, local: &str) -> Result<()> {
-        let bin = site.project().join(BIN);
-        let etcd = format!("http://127.0.0.1:{}", free_port()?);
+    /// Ends the API server and the programs that use it. etcd stays.
+    pub fn stop_serving(&mut self) {
+        self.processes.truncate(1);
+    }
+
+    /// Starts the API server, and the programs that use it once it is ready.
+    pub fn serve(&mut self, site: &Site) -> Result<()> {
+        let (bin, local) = (bin(site), self.local_server());
         let egress = self.path("egress.yaml");
         fs::write(&egress, self.egress.configuration())
             .or_build(|| format!("cannot write `{}`", egress.display()))?;
-        self.processes.push(Process::start(site, &bin, "etcd", &self.etcd(&etcd)?)?);
-        self.processes.push(Process::start(site, &bin, "kube-apiserver", &self.api_server(&etcd))?);
+        self.processes.push(Process::start(site, &bin, "kube-apiserver", &self.api_server())?);
         let seen = wait(TIMEOUT, || {
             self.is_running()?;
             Ok(if self.api.is_ready() {
@@ -170,10 +225,9 @@ impl ControlPlane {
             api_server
                 .failure(&format!("`kube-apiserver` is not ready after {} s", TIMEOUT.as_secs()))
         })?;
-        self.admit_nodes()?;
-        let controllers = self.controllers(&self.authority.kubeconfig("controllers", local)?);
+        let controllers = self.controllers(&self.authority.kubeconfig("controllers", &local)?);
         self.processes.push(Process::start(site, &bin, "kube-controller-manager", &controllers)?);
-        let scheduler = scheduler(&self.authority.kubeconfig("scheduler", local)?);
+        let scheduler = scheduler(&self.authority.kubeconfig("scheduler", &local)?);
         self.processes.push(Process::start(site, &bin, "kube-scheduler", &scheduler)?);
         Ok(())
     }
@@ -182,8 +236,8 @@ impl ControlPlane {
         self.authority.path(name).display().to_string()
     }
 
-    fn etcd(&self, clients: &str) -> Result<Vec<String>> {
-        let peers = format!("http://127.0.0.1:{}", free_port()?);
+    fn etcd(&self) -> Result<Vec<String>> {
+        let (clients, peers) = (self.etcd.as_str(), local_http()?);
         Ok(flags(&[
             ("name", "lab"),
             ("data-dir", &self.file("etcd")),
@@ -198,9 +252,9 @@ impl ControlPlane {
         ]))
     }
 
-    fn api_server(&self, etcd: &str) -> Vec<String> {
+    fn api_server(&self) -> Vec<String> {
         flags(&[
-            ("etcd-servers", etcd),
+            ("etcd-servers", &self.etcd),
             ("bind-address", "127.0.0.1"),
             ("secure-port", &self.port.to_string()),
             // The endpoint of the service `kubernetes` for pods.
@@ -238,6 +292,7 @@ impl ControlPlane {
             ("kubeconfig", &kubeconfig.display().to_string()),
             ("cluster-signing-cert-file", &self.file("ca.crt")),
             ("cluster-signing-key-file", &self.file("ca.key")),
+            ("cluster-signing-duration", &format!("{}s", self.lifetime.as_secs())),
             ("root-ca-file", &self.file("ca.crt")),
             ("service-account-private-key-file", &self.file("accounts.key")),
             ("use-service-account-credentials", "true"),
@@ -246,26 +301,50 @@ impl ControlPlane {
         ])
     }
 
-    /// Creates the bootstrap token and its bindings.
-    fn admit_nodes(&self) -> Result<()> {
+    /// Lets nodes with a token request certificates.
+    fn bind_roles(&self) -> Result<()> {
         for (name, role, group) in BINDINGS {
             self.api.create(
                 "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
                 &binding(name, role, group),
             )?;
         }
-        let (id, secret) = TOKEN;
-        let token = json!({
-            "metadata": { "name": format!("bootstrap-token-{id}"), "namespace": "kube-system" },
-            "type": "bootstrap.kubernetes.io/token",
-            "stringData": {
-                "token-id": id,
-                "token-secret": secret,
-                "usage-bootstrap-authentication": "true",
-            },
-        });
-        self.api.create("/api/v1/namespaces/kube-system/secrets", &token).map(drop)
+        Ok(())
     }
+}
+
+/// A CA in `folder`, and the certificates of the control plane.
+fn authority(folder: &Path) -> Result<Authority> {
+    let authority = Authority::new(folder)?;
+    let host = HOST.to_string();
+    authority.server(
+        "api-server",
+        &["127.0.0.1", &host, "10.96.0.1", "kubernetes", "kubernetes.default.svc"],
+    )?;
+    authority.client("administrator", "lab-administrator", Some("system:masters"))?;
+    authority.client("controllers", "system:kube-controller-manager", None)?;
+    authority.client("scheduler", "system:kube-scheduler", None)?;
+    authority.client("kubelets", "lab-api-server", Some("system:masters"))?;
+    authority.client("aggregator", AGGREGATOR, None)?;
+    Ok(authority)
+}
+
+fn bin(site: &Site) -> PathBuf {
+    site.project().join(BIN)
+}
+
+/// The URL of the API server on the loopback.
+fn local(port: u16) -> String {
+    format!("https://127.0.0.1:{port}")
+}
+
+/// The URL of a server on a free port of the loopback.
+fn local_http() -> Result<String> {
+    Ok(format!("http://127.0.0.1:{}", free_port()?))
+}
+
+fn token_name() -> String {
+    format!("bootstrap-token-{TOKEN_ID}")
 }
 
 fn scheduler(kubeconfig: &Path) -> Vec<String> {

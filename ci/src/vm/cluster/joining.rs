@@ -68,7 +68,12 @@ impl NodeFile {
 pub fn join(plane: &ControlPlane, more: Vec<NodeFile>, ports: &Ports) -> Result<()> {
     let mut files = more;
     files.push(document(plane)?);
-    let archive = archive(&files)?;
+    install(&files, ports)
+}
+
+/// Installs files on DATA, and restarts the kubelet.
+pub fn install(files: &[NodeFile], ports: &Ports) -> Result<()> {
+    let archive = archive(files)?;
     probe::command(ports.place, |stream| stream.write_all(&archive))?;
     probe::command(ports.socket, |stream| {
         write!(stream, "{ADMIN_SOCKET} {}", Request::RestartKubelet)

@@ -152,13 +152,14 @@ impl<'u> Server<'u> {
     }
 }
 
-/// Why a request was not sent. An API server with another CA is the usual reason.
+/// Why a request was not sent. An API server with another CA is the usual reason; its name is often
+/// that of the earlier one.
 fn not_sent(error: &std::io::Error) -> Failure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     match tls {
-        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            Failure::new("its certificate is not from the CA that the node has")
-        }
+        Some(Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => Failure::new("its certificate is not from the CA that the node has"),
         _ => Failure::new(format!("send the request: {error}")),
     }
 }

@@ -16,8 +16,9 @@ use x509_cert::der::oid::ObjectIdentifier;
 
 use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
+use super::node_certificate::Origin;
 use super::small_file::read;
-use super::{client_certificate, document_settings, node_document};
+use super::{document_settings, node_certificate, node_document};
 use crate::boot::memory;
 use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA, DOCUMENT_KUBECONFIG};
 use crate::daemons::kubelet_config::{
@@ -27,9 +28,6 @@ use crate::daemons::node_name;
 use crate::host::run_files;
 use crate::name;
 
-/// The certificate from the cluster, with its key. It takes precedence over the one in the
-/// kubeconfig.
-const ROTATED: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 /// The prefix of the common name of a node's certificate.
 const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
@@ -38,7 +36,9 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// Reads everything and writes the files.
 pub fn apply() -> Outcome {
     let kubeconfig = Path::new(credentials::kubeconfig());
-    let name = certified_name(Path::new(ROTATED), kubeconfig).unwrap_or_else(|failure| {
+    // It takes precedence over the one in the kubeconfig.
+    let rotated = Path::new(node_certificate::FOLDER).join(node_certificate::CLIENT);
+    let name = certified_name(&rotated, kubeconfig).unwrap_or_else(|failure| {
         println!("{failure}");
         None
     });
@@ -64,20 +64,7 @@ pub fn apply() -> Outcome {
 /// for. Without [`FLAGS`] the node does not join, so they are the last.
 fn keep_document(document: Option<&Document>) -> Outcome {
     let cluster = document.and_then(|document| document.cluster.as_ref());
-    let certificate = read(Path::new(ROTATED)).unwrap_or_else(|failure| {
-        println!("{failure}");
-        None
-    });
-    let is_certified = match cluster.zip(certificate.as_ref()) {
-        Some((cluster, chain)) => is_certified(cluster, chain),
-        None => false,
-    };
-    if let Some(cluster) = cluster.filter(|cluster| !is_certified && cluster.token.is_none()) {
-        println!("{}", lacks_credentials(cluster, certificate.is_some()));
-    }
-    let kubeconfig = cluster
-        .filter(|_| is_certified)
-        .map(|cluster| document_settings::certified_kubeconfig(cluster, ROTATED).to_string());
+    let kubeconfig = cluster.map(certified_kubeconfig).transpose()?.flatten();
     let bootstrap = cluster.and_then(document_settings::bootstrap_kubeconfig);
     let authority = cluster.map(|cluster| cluster.certificate_authority.as_str().to_owned());
     let flags = document.map(|document| document_settings::flags(&document.kubelet).join("\n"));
@@ -87,26 +74,15 @@ fn keep_document(document: Option<&Document>) -> Outcome {
     run_files::set(FLAGS, flags.as_deref())
 }
 
-/// Whether the node's certificate is from this cluster. It is not after a move to another cluster,
-/// and after a rotation of the CA.
-fn is_certified(cluster: &Cluster, chain: &str) -> bool {
-    let authority = cluster.certificate_authority.as_str();
-    client_certificate::is_signed_by(chain, authority)
-        .explain(format_args!("compare {ROTATED} with the cluster in {NODE_DOCUMENT}"))
-        .unwrap_or_else(|failure| {
-            println!("{failure}");
-            false
-        })
-}
-
-/// Why the node does not join.
-fn lacks_credentials(cluster: &Cluster, has_certificate: bool) -> String {
-    let server = cluster.server.as_str();
-    let what = match has_certificate {
-        true => "its certificate is from another cluster or CA",
-        false => "it has no certificate",
-    };
-    format!("the node does not join {server}: {what}, and {NODE_DOCUMENT} has no token")
+/// The kubeconfig with the node's certificate, if that is from this cluster. It is not after a move
+/// to another cluster, and after a rotation of the CA.
+fn certified_kubeconfig(cluster: &Cluster) -> Outcome<Option<String>> {
+    let folder = Path::new(node_certificate::FOLDER);
+    let origin = Origin::observe(folder, cluster);
+    node_certificate::prepare(folder, cluster, origin)?;
+    let pair = folder.join(node_certificate::CLIENT).display().to_string();
+    let kubeconfig = || document_settings::certified_kubeconfig(cluster, &pair).to_string();
+    Ok((origin == Origin::Cluster).then(kubeconfig))
 }
 
 /// Passes on how long a shutdown has to wait for the kubelet.

@@ -16,6 +16,7 @@ mod kubelet_config;
 mod kubelet_settings;
 mod layout;
 mod load;
+mod node_certificate;
 mod node_document;
 mod resolver;
 mod shutdown_grace;

@@ -37,10 +37,6 @@ probe = { component = \"probe\" }
 /// The addresses of that node's pods (`recipes/10-bridge.conflist`).
 const PODS: &str = "10.88.0.0/16";
 
-/// The kubelet's address and port, at which the API server expects it.
-const KUBELET: u16 = 10250;
-const NODE: &str = "10.0.2.15";
-
 /// The size of the node's disk in MiB, which holds the images.
 const DISK_MIB: u64 = 4096;
 
@@ -58,7 +54,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     let registry = Registry::start(site, &cluster.plane)?;
     let refuses = registry.refuses_strangers(site)?;
     cluster.outcome.claim("the registry asks for a password", refuses);
-    cluster.plane.egress().route(&format!("{NODE}:{KUBELET}"), lab.kubelet);
+    cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     let disk = KeptDisk::in_project(&lab.project, WORKLOADS);
 
@@ -119,7 +115,7 @@ impl<'a> Lab<'a> {
             .disk_size(DISK_MIB)
             .forward(self.ports.place, probe::PLACE)
             .forward(self.ports.socket, probe::SOCKET)
-            .forward(self.kubelet, KUBELET)
+            .forward(self.kubelet, serving::PORT)
             .forward(self.node_port, client::NODE_PORT)
             .forward(self.metrics, metrics::NODE_PORT)
             .boot()
