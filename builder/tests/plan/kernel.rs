@@ -2,11 +2,17 @@
 
 use crate::{changed, resolve};
 
-const SMALL: &str = "recipes/small.toml";
-
 #[test]
 fn false_switches_an_inherited_option_off() {
-    let recipe = |text: &'static str| (SMALL, "[kernel.options]", text);
-    let plan = resolve(&changed(&[recipe("[kernel.options]\nPRINTK = false")]));
-    assert_eq!(plan.kernel.options["PRINTK"].value.to_string(), "n");
+    let plan = resolve(&changed(&[
+        ("recipes/base.toml", "[uki]", "[kernel.options]\nPRINTK = true\n\n[uki]"),
+        (
+            "recipes/small.toml",
+            "[kernel.options]",
+            "[kernel.options]\nPRINTK = false\nARM64_4K_PAGES = false",
+        ),
+    ]));
+    for name in ["PRINTK", "ARM64_4K_PAGES"] {
+        assert_eq!(plan.kernel.options[name].value.to_string(), "n", "{name}");
+    }
 }

@@ -129,6 +129,7 @@ mod tests {
             "rack",
             "example.org/rack",
             "topology.kubernetes.io/zone",
+            "failure-domain.beta.kubernetes.io/region",
             "node.kubernetes.io/instance-type",
             "sub.node.kubernetes.io/a",
             "notkubernetes.io/a",
