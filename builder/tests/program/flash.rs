@@ -342,7 +342,7 @@ const SLOW_DATA: &str = r#"data() { sleep 8; truncate -s "${SIZE_MIB}M" data.ext
 
 #[test]
 fn a_disk_replaced_during_the_build_is_not_written() {
-    let (scratch, disk) = with_disk(SLOW_DATA);
+    let (scratch, disk) = (project(512, SLOW_DATA), Loop::replaceable(400 * MIB));
     let other = disk.file.with_file_name("other");
     let file = File::create(&other).unwrap();
     file.set_len(400 * MIB).unwrap();
@@ -357,8 +357,7 @@ fn a_disk_replaced_during_the_build_is_not_written() {
     while !logs.is_dir() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    run(tool("losetup").args(["--detach", &disk.device]));
-    run(tool("losetup").arg(&disk.device).arg(&other));
+    disk.replace(&other);
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     assert!(

@@ -11,6 +11,9 @@ pub const MIB: u64 = 1 << 20;
 /// A stale byte of an earlier owner.
 const STALE: u8 = 0xA5;
 
+/// The lowest number of a [`Loop::replaceable`] device: more than the tests use at a time.
+const HIGH_NUMBER: u32 = 1000;
+
 /// A loop device with stale bytes at many offsets.
 pub struct Loop {
     /// Its device file.
@@ -23,14 +26,26 @@ pub struct Loop {
 impl Loop {
     /// A disk with this size and sector size in bytes.
     pub fn new(size: u64, sector_size: u32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk");
-        let file = File::create(&path).unwrap();
-        file.set_len(size).unwrap();
-        litter(&file, size);
+        let (folder, path) = littered(size);
         let mut disk = Loop::of(path, sector_size);
         disk._folder = Some(folder);
         disk
+    }
+
+    /// A disk with this size in bytes that a test can replace by another one. `losetup --find`,
+    /// which other tests run at the same time, takes the free device with the lowest number, so it
+    /// does not take this one while it is free.
+    pub fn replaceable(size: u64) -> Self {
+        let (folder, file) = littered(size);
+        let device = format!("/dev/loop{}", HIGH_NUMBER + std::process::id() % 10_000);
+        run(tool("losetup").arg(&device).arg(&file));
+        Loop { device, file, _folder: Some(folder) }
+    }
+
+    /// Replaces the disk by the one in `file`, as if a user changed the stick in a port.
+    pub fn replace(&self, file: &Path) {
+        run(tool("losetup").args(["--detach", &self.device]));
+        run(tool("losetup").arg(&self.device).arg(file));
     }
 
     /// A disk over an existing file.
@@ -57,6 +72,16 @@ impl Drop for Loop {
     fn drop(&mut self) {
         run(tool("losetup").args(["--detach", &self.device]));
     }
+}
+
+/// A file with this size and stale bytes, in a folder of its own.
+fn littered(size: u64) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let file = File::create(&path).unwrap();
+    file.set_len(size).unwrap();
+    litter(&file, size);
+    (folder, path)
 }
 
 /// Writes stale bytes to both ends of the disk, and to a part of each 8 MiB between.
