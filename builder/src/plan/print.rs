@@ -119,6 +119,12 @@ impl Page<'_> {
             );
         }
         self.line("]");
+        if !kernel.groups.is_empty() {
+            self.section("kernel.groups");
+            for (name, has) in &kernel.groups {
+                self.entry("kernel.groups.", name, has.to_string());
+            }
+        }
         self.section("kernel.options");
         for (name, option) in &kernel.options {
             self.entry("kernel.options.", name, option_value(&option.value));

@@ -42,6 +42,9 @@ table! {
         fragments_amd64: Optional List<Name>,
         /// Fragments for arm64, after the others.
         fragments_arm64: Optional List<Name>,
+        /// Fragments that a recipe can add or leave out, and whether a node has them if it does
+        /// neither. One that also has a file `fragments/<name>-<architecture>.config` brings that.
+        groups: Optional Map<Name, bool>,
     }
 }
 

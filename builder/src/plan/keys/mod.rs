@@ -20,13 +20,14 @@ mod values;
 
 pub use board::{BoardFile, QemuTable};
 pub use component::{
-    ComponentFile, ComponentImageTable, DebianProgramTable, GoTable, PayloadTable,
+    ComponentFile, ComponentImageTable, ComponentKernelTable, DebianProgramTable, GoTable,
+    PayloadTable,
 };
 pub use declare::kebab;
 pub use installer::InstallerFile;
 pub use recipe::{
     ArchiveTable, ExceptionTable, FileEntry, PodEntry, PodOfComponent, PodOfManifest, RecipeFile,
-    WritableEntry,
+    RecipeKernelTable, WritableEntry,
 };
 pub use releases::{ReleaseTable, ReleasesFile};
 pub use schema::{FileKind, schema};

@@ -65,6 +65,8 @@ table! {
         component: Inherited Name,
         /// Words of the kernel's command line, after the board's.
         command_line: Optional List<Word>,
+        /// Groups of options of the component, and whether this node has them.
+        groups: Optional Map<Name, bool>,
         /// Options that override the board's and the fragments', by name without `CONFIG_`.
         options: Optional Map<OptionName, OptionSetting>,
     }

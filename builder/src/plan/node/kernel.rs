@@ -9,6 +9,8 @@ use std::fmt;
 pub struct Kernel {
     /// The Debian package with the source: `linux-source-6.12`.
     pub package: String,
+    /// The groups of options of its component, and whether the node has each.
+    pub groups: BTreeMap<String, bool>,
     /// Options by name without `CONFIG_`; all others stay as `allnoconfig` leaves them.
     pub options: BTreeMap<String, KernelOption>,
     /// The words of the kernel's command line, in order.

@@ -1,13 +1,16 @@
-//! The kernel: the fragments of its component, overridden by the board's options, and those by the
-//! recipe's.
+//! The kernel: the fragments of its component and of its groups, overridden by the board's options,
+//! and those by the recipe's.
 
 use super::Resolver;
 use super::components::{Component, Place};
-use crate::error::Problem;
-use crate::plan::document::{Located, Text, nearest};
-use crate::plan::keys::{BoardFile, List, Name, RecipeFile, Word};
+use crate::error::{Problem, in_words};
+use crate::plan::document::{Located, Spot, Text, nearest};
+use crate::plan::keys::{
+    BoardFile, ComponentKernelTable, List, Name, RecipeFile, RecipeKernelTable, Word,
+};
 use crate::plan::node::fragment::{self, Options};
 use crate::plan::{Architecture, Kernel};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Resolver<'_> {
@@ -30,7 +33,13 @@ impl Resolver<'_> {
         let lists = lists.into_iter().flatten().chain(of_board);
         let mut options = Options::new();
         for name in lists.flat_map(|list| &list.value) {
-            options.extend(self.fragment(&component, name));
+            options.extend(self.fragment(&component, &name.value, &name.spot));
+        }
+        let groups = self.groups(&kernel, asked);
+        for (name, group) in &groups {
+            if group.value {
+                options.extend(self.group(&component, name, &group.key, architecture));
+            }
         }
         let of_board = board.and_then(|board| board.options.as_ref());
         for table in of_board.into_iter().chain(&asked.options) {
@@ -41,20 +50,57 @@ impl Resolver<'_> {
         }
         let of_board = board.and_then(|board| board.command_line.as_ref());
         let command_line = self.command_line([of_board, asked.command_line.as_ref()]);
-        Some(Kernel { package: package.to_string(), options, command_line })
+        let groups = groups.into_iter().map(|(name, group)| (name.to_string(), group.value));
+        let package = package.to_string();
+        Some(Kernel { package, groups: groups.collect(), options, command_line })
     }
 
-    fn fragment(&mut self, component: &Component, named: &Located<Name>) -> Options {
-        let name = &*named.value;
-        let folder = component.spot.file().replace("component.toml", "fragments/");
-        let path = format!("{folder}{name}.config");
+    /// The groups of the component, each with whether the node has it.
+    fn groups(
+        &mut self,
+        kernel: &ComponentKernelTable,
+        asked: &RecipeKernelTable,
+    ) -> BTreeMap<Name, Located<bool>> {
+        let of_component = kernel.groups.as_ref();
+        let mut groups = of_component.map_or_else(BTreeMap::new, |groups| (*groups.value).clone());
+        for (name, group) in asked.groups.iter().flat_map(|groups| groups.value.iter()) {
+            match groups.get_mut(name) {
+                Some(known) => *known = group.clone(),
+                None => self.problems.push(no_group(name, &group.key, groups.keys())),
+            }
+        }
+        for (name, group) in &groups {
+            self.note(format!("kernel.groups.{}", &**name), &group.key);
+        }
+        groups
+    }
+
+    /// The options of a group: its fragment, and the one for the architecture, if there is one.
+    fn group(
+        &mut self,
+        component: &Component,
+        name: &Name,
+        spot: &Spot,
+        architecture: Architecture,
+    ) -> Options {
+        let mut options = self.fragment(component, name, spot);
+        let name = format!("{}-{}", &**name, architecture.name());
+        if self.project.has(&path(component, &name)) {
+            options.extend(self.fragment(component, &name, spot));
+        }
+        options
+    }
+
+    fn fragment(&mut self, component: &Component, name: &str, spot: &Spot) -> Options {
+        let path = path(component, name);
         let Some(text) = self.project.text(&path, &mut self.problems) else {
+            let folder = folder(component);
             let known = self.project.files.keys();
             let known =
                 known.filter_map(|path| path.strip_prefix(&folder)?.strip_suffix(".config"));
             let hint = nearest(name, known).map(|near| format!("did you mean `{near}`?"));
             let problem = Problem::new(format!("no fragment `{name}`"))
-                .at(named.spot.place())
+                .at(spot.place())
                 .cause(format!("there is no `{path}`"));
             self.problems.push(Problem { hint, ..problem });
             return Options::new();
@@ -79,4 +125,24 @@ impl Resolver<'_> {
         }
         words
     }
+}
+
+/// The problem that the component has no group of this name, only those `known`.
+fn no_group<'n>(name: &str, spot: &Spot, known: impl Iterator<Item = &'n Name> + Clone) -> Problem {
+    let known = known.map(|known| &**known);
+    let hint = match nearest(name, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", in_words(known)),
+    };
+    Problem::new(format!("the kernel has no group `{name}`")).at(spot.place()).hint(hint)
+}
+
+/// The folder of a component's fragments.
+fn folder(component: &Component) -> String {
+    component.spot.file().replace("component.toml", "fragments/")
+}
+
+/// The path of a fragment.
+fn path(component: &Component, name: &str) -> String {
+    format!("{}{name}.config", folder(component))
 }

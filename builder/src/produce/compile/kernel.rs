@@ -223,7 +223,12 @@ mod tests {
     fn kernel(name: &str, value: OptionValue) -> Kernel {
         let origin = Origin { file: "components/linux/fragments/root.config".into(), line: 3 };
         let options = BTreeMap::from([(name.to_owned(), KernelOption { value, origin })]);
-        Kernel { package: "linux-source-6.12".into(), options, command_line: Vec::new() }
+        Kernel {
+            package: "linux-source-6.12".into(),
+            groups: BTreeMap::new(),
+            options,
+            command_line: Vec::new(),
+        }
     }
 
     #[test]
