@@ -11,7 +11,7 @@ use crate::vm::probe::{self, free_port};
 use crate::vm::qmp::Qmp;
 use osbuild::error::{Error, Result};
 use osbuild_abi::console::{
-    ADDRESS, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS,
+    ADDRESS, PANIC, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS,
     SLOTBOOT_STOPPED,
 };
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS, UPDATE_SOCKET};
@@ -62,7 +62,9 @@ spec:
 pub fn panic(disk: &SlotDisk) -> Result<Fallback> {
     let mut trial = Trial::begin(disk, &Change { words: PANICS, ..Change::default() })?;
     trial.node.wait_for("Kernel panic")?;
-    trial.falls_back("a panic")
+    trial.falls_back_and("a panic", |node| {
+        node.wait_for_line(PANIC, &["No working init found", "see /var/log/panic.log"]).map(drop)
+    })
 }
 
 pub fn deadline(disk: &SlotDisk) -> Result<Fallback> {
@@ -337,13 +339,23 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits until the machine has restarted from the other slot.
-    pub fn falls_back(mut self, from: &'static str) -> Result<Fallback> {
+    pub fn falls_back(self, from: &'static str) -> Result<Fallback> {
+        self.falls_back_and(from, |_| Ok(()))
+    }
+
+    /// Like [`Self::falls_back`], and checks what the other slot does.
+    fn falls_back_and(
+        mut self,
+        from: &'static str,
+        check: impl FnOnce(&mut NodeUnderTest) -> Result<()>,
+    ) -> Result<Fallback> {
         let line = self.node.wait_for(SLOTBOOT_STARTS)?;
         let took = self.since.elapsed();
         if !line.contains("SLOT-A") {
             return Err(Error::build("another slot was started").cause(line));
         }
         self.node.wait_for_line(SLOT, &["SLOT-A", "passed over SLOT-B: it has no tries left"])?;
+        check(&mut self.node)?;
         self.node.power_off()?;
         self.disk.is(B, SPENT)?;
         self.disk.is(A, GOOD)?;

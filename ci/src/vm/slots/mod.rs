@@ -45,7 +45,7 @@ const CLAIMS: &[Claim] = &[
     ("a new node boots through slotboot, and its slot becomes good", becomes_good),
     ("a slot without tries is passed over, also with a damaged partition table", without_tries),
     ("a UKI with a flipped bit is passed over, also without a backup partition table", flipped_bit),
-    ("a kernel panic falls back", |disk| note(faults::panic(disk))),
+    ("a kernel panic falls back, and its reason is printed", |disk| note(faults::panic(disk))),
     ("a slot that misses its deadline falls back", |disk| note(faults::deadline(disk))),
     ("a node that hangs falls back, by its watchdog", |disk| note(faults::hang(disk))),
     ("without a bootable slot slotboot gives the reasons and stops", no_slot),

@@ -51,6 +51,8 @@ pub enum Step {
     Writable,
     /// Starts the log files.
     Logs,
+    /// Moves the messages of a panic from the firmware to a log.
+    Panics,
     /// Sets the host name.
     HostName,
     /// Opens the sockets.
@@ -88,7 +90,7 @@ const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
 /// The boot. A phase needs only what the phases above it have made.
-pub static BOOT: [Phase<Step>; 24] = [
+pub static BOOT: [Phase<Step>; 25] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
     phase("memory", Step::Memory, AtOnce, Note),
@@ -105,6 +107,7 @@ pub static BOOT: [Phase<Step>; 24] = [
     phase(CONTAINERD_RESET, Step::ContainerdReset, JOB, Note),
     phase("writable", Step::Writable, JOB, Reboot),
     phase("logs", Step::Logs, AtOnce, Note),
+    phase("panic", Step::Panics, JOB, Note),
     phase("hostname", Step::HostName, JOB, Note),
     phase(SOCKETS, Step::Sockets, AtOnce, Note),
     phase(OLD_IMAGES, Step::OldImages, JOB, CountAndReboot),

@@ -13,6 +13,7 @@ pub mod mount;
 pub mod name_file;
 pub mod obstacles;
 pub mod old_images;
+pub mod panics;
 #[cfg(test)]
 mod release_3366aed;
 pub mod tidy;

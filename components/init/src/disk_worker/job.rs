@@ -11,7 +11,7 @@ use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::data::{
-    self, containerd_reset, machine_id, mount, obstacles, old_images, tidy, writable,
+    self, containerd_reset, machine_id, mount, obstacles, old_images, panics, tidy, writable,
 };
 use crate::host::{clock, host_name};
 use crate::processes::program::Program;
@@ -41,6 +41,8 @@ pub enum Job {
     ResetContainerd,
     /// Mounts the writable paths.
     MountWritable,
+    /// Moves the messages of a panic from the firmware to a log.
+    MovePanics,
     /// Reads the host names that are known before the network.
     ReadHostNames,
     /// Removes containerd's copies of the node's own images.
@@ -101,6 +103,8 @@ pub enum Done {
     ContainerdReset(Outcome<(Option<String>, bool)>),
     /// Of [`Job::MountWritable`]: what could not be cleared.
     WritableMounted(Outcome<Vec<Failure>>),
+    /// Of [`Job::MovePanics`]: lines for the console.
+    PanicsMoved(Outcome<Vec<String>>),
     /// Of [`Job::ReadHostNames`].
     HostNames {
         /// The one made from the machine id.
@@ -150,6 +154,7 @@ impl Job {
             Self::MakeMachineId => "make-machine-id",
             Self::ResetContainerd => "reset-containerd",
             Self::MountWritable => "mount-writable",
+            Self::MovePanics => "move-panics",
             Self::ReadHostNames => "read-host-names",
             Self::RemoveOldImages => "remove-old-images",
             Self::ReadSlots => "read-slots",
@@ -193,6 +198,7 @@ impl Job {
                 Done::ContainerdReset(reset.and_then(|line| Ok((line, tidy::is_due()?))))
             }
             Self::MountWritable => Done::WritableMounted(writable::mount()),
+            Self::MovePanics => Done::PanicsMoved(panics::move_to_log()),
             Self::ReadHostNames => {
                 Done::HostNames { of_machine: host_name::of_machine(), kept: host_name::kept() }
             }

@@ -50,6 +50,7 @@ impl Machine<Step> for Dispatcher {
                 self.console.keep_log(log_files::start(&self.writer, "init")?);
                 Ok(())
             }
+            Step::Panics => self.ask_in_phase(Job::MovePanics),
             Step::HostName => self.ask_in_phase(Job::ReadHostNames),
             Step::Sockets => {
                 self.sockets.open()?;
@@ -124,6 +125,10 @@ impl Dispatcher {
             Done::WritableMounted(failures) => {
                 failures?.iter().for_each(|failure| self.console.say("writable", failure));
                 self.settings.set_image(self.facts.command_line().time_servers)
+            }
+            Done::PanicsMoved(lines) => {
+                lines?.iter().for_each(|line| self.console.line(line));
+                Ok(())
             }
             Done::HostNames { of_machine, kept } => {
                 self.settings.set_host_name(Source::Image, Some(of_machine))?;

@@ -85,6 +85,7 @@ impl Dispatcher {
             | Done::LastRun(_)
             | Done::ContainerdReset(_)
             | Done::WritableMounted(_)
+            | Done::PanicsMoved(_)
             | Done::HostNames { .. } => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use osbuild_abi::paths::FIRMWARE_VARIABLES;
+use osbuild_abi::paths::{FIRMWARE_MESSAGES, FIRMWARE_VARIABLES};
 use osbuild_abi::writable::{Backing, WRITABLE};
 use osbuild_failure::{Explain, Outcome};
 use rustix::mount::{MountFlags, mount};
@@ -33,6 +33,9 @@ const KERNEL_MOUNTS: &[KernelMount] = &[
     needed("cgroup2", "/sys/fs/cgroup", QUIET, "nsdelegate,memory_recursiveprot"),
     optional("bpf", "/sys/fs/bpf", QUIET, "mode=0700"),
     optional("securityfs", "/sys/kernel/security", QUIET, ""),
+    optional("pstore", FIRMWARE_MESSAGES, QUIET, ""),
+    // For agents that observe with eBPF.
+    optional("tracefs", "/sys/kernel/tracing", QUIET, "mode=0700"),
     // Read-only: a stray write to a firmware variable can make a machine unable to boot.
     optional("efivarfs", FIRMWARE_VARIABLES, QUIET.union(MountFlags::RDONLY), ""),
 ];

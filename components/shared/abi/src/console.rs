@@ -44,6 +44,9 @@ pub const SLOT_GOOD: &str = "init: slot: good ";
 /// the node reboots into the other one.
 pub const SLOT_LATE: &str = "init: slot: not good ";
 
+/// The start of the line with the time and the reason of a panic before this boot.
+pub const PANIC: &str = "init: panic: the kernel stopped at ";
+
 /// The start of the warning that the firmware starts unsigned images: `off` or `setup-mode`
 /// follows.
 pub const INSECURE: &str = "init: secure-boot: ";

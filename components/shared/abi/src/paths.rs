@@ -57,6 +57,9 @@ pub const INSTALL_SETTINGS: &str = "/usr/share/osbuild/install/installer.toml";
 /// then the value.
 pub const FIRMWARE_VARIABLES: &str = "/sys/firmware/efi/efivars";
 
+/// The folder of the kernel messages that the firmware keeps over a restart (pstore).
+pub const FIRMWARE_MESSAGES: &str = "/sys/fs/pstore";
+
 /// The updater's folder for the newest metadata of releases that it has seen.
 pub const UPDATE_SEEN: &str = "/var/lib/updater";
 
