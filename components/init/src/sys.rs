@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -58,6 +59,16 @@ pub fn unblock_signals(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec the closure calls only async-signal-safe functions
     // (signal-safety(7)).
     unsafe { command.pre_exec(unblock) }
+}
+
+/// Moves a child into the control group whose `cgroup.procs` is `procs`, before it executes the
+/// program. The file is closed when the command is dropped.
+pub fn enter_cgroup(command: &mut Command, procs: File) -> &mut Command {
+    // 0 is the process that writes.
+    let enter = move || rustix::io::write(&procs, b"0").map(drop).map_err(io::Error::from);
+    // SAFETY: between fork and exec the closure calls only write(2), which is async-signal-safe
+    // (signal-safety(7)).
+    unsafe { command.pre_exec(enter) }
 }
 
 /// Takes one signal from the descriptor, if one is pending.

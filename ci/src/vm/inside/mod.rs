@@ -42,6 +42,7 @@ type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
 const CLAIMS: &[Claim] = &[
     ("exactly seven files in /bin", seven_files),
     ("exactly three host daemons, and one shim per pod", three_daemons),
+    ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
     ("no shell and no script in the root", no_shell),
     ("only `init` has blocked SIGTERM", only_init_blocks_sigterm),
@@ -154,6 +155,20 @@ fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
     daemons.dedup_by(|one, other| one == other && *one == "init");
     expect(daemons, vec!["containerd", "init", "kubelet"])?;
     expect(names(true).count(), seen.inspection.root.pods.len())
+}
+
+/// `init` and its children stay in the root's group.
+fn own_groups(seen: &Seen) -> std::result::Result<(), String> {
+    let group = |name: &str| match name {
+        "containerd" => "/system/containerd",
+        "kubelet" => "/system/kubelet",
+        "containerd-shim-runc-v2" => "/system/shims",
+        _ => "",
+    };
+    let members: Vec<_> = seen.facts.all("member").collect();
+    let wrong = members.iter().filter(|fact| fact[0] != group(fact[1]));
+    expect(wrong.map(|fact| fact.join(" ")).collect(), Vec::<String>::new())?;
+    expect(members.len(), seen.facts.all("host").count())
 }
 
 fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {

@@ -19,7 +19,8 @@ use OnFailure::{CountAndReboot, Note, Reboot};
 /// What a phase of the boot does. `dispatcher/boot.rs` does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Mounts the kernel's file systems, `/run` and `/tmp`, and reads the command line.
+    /// Mounts the kernel's file systems, `/run` and `/tmp`, makes the daemons' control groups, and
+    /// reads the command line.
     Mounts,
     /// Starts the hardware watchdogs.
     Watchdog,

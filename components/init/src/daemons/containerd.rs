@@ -3,6 +3,7 @@
 use osbuild_abi::paths::{BIN, CONTAINERD_CONFIG, CONTAINERD_SOCKET};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
+use crate::host::cgroups;
 use crate::processes::process::Launch;
 use crate::processes::program::Program;
 
@@ -15,7 +16,7 @@ const SEARCH_PATH: &str = "/bin:/opt/cni/bin";
 pub fn launch() -> Launch {
     let program = format!("{BIN}/{}", Program::Containerd.name());
     let words = vec![program, "--config".to_owned(), CONTAINERD_CONFIG.to_owned()];
-    Launch { search_path: SEARCH_PATH, ..Launch::new(words) }
+    Launch { search_path: SEARCH_PATH, cgroup: Some(cgroups::CONTAINERD), ..Launch::new(words) }
 }
 
 /// Whether it accepts connections. It listens only once all its plugins are up.

@@ -10,7 +10,7 @@ use crate::boot::{CONTAINERD_RESET, Step, limits, memory};
 use crate::data::{log_files, mount};
 use crate::disk_worker::{Done, Job};
 use crate::hardware::watchdog;
-use crate::host::{link, mounts, sysctl};
+use crate::host::{cgroups, link, mounts, sysctl};
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, Machine, Phase};
 
@@ -85,6 +85,7 @@ impl Dispatcher {
         mounts::apply_kernel()?;
         self.console.open_others();
         mounts::apply_memory()?;
+        cgroups::apply()?;
         let command_line = CommandLine::read()?;
         self.facts.command_line.get_or_init(|| command_line);
         Ok(())

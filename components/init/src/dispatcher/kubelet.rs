@@ -6,6 +6,7 @@ use super::{Dispatcher, Program};
 use crate::daemons::kubelet::{Mode, Start};
 use crate::daemons::node_name::{self, Known};
 use crate::disk_worker::{Job, JobId};
+use crate::host::cgroups;
 use crate::processes::process::{Launch, State};
 use crate::uptime::uptime;
 
@@ -84,7 +85,8 @@ impl Dispatcher {
         }
         self.logind.set_grace(grace);
         self.node_name.on_started(matches!(start.mode, Mode::Joins(_)));
-        let launch = Launch::new(start.command(self.node_name.name()));
+        let words = start.command(self.node_name.name());
+        let launch = Launch { cgroup: Some(cgroups::KUBELET), ..Launch::new(words) };
         if let Err(failure) = self.run_as(Program::Kubelet, launch) {
             self.console.say(Program::Kubelet.name(), failure);
         }

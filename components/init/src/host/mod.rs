@@ -1,8 +1,10 @@
 //! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings,
-//! links, mounts and the clock. Each has one file with the verbs `apply`, which sets it, and
-//! `observe`, which reads what is set. Where several sources give a value, [`settings`] ranks them.
+//! control groups, links, mounts and the clock. Each has one file with the verbs `apply`, which
+//! sets it, and `observe`, which reads what is set. Where several sources give a value,
+//! [`settings`] ranks them.
 
 pub mod addresses;
+pub mod cgroups;
 pub mod clock;
 pub mod host_name;
 pub mod link;

@@ -40,9 +40,6 @@ const KERNEL_MOUNTS: &[KernelMount] = &[
     optional("efivarfs", FIRMWARE_VARIABLES, QUIET.union(MountFlags::RDONLY), ""),
 ];
 
-/// The controllers that the kubelet gives to pods.
-const CONTROLLERS: &str = "+cpu +memory +pids +cpuset +io";
-
 const fn needed(
     kind: &'static str,
     path: &'static str,
@@ -77,7 +74,7 @@ pub fn apply_kernel() -> Outcome {
     Ok(())
 }
 
-/// Mounts the writable paths in memory, and lets child cgroups use the controllers.
+/// Mounts the writable paths in memory.
 pub fn apply_memory() -> Outcome {
     for row in WRITABLE {
         if let Backing::Memory(percent) = row.backing {
@@ -85,8 +82,7 @@ pub fn apply_memory() -> Outcome {
             mount_one("tmpfs", row.path, flags, &format!("mode={:o},size={percent}%", row.mode))?;
         }
     }
-    let control = "/sys/fs/cgroup/cgroup.subtree_control";
-    std::fs::write(control, CONTROLLERS).explain(format_args!("write `{CONTROLLERS}` to {control}"))
+    Ok(())
 }
 
 /// The mount points that are not the kernel's own file systems, latest first.

@@ -1,5 +1,6 @@
 //! One process: how it is started, stopped, restarted and read.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -46,12 +47,14 @@ pub struct Launch {
     pub search_path: &'static str,
     /// Its standard input; `None` is an empty one.
     pub input: Option<OwnedFd>,
+    /// The folder of its control group; `None` is that of `init`.
+    pub cgroup: Option<&'static str>,
 }
 
 impl Launch {
     /// Starts these words with the usual search path and no input.
     pub fn new(words: Vec<String>) -> Launch {
-        Launch { words, search_path: SEARCH_PATH, input: None }
+        Launch { words, search_path: SEARCH_PATH, input: None, cgroup: None }
     }
 
     /// Starts the child of `init` that is `program`, with these arguments.
@@ -181,7 +184,13 @@ impl Process {
             launch.words.split_first().ok_or("no program").explain("start")?;
         let output = self.input.try_clone().explain("share the pipe")?;
         let errors = self.input.try_clone().explain("share the pipe")?;
-        let child = sys::unblock_signals(&mut Command::new(program))
+        let mut command = Command::new(program);
+        if let Some(folder) = launch.cgroup {
+            let procs = format!("{folder}/cgroup.procs");
+            let file = File::options().write(true).open(&procs);
+            sys::enter_cgroup(&mut command, file.explain(format_args!("open {procs}"))?);
+        }
+        let child = sys::unblock_signals(&mut command)
             .args(arguments)
             .env_clear()
             .envs([("PATH", launch.search_path), ("HOME", HOME)])

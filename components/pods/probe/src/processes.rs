@@ -8,7 +8,8 @@ use std::path::Path;
 const SYSCTLS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
 
 /// One fact per line:
-/// - `host NAME PID RESIDENT-BYTES` for each process in the mount namespace of `init`;
+/// - `host NAME PID RESIDENT-BYTES` and `member GROUP NAME`, with its control group, for each
+///   process in the mount namespace of `init`;
 /// - `pod NAME PID EFFECTIVE BOUNDING` with two capability sets, and `seccomp NAME MODE`, for each
 ///   other process;
 /// - `blocked NAME SIGNALS` with the blocked signals of each process;
@@ -36,6 +37,10 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         facts.push(format!("blocked {name} {}", field(&status, "SigBlk:")));
         if namespace != host {
             facts.push(format!("seccomp {name} {}", field(&status, "Seccomp:")));
+        }
+        if namespace == host {
+            let group = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
+            facts.push(format!("member {} {name}", absolute(&group)));
         }
         facts.push(match namespace == host {
             true => format!("host {name} {pid} {}", kibibytes(&status, "VmRSS:")),
@@ -68,6 +73,14 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
     text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
 }
 
+/// The path of a control group below the root of all. `/proc/PID/cgroup` has it relative to the
+/// reader's own group: `0::/../../system/kubelet`.
+fn absolute(group: &str) -> String {
+    let path = group.trim().trim_start_matches("0::");
+    let names = path.split('/').filter(|name| !name.is_empty() && *name != "..");
+    names.fold(String::new(), |path, name| path + "/" + name)
+}
+
 /// A field that the kernel prints in KiB, in bytes; 0 if it is missing.
 fn kibibytes(text: &str, name: &str) -> u64 {
     field(text, name)
@@ -87,6 +100,13 @@ mod tests {
         assert_eq!(kibibytes(status, "VmRSS:"), 80_208 * 1024);
         assert_eq!(field(status, "CapEff:"), "0000000000003000");
         assert_eq!(kibibytes(status, "VmSwap:"), 0);
+    }
+
+    #[test]
+    fn a_control_group_is_the_same_for_every_reader() {
+        assert_eq!(absolute("0::/../../../system/kubelet\n"), "/system/kubelet");
+        assert_eq!(absolute("0::/system/shims\n"), "/system/shims");
+        assert_eq!(absolute("0::/../..\n"), "");
     }
 
     #[test]
