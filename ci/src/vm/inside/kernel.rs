@@ -1,9 +1,26 @@
-//! A privileged pod cannot change the running kernel.
+//! A privileged pod cannot change the running kernel, which has what other programs require.
 
 use super::facts::{Facts, expect};
+use osbuild::ship::audit::inspect::Inspection;
 use rustix::io::Errno;
 
 type Holds = Result<(), String>;
+
+/// The options that network plugins and container engines require.
+const REQUIRED: &str = include_str!("../../../../components/linux/required.txt");
+/// How many options the list has at least.
+const MIN_REQUIRED: usize = 50;
+
+/// The image's kernel has every option of [`REQUIRED`].
+pub fn has_what_others_require(inspection: &Inspection) -> Holds {
+    let uki = inspection.uki.as_ref().ok_or("the image has no UKI")?;
+    let options = uki.kernel_options.as_ref().ok_or("the kernel has no configuration")?;
+    let lines = REQUIRED.lines().filter(|line| !line.starts_with(['#', '[']));
+    let names: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    let is_missing = |name: &&str| options.get(*name).is_none_or(|value| value != "y");
+    expect(names.iter().copied().filter(is_missing).collect(), Vec::<&str>::new())?;
+    expect(names.len() >= MIN_REQUIRED, true)
+}
 
 /// The signed command line turns an oops and a soft lockup into a panic, and a panic into a
 /// restart.

@@ -55,6 +55,9 @@ const CLAIMS: &[Claim] = &[
     ("the programs have the locked versions", locked_versions),
     ("the command line is the one that was signed", signed_command_line),
     ("inspect agrees with the running node", inspect_agrees),
+    ("the kernel has what network plugins and container engines require", |seen| {
+        kernel::has_what_others_require(&seen.inspection)
+    }),
     ("DATA has grown to its disk", data_has_grown),
     ("DATA is the only writable disk", only_writable_disk),
     ("a privileged pod has every capability", |seen| kernel::gives_all_rights(&seen.facts)),
