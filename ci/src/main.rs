@@ -138,6 +138,7 @@ const LONG_NODES: &[Check] = &[
         run: vm::cluster::a_release_that_loses_the_cluster_goes_back,
     },
     Check { name: "vm: rejoins", run: vm::cluster::a_node_comes_back_with_a_fresh_token_or_ca },
+    Check { name: "vm: wrong clock", run: vm::cluster::a_node_joins_as_soon_as_it_knows_the_time },
     Check {
         name: "vm: workloads",
         run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,

@@ -29,5 +29,6 @@ pub mod sectors;
 pub mod secure;
 pub mod slots;
 pub mod time;
+mod time_server;
 pub mod update;
 mod web;

@@ -9,6 +9,7 @@ use rcgen::{
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// Labels of RFC 7468.
 const CERTIFICATE: &str = "CERTIFICATE";
@@ -16,6 +17,9 @@ const PRIVATE_KEY: &str = "PRIVATE KEY";
 const PUBLIC_KEY: &str = "PUBLIC KEY";
 
 const CANNOT: &str = "cannot make a certificate";
+
+/// How long a certificate is valid.
+const LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A CA in a folder: `ca.crt` and `ca.key`, and a `NAME.crt` and `NAME.key` for each certificate.
 pub struct Authority {
@@ -27,7 +31,7 @@ impl Authority {
     /// Makes the CA, and a key pair of the cluster's service accounts, `accounts.key` and
     /// `accounts.pub`.
     pub fn new(folder: &Path) -> Result<Self> {
-        let mut params = CertificateParams::default();
+        let mut params = params(Vec::new())?;
         params.distinguished_name = subject("lab-ca", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
@@ -47,8 +51,7 @@ impl Authority {
 
     /// Makes a certificate for a server with these names and addresses.
     pub fn server(&self, name: &str, names: &[&str]) -> Result<()> {
-        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let mut params = CertificateParams::new(names).or_build(|| CANNOT.to_owned())?;
+        let mut params = params(names.iter().map(|name| (*name).to_owned()).collect())?;
         params.distinguished_name = subject(name, None);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(name, params)
@@ -57,7 +60,7 @@ impl Authority {
     /// Makes a certificate for a client. Kubernetes takes the common name as the user and the
     /// organization as a group.
     pub fn client(&self, name: &str, user: &str, group: Option<&str>) -> Result<()> {
-        let mut params = CertificateParams::default();
+        let mut params = params(Vec::new())?;
         params.distinguished_name = subject(user, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(name, params)
@@ -115,6 +118,15 @@ fn pem(label: &str, der: &[u8]) -> String {
         .map(|line| String::from_utf8_lossy(line) + "\n")
         .collect::<String>();
     format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n")
+}
+
+/// A certificate that is valid from now on for a year, like those of kubeadm, for servers with
+/// these names and addresses.
+fn params(names: Vec<String>) -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(names).or_build(|| CANNOT.to_owned())?;
+    let now = SystemTime::now();
+    (params.not_before, params.not_after) = (now.into(), (now + LIFETIME).into());
+    Ok(params)
 }
 
 fn key() -> Result<KeyPair> {

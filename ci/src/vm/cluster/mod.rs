@@ -18,6 +18,7 @@ mod serving;
 mod shutdown;
 mod wait;
 mod workloads;
+mod wrong_clock;
 
 use super::kept_disk::KeptDisk;
 use super::machine::Machine;
@@ -37,6 +38,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wait::{Seen, wait};
 pub use workloads::a_stock_deployment_works_and_survives_a_reboot;
+pub use wrong_clock::a_node_joins_as_soon_as_it_knows_the_time;
 
 /// How long the cluster and the emulated node may take for each step.
 const TIMEOUT: Duration = Duration::from_secs(240);

@@ -25,7 +25,7 @@ const MISTAKE: &str = "[kubelet]\ntaint = []\n";
 /// Lines of `init`.
 const REFUSED: &str = "is refused, the last accepted one stays in effect: line 2: unknown field";
 const EXPIRED: &str =
-    "the API server does not accept the node's certificate, which is valid until 20";
+    "the node's certificate has expired by the node's clock: it was valid until 20";
 const OTHER_CA: &str = "its certificate is not from the CA that the node has";
 const REPLACED: &str = "the node's certificate is from another cluster or CA";
 

@@ -7,7 +7,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, Error, RootCertStore};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
-use x509_cert::time::Validity;
+use x509_cert::time::{Time, Validity};
 
 /// Whether one of the certificates in `authority` has signed the first one in `chain`. Both are
 /// PEM. An expired certificate is the cluster's as well: the kubelet renews it.
@@ -44,10 +44,10 @@ pub fn roots(authority: &str) -> Outcome<RootCertStore> {
     Ok(roots)
 }
 
-/// When the first certificate of a PEM text expires, in UTC.
-pub fn end(chain: &str) -> Outcome<String> {
+/// When the first certificate of a PEM text expires. It is printed in UTC.
+pub fn end(chain: &str) -> Outcome<Time> {
     let first = CertificateDer::from_pem_slice(chain.as_bytes()).explain("read the certificate")?;
-    Ok(validity(&first)?.not_after.to_string())
+    Ok(validity(&first)?.not_after)
 }
 
 /// The first moment at which a certificate is valid. The clock may be wrong by years.
@@ -103,6 +103,6 @@ mod tests {
 
     #[test]
     fn the_end_of_a_certificate_is_a_date() {
-        assert_eq!(end(&certificate(&authority())).unwrap(), "2002-03-04T00:00:00Z");
+        assert_eq!(end(&certificate(&authority())).unwrap().to_string(), "2002-03-04T00:00:00Z");
     }
 }

@@ -6,13 +6,14 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, Error, StreamOwned};
 use serde::Deserialize;
+use x509_cert::time::Time;
 
 use super::client_certificate::{self, roots};
 use super::kubeconfig::Kubeconfig;
@@ -65,13 +66,28 @@ fn readiness(kubeconfig: &Path, node_name: &str, boot_id: &str) -> Outcome<Readi
     let path = format!("{}/api/v1/nodes/{node_name}", server.path);
     let response =
         server.get(&config, &path).explain(format_args!("ask {}", server.authority()))?;
-    parse_response(&response, boot_id, || unauthorized(&config))
+    // An API server that cannot be reached is reported first: a certificate comes from it.
+    let end = match config.client_certificate()? {
+        Some(chain) => Some(client_certificate::end(&chain)?),
+        None if config.token()?.is_some() => None,
+        None => return Ok(Readiness::NotReady("the kubelet has no certificate yet".to_owned())),
+    };
+    match end.filter(|end| end.to_system_time() < SystemTime::now()) {
+        Some(end) => Ok(Readiness::NotReady(expired(end))),
+        None => parse_response(&response, boot_id, end),
+    }
 }
 
-/// What the API server does not accept, and what the node's owner can see of it.
-fn unauthorized(config: &Kubeconfig) -> String {
-    let chain = config.client_certificate().ok().flatten();
-    match chain.and_then(|chain| client_certificate::end(&chain).ok()) {
+/// The kubelet does not use a certificate that has expired by the node's clock, whether or not the
+/// API server's clock agrees.
+fn expired(end: Time) -> String {
+    format!("the node's certificate has expired by the node's clock: it was valid until {end}")
+}
+
+/// What the API server does not accept, and what the node's owner can see of it: until when the
+/// client certificate is valid, if there is one.
+fn unauthorized(end: Option<Time>) -> String {
+    match end {
         Some(end) => format!(
             "the API server does not accept the node's certificate, which is valid until {end}"
         ),
@@ -152,14 +168,20 @@ impl<'u> Server<'u> {
     }
 }
 
-/// Why a request was not sent. An API server with another CA is the usual reason; its name is often
-/// that of the earlier one.
+/// Why a request was not sent. The usual reasons are an API server with another CA, whose name is
+/// often that of the earlier one, and a wrong clock.
 fn not_sent(error: &std::io::Error) -> Failure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     match tls {
         Some(Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         )) => Failure::new("its certificate is not from the CA that the node has"),
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => Failure::new("its certificate is not valid yet by the node's clock"),
+        Some(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => Failure::new("its certificate has expired by the node's clock"),
         _ => Failure::new(format!("send the request: {error}")),
     }
 }
@@ -214,19 +236,19 @@ struct Condition {
 }
 
 /// Reads the response to a request for the node's object. Until the kubelet has reported the status
-/// of this boot, the object has that of an earlier one, which says nothing. `unauthorized` is the
-/// reason if the API server does not accept the credentials.
-fn parse_response(
-    response: &[u8],
-    boot_id: &str,
-    unauthorized: impl FnOnce() -> String,
-) -> Outcome<Readiness> {
-    let end = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let (head, body) = response.split_at(end.map_or(0, |end| end + 4));
+/// of this boot, the object has that of an earlier one, which says nothing. `end` is that of the
+/// client certificate with which the request was made.
+fn parse_response(response: &[u8], boot_id: &str, end: Option<Time>) -> Outcome<Readiness> {
+    let head = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let (head, body) = response.split_at(head.map_or(0, |end| end + 4));
     let head = String::from_utf8_lossy(head);
     match head.split_ascii_whitespace().nth(1) {
         Some("200") => {}
-        Some("401") => return Ok(Readiness::NotReady(unauthorized())),
+        Some("401") => return Ok(Readiness::NotReady(unauthorized(end))),
+        Some("404") => {
+            let reason = "the cluster has no Node object for it yet";
+            return Ok(Readiness::NotReady(reason.to_owned()));
+        }
         Some(_) => {
             let status = head.lines().next().unwrap_or_default();
             return Ok(Readiness::NotReady(format!("the API server answers `{status}`")));
@@ -246,6 +268,8 @@ fn parse_response(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use x509_cert::der::DateTime;
+    use x509_cert::der::asn1::GeneralizedTime;
 
     fn server(url: &str) -> Option<(String, &str)> {
         Server::parse(url).ok().map(|server| (server.authority(), server.path))
@@ -269,7 +293,9 @@ mod tests {
 
     #[test]
     fn the_condition_ready_of_the_object_decides() {
-        let parse = |response: &[u8]| parse_response(response, "2", || "expired".to_owned());
+        let end = DateTime::new(2026, 11, 24, 10, 0, 0).unwrap();
+        let end = Time::from(GeneralizedTime::from_date_time(end));
+        let parse = |response: &[u8]| parse_response(response, "2", Some(end));
         let response = |status: &str, body: &str| {
             parse(format!("HTTP/1.0 {status}\r\nA: b\r\n\r\n{body}").as_bytes())
         };
@@ -293,7 +319,15 @@ mod tests {
         assert_eq!(node(pressure), not_yet());
         assert_eq!(of_boot("1", r#"{"type": "Ready", "status": "True"}"#), not_yet());
         assert_eq!(response("200 OK", "{}"), not_yet());
-        assert_eq!(response("401 Unauthorized", "{}"), not("expired"));
+        assert_eq!(
+            response("401 Unauthorized", "{}"),
+            not("the API server does not accept the node's certificate, which is valid until \
+                 2026-11-24T10:00:00Z")
+        );
+        assert_eq!(
+            response("404 Not Found", "{}"),
+            not("the cluster has no Node object for it yet")
+        );
         assert_eq!(
             response("403 Forbidden", "{}"),
             not("the API server answers `HTTP/1.0 403 Forbidden`")
