@@ -143,6 +143,7 @@ const LONG_NODES: &[Check] = &[
         name: "vm: workloads",
         run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,
     },
+    Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },
     Check {
         name: "vm: graceful shutdown",
         run: vm::cluster::pods_end_in_order_before_the_node_does,

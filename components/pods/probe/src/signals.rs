@@ -6,13 +6,17 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Stops a daemon, on the request `NAME STOP`.
+/// Stops or kills a daemon, on the request `NAME STOP` or `NAME KILL`.
 pub fn send(proc: &Path, request: &str) -> io::Result<()> {
-    let Some((name, "STOP")) = request.trim_end().split_once(' ') else {
-        return Err(io::Error::other(format!("`{request}` is not `NAME STOP`")));
+    let (name, signal) = match request.trim_end().split_once(' ') {
+        Some((name, "STOP")) => (name, Signal::STOP),
+        Some((name, "KILL")) => (name, Signal::KILL),
+        _ => {
+            return Err(io::Error::other(format!("`{request}` is not `NAME STOP` or `NAME KILL`")));
+        }
     };
     let pid = find(proc, name)?.ok_or_else(|| io::Error::other(format!("no `{name}` runs")))?;
-    Ok(kill_process(pid, Signal::STOP)?)
+    Ok(kill_process(pid, signal)?)
 }
 
 /// Finds the process that runs the program `NAME` in PID 1's mount namespace.
@@ -41,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_stop_to_a_running_daemon_is_sent() {
-        assert!(send(Path::new("/proc"), "kubelet KILL").is_err());
+    fn only_a_stop_or_a_kill_to_a_running_daemon_is_sent() {
+        assert!(send(Path::new("/proc"), "kubelet TERM").is_err());
         assert!(send(Path::new("/proc"), "no-such-program STOP").is_err());
     }
 }

@@ -1,44 +1,21 @@
 //! What people run on a cluster on the first day, with unmodified software: images from a registry,
 //! kube-proxy and CoreDNS as kubeadm deploys them, and the real `kubectl`.
 
-mod client;
+pub mod client;
 mod first_day;
 
 use super::addons::{self, ProxyMode};
 use super::control_plane::ControlPlane;
-use super::joining::{Ports, join};
+use super::joining::join;
 use super::kubectl::Kubectl;
+use super::lab::{Lab, PODS};
 use super::registry::Registry;
 use super::{Cluster, metrics, serving, text};
 use crate::check::Outcome;
-use crate::recipe;
 use crate::site::Site;
-use crate::vm::kept_disk::KeptDisk;
-use crate::vm::machine::Machine;
-use crate::vm::node::NodeUnderTest;
-use crate::vm::probe::{self, free_port};
 use client::Client;
 use first_day::FirstDay;
 use osbuild::error::Result;
-use std::path::{Path, PathBuf};
-
-/// The recipe of this check.
-const WORKLOADS: &str = "workloads";
-
-/// The recipe that it inherits: a node with CNI plugins and a bridge for its pods.
-const SINGLE: &str = "single-amd64";
-
-/// The recipe's own lines.
-const RECIPE: &str = "
-[pods]
-probe = { component = \"probe\" }
-";
-
-/// The addresses of that node's pods (`recipes/10-bridge.conflist`).
-const PODS: &str = "10.88.0.0/16";
-
-/// The size of the node's disk in MiB, which holds the images.
-const DISK_MIB: u64 = 4096;
 
 /// The objects of this check.
 const DEPLOYMENT: &str = include_str!("deployment.yaml");
@@ -49,16 +26,14 @@ const DEPLOYMENT: &str = include_str!("deployment.yaml");
 /// pods get the volumes, limits and users
 /// that they ask for, an administrator drains the node, and kube-proxy changes to iptables.
 pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Outcome> {
-    let lab = Lab::new(site)?;
+    let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let registry = Registry::start(site, &cluster.plane)?;
     let refuses = registry.refuses_strangers(site)?;
     cluster.outcome.claim("the registry asks for a password", refuses);
     cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
-    let disk = KeptDisk::in_project(&lab.project, WORKLOADS);
-
-    let mut node = lab.boot(disk.path(), "workloads-first")?;
+    let mut node = lab.machine("workloads-first")?.boot()?;
     join(&cluster.plane, registry.node_files(&cluster.plane)?, &lab.ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     let name = text(&first, "/metadata/name");
@@ -71,7 +46,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     client.works(&mut cluster.outcome, "")?;
     node.power_off()?;
 
-    let mut node = lab.boot(disk.path(), "workloads-again")?;
+    let mut node = lab.machine("workloads-again")?.boot()?;
     cluster.ready_node(&mut node, Some(&first))?;
     client.works(&mut cluster.outcome, " after a reboot")?;
 
@@ -86,38 +61,4 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     client.works(outcome, " with iptables")?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     Ok(cluster.outcome)
-}
-
-/// The node's image, and ports of the loopback that lead to the node.
-struct Lab<'a> {
-    site: &'a Site<'a>,
-    project: PathBuf,
-    ports: Ports,
-    kubelet: u16,
-    node_port: u16,
-    metrics: u16,
-}
-
-impl<'a> Lab<'a> {
-    /// Makes the recipe in a copy of the checkout.
-    fn new(site: &'a Site<'a>) -> Result<Self> {
-        let project = site.root.join("out/ci").join(WORKLOADS);
-        site.copy_to(&project)?;
-        recipe::inherit(site, &project, WORKLOADS, SINGLE, RECIPE)?;
-        let ports = Ports { place: free_port()?, socket: free_port()? };
-        let [kubelet, node_port, metrics] = [free_port()?, free_port()?, free_port()?];
-        Ok(Lab { site, project, ports, kubelet, node_port, metrics })
-    }
-
-    fn boot(&self, disk: &Path, log: &str) -> Result<NodeUnderTest<'a>> {
-        Machine::of_recipe_in(self.site, &self.project, WORKLOADS, log)?
-            .keep(disk)
-            .disk_size(DISK_MIB)
-            .forward(self.ports.place, probe::PLACE)
-            .forward(self.ports.socket, probe::SOCKET)
-            .forward(self.kubelet, serving::PORT)
-            .forward(self.node_port, client::NODE_PORT)
-            .forward(self.metrics, metrics::NODE_PORT)
-            .boot()
-    }
 }
