@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_EPOCH: u64 = 2_208_988_800;
 
-/// A server of the simple network time protocol (RFC 4330). It answers until this program ends.
+/// A server of the simple network time protocol (RFC 5905). It answers until this program ends.
 pub struct TimeServer {
     port: u16,
     answers: Arc<AtomicBool>,
@@ -20,21 +20,19 @@ pub struct TimeServer {
 impl TimeServer {
     /// A server whose clock is `ahead` of this host's.
     pub fn ahead(ahead: Duration) -> Result<Self> {
-        let server = Self::silent(ahead)?;
-        server.answer();
-        Ok(server)
+        Self::start(ahead, true)
     }
 
     /// A server with this host's clock that does not answer yet.
     pub fn quiet() -> Result<Self> {
-        Self::silent(Duration::ZERO)
+        Self::start(Duration::ZERO, false)
     }
 
-    fn silent(ahead: Duration) -> Result<Self> {
+    fn start(ahead: Duration, answers: bool) -> Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
         let socket = socket.or_build(|| "cannot open a port".to_owned())?;
         let port = socket.local_addr().or_build(|| "cannot read the port".to_owned())?.port();
-        let answers = Arc::new(AtomicBool::new(false));
+        let answers = Arc::new(AtomicBool::new(answers));
         let server = TimeServer { port, answers: Arc::clone(&answers) };
         thread::spawn(move || serve(&socket, ahead, &answers));
         Ok(server)

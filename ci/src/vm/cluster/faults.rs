@@ -26,8 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(400);
 /// The pods of the Deployment.
 const REPLICAS: usize = 2;
 
-/// How long the API server and the network are away: longer than the 50 s after which a silent node
-/// is not Ready.
+/// How long the API server is away: longer than the 50 s after which a silent node is not Ready.
 const AWAY: Duration = Duration::from_secs(90);
 
 /// How long a pod may go on to take what it can get.

@@ -6,7 +6,7 @@
 //! of each names the panic and the part: `Panic#1 Part2`.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -72,10 +72,14 @@ struct Part {
     text: String,
 }
 
-/// Reads the files of the store. A kernel or a machine without one has an empty folder there.
+/// Reads the files of the store. On a machine without one the folder is empty, and a kernel without
+/// pstore has no such folder.
 fn read(store: &Path) -> Outcome<Vec<Part>> {
     let mut parts = Vec::new();
-    let entries = fs::read_dir(store).explain(format_args!("list {}", store.display()))?;
+    let entries = match fs::read_dir(store) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(parts),
+        entries => entries.explain(format_args!("list {}", store.display()))?,
+    };
     for entry in entries.take(MAX_FILES) {
         let path = entry.explain(format_args!("list {}", store.display()))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -242,6 +246,13 @@ mod tests {
         assert_eq!(moved(&store, &logs).unwrap(), [""; 0]);
         assert_eq!(fs::read_dir(&store).unwrap().count(), 1);
         assert!(!logs.path().join(LOG).exists());
+    }
+
+    #[test]
+    fn a_kernel_without_a_store_has_no_messages() {
+        let (_place, store, logs) = places(&[]);
+        fs::remove_dir(&store).unwrap();
+        assert_eq!(moved(&store, &logs).unwrap(), [""; 0]);
     }
 
     proptest! {
