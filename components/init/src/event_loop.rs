@@ -63,6 +63,8 @@ pub enum Deadline {
     Health,
     /// The time is to be kept on DATA.
     Clock,
+    /// It is time to look for changed manifests of static pods.
+    StaticPods,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

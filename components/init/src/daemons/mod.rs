@@ -8,3 +8,4 @@ pub mod kubelet;
 pub mod kubelet_config;
 pub mod kubelet_start;
 pub mod node_name;
+pub mod static_pods;

@@ -10,6 +10,7 @@ use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
+use crate::daemons::static_pods;
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, tidy, writable,
 };
@@ -69,6 +70,8 @@ pub enum Job {
     KeepNodeName(String),
     /// Forgets that name.
     ForgetNodeName,
+    /// Puts the static pods of now where the kubelet finds them.
+    PlaceStaticPods,
     /// Prepares a start of the kubelet under this name.
     PrepareKubelet(String),
     /// Moves aside what is in the way in the kubelet's configuration.
@@ -129,6 +132,8 @@ pub enum Done {
     },
     /// Of [`Job::ReadNodeName`].
     NodeName(Known),
+    /// Of [`Job::PlaceStaticPods`]: a line for each that is not used.
+    StaticPodsPlaced(Outcome<Vec<String>>),
     /// Of [`Job::PrepareKubelet`].
     KubeletPrepared {
         /// How it is started.
@@ -167,6 +172,7 @@ impl Job {
             Self::ReadNodeName => "read-node-name",
             Self::KeepNodeName(_) => "keep-node-name",
             Self::ForgetNodeName => "forget-node-name",
+            Self::PlaceStaticPods => "place-static-pods",
             Self::PrepareKubelet(_) => "prepare-kubelet",
             Self::ClearForJoining => "clear-for-joining",
             Self::KeepHostName(_) => "keep-host-name",
@@ -179,7 +185,9 @@ impl Job {
     /// The name of lines about it on the console.
     pub fn subject(&self) -> &'static str {
         match self {
-            Self::KeepNodeName(_) | Self::ForgetNodeName => Program::Kubelet.name(),
+            Self::KeepNodeName(_) | Self::ForgetNodeName | Self::PlaceStaticPods => {
+                Program::Kubelet.name()
+            }
             _ => mount::NAME,
         }
     }
@@ -217,6 +225,7 @@ impl Job {
             Self::ReadNodeName => Done::NodeName(Known::observe()),
             Self::KeepNodeName(name) => Done::Plain(node_name::keep(&name)),
             Self::ForgetNodeName => Done::Plain(node_name::forget()),
+            Self::PlaceStaticPods => Done::StaticPodsPlaced(static_pods::place()),
             Self::PrepareKubelet(name) => {
                 kubelet::prepare_start();
                 let shutdown_grace = kubelet_config::shutdown_grace();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use osbuild_abi::console::{READY, READY_WITHOUT_ADDRESS};
+use osbuild_abi::console::{JOINED, READY, READY_WITHOUT_ADDRESS};
 use osbuild_failure::Outcome;
 
 use super::{Dispatcher, Life, Program};
@@ -118,7 +118,7 @@ impl Dispatcher {
 
     /// The cluster reports the node as Ready.
     fn on_cluster_ready(&mut self) {
-        let text = format!("node `{}` is Ready in its cluster", self.node_name.name());
+        let text = format!("node `{}`{JOINED}", self.node_name.name());
         self.console.say(Program::Kubelet.name(), text);
         let actions = self.reach.on_reached(Goal::Cluster);
         self.carry_out_reach(actions);

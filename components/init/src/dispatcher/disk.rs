@@ -67,6 +67,7 @@ impl Dispatcher {
             Done::KubeletPrepared { start, shutdown_grace } => {
                 self.on_kubelet_prepared(id, &start, shutdown_grace);
             }
+            Done::StaticPodsPlaced(placed) => self.on_static_pods_placed(placed),
             Done::ClearedForJoining(outcome) => self.on_cleared_for_joining(client, outcome),
             Done::FailedBootCounted(outcome) => match outcome {
                 Ok(line) => self.console.say(CONTAINERD_RESET, line),

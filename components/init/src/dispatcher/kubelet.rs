@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use osbuild_failure::Outcome;
+
 use super::{Dispatcher, Program};
 use crate::daemons::kubelet::{Mode, Start};
 use crate::daemons::node_name::{self, Known};
@@ -64,6 +66,8 @@ impl Dispatcher {
         }
         // A name that is about to be chosen comes with a start of its own.
         if !self.kubelet_start.is_choosing() {
+            // Jobs are done in order, so the kubelet finds its pods.
+            self.place_static_pods();
             let name = self.node_name.name().to_owned();
             let job = self.ask(Job::PrepareKubelet(name));
             self.kubelet_start.prepare(job);
@@ -91,6 +95,19 @@ impl Dispatcher {
             self.console.say(Program::Kubelet.name(), failure);
         }
         self.follow_cluster();
+    }
+
+    /// Has the static pods of now put where the kubelet finds them.
+    pub(super) fn place_static_pods(&mut self) {
+        let is_asked = self.ask(Job::PlaceStaticPods).is_some();
+        self.static_pods.on_asked(is_asked, uptime());
+    }
+
+    /// The static pods are in place, or some are not.
+    pub(super) fn on_static_pods_placed(&mut self, placed: Outcome<Vec<String>>) {
+        for line in self.static_pods.on_placed(placed, uptime()) {
+            self.console.say(Program::Kubelet.name(), line);
+        }
     }
 
     /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins.

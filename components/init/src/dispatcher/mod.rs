@@ -22,6 +22,7 @@ use crate::daemons::containerd;
 use crate::daemons::health::Health;
 use crate::daemons::kubelet_start::KubeletStart;
 use crate::daemons::node_name::NodeName;
+use crate::daemons::static_pods::StaticPods;
 use crate::data::writer::Writer;
 use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::Waiting;
@@ -96,6 +97,7 @@ pub struct Dispatcher {
     addresses: Addresses,
     node_name: NodeName,
     kubelet_start: KubeletStart,
+    static_pods: StaticPods,
     health: Health,
     trial: Trial,
     reach: Reach,
@@ -142,6 +144,7 @@ impl Dispatcher {
             addresses: Addresses::default(),
             node_name: NodeName::default(),
             kubelet_start: KubeletStart::default(),
+            static_pods: StaticPods::default(),
             health: Health::default(),
             trial: Trial::default(),
             reach: Reach::default(),
@@ -221,6 +224,7 @@ impl Dispatcher {
             (Deadline::NodeName, self.node_name.deadline().filter(|_| runs)),
             (Deadline::Health, self.health.deadline().filter(|_| asks)),
             (Deadline::Clock, self.clock.deadline()),
+            (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -270,6 +274,7 @@ impl Dispatcher {
                     self.ask(Job::KeepClock);
                 }
             }
+            Deadline::StaticPods => self.place_static_pods(),
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }

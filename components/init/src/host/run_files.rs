@@ -30,16 +30,18 @@ pub fn write(path: &str, text: &str) -> Outcome {
 }
 
 fn write_with_mode(path: &str, text: &str, mode: u32) -> Outcome {
-    let write = || -> std::io::Result<()> {
-        let mut parts: Vec<&str> =
-            path.trim_start_matches(MEMORY).trim_start_matches('/').split('/').collect();
-        let name = parts.pop().unwrap_or_default();
-        let memory = Folder::open(Path::new(MEMORY), ASIDE)?;
-        parts.iter().try_fold(memory, |folder, part| folder.folder(part, 0o755))?.replace(
-            name,
-            text.as_bytes(),
-            mode,
-        )
-    };
-    write().explain(format_args!("write {path}"))
+    let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+    folder(parent)
+        .and_then(|folder| folder.replace(name, text.as_bytes(), mode))
+        .explain(format_args!("write {path}"))
+}
+
+/// Opens the folder at `path`, which is below [`MEMORY`], and makes what is missing of the path. A
+/// folder that exists is not changed: the kubelet watches one of them.
+pub fn folder(path: &str) -> std::io::Result<Folder> {
+    let below = path.trim_start_matches(MEMORY).split('/').filter(|part| !part.is_empty());
+    let memory = Folder::open(Path::new(MEMORY), ASIDE)?;
+    below.into_iter().try_fold(memory, |folder, part| {
+        folder.existing_folder(part).or_else(|_| folder.folder(part, 0o755))
+    })
 }

@@ -10,6 +10,9 @@ pub const READY: &str = "init: READY";
 /// may follow.
 pub const READY_WITHOUT_ADDRESS: &str = " without an address";
 
+/// The end of the line that reports that the node is Ready in its cluster.
+pub const JOINED: &str = " is Ready in its cluster";
+
 /// The start of the line that reports that the node gave up, and why.
 pub const FAILED: &str = "init: FAILED";
 

@@ -14,8 +14,7 @@ pub const INIT: &str = "/bin/init";
 pub const SHARE: &str = "/usr/share/osbuild";
 /// OCI image layout with every pod image.
 pub const IMAGES: &str = "/usr/share/osbuild/images";
-/// The kubelet's `staticPodPath`: `NAME.yaml` for each declared pod, read-only and as trusted as
-/// the root.
+/// `NAME.yaml` for each declared pod, read-only and as trusted as the root.
 pub const POD_MANIFESTS: &str = "/usr/share/osbuild/pods";
 /// The declared pods in the format of [`crate::pods`].
 pub const POD_LIST: &str = "/usr/share/osbuild/pods.list";
@@ -84,6 +83,11 @@ pub const EARLIER_BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubeco
 pub const EARLIER_CLIENT_CA: &str = "/etc/kubernetes/ca.crt";
 /// Drop-ins (`*.conf`) for [`KUBELET_CONFIG`]: the kubelet's `--config-dir`.
 pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
+
+/// Manifests of static pods on DATA, where kubeadm writes those of a control plane.
+pub const DATA_MANIFESTS: &str = "/etc/kubernetes/manifests";
+/// The kubelet's `staticPodPath`, to which `init` copies [`POD_MANIFESTS`] and [`DATA_MANIFESTS`].
+pub const STATIC_PODS: &str = "/run/osbuild/kubelet/pods";
 
 /// The socket through which a pod sets the host name and name servers.
 pub const NET_SOCKET: &str = "/run/osbuild/net/socket";

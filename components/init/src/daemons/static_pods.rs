@@ -1,0 +1,300 @@
+//! The kubelet has one folder of static pods. `init` fills it with the manifests of the image, and
+//! with those that an administrator's pod, such as kubeadm's, has written on DATA. A file of the
+//! image wins over one of the same name on DATA.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use osbuild_abi::paths::{DATA_MANIFESTS, POD_MANIFESTS, STATIC_PODS};
+use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::Folder;
+
+use crate::data;
+use crate::host::run_files;
+
+/// How often to look for changes on DATA.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// The largest number of manifests on DATA that are used.
+const MAX_FILES: usize = 64;
+/// The size of the largest manifest, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// The permission bits of the kubelet's copies. A manifest may contain a secret.
+const MODE: u32 = 0o600;
+/// How the name of a manifest ends. An editor's copy beside it would be another static pod.
+const SUFFIXES: [&str; 3] = [".yaml", ".yml", ".json"];
+
+/// When to look again, and what the console has already shown.
+#[derive(Debug, Default)]
+pub struct StaticPods {
+    /// `None` before the first look, and during one.
+    next: Option<Duration>,
+    shown: Vec<String>,
+}
+
+impl StaticPods {
+    /// When to look again, since boot.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.next
+    }
+
+    /// A job that looks was asked for, unless the disk worker refused it. `now` is the time since
+    /// boot.
+    pub fn on_asked(&mut self, is_asked: bool, now: Duration) {
+        self.next = (!is_asked).then_some(now + INTERVAL);
+    }
+
+    /// The job has ended. Returns what the console has to show, which is each line once until it
+    /// changes.
+    pub fn on_placed(&mut self, placed: Outcome<Vec<String>>, now: Duration) -> Vec<String> {
+        self.next = Some(now + INTERVAL);
+        let lines = placed.unwrap_or_else(|failure| vec![failure.to_string()]);
+        let shown = std::mem::replace(&mut self.shown, lines);
+        self.shown.iter().filter(|line| !shown.contains(line)).cloned().collect()
+    }
+}
+
+/// Makes the kubelet's folder have the manifests of now. Returns a line for each file on DATA that
+/// is not used.
+///
+/// # Errors
+/// A folder cannot be read or written. What the kubelet has stays.
+pub fn place() -> Outcome<Vec<String>> {
+    let mut manifests = of_image(Path::new(POD_MANIFESTS))?;
+    let refused = match folder_on_data()? {
+        Some(folder) => add(&mut manifests, &folder).explain(format!("list {DATA_MANIFESTS}"))?,
+        None => Vec::new(),
+    };
+    let kubelet = run_files::folder(STATIC_PODS).explain(format_args!("make {STATIC_PODS}"))?;
+    fill(&kubelet, &manifests).explain(format_args!("write to {STATIC_PODS}"))?;
+    Ok(refused)
+}
+
+/// The bytes of manifests by the names of their files.
+type Manifests = BTreeMap<String, Vec<u8>>;
+
+/// The manifests in the image's folder.
+fn of_image(folder: &Path) -> Outcome<Manifests> {
+    let list = || -> io::Result<Manifests> {
+        let entry = |entry: io::Result<fs::DirEntry>| {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Ok((name, fs::read(&path)?))
+        };
+        fs::read_dir(folder)?.map(entry).collect()
+    };
+    list().explain(format_args!("read {}", folder.display()))
+}
+
+/// The folder on DATA, if there is one.
+fn folder_on_data() -> Outcome<Option<Folder>> {
+    let (kubernetes, name) = DATA_MANIFESTS.rsplit_once('/').unwrap_or_default();
+    let kubernetes = data::folder::behind(&data::folder::open()?, kubernetes)?;
+    match kubernetes.existing_folder(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        folder => folder.map(Some).explain(format_args!("open {DATA_MANIFESTS}")),
+    }
+}
+
+/// Adds the manifests of a folder on DATA. Returns a line for each file that is not used.
+fn add(manifests: &mut Manifests, folder: &Folder) -> io::Result<Vec<String>> {
+    let names = folder.names()?.into_iter().map(|name| name.to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    let (mut of_data, mut refused) = (Manifests::new(), Vec::new());
+    for name in names {
+        let is_taken = manifests.contains_key(&name);
+        match usable(&name, is_taken, of_data.len()).and_then(|()| read(folder, &name)) {
+            Ok(Some(bytes)) => drop(of_data.insert(name, bytes)),
+            // It was removed a moment ago.
+            Ok(None) => {}
+            Err(reason) => refused.push(format!("{DATA_MANIFESTS}/{name} is not used: {reason}")),
+        }
+    }
+    manifests.append(&mut of_data);
+    Ok(refused)
+}
+
+/// Refuses a file by its name, by that of a file of the image, or after too many others.
+fn usable(name: &str, is_taken: bool, others: usize) -> Result<(), String> {
+    if !SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
+        return Err(format!("its name does not end with {}", SUFFIXES.join(", ")));
+    }
+    if is_taken {
+        return Err("the image has a pod in a file of this name".to_owned());
+    }
+    match others < MAX_FILES {
+        true => Ok(()),
+        false => Err(format!("there are more than {MAX_FILES}")),
+    }
+}
+
+fn read(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, String> {
+    folder.read(name, MAX_BYTES).map_err(|error| error.to_string())
+}
+
+/// Makes the kubelet's folder have exactly these files. It replaces only those that differ, because
+/// the kubelet reads each file that changes.
+fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
+    for (name, bytes) in manifests {
+        let is_same = kubelet.read(name, MAX_BYTES).is_ok_and(|now| now.as_ref() == Some(bytes));
+        if !is_same {
+            kubelet.replace(name, bytes, MODE)?;
+        }
+    }
+    for name in kubelet.names()? {
+        let name = name.to_string_lossy();
+        if !manifests.contains_key(&*name) {
+            kubelet.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// An image with the pod `dhcp`, a folder on DATA with these files, and the kubelet's.
+    struct Folders {
+        place: tempfile::TempDir,
+        data: Folder,
+        kubelet: Folder,
+    }
+
+    impl Folders {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let path = place.path().canonicalize().unwrap();
+            let all = Folder::open(&path, ".aside").unwrap();
+            let [image, data, kubelet] =
+                ["image", "data", "kubelet"].map(|name| all.folder(name, 0o700).unwrap());
+            fs::write(image.path().join("dhcp.yaml"), "signed").unwrap();
+            let folders = Folders { place, data, kubelet };
+            files.iter().for_each(|(name, text)| folders.write(name, text));
+            folders
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.data.path().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        /// Places them. Returns the lines, and the kubelet's files.
+        fn placed(&self) -> (Vec<String>, Vec<(String, String)>) {
+            let mut manifests = of_image(&self.place.path().join("image")).unwrap();
+            let lines = add(&mut manifests, &self.data).unwrap();
+            fill(&self.kubelet, &manifests).unwrap();
+            let text = |name: &str| fs::read_to_string(self.kubelet.path().join(name)).unwrap();
+            let names = self.kubelet.names().unwrap();
+            let names = names.iter().map(|name| name.to_str().unwrap().to_owned());
+            let mut files: Vec<_> = names.map(|name| (name.clone(), text(&name))).collect();
+            files.sort();
+            (lines, files)
+        }
+    }
+
+    fn files(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_kubelet_gets_the_pods_of_the_image_and_of_data() {
+        let folders = Folders::new(&[("etcd.yaml", "etcd")]);
+        let both = files(&[("dhcp.yaml", "signed"), ("etcd.yaml", "etcd")]);
+        assert_eq!(folders.placed(), (vec![], both));
+        folders.write("etcd.yaml", "newer");
+        assert_eq!(folders.placed().1[1].1, "newer");
+        fs::remove_file(folders.path("etcd.yaml")).unwrap();
+        assert_eq!(folders.placed().1, files(&[("dhcp.yaml", "signed")]));
+    }
+
+    #[test]
+    fn a_pod_of_the_image_wins_over_one_on_data() {
+        let folders = Folders::new(&[("dhcp.yaml", "false")]);
+        let (lines, placed) = folders.placed();
+        assert_eq!(placed, files(&[("dhcp.yaml", "signed")]));
+        let line = "/etc/kubernetes/manifests/dhcp.yaml is not used: the image has a pod in a file \
+                    of this name";
+        assert_eq!(lines, [line]);
+    }
+
+    #[test]
+    fn only_regular_files_with_the_name_of_a_manifest_are_used() {
+        let folders =
+            Folders::new(&[("a.yaml.bak", "old"), (".hidden.yaml", "x"), ("b.json", "b")]);
+        fs::create_dir(folders.path("folder.yaml")).unwrap();
+        symlink("/dev/zero", folders.path("link.yaml")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, folders.path("fifo.yaml"), 0o600.into()).unwrap();
+        fs::write(folders.path("large.yaml"), vec![b' '; MAX_BYTES as usize + 1]).unwrap();
+        let (lines, placed) = folders.placed();
+        assert_eq!(placed, files(&[("b.json", "b"), ("dhcp.yaml", "signed")]));
+        let reasons = lines.iter().map(|line| line.split_once(" is not used: ").unwrap().1);
+        let expected = [
+            "its name does not end with .yaml, .yml, .json",
+            "it is a FIFO",
+            "it is a folder",
+            "it has more than 1048576 bytes",
+            "it is a symbolic link",
+        ];
+        assert_eq!(reasons.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_number_of_pods_on_data_is_bounded() {
+        let folders = Folders::new(&[]);
+        (0..=MAX_FILES).for_each(|number| folders.write(&format!("{number:03}.yaml"), "pod"));
+        let (lines, placed) = folders.placed();
+        assert_eq!((lines.len(), placed.len()), (1, MAX_FILES + 1));
+        assert!(lines[0].contains("064.yaml"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_manifest_that_did_not_change_is_not_written_again() {
+        use std::os::unix::fs::MetadataExt;
+        let folders = Folders::new(&[("etcd.yaml", "etcd")]);
+        let file = || fs::metadata(folders.kubelet.path().join("etcd.yaml")).unwrap().ino();
+        folders.placed();
+        let before = file();
+        folders.placed();
+        assert_eq!(file(), before);
+        folders.write("etcd.yaml", "newer");
+        folders.placed();
+        assert_ne!(file(), before);
+    }
+
+    #[test]
+    fn the_console_shows_each_line_once_until_it_changes() {
+        let mut pods = StaticPods::default();
+        let mut lines = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            pods.on_placed(Ok(lines), MINUTE)
+        };
+        assert_eq!(lines(&["a", "b"]), ["a", "b"]);
+        assert_eq!(lines(&["a", "b"]), [""; 0]);
+        assert_eq!(lines(&["a", "c"]), ["c"]);
+        assert_eq!(lines(&[]), [""; 0]);
+        assert_eq!(lines(&["a"]), ["a"]);
+    }
+
+    #[test]
+    fn the_next_look_waits_for_the_end_of_this_one() {
+        let mut pods = StaticPods::default();
+        assert_eq!(pods.deadline(), None);
+        pods.on_asked(true, MINUTE);
+        assert_eq!(pods.deadline(), None);
+        pods.on_placed(Ok(vec![]), MINUTE);
+        assert_eq!(pods.deadline(), Some(MINUTE + INTERVAL));
+        pods.on_asked(false, 2 * MINUTE);
+        assert_eq!(pods.deadline(), Some(2 * MINUTE + INTERVAL), "the disk worker is busy");
+    }
+}
