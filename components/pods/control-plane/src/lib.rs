@@ -1,0 +1,13 @@
+//! The `control-plane` pod: makes its node the first one of a cluster, with kubeadm.
+//!
+//! kubeadm expects a host with systemd and a shell, and a kubelet that it may configure and start.
+//! Here it runs phase by phase: it writes files below `/etc/kubernetes`, `init` passes the static
+//! pods among them to the kubelet, and this program turns the kubelet's configuration into a
+//! drop-in of the node's own. [`make::make`] is the sequence.
+
+#![forbid(unsafe_code)]
+
+pub mod kubeadm;
+pub mod kubelet_settings;
+pub mod make;
+pub mod routes;

@@ -1,0 +1,54 @@
+//! The `control-plane` pod. It has no arguments. It waits for a configuration on DATA and for the
+//! network, makes the control plane once, and then only waits. It prints one line per event on
+//! stderr, and ends only by a signal.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use control_plane::make::{CONFIGURATION, MADE, Progress, make};
+use control_plane::routes;
+use osbuild_failure::{Explain, Outcome};
+
+/// How often to look whether what this program waits for is there.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// The pause after the first failure. Each further failure doubles it, up to the maximum.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+const MAX_RETRY: Duration = Duration::from_secs(120);
+
+fn main() {
+    let (mut retry, mut progress) = (FIRST_RETRY, Progress::default());
+    while !Path::new(MADE).exists() {
+        match wait_and_make(&mut progress) {
+            Ok(()) => eprintln!("the control plane is made"),
+            Err(failure) => {
+                eprintln!("error: {failure}; tries again in {} s", retry.as_secs());
+                sleep(retry);
+                retry = (2 * retry).min(MAX_RETRY);
+            }
+        }
+    }
+    eprintln!("the node is a control plane");
+    loop {
+        std::thread::park();
+    }
+}
+
+fn wait_and_make(progress: &mut Progress) -> Outcome {
+    wait(&format!("{CONFIGURATION} on DATA"), || Ok(Path::new(CONFIGURATION).exists()))?;
+    wait("a default route", routes::has_default)?;
+    make(progress)
+}
+
+/// Waits until this is there. Prints its name if that takes time.
+fn wait(name: &str, is_there: impl Fn() -> Outcome<bool>) -> Outcome {
+    let mut is_first = true;
+    while !is_there().explain(format_args!("look for {name}"))? {
+        if is_first {
+            eprintln!("waits for {name}");
+        }
+        is_first = false;
+        sleep(INTERVAL);
+    }
+    Ok(())
+}

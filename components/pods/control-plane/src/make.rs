@@ -1,0 +1,78 @@
+//! Makes the control plane: kubeadm's files, a kubelet that uses them, and the cluster's first
+//! objects. A sequence that was interrupted is repeated from its start, and finds what is there.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use osbuild_abi::{paths, payload};
+use osbuild_failure::{Explain, Outcome};
+use osbuild_protocol::{Client, Request};
+
+use crate::kubeadm::{FILES, Kubeadm, OBJECTS};
+use crate::kubelet_settings::drop_in;
+
+/// kubeadm's configuration, which the node's owner places on DATA.
+pub const CONFIGURATION: &str = "/etc/kubernetes/kubeadm.yaml";
+/// This file exists once the control plane is made.
+pub const MADE: &str = "/etc/kubernetes/control-plane-made";
+/// The kubelet's configuration that kubeadm writes.
+const KUBELET_CONFIGURATION: &str = "/var/lib/kubelet/config.yaml";
+/// The name of the drop-in. Those of the owner override it if their names are higher.
+const DROP_IN: &str = "10-kubeadm.conf";
+/// How long `init` may take to restart the kubelet.
+const TIMEOUT: Duration = Duration::from_secs(180);
+const RESTART: Request = Request::RestartKubelet;
+
+/// What this process has done. The kubelet of an earlier process may not have been restarted.
+#[derive(Default)]
+pub struct Progress {
+    /// Whether the kubelet has been restarted. Another restart would only interrupt the pulls of
+    /// the control plane's images.
+    kubelet_restarted: bool,
+}
+
+/// Makes the control plane.
+///
+/// # Errors
+/// kubeadm fails, a file cannot be written, or `init` does not restart the kubelet.
+pub fn make(progress: &mut Progress) -> Outcome {
+    let program = Path::new(payload::PROGRAMS).join("kubeadm");
+    let kubeadm = Kubeadm { program, configuration: CONFIGURATION.into() };
+    FILES.iter().try_for_each(|words| kubeadm.run(words))?;
+    configure_kubelet()?;
+    if !progress.kubelet_restarted {
+        restart_kubelet()?;
+        progress.kubelet_restarted = true;
+    }
+    kubeadm.run(OBJECTS)?;
+    write(Path::new(MADE), "").explain(format_args!("write {MADE}"))
+}
+
+/// Turns kubeadm's configuration of the kubelet into a drop-in.
+fn configure_kubelet() -> Outcome {
+    let text = fs::read_to_string(KUBELET_CONFIGURATION)
+        .explain(format_args!("read {KUBELET_CONFIGURATION}"))?;
+    let folder = Path::new(paths::KUBELET_CONFIG_DIR);
+    fs::create_dir_all(folder).explain(format_args!("make {}", folder.display()))?;
+    let file = folder.join(DROP_IN);
+    write(&file, &drop_in(&text)?).explain(format_args!("write {}", file.display()))
+}
+
+/// Has `init` start the kubelet again: it joins the cluster with the kubeconfig of kubeadm.
+fn restart_kubelet() -> Outcome {
+    let restart = || Client::connect(Path::new(paths::ADMIN_SOCKET), TIMEOUT)?.send(&RESTART);
+    restart().explain("have init restart the kubelet")
+}
+
+/// Replaces a file, so that a power cut leaves the old one or the new one.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let new = file.with_extension("new");
+    let mut options = fs::OpenOptions::new();
+    let mut to = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    to.write_all(text.as_bytes())?;
+    to.sync_all()?;
+    fs::rename(&new, file)
+}
