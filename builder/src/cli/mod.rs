@@ -1,5 +1,6 @@
 //! Verbs and flags, in the order of the pipeline. [`crate::verbs`] runs them.
 
+mod cluster;
 mod flash;
 mod keys;
 mod publish;
@@ -8,6 +9,7 @@ mod run;
 mod sources;
 mod verify;
 
+pub use cluster::Cluster;
 pub use flash::Flash;
 pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
@@ -237,7 +239,20 @@ pub enum Verb {
     /// Build a recipe's image and publish it to a cloud
     #[command(subcommand)]
     Publish(Publish),
+    /// Make the files with which nodes become a cluster of their own, and its administrator's
+    /// kubeconfig
+    ///
+    /// The recipe's node makes itself the control plane: it has the pod `control-plane`, as
+    /// `control-plane-amd64`. FOLDER gets `first/`, the files for that node, with kubeadm's
+    /// configuration and the cluster's CA; `others/`, the files for all other nodes; and
+    /// `administrator.kubeconfig`, whose path stdout gets. Only you may read them. `osbuild run
+    /// --files` and an installer's stick place such files on a node.
+    Cluster(Cluster),
     /// Build a recipe's image, boot it under QEMU and show its console
+    ///
+    /// A recipe with the pod `control-plane` makes a cluster with the files of out/RECIPE/cluster,
+    /// unless `--files` has kubeadm's configuration. Port 6443 is forwarded, and stdout gets the
+    /// path of the administrator's kubeconfig once the node is Ready in its cluster.
     Run(Run),
     /// Build a recipe's image and write it to a disk of this machine: a USB stick, a card, a drive
     ///

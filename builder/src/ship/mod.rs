@@ -4,6 +4,7 @@
 
 pub mod audit;
 pub mod aws;
+pub mod cluster;
 pub mod flash;
 pub mod keys;
 pub mod release;

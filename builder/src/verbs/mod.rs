@@ -4,6 +4,7 @@
 mod build;
 mod check;
 mod clean;
+mod cluster;
 mod completions;
 mod diff;
 mod doctor;
@@ -74,6 +75,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         }
         Verb::Release(flags) => release::run(session()?, &flags),
         Verb::Publish(cli::Publish::Aws(flags)) => publish::run(&session()?, &flags),
+        Verb::Cluster(flags) => cluster::run(&session()?, &flags),
         Verb::Run(flags) => run::run(&session()?, &flags),
         Verb::Flash(flags) => flash::run(&session()?, &flags),
         Verb::Inspect { file } => inspect::run(common, report, &file),

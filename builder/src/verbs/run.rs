@@ -7,10 +7,17 @@ use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{Locked, Plan, Qemu, Signing};
 use crate::produce::out::Out;
+use crate::ship::cluster::{
+    ClusterFiles, Endpoint, KUBEADM_ON_DATA, NewCluster, PORT, control_plane,
+};
 use crate::ship::vm::files::NodeFiles;
-use crate::ship::vm::machine::{Download, Firmware, SecureBoot};
+use crate::ship::vm::machine::{Download, Firmware, Forward, SecureBoot};
 use crate::ship::vm::run::{RunOptions, Until, nameless};
-use std::time::Duration;
+use std::net::Ipv4Addr;
+use std::time::{Duration, SystemTime};
+
+/// The address of the first node on any network of QEMU.
+const FIRST_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
@@ -22,13 +29,19 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         Some(folder) => NodeFiles::read(folder, &plan.writable)?,
         None => NodeFiles::default(),
     };
+    let out = Out::open(session.root(), &plan.recipe)?;
+    let own = OwnCluster::of(session, &plan, flags, &files, &out)?;
+    let files = match &own {
+        Some(own) => own.files(&plan)?.and(files),
+        None => files,
+    };
     flags.firmware.as_deref().map(Firmware::named).transpose()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone())?;
-    let tools = host::for_run(plan.architecture, wants_firmware, flags.files.is_some());
+    let tools = host::for_run(plan.architecture, wants_firmware, !files.files.is_empty());
     session.need(&[image::tools(&from), tools].concat())?;
     let built = image::signed(session, &plan, signing.as_ref(), from, Rebuild::Nothing)?;
-    let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
+    let store = session.store()?;
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
         image: built.image,
@@ -44,13 +57,14 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         disk_size_mib: flags.disk_size,
         keep: flags.keep.then(|| out.path(&named("disk", "raw", flags))),
         record: None,
-        forwards: flags.forward.clone(),
+        forwards: own.as_ref().map_or_else(|| flags.forward.clone(), |own| own.forwards.clone()),
         files,
         network: flags.network.clone(),
         name: flags.name.clone(),
         hostname: flags.hostname.clone(),
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
+        announcement: own.map(|own| own.kubeconfig()),
         until,
         secure_boot: secure_boot(session, signing.as_ref(), flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
@@ -63,6 +77,54 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         session.report.data(boot.json().to_string());
     }
     Ok(())
+}
+
+/// The cluster that a recipe with a control plane makes for itself, if the user gives it no other.
+struct OwnCluster {
+    files: ClusterFiles,
+    forwards: Vec<Forward>,
+}
+
+impl OwnCluster {
+    fn of(
+        session: &Session,
+        plan: &Plan<Locked>,
+        flags: &cli::Run,
+        given: &NodeFiles,
+        out: &Out,
+    ) -> Result<Option<Self>> {
+        let Some(kubernetes) = control_plane(plan).filter(|_| !given.has(KUBEADM_ON_DATA)) else {
+            return Ok(None);
+        };
+        let mut forwards = flags.forward.clone();
+        let at = match forwards.iter().find(|forward| forward.node == PORT) {
+            Some(forward) => *forward,
+            None => Forward { address: Ipv4Addr::LOCALHOST, host: PORT, node: PORT },
+        };
+        if !forwards.contains(&at) {
+            forwards.push(at);
+        }
+        let administrator = Endpoint { host: at.address.to_string(), port: at.host };
+        let server = Endpoint { host: FIRST_NODE.to_string(), port: PORT };
+        let (folder, cluster) =
+            (out.path("cluster"), NewCluster { kubernetes, server, administrator });
+        let files = match ClusterFiles::find(&folder) {
+            Some(files) => files,
+            None => ClusterFiles::make(&folder, &cluster, SystemTime::now())?,
+        };
+        session.report.note(format!("the files of the cluster: {}", folder.display()));
+        Ok(Some(OwnCluster { files, forwards }))
+    }
+
+    /// The files for the node.
+    fn files(&self, plan: &Plan<Locked>) -> Result<NodeFiles> {
+        NodeFiles::read(&self.files.first(), &plan.writable)
+    }
+
+    /// The path of the administrator's kubeconfig.
+    fn kubeconfig(&self) -> String {
+        self.files.kubeconfig().display().to_string()
+    }
 }
 
 /// The name of a file that nodes of other names must not share.

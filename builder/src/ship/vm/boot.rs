@@ -51,7 +51,7 @@ impl Boot {
                 self.addressed.get_or_insert(now);
             }
             Event::Ready => self.ready = Some(now),
-            Event::LowRam(_) | Event::Failed(_) => {}
+            Event::Joined | Event::LowRam(_) | Event::Failed(_) => {}
         }
     }
 

@@ -2,7 +2,7 @@
 //! them into events.
 
 use osbuild_abi::console::{
-    ADDRESS, FAILED, LOW_RAM, PHASE, READY, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
+    ADDRESS, FAILED, JOINED, LOW_RAM, PHASE, PREFIX, READY, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
 };
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub enum Event {
     LowRam(String),
     /// The kubelet is healthy and every declared pod runs.
     Ready,
+    /// The node is Ready in its cluster.
+    Joined,
     /// The node, its kernel or its firmware failed, with the reason.
     Failed(String),
 }
@@ -143,6 +145,9 @@ pub fn read(line: &str) -> Option<Event> {
     if after(READY).is_some() {
         return Some(Event::Ready);
     }
+    if line.starts_with(PREFIX) && line.ends_with(JOINED) {
+        return Some(Event::Joined);
+    }
     if let Some(start) = line.find(LOW_RAM) {
         return Some(Event::LowRam(line[start..].to_owned()));
     }
@@ -178,6 +183,13 @@ mod tests {
 
     fn texts(console: &mut Console, bytes: &[u8]) -> Vec<String> {
         console.feed(bytes).into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn the_line_of_init_about_its_cluster_is_an_event() {
+        let line = "init: kubelet: node `plane-1` is Ready in its cluster";
+        assert_eq!(read(line), Some(Event::Joined));
+        assert_eq!(read("init: kubelet: node `plane-1` is Ready in its clusters"), None);
     }
 
     #[test]

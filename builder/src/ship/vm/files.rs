@@ -79,6 +79,21 @@ impl NodeFiles {
         Err(Error::many(Kind::Usage, problems))
     }
 
+    /// These files and `more`, which replace those of the same path.
+    pub fn and(mut self, more: NodeFiles) -> Self {
+        let known = |folder: &NodeFolder| self.folders.iter().any(|one| one.path == folder.path);
+        let new: Vec<_> = more.folders.into_iter().filter(|folder| !known(folder)).collect();
+        self.folders.extend(new);
+        self.files.extend(more.files);
+        self
+    }
+
+    /// Whether a file is placed at this path of DATA.
+    pub fn has(&self, path: &str) -> bool {
+        let is_at = |file: &NodeFile| path == format!("{}/{}", file.folder, file.name);
+        self.files.iter().any(is_at)
+    }
+
     /// The sum of the files' sizes in bytes.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
@@ -273,6 +288,20 @@ mod tests {
             found.files.iter().map(|file| (file.folder.as_str(), file.name.as_str())).collect();
         assert_eq!(files, [("kubernetes/kubelet.conf.d", "a.conf"), ("declared/longhorn", "x y")]);
         assert_eq!(found.size(), 56);
+    }
+
+    #[test]
+    fn files_of_two_folders_are_placed_together() {
+        let first = tree(&["etc/kubernetes/kubeadm.yaml", "etc/kubernetes/pki/ca.crt"]);
+        let second = tree(&["etc/kubernetes/pki/ca.crt", "var/lib/longhorn/x"]);
+        let read = |root: &tempfile::TempDir| NodeFiles::read(root.path(), &declared()).unwrap();
+        let both = read(&first).and(read(&second));
+        assert!(both.has("kubernetes/kubeadm.yaml") && both.has("declared/longhorn/x"));
+        assert!(!both.has("kubernetes/other.yaml"));
+        let folders: Vec<_> = both.folders.iter().map(|folder| folder.path.as_str()).collect();
+        assert_eq!(folders, ["kubernetes", "kubernetes/pki", "declared", "declared/longhorn"]);
+        // The last one counts.
+        assert!(both.files.iter().rev().any(|file| file.source.starts_with(second.path())));
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct RunOptions {
     pub watchdog: bool,
     /// More arguments of QEMU.
     pub arguments: Vec<String>,
+    /// What stdout gets once the node is Ready in its cluster.
+    pub announcement: Option<String>,
     /// When to stop.
     pub until: Until,
     /// The timeout for the node to be ready, if any.
@@ -84,6 +86,7 @@ pub enum Until {
 /// Boots an image, and returns at the event `options.until`.
 pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
     let mut node = start(report, options)?;
+    node.announce(options.announcement.clone());
     node.ready(options.timeout)?;
     node.address(ADDRESS_TIMEOUT)?;
     let boot = node.boot().clone();

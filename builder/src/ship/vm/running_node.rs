@@ -34,6 +34,8 @@ pub struct RunningNode<'a> {
     /// Logged lines that no wait has returned yet: the console may print several lines at once.
     ahead: VecDeque<Line>,
     boot: Boot,
+    /// What stdout gets once the node is Ready in its cluster.
+    announcement: Option<String>,
 }
 
 impl<'a> RunningNode<'a> {
@@ -48,7 +50,7 @@ impl<'a> RunningNode<'a> {
     ) -> Result<Self> {
         let file = File::create(log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let machine = Machine::start(hardware, scratch)?;
-        let (console, tail, ahead, boot) = Default::default();
+        let (console, tail, ahead, boot, announcement) = Default::default();
         Ok(RunningNode {
             machine,
             report,
@@ -59,7 +61,13 @@ impl<'a> RunningNode<'a> {
             tail,
             ahead,
             boot,
+            announcement,
         })
+    }
+
+    /// Has stdout get this text once the node is Ready in its cluster, while a wait goes on.
+    pub fn announce(&mut self, text: Option<String>) {
+        self.announcement = text;
     }
 
     /// Waits until the node is ready.
@@ -233,6 +241,9 @@ impl<'a> RunningNode<'a> {
         match line.event? {
             Event::LowRam(line) => self.report.warning(line),
             Event::Failed(why) => return Some(why),
+            Event::Joined => {
+                self.announcement.take().iter().for_each(|text| self.report.data(text));
+            }
             event => self.boot.note(event, self.machine.started().elapsed()),
         }
         None

@@ -1,0 +1,90 @@
+//! The text of the files.
+
+use super::NewCluster;
+use super::authority::Pair;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The address of the name server of pods with kubeadm's default range of Services, and the domain
+/// of Services.
+const DNS: &str = "10.96.0.10";
+const DOMAIN: &str = "cluster.local";
+
+/// kubeadm's configuration of the first node
+/// (`https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/`).
+pub fn kubeadm(cluster: &NewCluster, token: &str) -> String {
+    let NewCluster { kubernetes, server, administrator } = cluster;
+    let mut names = vec![&server.host];
+    names.extend((administrator.host != server.host).then_some(&administrator.host));
+    let names: String = names.iter().map(|name| format!("  - {name:?}\n")).collect();
+    format!(
+        r#"# Read by the pod `control-plane` on the first node of a cluster, once.
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+# Other nodes join with it within a day.
+bootstrapTokens:
+- token: {token}
+  ttl: 24h0m0s
+nodeRegistration:
+  # The control plane's node runs ordinary pods, too. Without this line it does not.
+  taints: []
+timeouts:
+  # How long the images may take to be pulled, and the API server to start.
+  controlPlaneComponentHealthCheck: 30m0s
+  kubernetesAPICall: 30m0s
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v{kubernetes}
+# Where nodes and pods reach the API server.
+controlPlaneEndpoint: {endpoint:?}
+apiServer:
+  # The names and addresses in its certificate.
+  certSANs:
+{names}networking:
+  dnsDomain: {DOMAIN}
+"#,
+        endpoint = server.to_string(),
+    )
+}
+
+/// The node document of the other nodes.
+pub fn node_document(cluster: &NewCluster, authority: &str, token: &str) -> String {
+    format!(
+        "# /etc/osbuild/node.toml of each further node.\n\
+         [cluster]\n\
+         server = \"{}\"\n\
+         # It is valid for a day after the first node has started. A node that has joined\n\
+         # does not need it any more.\n\
+         token = \"{token}\"\n\
+         dns = [\"{DNS}\"]\n\
+         domain = \"{DOMAIN}\"\n\
+         certificate-authority = \"\"\"\n{authority}\"\"\"\n",
+        cluster.server.url()
+    )
+}
+
+/// The administrator's kubeconfig, with all that it refers to. JSON is YAML.
+pub fn kubeconfig(cluster: &NewCluster, authority: &str, user: &Pair) -> String {
+    let encode = |pem: &str| STANDARD.encode(pem);
+    let named = |name: &str, key: &str, value: Value| json!({ "name": name, key: value });
+    let server = json!({
+        "server": cluster.administrator.url(),
+        "certificate-authority-data": encode(authority),
+    });
+    let user = json!({
+        "client-certificate-data": encode(&user.certificate),
+        "client-key-data": encode(&user.key),
+    });
+    let context = json!({ "cluster": "cluster", "user": "administrator" });
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [named("cluster", "cluster", server)],
+        "users": [named("administrator", "user", user)],
+        "contexts": [named("administrator", "context", context)],
+        "current-context": "administrator",
+    });
+    format!("{config:#}\n")
+}

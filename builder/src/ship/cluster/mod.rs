@@ -1,0 +1,196 @@
+//! The files with which nodes become a cluster of their own: a CA that its administrator keeps,
+//! kubeadm's configuration for the first node, a node document for the others, and a kubeconfig.
+//!
+//! A node has no shell from which to copy kubeadm's `admin.conf`. So the CA is made here, the first
+//! node gets it, and it signs the administrator's certificate here.
+
+mod authority;
+mod endpoint;
+mod files;
+mod token;
+
+pub use endpoint::{Endpoint, PORT};
+
+use crate::engine::fs_error::IoContext;
+use crate::error::{Error, Result};
+use crate::plan::{Locked, Plan};
+use authority::Authority;
+use files::{kubeadm, kubeconfig, node_document};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use token::token;
+
+/// The component that makes a node a control plane.
+const KUBEADM: &str = "kubeadm";
+
+/// The place of kubeadm's configuration on DATA.
+pub const KUBEADM_ON_DATA: &str = "kubernetes/kubeadm.yaml";
+
+/// The folder for the first node, which `osbuild run --files` and the installer's stick take.
+const FIRST: &str = "first";
+/// The folder for the other nodes.
+const OTHERS: &str = "others";
+/// The administrator's kubeconfig.
+const KUBECONFIG: &str = "administrator.kubeconfig";
+
+/// A cluster that does not exist yet.
+#[derive(Clone, Debug)]
+pub struct NewCluster {
+    /// The version of its control plane: `1.35.8`.
+    pub kubernetes: String,
+    /// Where nodes and pods reach its API server.
+    pub server: Endpoint,
+    /// Where the administrator reaches it.
+    pub administrator: Endpoint,
+}
+
+/// The files of a cluster, in a folder.
+#[derive(Clone, Debug)]
+pub struct ClusterFiles {
+    folder: PathBuf,
+}
+
+impl ClusterFiles {
+    /// The files in this folder, if they are there.
+    pub fn find(folder: &Path) -> Option<Self> {
+        let files = ClusterFiles { folder: folder.to_owned() };
+        files.kubeconfig().exists().then_some(files)
+    }
+
+    /// Makes the files. The kubeconfig is the last one. `now` is the time from which certificates
+    /// are valid.
+    ///
+    /// # Errors
+    /// The folder exists: another CA would be another cluster.
+    pub fn make(folder: &Path, cluster: &NewCluster, now: SystemTime) -> Result<Self> {
+        if folder.exists() {
+            return Err(Error::usage(format!("`{}` exists", folder.display()))
+                .cause("the CA of a cluster is never overwritten: its nodes would not be in it")
+                .hint("name another folder"));
+        }
+        let (authority, token) = (Authority::new(now)?, token());
+        let administrator = authority.administrator(now)?;
+        let files = ClusterFiles { folder: folder.to_owned() };
+        let pki = |name: &str| format!("{FIRST}/etc/kubernetes/pki/{name}");
+        for (path, text) in [
+            (pki("ca.crt"), authority.certificate()),
+            (pki("ca.key"), authority.key()),
+            (format!("{FIRST}/etc/kubernetes/kubeadm.yaml"), kubeadm(cluster, &token)),
+            (
+                format!("{OTHERS}/etc/osbuild/node.toml"),
+                node_document(cluster, &authority.certificate(), &token),
+            ),
+            (KUBECONFIG.to_owned(), kubeconfig(cluster, &authority.certificate(), &administrator)),
+        ] {
+            write(&folder.join(path), &text)?;
+        }
+        Ok(files)
+    }
+
+    /// The folder with the files of the first node, laid out like its root.
+    pub fn first(&self) -> PathBuf {
+        self.folder.join(FIRST)
+    }
+
+    /// The folder with the files of the other nodes.
+    pub fn others(&self) -> PathBuf {
+        self.folder.join(OTHERS)
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join(KUBECONFIG)
+    }
+}
+
+/// The version of the control plane that a recipe's node makes; `None` if it makes none.
+pub fn control_plane(plan: &Plan<Locked>) -> Option<String> {
+    let kubeadm = plan.payloads().map(|payload| &payload.go).find(|go| go.name == KUBEADM);
+    kubeadm.map(|go| go.version.to_string())
+}
+
+/// Writes a file that only its owner may read, and makes the folders above it.
+fn write(path: &Path, text: &str) -> Result<()> {
+    let above = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(above).at("make", above)?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).at("write", path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_document::Document;
+    use serde_json::Value;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    fn made(folder: &Path) -> Result<ClusterFiles> {
+        let cluster = NewCluster {
+            kubernetes: "1.35.8".into(),
+            server: "10.0.2.15".parse()?,
+            administrator: "127.0.0.1:7443".parse()?,
+        };
+        ClusterFiles::make(folder, &cluster, SystemTime::now())
+    }
+
+    #[test]
+    fn openssl_verifies_the_administrators_certificate() {
+        let place = tempfile::tempdir().unwrap();
+        let files = made(&place.path().join("cluster")).unwrap();
+        let config = std::fs::read(files.kubeconfig()).unwrap();
+        let config: Value = serde_json::from_slice(&config).unwrap();
+        assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:7443");
+        let certificate = config["users"][0]["user"]["client-certificate-data"].as_str().unwrap();
+        let text = format!(
+            "echo {certificate} | base64 -d > client.crt && openssl verify -purpose sslclient \
+             -CAfile cluster/first/etc/kubernetes/pki/ca.crt client.crt && openssl x509 -noout \
+             -subject -in client.crt"
+        );
+        let ran = Command::new("bash").args(["-ec", &text]).current_dir(&place).output().unwrap();
+        let output = String::from_utf8_lossy(&ran.stdout);
+        assert!(output.starts_with("client.crt: OK\n"), "{ran:?}");
+        assert!(output.contains("CN = administrator, O = system:masters"), "{output}");
+    }
+
+    #[test]
+    fn the_other_nodes_get_a_document_that_they_accept() {
+        let place = tempfile::tempdir().unwrap();
+        let files = made(&place.path().join("cluster")).unwrap();
+        let text = std::fs::read_to_string(files.others().join("etc/osbuild/node.toml")).unwrap();
+        let cluster = Document::parse(&text).unwrap().cluster.unwrap();
+        assert_eq!(cluster.server.as_str(), "https://10.0.2.15:6443");
+        let kubeadm =
+            std::fs::read_to_string(files.first().join("etc/kubernetes/kubeadm.yaml")).unwrap();
+        assert!(kubeadm.contains(&format!("- token: {}\n", cluster.token.unwrap().as_str())));
+    }
+
+    #[test]
+    fn only_the_owner_may_read_the_files_of_a_cluster() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("cluster");
+        let files = made(&folder).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        let key = files.first().join("etc/kubernetes/pki/ca.key");
+        assert_eq!((mode(&key), mode(&files.kubeconfig())), (0o600, 0o600));
+    }
+
+    #[test]
+    fn a_cluster_is_never_overwritten() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("cluster");
+        let files = made(&folder).unwrap();
+        let before = std::fs::read(files.kubeconfig()).unwrap();
+        let error = made(&folder).unwrap_err().to_string();
+        assert!(error.contains("exists") && error.contains("never overwritten"), "{error}");
+        assert_eq!(std::fs::read(files.kubeconfig()).unwrap(), before);
+        assert!(ClusterFiles::find(&folder).is_some());
+        assert!(ClusterFiles::find(&place.path().join("none")).is_none());
+    }
+}

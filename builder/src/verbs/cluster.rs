@@ -1,0 +1,30 @@
+//! `osbuild cluster`
+
+use super::Session;
+use crate::cli;
+use crate::error::{Error, Result};
+use crate::ship::cluster::{ClusterFiles, NewCluster, control_plane};
+use serde_json::json;
+use std::time::SystemTime;
+
+/// `osbuild cluster`
+pub fn run(session: &Session, flags: &cli::Cluster) -> Result<()> {
+    let plan = session.locked(&flags.recipe)?;
+    let kubernetes = control_plane(&plan).ok_or_else(|| {
+        Error::usage(format!("a node of `{}` makes no control plane", plan.recipe))
+            .hint("`recipes/control-plane-amd64.toml` has the pod that does")
+    })?;
+    let administrator = flags.administrator.clone().unwrap_or_else(|| flags.server.clone());
+    let cluster = NewCluster { kubernetes, server: flags.server.clone(), administrator };
+    let files = ClusterFiles::make(&flags.folder, &cluster, SystemTime::now())?;
+    let (kubeconfig, first, others) = (files.kubeconfig(), files.first(), files.others());
+    if session.common.json {
+        let paths = json!({ "kubeconfig": kubeconfig, "first": first, "others": others });
+        session.report.data(paths.to_string());
+    } else {
+        session.report.note(format!("the files of the first node: {}", first.display()));
+        session.report.note(format!("the files of all other nodes: {}", others.display()));
+        session.report.data(kubeconfig.display().to_string());
+    }
+    Ok(())
+}
