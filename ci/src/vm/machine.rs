@@ -63,6 +63,7 @@ impl<'a> Machine<'a> {
             secure_boot: SecureBoot::Off,
             watchdog: false,
             arguments: Vec::new(),
+            announcement: None,
             until: Until::PowerOff,
             timeout: None,
             show_console: false,

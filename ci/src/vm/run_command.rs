@@ -122,7 +122,12 @@ impl RunCommand {
 
     /// Waits until a line of the output begins with `words`, and returns the line.
     pub fn wait_for(&mut self, words: &str) -> Result<String> {
-        let end = Instant::now() + TIMEOUT;
+        self.wait_at_most(TIMEOUT, words)
+    }
+
+    /// Does the same for at most `timeout`.
+    pub fn wait_at_most(&mut self, timeout: Duration, words: &str) -> Result<String> {
+        let end = Instant::now() + timeout;
         loop {
             let output = self.output()?;
             if let Some(line) = output.lines().find(|line| line.starts_with(words)) {

@@ -55,12 +55,12 @@ struct Faults<'a> {
 pub fn pods_survive_faults(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "faults")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
-    let registry = Registry::start(site, &cluster.plane)?;
+    let registry = Registry::start(site, cluster.plane.authority())?;
     cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
     let (qmp, signal) = (Qmp::new()?, free_port()?);
     let machine = lab.machine("faults")?.arguments(qmp.arguments());
     let mut node = machine.forward(signal, probe::SIGNAL).boot()?;
-    join(&cluster.plane, registry.node_files(&cluster.plane)?, &lab.ports)?;
+    join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &lab.ports)?;
     let object = cluster.ready_node(&mut node, None)?;
     let name = text(&object, "/metadata/name").to_owned();
     let kubectl = Kubectl::new(site, &cluster.plane)?;

@@ -16,6 +16,10 @@ use std::path::{Component, Path, PathBuf};
 /// The version of the image `agnhost` in this minor (`test/images/agnhost/VERSION`).
 const AGNHOST: &str = "2.59";
 
+/// The tag of the image of etcd that this minor's kubeadm deploys
+/// (`cmd/kubeadm/app/constants/constants.go`).
+const ETCD: &str = "3.6.6-0";
+
 /// The folder of the programs of [`LAB_FULL`] in the checkout.
 pub const FULL_BIN: &str = "out/lab-full/bin";
 
@@ -59,7 +63,14 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
         let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
     };
+    let kubernetes = version(&lab, "kubernetes")?;
+    let of_kubernetes =
+        |name| make(name, kubernetes.clone(), BIN, &format!("usr/local/bin/{name}"), &nothing);
     Ok(vec![
+        of_kubernetes("kube-apiserver")?,
+        of_kubernetes("kube-controller-manager")?,
+        of_kubernetes("kube-scheduler")?,
+        make("etcd", ETCD.to_owned(), BIN, "usr/local/bin/etcd", &nothing)?,
         make("kube-proxy", version(&lab, "kubernetes")?, BIN, "usr/local/bin/kube-proxy", &debian)?,
         make("coredns/coredns", version(&full, "coredns")?, FULL_BIN, "coredns", &nothing)?,
         make(

@@ -9,6 +9,7 @@ use osbuild_abi::paths::{ADMIN_SOCKET, NODE_DOCUMENT};
 use osbuild_protocol::Request;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Start of the addresses of the node's pods.
@@ -61,6 +62,16 @@ impl NodeFile {
     /// A file with an absolute path below one of the node's writable paths.
     pub fn new(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Self {
         NodeFile { path: path.into(), mode, bytes: bytes.into() }
+    }
+
+    /// Writes it to a folder of this host that is laid out like the node's root.
+    pub fn write_below(&self, root: &Path) -> Result<()> {
+        let to = root.join(self.path.trim_start_matches('/'));
+        let cannot = || format!("cannot write `{}`", to.display());
+        fs::create_dir_all(to.parent().unwrap_or(root)).or_build(cannot)?;
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(self.mode).open(&to);
+        file.and_then(|mut file| file.write_all(&self.bytes)).or_build(cannot)
     }
 }
 

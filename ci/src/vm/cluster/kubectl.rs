@@ -14,9 +14,6 @@ pub struct Kubectl<'a> {
     site: &'a Site<'a>,
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// The API server's URL and CA, for a client without that kubeconfig.
-    server: String,
-    authority: PathBuf,
     /// Where it caches the API's groups, and where manifests are written.
     folder: PathBuf,
 }
@@ -27,16 +24,14 @@ pub struct Background(Child);
 impl<'a> Kubectl<'a> {
     /// A client of this cluster.
     pub fn new(site: &'a Site<'a>, plane: &ControlPlane) -> Result<Self> {
-        let (kubeconfig, folder) = (plane.kubeconfig()?, plane.path("kubectl"));
+        Self::with(site, plane.kubeconfig()?, plane.path("kubectl"))
+    }
+
+    /// A client with this kubeconfig, which runs in this folder.
+    pub fn with(site: &'a Site<'a>, kubeconfig: PathBuf, folder: PathBuf) -> Result<Self> {
         fs::create_dir_all(&folder).or_build(|| "cannot make kubectl's folder".to_owned())?;
-        Ok(Kubectl {
-            site,
-            program: site.project().join(BIN).join("kubectl"),
-            kubeconfig,
-            server: plane.local_server(),
-            authority: plane.path("ca.crt"),
-            folder,
-        })
+        let program = site.project().join(BIN).join("kubectl");
+        Ok(Kubectl { site, program, kubeconfig, folder })
     }
 
     /// Runs it, and returns its output and its exit code.
@@ -54,11 +49,11 @@ impl<'a> Kubectl<'a> {
 
     /// The user that the API server finds for a token. With the administrator's kubeconfig it would
     /// find the certificate in there.
-    pub fn user_of_token(&self, token: &str) -> Result<String> {
+    pub fn user_of_token(&self, plane: &ControlPlane, token: &str) -> Result<String> {
         let mut command = self.command();
         command.args(["--kubeconfig=/dev/null", "auth", "whoami"]);
-        command.arg(format!("--token={token}")).arg("--server").arg(&self.server);
-        command.arg("--certificate-authority").arg(&self.authority);
+        command.arg(format!("--token={token}")).arg("--server").arg(plane.local_server());
+        command.arg("--certificate-authority").arg(plane.path("ca.crt"));
         Ok(self.site.finish("kubectl", &mut command)?.output)
     }
 

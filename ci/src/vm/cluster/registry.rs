@@ -1,6 +1,6 @@
 //! A registry on the loopback, and how the node pulls from it what others pull from upstream's.
 
-use super::control_plane::ControlPlane;
+use super::certificates::Authority;
 use super::images::{self, FULL_BIN, NamedImage};
 use super::joining::NodeFile;
 use super::process::Process;
@@ -38,17 +38,17 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts it with a certificate of the cluster's CA, and pushes all images of the lab.
-    pub fn start(site: &Site, plane: &ControlPlane) -> Result<Self> {
+    /// Starts it with a certificate of this CA, and pushes all images of the lab.
+    pub fn start(site: &Site, authority: &Authority) -> Result<Self> {
         builds_the_full_lab(site)?;
-        let (port, folder) = (free_port()?, plane.path("registry"));
-        plane.authority().server("registry", &["127.0.0.1", &HOST.to_string()])?;
+        let (port, folder) = (free_port()?, authority.path("registry"));
+        authority.server("registry", &["127.0.0.1", &HOST.to_string()])?;
         let cannot = || "cannot write the registry's files".to_owned();
         fs::create_dir_all(folder.join("certificates")).or_build(cannot)?;
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).or_build(cannot);
-        write("certificates/ca.crt", &plane.ca()?)?;
+        write("certificates/ca.crt", &authority.read("ca.crt")?)?;
         write("htpasswd", HTPASSWD)?;
-        write("config.yml", &configuration(plane, &folder, port).to_string())?;
+        write("config.yml", &configuration(authority, &folder, port).to_string())?;
         let words = ["serve".to_owned(), folder.join("config.yml").display().to_string()];
         let bin = site.project().join(FULL_BIN);
         let mut process = Process::start(site, &bin, "registry", &words)?;
@@ -69,8 +69,8 @@ impl Registry {
     }
 
     /// The files with which a node pulls upstream's images from here. It accepts no other
-    /// certificate than those of the cluster's CA, and the registry no other password.
-    pub fn node_files(&self, plane: &ControlPlane) -> Result<Vec<NodeFile>> {
+    /// certificate than those of the CA, and the registry no other password.
+    pub fn node_files(&self, authority: &Authority) -> Result<Vec<NodeFile>> {
         let mirror = format!("https://{HOST}:{}", self.port);
         let hosts = format!(
             "[host.\"{mirror}\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = \"ca.crt\"\n  \
@@ -78,7 +78,7 @@ impl Registry {
             STANDARD.encode(CREDENTIALS)
         );
         Ok(vec![
-            NodeFile::new(format!("{SETTINGS}/ca.crt"), 0o644, plane.ca()?),
+            NodeFile::new(format!("{SETTINGS}/ca.crt"), 0o644, authority.read("ca.crt")?),
             NodeFile::new(format!("{SETTINGS}/hosts.toml"), 0o600, hosts),
         ])
     }
@@ -109,7 +109,8 @@ impl Registry {
 }
 
 /// The configuration. YAML contains JSON.
-fn configuration(plane: &ControlPlane, folder: &Path, port: u16) -> serde_json::Value {
+fn configuration(authority: &Authority, folder: &Path, port: u16) -> serde_json::Value {
+    let file = |name| authority.path(name);
     json!({
         "version": 0.1,
         "log": { "level": "warn", "accesslog": { "disabled": true } },
@@ -117,7 +118,7 @@ fn configuration(plane: &ControlPlane, folder: &Path, port: u16) -> serde_json::
         "http": {
             "addr": format!("127.0.0.1:{port}"),
             "secret": "lab",
-            "tls": { "certificate": plane.path("registry.crt"), "key": plane.path("registry.key") },
+            "tls": { "certificate": file("registry.crt"), "key": file("registry.key") },
         },
         "auth": { "htpasswd": { "realm": "lab", "path": folder.join("htpasswd") } },
     })

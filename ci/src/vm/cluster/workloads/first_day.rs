@@ -1,5 +1,6 @@
 //! What pods ask of a node on the first day, and what an administrator does with them.
 
+use super::super::control_plane::ControlPlane;
 use super::super::kubectl::Kubectl;
 use crate::check::Outcome;
 use osbuild::error::Result;
@@ -181,6 +182,8 @@ const RESTART: [Claim; 2] = [
 pub struct FirstDay<'a> {
     /// The administrator's program.
     pub kubectl: &'a Kubectl<'a>,
+    /// Its cluster.
+    pub plane: &'a ControlPlane,
     /// The node's name.
     pub node: &'a str,
 }
@@ -197,7 +200,7 @@ impl FirstDay<'_> {
         self.hold(&ASKED, outcome)?;
         let token = ["exec", "volumes", "-c", "main", "--", "cat", "/token/token"];
         let token = self.kubectl.output(&token)?;
-        let user = self.kubectl.user_of_token(token.trim())?;
+        let user = self.kubectl.user_of_token(self.plane, token.trim())?;
         let is_known = user.contains("system:serviceaccount:default:default");
         outcome.check("a projected token is its service account's", is_known, || user);
         Ok(())

@@ -28,13 +28,13 @@ const DEPLOYMENT: &str = include_str!("deployment.yaml");
 pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
-    let registry = Registry::start(site, &cluster.plane)?;
+    let registry = Registry::start(site, cluster.plane.authority())?;
     let refuses = registry.refuses_strangers(site)?;
     cluster.outcome.claim("the registry asks for a password", refuses);
     cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     let mut node = lab.machine("workloads-first")?.boot()?;
-    join(&cluster.plane, registry.node_files(&cluster.plane)?, &lab.ports)?;
+    join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &lab.ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     let name = text(&first, "/metadata/name");
     serving::the_cluster_signs_it(&kubectl, name, &mut cluster.outcome)?;
@@ -51,7 +51,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     client.works(&mut cluster.outcome, " after a reboot")?;
 
     let outcome = &mut cluster.outcome;
-    let first_day = FirstDay { kubectl: &kubectl, node: name };
+    let first_day = FirstDay { kubectl: &kubectl, plane: &cluster.plane, node: name };
     first_day.an_administrator_observes_the_node(outcome)?;
     first_day.pods_get_what_they_ask(outcome)?;
     first_day.pods_live_as_they_should(outcome)?;
