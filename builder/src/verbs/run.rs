@@ -109,7 +109,10 @@ impl OwnCluster {
         let (folder, cluster) =
             (out.path("cluster"), NewCluster { kubernetes, server, administrator });
         let files = match ClusterFiles::find(&folder) {
-            Some(files) => files,
+            Some(files) => {
+                files.lead_to(&cluster.administrator)?;
+                files
+            }
             None => ClusterFiles::make(&folder, &cluster, SystemTime::now())?,
         };
         session.report.note(format!("the files of the cluster: {}", folder.display()));

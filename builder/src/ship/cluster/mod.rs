@@ -11,12 +11,13 @@ mod token;
 
 pub use endpoint::{Endpoint, PORT};
 
-use crate::engine::fs_error::IoContext;
-use crate::error::{Error, Result};
+use crate::engine::fs_error::{IoContext, remove};
+use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, Plan};
 use authority::Authority;
 use files::{kubeadm, kubeconfig, node_document};
-use std::fs::{DirBuilder, OpenOptions};
+use serde_json::Value;
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -60,8 +61,8 @@ impl ClusterFiles {
         files.kubeconfig().exists().then_some(files)
     }
 
-    /// Makes the files. The kubeconfig is the last one. `now` is the time from which certificates
-    /// are valid.
+    /// Makes the files. The folder appears as a whole, or not at all. `now` is the time from which
+    /// certificates are valid.
     ///
     /// # Errors
     /// The folder exists: another CA would be another cluster.
@@ -74,6 +75,8 @@ impl ClusterFiles {
         let (authority, token) = (Authority::new(now)?, token());
         let administrator = authority.administrator(now)?;
         let files = ClusterFiles { folder: folder.to_owned() };
+        let unfinished = folder.with_extension("unfinished");
+        remove(&unfinished)?;
         let pki = |name: &str| format!("{FIRST}/etc/kubernetes/pki/{name}");
         for (path, text) in [
             (pki("ca.crt"), authority.certificate()),
@@ -85,9 +88,32 @@ impl ClusterFiles {
             ),
             (KUBECONFIG.to_owned(), kubeconfig(cluster, &authority.certificate(), &administrator)),
         ] {
-            write(&folder.join(path), &text)?;
+            write(&unfinished.join(path), &text)?;
         }
+        fs::rename(&unfinished, folder).at("write", folder)?;
         Ok(files)
+    }
+
+    /// Makes the kubeconfig lead to the API server at `administrator`: the port on this machine may
+    /// be another one than at the last run.
+    ///
+    /// # Errors
+    /// The kubeconfig is not the one that [`ClusterFiles::make`] has written.
+    pub fn lead_to(&self, administrator: &Endpoint) -> Result<()> {
+        let path = self.kubeconfig();
+        let text = fs::read(&path).at("read", &path)?;
+        let mut config: Value = serde_json::from_slice(&text)
+            .or_build(|| format!("`{}` is not the kubeconfig of this cluster", path.display()))?;
+        let url = Value::from(administrator.url());
+        match config.pointer_mut("/clusters/0/cluster/server") {
+            Some(server) if *server == url => return Ok(()),
+            Some(server) => *server = url,
+            None => {}
+        }
+        let new = path.with_extension("new");
+        remove(&new)?;
+        write(&new, &format!("{config:#}\n"))?;
+        fs::rename(&new, &path).at("write", &path)
     }
 
     /// The folder with the files of the first node, laid out like its root.
@@ -126,7 +152,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
 mod tests {
     use super::*;
     use osbuild_document::Document;
-    use serde_json::Value;
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
@@ -179,6 +204,22 @@ mod tests {
         assert_eq!(mode(&folder), 0o700);
         let key = files.first().join("etc/kubernetes/pki/ca.key");
         assert_eq!((mode(&key), mode(&files.kubeconfig())), (0o600, 0o600));
+    }
+
+    #[test]
+    fn the_kubeconfig_follows_the_port_of_each_run() {
+        let place = tempfile::tempdir().unwrap();
+        let files = made(&place.path().join("cluster")).unwrap();
+        let config = || -> Value {
+            serde_json::from_slice(&std::fs::read(files.kubeconfig()).unwrap()).unwrap()
+        };
+        let before = config();
+        files.lead_to(&"127.0.0.1:7443".parse().unwrap()).unwrap();
+        assert_eq!(config(), before);
+        files.lead_to(&"127.0.0.2:6443".parse().unwrap()).unwrap();
+        assert_eq!(config()["clusters"][0]["cluster"]["server"], "https://127.0.0.2:6443");
+        assert_eq!(config()["users"], before["users"]);
+        assert_eq!(files.kubeconfig().metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
