@@ -19,6 +19,7 @@ fn every_recipe_that_names_a_board_resolves() {
     let machines = [
         "aws-amd64",
         "aws-arm64",
+        "control-plane-amd64",
         "probe",
         "qemu-amd64",
         "qemu-arm64",
