@@ -16,9 +16,6 @@ use crate::ship::vm::run::{RunOptions, Until, nameless};
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
-/// The address of the first node on any network of QEMU.
-const FIRST_NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
-
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
@@ -105,11 +102,15 @@ impl OwnCluster {
             forwards.push(at);
         }
         let administrator = Endpoint { host: at.address.to_string(), port: at.host };
-        let server = Endpoint { host: FIRST_NODE.to_string(), port: PORT };
+        let cache = session.store()?.state("run")?;
+        let host = flags.network.address(&cache, flags.name.as_deref());
+        let host = host.map_err(|error| error.hint("a node that makes a cluster needs one"))?;
+        let server = Endpoint { host, port: PORT };
         let (folder, cluster) =
             (out.path("cluster"), NewCluster { kubernetes, server, administrator });
         let files = match ClusterFiles::find(&folder) {
             Some(files) => {
+                files.expect_server(&cluster.server)?;
                 files.lead_to(&cluster.administrator)?;
                 files
             }

@@ -16,6 +16,7 @@ use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, Plan};
 use authority::Authority;
 use files::{kubeadm, kubeconfig, node_document};
+use osbuild_document::Document;
 use serde_json::Value;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
@@ -34,6 +35,8 @@ pub const KUBEADM_ON_DATA: &str = "kubernetes/kubeadm.yaml";
 const FIRST: &str = "first";
 /// The folder for the other nodes.
 const OTHERS: &str = "others";
+/// The path of the document of a node in a folder that is laid out like its root.
+const NODE_DOCUMENT: &str = "etc/osbuild/node.toml";
 /// The administrator's kubeconfig.
 const KUBECONFIG: &str = "administrator.kubeconfig";
 
@@ -83,7 +86,7 @@ impl ClusterFiles {
             (pki("ca.key"), authority.key()),
             (format!("{FIRST}/etc/kubernetes/kubeadm.yaml"), kubeadm(cluster, &token)),
             (
-                format!("{OTHERS}/etc/osbuild/node.toml"),
+                format!("{OTHERS}/{NODE_DOCUMENT}"),
                 node_document(cluster, &authority.certificate(), &token),
             ),
             (KUBECONFIG.to_owned(), kubeconfig(cluster, &authority.certificate(), &administrator)),
@@ -92,6 +95,30 @@ impl ClusterFiles {
         }
         fs::rename(&unfinished, folder).at("write", folder)?;
         Ok(files)
+    }
+
+    /// Checks that these files are for an API server at this address.
+    ///
+    /// # Errors
+    /// They are for another one, under which the cluster's nodes and certificates know it.
+    pub fn expect_server(&self, server: &Endpoint) -> Result<()> {
+        let path = self.others().join(NODE_DOCUMENT);
+        let text = fs::read_to_string(&path).at("read", &path)?;
+        let document = Document::parse(&text).ok().and_then(|document| document.cluster);
+        let theirs = document.map(|cluster| cluster.server.as_str().to_owned());
+        if theirs.as_deref() == Some(&server.url()) {
+            return Ok(());
+        }
+        let cause = match theirs {
+            Some(theirs) => format!("the cluster's nodes expect it at {theirs}"),
+            None => format!("`{}` is not the document of its nodes", path.display()),
+        };
+        Err(Error::usage(format!("the API server of the cluster would be at {}", server.url()))
+            .cause(cause)
+            .hint(format!(
+                "run the node as before, or start another cluster: rm -r {}",
+                self.folder.display()
+            )))
     }
 
     /// Makes the kubeconfig lead to the API server at `administrator`: the port on this machine may
@@ -151,7 +178,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osbuild_document::Document;
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
@@ -220,6 +246,16 @@ mod tests {
         assert_eq!(config()["clusters"][0]["cluster"]["server"], "https://127.0.0.2:6443");
         assert_eq!(config()["users"], before["users"]);
         assert_eq!(files.kubeconfig().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_files_of_a_cluster_are_for_one_address_of_its_server() {
+        let place = tempfile::tempdir().unwrap();
+        let files = made(&place.path().join("cluster")).unwrap();
+        files.expect_server(&"10.0.2.15".parse().unwrap()).unwrap();
+        let error = files.expect_server(&"10.0.2.16".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("would be at https://10.0.2.16:6443"), "{error}");
+        assert!(error.contains("expect it at https://10.0.2.15:6443"), "{error}");
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn disk(
 fn port(report: &Report, options: &RunOptions) -> Result<Option<Port>> {
     let Some(network) = &options.network.shared else { return Ok(None) };
     let name = options.name.as_deref().ok_or_else(|| nameless(network))?;
-    let folder = options.cache.join("networks").join(network);
+    let Some(folder) = options.network.folder(&options.cache) else { return Ok(None) };
     let member = Member::join(&folder, name, options.network.protocols)?;
     let address = match options.network.protocols {
         Protocols::Ipv6 => String::new(),

@@ -33,15 +33,8 @@ impl Member {
     /// [`MAX_NODES`] numbers belong to other names.
     pub fn join(folder: &Path, name: &str, protocols: Protocols) -> Result<Self> {
         let cannot = || format!("cannot join the network in `{}`", folder.display());
-        let (numbers, sockets) = (folder.join("numbers"), folder.join("sockets"));
-        for path in [&numbers, &sockets] {
-            fs::create_dir_all(path).or_build(cannot)?;
-        }
-        // Frames are only as secret as this folder.
-        fs::set_permissions(folder, Permissions::from_mode(0o700)).or_build(cannot)?;
-        let lock = File::create(folder.join("lock")).or_build(cannot)?;
-        flock(&lock, FlockOperation::LockExclusive).or_build(cannot)?;
-
+        let _lock = lock(folder).or_build(cannot)?;
+        let (numbers, sockets) = (folder.join(NUMBERS), folder.join(SOCKETS));
         let known = read_numbers(&numbers).or_build(cannot)?;
         let running = |number: u8| is_running(&sockets.join(number.to_string()));
         if known.get(name).is_some_and(|number| running(*number)) {
@@ -51,11 +44,7 @@ impl Member {
         let others: BTreeMap<String, u8> =
             known.clone().into_iter().filter(|(_, number)| running(*number)).collect();
         agree(&folder.join("protocols"), protocols, others.is_empty())?;
-        let number = match known.get(name) {
-            Some(number) => *number,
-            None => unused(&known).ok_or_else(|| too_many(&numbers))?,
-        };
-        fs::write(numbers.join(name), number.to_string()).or_build(cannot)?;
+        let number = number_in(&numbers, &known, name)?;
         let path = sockets.join(number.to_string());
         // The last run may have been killed.
         let _ = fs::remove_file(&path);
@@ -79,6 +68,46 @@ impl Drop for Member {
         // If it stays, nothing answers at it, and the next node with this number replaces it.
         let _ = fs::remove_file(self.sockets.join(self.number.to_string()));
     }
+}
+
+/// The folders of the numbers and of the sockets in a network's.
+const NUMBERS: &str = "numbers";
+const SOCKETS: &str = "sockets";
+
+/// The number of a name on the network in `folder`. The name keeps it from now on.
+///
+/// # Errors
+/// All [`MAX_NODES`] numbers belong to other names.
+pub fn number(folder: &Path, name: &str) -> Result<u8> {
+    let cannot = || format!("cannot use the network in `{}`", folder.display());
+    let _lock = lock(folder).or_build(cannot)?;
+    let numbers = folder.join(NUMBERS);
+    number_in(&numbers, &read_numbers(&numbers).or_build(cannot)?, name)
+}
+
+/// Makes the folders of a network if they are missing. No other process changes them until the
+/// result is dropped.
+fn lock(folder: &Path) -> std::io::Result<File> {
+    for name in [NUMBERS, SOCKETS] {
+        fs::create_dir_all(folder.join(name))?;
+    }
+    // Frames are only as secret as this folder.
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    let lock = File::create(folder.join("lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
+/// Returns the number of a name, and writes one that is new.
+fn number_in(numbers: &Path, known: &BTreeMap<String, u8>, name: &str) -> Result<u8> {
+    if let Some(number) = known.get(name) {
+        return Ok(*number);
+    }
+    let number = unused(known).ok_or_else(|| too_many(numbers))?;
+    let file = numbers.join(name);
+    fs::write(&file, number.to_string())
+        .or_build(|| format!("cannot write `{}`", file.display()))?;
+    Ok(number)
 }
 
 /// The numbers of all names that have ever been on the network. A file with anything else belongs
@@ -138,6 +167,16 @@ mod tests {
         assert_eq!(b.describe(), "with a 10.0.2.15");
         drop((a, b));
         assert_eq!((join("b").number, join("c").number, join("a").number), (1, 2, 0));
+    }
+
+    #[test]
+    fn a_name_that_asks_for_its_number_keeps_it() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(number(folder.path(), "a").unwrap(), 0);
+        assert_eq!(number(folder.path(), "b").unwrap(), 1);
+        let join = |name| Member::join(folder.path(), name, Protocols::Both).unwrap();
+        assert_eq!((join("c").number, join("b").number), (2, 1));
+        assert_eq!(number(folder.path(), "c").unwrap(), 2);
     }
 
     #[test]

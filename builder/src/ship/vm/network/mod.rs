@@ -11,6 +11,7 @@ pub mod switch;
 use crate::error::{Error, Result};
 use std::fmt;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -27,6 +28,28 @@ pub struct Network {
     pub protocols: Protocols,
     /// The name of the network that several nodes share; `None` for a network of its own.
     pub shared: Option<String>,
+}
+
+impl Network {
+    /// The folder of the shared network, below the one of all networks.
+    pub fn folder(&self, cache: &Path) -> Option<PathBuf> {
+        self.shared.as_ref().map(|name| cache.join("networks").join(name))
+    }
+
+    /// The IPv4 address of the node with this name, which only a shared network reads.
+    ///
+    /// # Errors
+    /// The network has no IPv4, or has had too many names.
+    pub fn address(&self, cache: &Path, name: Option<&str>) -> Result<String> {
+        if self.protocols == Protocols::Ipv6 {
+            return Err(Error::usage("a node on a network with IPv6 alone has no IPv4 address"));
+        }
+        let number = match (self.folder(cache), name) {
+            (Some(folder), Some(name)) => member::number(&folder, name)?,
+            _ => 0,
+        };
+        Ok(ipv4(number))
+    }
 }
 
 /// The protocols of a network. It has a DHCP server for IPv4, and router advertisements with a
