@@ -30,7 +30,7 @@ elif [ -e kernel.config ]; then
 elif [ -e modes ]; then
     layer
 elif [ -e proxy ]; then
-    for output; do program "out/${output%%=*}"; done
+    for output in "$@" ${TESTS:-}; do program "out/${output%%=*}"; done
 elif [ -e dependencies.tar ]; then
     for name; do program "out/$name"; done
 elif [ -e workspace ]; then

@@ -79,6 +79,24 @@ fn a_changed_or_removed_program_is_restored_without_compiling() {
 }
 
 #[test]
+fn a_component_also_makes_test_programs() {
+    let scratch = lab(FOR_THIS_MACHINE);
+    let component = "components/lab/store/component.toml";
+    let text = format!("{COMPONENT}\n[go.tests]\nstore-tests = \"./reader\"\n");
+    fs::write(scratch.project().join(component), text).unwrap();
+    let more = "store-tests = { component = \"store\", version = \"3.6.1\" }\n";
+    scratch.add_programs("lab", &LAB.replacen("[programs]\n", &format!("[programs]\n{more}"), 1));
+    done(&scratch.osbuild(&["build", "lab"]));
+    for name in ["store", "store-tests"] {
+        assert!(scratch.project().join("out/lab/bin").join(name).is_file(), "{name}");
+    }
+    scratch.edit(component, "store-tests = \"./reader\"", "store-tests = \".\"");
+    let stale = "recipes/lab.lock";
+    let ran = scratch.osbuild(&["build", "lab"]);
+    refused(&ran, 3, stale);
+}
+
+#[test]
 fn a_program_for_another_machine_is_refused() {
     refused(&lab("").osbuild(&["build", "lab"]), 1, "`store`");
 }

@@ -65,6 +65,8 @@ table! {
         module: Required ModulePath,
         /// File names, each with its Go package.
         programs: Required Map<Name, Word>,
+        /// File names of test programs (`go test -c`), each with the Go package that it tests.
+        tests: Optional Map<Name, Word>,
         /// Build tags.
         tags: Optional List<Word>,
         /// Linker flags. `{version}`, `{major}` and `{minor}` are replaced by the version's.

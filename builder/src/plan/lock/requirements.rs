@@ -55,6 +55,9 @@ pub struct GoRequirement {
     pub wrapper: bool,
     /// The programs.
     pub packages: Vec<GoOutput>,
+    /// The test programs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<GoOutput>,
     /// Build tags. They affect what the programs import, as do the next two.
     pub tags: Vec<String>,
     /// Whether cgo is enabled.
@@ -132,6 +135,7 @@ impl GoRequirement {
             version: go.go_version(),
             wrapper: go.wrapper,
             packages: go.packages.clone(),
+            tests: go.tests.clone(),
             tags: go.tags.clone(),
             cgo: go.cgo.is_some(),
             architecture: architecture.go().to_owned(),

@@ -89,6 +89,8 @@ pub struct GoComponent<L: LockState = Unlocked> {
     pub version: Version,
     /// The programs to build, in order of file name.
     pub packages: Vec<GoOutput>,
+    /// The test programs to build, in order of file name.
+    pub tests: Vec<GoOutput>,
     /// Build tags.
     pub tags: Vec<String>,
     /// Flags for `-ldflags`, in addition to `-s -w -buildid=`.
@@ -163,8 +165,18 @@ impl GoComponent {
     /// The component with its modules from a lock.
     pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> GoComponent<Locked> {
         let lock = pins.modules(&self);
-        let GoComponent { name, module, version, packages, tags, ldflags, cgo, wrapper, lock: () } =
-            self;
-        GoComponent { name, module, version, packages, tags, ldflags, cgo, wrapper, lock }
+        let GoComponent {
+            name,
+            module,
+            version,
+            packages,
+            tests,
+            tags,
+            ldflags,
+            cgo,
+            wrapper,
+            lock: (),
+        } = self;
+        GoComponent { name, module, version, packages, tests, tags, ldflags, cgo, wrapper, lock }
     }
 }

@@ -87,7 +87,9 @@ impl Resolver<'_> {
         let Entry { section: part, place, file, spot, component, version } = entry;
         let (_, section) =
             self.components.section(place, component, &section!(go), &mut self.problems)?;
-        let programs = section.programs.as_ref()?.keys().map(|name| &**name);
+        let programs = section.programs.as_ref()?.keys();
+        let programs = programs.chain(section.tests.iter().flat_map(|tests| tests.keys()));
+        let programs = programs.map(|name| &**name);
         let makes = self.check_makes(entry, &programs.collect::<Vec<_>>());
         let Some(version) = version else {
             let problem = Problem::new(format!("`{file}` has no `version`")).at(spot.place());
@@ -151,6 +153,7 @@ pub(super) fn go_component(name: &str, section: &GoTable, version: Version) -> O
         module: section.module.as_ref()?.to_string(),
         version,
         packages: section.programs.as_ref()?.iter().map(output).collect(),
+        tests: section.tests.iter().flat_map(|tests| tests.iter()).map(output).collect(),
         tags: texts(section.tags.as_ref()),
         ldflags: texts(section.ldflags.as_ref()).into_iter().map(fill).collect(),
         cgo: libraries.map(|libraries| Cgo { debian: texts(Some(libraries)) }),

@@ -11,6 +11,10 @@ use crate::produce::sandbox::{Compiler, Script};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// The script that compiles programs, and the one that then compiles test programs too.
+const PROGRAMS: &str = include_str!("go.sh");
+const PROGRAMS_AND_TESTS: &str = concat!(include_str!("go.sh"), include_str!("go_tests.sh"));
+
 /// The path of a compiled program among the action's outputs.
 pub fn output(file: &str) -> String {
     format!("out/{file}")
@@ -21,7 +25,7 @@ pub fn output(file: &str) -> String {
 /// # Errors
 /// The store lacks a locked source, or cannot be written.
 pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Result<Script<'static>> {
-    let GoComponent { name, module, packages, tags, ldflags, cgo, lock, .. } = component;
+    let GoComponent { name, module, packages, tests, tags, ldflags, cgo, lock, .. } = component;
     let (plan, store) = (build.plan, build.options.store);
     let architecture = plan.architecture;
     let mut input = proxy(store, lock)?;
@@ -42,13 +46,17 @@ pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Resul
     env.insert("TAGS".into(), tags.join(","));
     env.insert("LDFLAGS".into(), ldflags.join(" "));
     let argument = |GoOutput { file, package }: &GoOutput| format!("{file}={package}");
+    let arguments = |outputs: &[GoOutput]| outputs.iter().map(argument).collect::<Vec<_>>();
+    if !tests.is_empty() {
+        env.insert("TESTS".into(), arguments(tests).join(" "));
+    }
     Ok(Script {
         name: format!("{name} {architecture}"),
-        text: include_str!("go.sh"),
-        args: packages.iter().map(argument).collect(),
+        text: if tests.is_empty() { PROGRAMS } else { PROGRAMS_AND_TESTS },
+        args: arguments(packages),
         env,
         input,
-        outputs: packages.iter().map(|package| output(&package.file)).collect(),
+        outputs: packages.iter().chain(tests).map(|program| output(&program.file)).collect(),
         compiler: Compiler::Go,
     })
 }

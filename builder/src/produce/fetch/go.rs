@@ -147,14 +147,14 @@ impl Go {
             .env("GOOS", "linux")
             .env("GOARCH", &requirement.architecture);
         let client = client.env("CGO_ENABLED", if requirement.cgo { "1" } else { "0" });
-        let packages = requirement.packages.iter().map(|output| output.package.as_str());
+        let packages = requirement.packages.iter().chain(&requirement.tests);
+        let packages = packages.map(|output| output.package.as_str());
         let tags = format!("-tags={}", requirement.tags.join(","));
-        client
-            .args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"])
-            .args(packages)
-            .shown(step)
-            .run()
-            .map(drop)
+        let client =
+            client.args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"]);
+        // What only tests import is needed where a test program is made.
+        let client = if requirement.tests.is_empty() { client } else { client.args(["-test"]) };
+        client.args(packages).shown(step).run().map(drop)
     }
 
     /// Does the same inside a wrapper module around `main`, and returns its go.mod.
@@ -196,6 +196,7 @@ pub fn wrapper_program(requirement: &GoRequirement) -> String {
     let imports = requirement
         .packages
         .iter()
+        .chain(&requirement.tests)
         .map(|output| format!("import _ \"{}\"\n", output.package))
         .collect::<String>();
     format!("package main\n\n{imports}\nfunc main() {{}}\n")
@@ -332,6 +333,7 @@ mod tests {
             version: "v1.35.8".into(),
             wrapper: true,
             packages: Vec::new(),
+            tests: Vec::new(),
             tags: Vec::new(),
             cgo: false,
             architecture: "amd64".into(),
