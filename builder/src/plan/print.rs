@@ -223,8 +223,10 @@ impl Page<'_> {
 }
 
 fn go_component<L: LockState>(go: &GoComponent<L>) -> String {
-    let GoComponent { name, module, version, tags, ldflags, cgo, .. } = go;
+    let GoComponent { name, module, version, tags, ldflags, cgo, empty_packages, .. } = go;
     let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
+    let empty =
+        (!empty_packages.is_empty()).then(|| format!("empty-packages = {}", list(empty_packages)));
     let parts = [
         format!("component = {}", quote(name)),
         format!("version = \"{version}\""),
@@ -232,7 +234,7 @@ fn go_component<L: LockState>(go: &GoComponent<L>) -> String {
         format!("tags = {}", list(tags)),
         format!("ldflags = {}", list(ldflags)),
     ];
-    let parts: Vec<String> = parts.into_iter().chain(libraries).collect();
+    let parts: Vec<String> = parts.into_iter().chain(libraries).chain(empty).collect();
     format!("{{ {} }}", parts.join(", "))
 }
 
@@ -240,7 +242,7 @@ fn image<L: LockState>(image: &PodImage<L>) -> String {
     let name = quote(&image.name);
     match &image.from {
         ImageFrom::Built { package, bin, payload } => {
-            let payload = payload.as_ref().map(|Payload { go, debian }| {
+            let payload = payload.as_deref().map(|Payload { go, debian }| {
                 let programs: Vec<String> =
                     go.packages.iter().map(|program| program.file.clone()).collect();
                 let debian: Vec<String> = debian.iter().map(debian_program).collect();

@@ -8,6 +8,7 @@ pub mod compile;
 pub mod copy;
 pub mod debian;
 pub mod draft;
+mod emptied_module;
 pub mod exported;
 pub mod fetch;
 pub mod image;

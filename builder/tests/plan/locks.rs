@@ -199,3 +199,19 @@ fn the_epoch_of_a_lock_stays_until_a_source_changes() {
     moved.kernel_source.as_mut().unwrap().sha256 = "01".into();
     assert_eq!(previous.keep_epoch(moved).epoch, later.epoch);
 }
+
+#[test]
+fn the_modules_of_a_component_depend_on_its_empty_packages() {
+    let place = "components/runc/component.toml";
+    let emptied =
+        "module = \"github.com/opencontainers/runc\"\nempty-packages = [\"libct/specconv\"]";
+    let plan =
+        resolve(&changed(&[(place, "module = \"github.com/opencontainers/runc\"", emptied)]));
+    let runc = |plan: &Plan| {
+        let mut modules = plan.requirements.go_modules.iter();
+        modules.find(|go| go.component == "runc").unwrap().clone()
+    };
+    let previous = PreviousLock::of(Some(lock(&resolve(&project()))));
+    assert!(previous.go(&runc(&plan), &plan.requirements.go_toolchain).is_none());
+    assert!(plan.print().contains("empty-packages = [\"libct/specconv\"]"), "{}", plan.print());
+}

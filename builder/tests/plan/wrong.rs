@@ -113,6 +113,12 @@ fn binaries_have_the_versions_and_components_that_they_need() {
 }
 
 #[test]
+fn a_module_with_a_wrapper_cannot_have_empty_packages() {
+    let both = "wrapper = true\nempty-packages = [\"pkg/cloud\"]";
+    refused("empty-packages", &[("components/kubelet/component.toml", "wrapper = true", both)]);
+}
+
+#[test]
 fn every_problem_of_every_file_is_reported_at_once() {
     let changes = [
         (SMALL, "inherit = \"base\"", "inherit = \"base\"\nbord = \"bench\""),

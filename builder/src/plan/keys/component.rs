@@ -75,6 +75,9 @@ table! {
         libraries: Optional List<DebianName>,
         /// The module cannot be a main module: build it from a module that requires it.
         wrapper: Optional True,
+        /// Folders of packages of the module that are compiled without their content, because what
+        /// they import cannot be had. Not with `wrapper`.
+        empty_packages: Optional List<RelativePath>,
     }
 }
 

@@ -53,6 +53,9 @@ pub struct GoRequirement {
     pub version: String,
     /// Whether it is built from a module that requires it.
     pub wrapper: bool,
+    /// Its packages that are compiled without their content, and so without what they import.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub empty_packages: Vec<String>,
     /// The programs.
     pub packages: Vec<GoOutput>,
     /// The test programs.
@@ -134,6 +137,7 @@ impl GoRequirement {
             module: go.module.clone(),
             version: go.go_version(),
             wrapper: go.wrapper,
+            empty_packages: go.empty_packages.clone(),
             packages: go.packages.clone(),
             tests: go.tests.clone(),
             tags: go.tags.clone(),

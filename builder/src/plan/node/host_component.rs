@@ -100,6 +100,8 @@ pub struct GoComponent<L: LockState = Unlocked> {
     /// Whether the module cannot be a main module, so that it is built from a module that requires
     /// it (Kubernetes and its staging modules).
     pub wrapper: bool,
+    /// Folders of its packages that are compiled without their content.
+    pub empty_packages: Vec<String>,
     /// The modules that it is compiled from; `()` in a plan that is not locked.
     pub lock: L::GoModules,
 }
@@ -165,18 +167,18 @@ impl GoComponent {
     /// The component with its modules from a lock.
     pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> GoComponent<Locked> {
         let lock = pins.modules(&self);
-        let GoComponent {
-            name,
-            module,
-            version,
-            packages,
-            tests,
-            tags,
-            ldflags,
-            cgo,
-            wrapper,
-            lock: (),
-        } = self;
-        GoComponent { name, module, version, packages, tests, tags, ldflags, cgo, wrapper, lock }
+        GoComponent {
+            name: self.name,
+            module: self.module,
+            version: self.version,
+            packages: self.packages,
+            tests: self.tests,
+            tags: self.tags,
+            ldflags: self.ldflags,
+            cgo: self.cgo,
+            wrapper: self.wrapper,
+            empty_packages: self.empty_packages,
+            lock,
+        }
     }
 }

@@ -39,7 +39,7 @@ pub enum ImageFrom<L: LockState = Unlocked> {
         /// Its program, which is the image's entry point.
         bin: String,
         /// The programs that it installs on the node, if any.
-        payload: Option<Payload<L>>,
+        payload: Option<Box<Payload<L>>>,
     },
     /// An OCI archive (a tar file) or an OCI image layout (a folder) of the project.
     Archive {
@@ -77,7 +77,7 @@ impl<L: LockState> PodImage<L> {
     /// The programs that the image installs on the node, if any.
     pub fn payload(&self) -> Option<&Payload<L>> {
         match &self.from {
-            ImageFrom::Built { payload, .. } => payload.as_ref(),
+            ImageFrom::Built { payload, .. } => payload.as_deref(),
             ImageFrom::Archive { .. } => None,
         }
     }
@@ -120,9 +120,11 @@ impl PodImage {
     /// The image with its inputs from a lock.
     pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> PodImage<Locked> {
         let from = match self.from {
-            ImageFrom::Built { package, bin, payload } => {
-                ImageFrom::Built { package, bin, payload: payload.map(|each| each.lock(pins)) }
-            }
+            ImageFrom::Built { package, bin, payload } => ImageFrom::Built {
+                package,
+                bin,
+                payload: payload.map(|each| Box::new(each.lock(pins))),
+            },
             ImageFrom::Archive { path, digest } => ImageFrom::Archive { path, digest },
         };
         PodImage { name: self.name, from }

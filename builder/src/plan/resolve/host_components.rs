@@ -100,7 +100,7 @@ impl Resolver<'_> {
         };
         self.note(format!("{part}.{file}.version"), &version.spot);
         makes?;
-        go_component(component, &section, version.value)
+        self.go_component(component, &section, version.value)
     }
 
     /// Reports a component that does not make the file of an entry.
@@ -134,30 +134,39 @@ impl Resolver<'_> {
                 .push(problem.cause(format!("both are built from component `{}`", &**name)));
         }
     }
-}
 
-/// The Go component of this name, whose section `[go]` is `section`, at a version.
-pub(super) fn go_component(name: &str, section: &GoTable, version: Version) -> Option<GoComponent> {
-    let output = |(file, package): (&Name, &Located<Word>)| GoOutput {
-        file: file.to_string(),
-        package: package.to_string(),
-    };
-    let fill = |flag: String| {
-        let flag = flag.replace("{version}", &version.to_string());
-        let flag = flag.replace("{major}", &version.minor.major.to_string());
-        flag.replace("{minor}", &version.minor.minor.to_string())
-    };
-    let libraries = section.libraries.as_ref();
-    Some(GoComponent {
-        name: name.to_owned(),
-        module: section.module.as_ref()?.to_string(),
-        version,
-        packages: section.programs.as_ref()?.iter().map(output).collect(),
-        tests: section.tests.iter().flat_map(|tests| tests.iter()).map(output).collect(),
-        tags: texts(section.tags.as_ref()),
-        ldflags: texts(section.ldflags.as_ref()).into_iter().map(fill).collect(),
-        cgo: libraries.map(|libraries| Cgo { debian: texts(Some(libraries)) }),
-        wrapper: section.wrapper.is_some(),
-        lock: (),
-    })
+    /// The Go component of this name, whose section `[go]` is `section`, at a version.
+    pub(super) fn go_component(
+        &mut self,
+        name: &str,
+        section: &GoTable,
+        version: Version,
+    ) -> Option<GoComponent> {
+        if let (Some(_), Some(empty)) = (&section.wrapper, &section.empty_packages) {
+            self.problem(&empty.spot, "a module with `wrapper` cannot have `empty-packages`");
+        }
+        let output = |(file, package): (&Name, &Located<Word>)| GoOutput {
+            file: file.to_string(),
+            package: package.to_string(),
+        };
+        let fill = |flag: String| {
+            let flag = flag.replace("{version}", &version.to_string());
+            let flag = flag.replace("{major}", &version.minor.major.to_string());
+            flag.replace("{minor}", &version.minor.minor.to_string())
+        };
+        let libraries = section.libraries.as_ref();
+        Some(GoComponent {
+            name: name.to_owned(),
+            module: section.module.as_ref()?.to_string(),
+            version,
+            packages: section.programs.as_ref()?.iter().map(output).collect(),
+            tests: section.tests.iter().flat_map(|tests| tests.iter()).map(output).collect(),
+            tags: texts(section.tags.as_ref()),
+            ldflags: texts(section.ldflags.as_ref()).into_iter().map(fill).collect(),
+            cgo: libraries.map(|libraries| Cgo { debian: texts(Some(libraries)) }),
+            wrapper: section.wrapper.is_some(),
+            empty_packages: texts(section.empty_packages.as_ref()),
+            lock: (),
+        })
+    }
 }

@@ -3,7 +3,6 @@
 
 use super::Resolver;
 use super::components::Place;
-use super::host_components::go_component;
 use super::texts;
 use crate::error::Problem;
 use crate::plan::document::{Located, Spot};
@@ -33,7 +32,10 @@ impl Resolver<'_> {
         let package = image.package.as_ref()?.to_string();
         let bin = image.program.as_ref()?.to_string();
         let name = image.name.as_ref()?.to_string();
-        Some(PodImage { name, from: ImageFrom::Built { package, bin, payload } })
+        Some(PodImage {
+            name,
+            from: ImageFrom::Built { package, bin, payload: payload.map(Box::new) },
+        })
     }
 
     fn payload(
@@ -72,7 +74,7 @@ impl Resolver<'_> {
                     .collect(),
             })
         };
-        let go = go_component(name, &section, version.value)?;
+        let go = self.go_component(name, &section, version.value)?;
         let debian = payload.debian.iter().flat_map(|table| table.iter());
         let debian: Vec<DebianProgram> = debian.filter_map(program).collect();
         let is_made_twice =

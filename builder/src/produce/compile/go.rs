@@ -3,13 +3,15 @@
 use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::engine::store::Store;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{Architecture, Cgo, GoComponent, GoLock, GoOutput, GoRequirement, Lock, Locked};
 use crate::produce::build::Build;
+use crate::produce::emptied_module;
 use crate::produce::fetch::{escaped, wrapper_program};
 use crate::produce::sandbox::{Compiler, Script};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// The script that compiles programs, and the one that then compiles test programs too.
 const PROGRAMS: &str = include_str!("go.sh");
@@ -25,12 +27,20 @@ pub fn output(file: &str) -> String {
 /// # Errors
 /// The store lacks a locked source, or cannot be written.
 pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Result<Script<'static>> {
-    let GoComponent { name, module, packages, tests, tags, ldflags, cgo, lock, .. } = component;
+    let GoComponent {
+        name, module, packages, tests, tags, ldflags, cgo, empty_packages, lock, ..
+    } = component;
     let (plan, store) = (build.plan, build.options.store);
     let architecture = plan.architecture;
     let mut input = proxy(store, lock)?;
     if let Some(go_mod) = &lock.go_mod {
         around(store, &mut input, lock, go_mod, &GoRequirement::of(component, architecture))?;
+    }
+    if !empty_packages.is_empty() {
+        let zip = own_zip(store, lock)?;
+        for (path, bytes) in emptied_module::files(&zip, empty_packages)? {
+            input.add_file(&format!("around/{path}"), store.put_bytes(&bytes)?, false)?;
+        }
     }
     if cgo.is_some() {
         sysroot(store, &mut input, plan.lock.get())?;
@@ -105,6 +115,16 @@ fn around(
         input.add_file(&format!("around/{name}"), store.put_bytes(text.as_bytes())?, false)?;
     }
     Ok(())
+}
+
+/// The zip file of the component's own module.
+fn own_zip(store: &Store, lock: &GoLock) -> Result<PathBuf> {
+    let own = lock.modules.iter().find(|module| module.path == lock.module);
+    let zip = own.and_then(|module| module.zip.as_ref());
+    let zip = zip.ok_or_else(|| {
+        Error::lock(format!("the lock has no zip file of the module `{}`", lock.module))
+    })?;
+    store.path(&store.locked(&zip.sha256)?)
 }
 
 /// Adds the packages with the C library and its headers, for programs that need C.

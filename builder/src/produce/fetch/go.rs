@@ -5,6 +5,7 @@ use super::client::{Client, Ended};
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{GoModule, GoRequirement};
+use crate::produce::emptied_module;
 use crate::report::Step;
 use base64::Engine;
 use sha2::{Digest as _, Sha256};
@@ -38,12 +39,15 @@ pub fn modules(
 ) -> Result<Modules> {
     let go = Go { cache: folder.join("cache"), toolchain: toolchain.to_owned() };
     let main = go.download(&format!("{}@{}", requirement.module, requirement.version), step)?;
-    let go_mod = match requirement.wrapper {
-        true => Some(go.list_wrapped(folder, &main, requirement, go_mod, step)?),
-        false => {
-            go.list(&main, requirement, "readonly", step)?;
-            None
-        }
+    let go_mod = if requirement.wrapper {
+        Some(go.list_wrapped(folder, &main, requirement, go_mod, step)?)
+    } else {
+        let main = match requirement.empty_packages.is_empty() {
+            true => main,
+            false => go.emptied(folder, requirement)?,
+        };
+        go.list(&main, requirement, "readonly", step)?;
+        None
     };
     let modules = without_toolchain(collect(store, &go.cache.join("cache/download"))?);
     go.clean()?;
@@ -182,6 +186,21 @@ impl Go {
             .or_build(|| "cannot write a Go file".into())?;
         self.list(&around, requirement, "mod", step)?;
         std::fs::read_to_string(around.join("go.mod")).or_build(|| "cannot read a go.mod".into())
+    }
+
+    /// Writes the downloaded module without the content of its empty packages, and returns its
+    /// folder.
+    fn emptied(&self, folder: &Path, requirement: &GoRequirement) -> Result<PathBuf> {
+        let GoRequirement { module, version, empty_packages, .. } = requirement;
+        let zip = format!("cache/download/{}/@v/{version}.zip", escaped(module));
+        let emptied = folder.join("emptied");
+        for (path, bytes) in emptied_module::files(&self.cache.join(zip), empty_packages)? {
+            let path = emptied.join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(&emptied))
+                .and_then(|()| std::fs::write(&path, bytes))
+                .or_build(|| format!("cannot write `{}`", path.display()))?;
+        }
+        Ok(emptied)
     }
 
     /// Removes the module cache. Its folders are read-only, so only `go` can do that.
@@ -336,6 +355,7 @@ mod tests {
             tests: Vec::new(),
             tags: Vec::new(),
             cgo: false,
+            empty_packages: Vec::new(),
             architecture: "amd64".into(),
         };
         let text = wrapper(

@@ -25,7 +25,7 @@ pub fn make(build: &Build<'_>, image: &PodImage<Locked>) -> Result<(String, Imag
     let made = match &image.from {
         ImageFrom::Built { package, bin, payload } => {
             let programs = rust_programs(build, package, vec![bin.clone()])?;
-            let installs = payload.as_ref().map(|payload| files(build, payload)).transpose()?;
+            let installs = payload.as_deref().map(|payload| files(build, payload)).transpose()?;
             let program = store.read(&programs[bin])?;
             from_program(store, bin, &program, &installs.unwrap_or_default(), architecture)?
         }
