@@ -143,6 +143,7 @@ const LONG_NODES: &[Check] = &[
         name: "vm: workloads",
         run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,
     },
+    Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
     Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },
     Check {

@@ -152,6 +152,20 @@ impl<'a> Machine<'a> {
         })
     }
 
+    /// Connects it to a network of several nodes, on which it has this name.
+    pub fn on_network(self, network: &str, name: &str) -> Self {
+        self.with(|options| {
+            options.network.shared = Some(network.to_owned());
+            options.name = Some(name.to_owned());
+        })
+    }
+
+    /// Places the files of a folder that is laid out like the node's root.
+    pub fn files(self, root: &Path) -> Result<Self> {
+        let files = NodeFiles::read(root, &[])?;
+        Ok(self.with(|options| options.files = files))
+    }
+
     /// Makes the network's DHCP server assign a host name.
     pub fn hostname(self, name: &str) -> Self {
         self.with(|options| options.hostname = Some(name.to_owned()))

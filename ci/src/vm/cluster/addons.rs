@@ -1,7 +1,7 @@
 //! kube-proxy and CoreDNS, deployed by the real `kubeadm`.
 
 use super::control_plane::{BIN, ControlPlane, SERVICES};
-use super::images::version;
+use super::modules::version;
 use crate::image::{self, LAB, LAB_FULL};
 use crate::site::Site;
 use crate::vm::machine::HOST;

@@ -26,6 +26,9 @@ pub const BIN: &str = "out/lab/bin";
 /// The addresses of Services. The first one is the API server's.
 pub const SERVICES: &str = "10.96.0.0/16";
 
+/// The addresses of pods, of which each node gets a part.
+pub const PODS: &str = "10.244.0.0/16";
+
 /// The user as which the API server passes requests on to the servers of other APIs
 /// (`https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/`).
 const AGGREGATOR: &str = "front-proxy-client";
@@ -293,6 +296,9 @@ impl ControlPlane {
             ("cluster-signing-cert-file", &self.file("ca.crt")),
             ("cluster-signing-key-file", &self.file("ca.key")),
             ("cluster-signing-duration", &format!("{}s", self.lifetime.as_secs())),
+            // As kubeadm sets both for a network plugin.
+            ("allocate-node-cidrs", "true"),
+            ("cluster-cidr", PODS),
             ("root-ca-file", &self.file("ca.crt")),
             ("service-account-private-key-file", &self.file("accounts.key")),
             ("use-service-account-credentials", "true"),

@@ -3,11 +3,12 @@
 //! come from the Debian packages of the lock of `lab`.
 
 use super::control_plane::BIN;
+use super::modules::version;
 use crate::image::{self, LAB, LAB_FULL};
 use crate::site::Site;
 use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, GoLock, Lock};
+use osbuild::plan::{Architecture, Lock};
 use osbuild::produce::debian::{Contents, contents};
 use osbuild::produce::podimage::{Files, Image, from_program};
 use std::fs;
@@ -19,6 +20,10 @@ const AGNHOST: &str = "2.59";
 /// The tag of the image of etcd that this minor's kubeadm deploys
 /// (`cmd/kubeadm/app/constants/constants.go`).
 const ETCD: &str = "3.6.6-0";
+
+/// The tag of the image with flannel's CNI plugin in the manifest of this flannel
+/// (`Documentation/kube-flannel.yml`).
+const FLANNEL_CNI: &str = "v1.9.1-flannel3";
 
 /// The folder of the programs of [`LAB_FULL`] in the checkout.
 pub const FULL_BIN: &str = "out/lab-full/bin";
@@ -56,13 +61,17 @@ pub struct NamedImage {
 pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
     let (lab, full) = (image::lock(site, LAB)?, image::lock(site, LAB_FULL)?);
     let (debian, nothing) = (debian_files(store, &lab)?, Files::new());
-    let make = |name, tag: String, bin: &str, path: &str, around: &Files| -> Result<NamedImage> {
-        let program = path.rsplit('/').next().unwrap_or(path);
+    let read = |bin: &str, program: &str| {
         let file = site.project().join(bin).join(program);
-        let bytes = fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))?;
+        fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))
+    };
+    let make = |name, tag: String, bin: &str, path: &str, around: &Files| -> Result<NamedImage> {
+        let bytes = read(bin, path.rsplit('/').next().unwrap_or(path))?;
         let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
     };
+    let installs = ("/opt/bin/install-conf".to_owned(), read(FULL_BIN, "install-conf")?);
+    let beside_flannel: Files = debian.clone().into_iter().chain([installs]).collect();
     let kubernetes = version(&lab, "kubernetes")?;
     let of_kubernetes =
         |name| make(name, kubernetes.clone(), BIN, &format!("usr/local/bin/{name}"), &nothing);
@@ -80,28 +89,22 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
             "metrics-server",
             &nothing,
         )?,
+        make(
+            "flannel-io/flannel",
+            version(&full, "flannel")?,
+            FULL_BIN,
+            "opt/bin/flanneld",
+            &beside_flannel,
+        )?,
+        make(
+            "flannel-io/flannel-cni-plugin",
+            FLANNEL_CNI.to_owned(),
+            FULL_BIN,
+            "flannel",
+            &debian,
+        )?,
         make("e2e-test-images/agnhost", AGNHOST.to_owned(), BIN, "agnhost", &debian)?,
     ])
-}
-
-/// The locked version of a component, as in `v1.35.8`.
-pub fn version(lock: &Lock, component: &str) -> Result<String> {
-    Ok(locked(lock, component)?.version.clone())
-}
-
-/// The zip file of a component's own module.
-pub fn module(store: &Store, lock: &Lock, component: &str) -> Result<PathBuf> {
-    let locked = locked(lock, component)?;
-    let own = locked.modules.iter().find(|module| module.path == locked.module);
-    let zip = own.and_then(|module| module.zip.as_ref());
-    let zip =
-        zip.ok_or_else(|| Error::build(format!("the lock has no module of `{component}`")))?;
-    store.path(&store.locked(&zip.sha256)?)
-}
-
-fn locked<'l>(lock: &'l Lock, component: &str) -> Result<&'l GoLock> {
-    let found = lock.go.iter().find(|go| go.component == component);
-    found.ok_or_else(|| Error::build(format!("the lock has no `{component}`")))
 }
 
 /// The files of the lock's Debian packages. The format of [`Files`] has no links, so a link becomes

@@ -103,7 +103,7 @@ pub fn bridge(bin: &Path) -> Result<Vec<NodeFile>> {
 }
 
 /// The node document.
-fn document(plane: &ControlPlane) -> Result<NodeFile> {
+pub fn document(plane: &ControlPlane) -> Result<NodeFile> {
     let text = format!(
         "[cluster]\nserver = \"{}\"\ntoken = \"{}\"\ndns = [\"{NAME_SERVER}\"]\n\
          domain = \"{DOMAIN}\"\ncertificate-authority = \"\"\"\n{}\"\"\"\n\

@@ -12,7 +12,7 @@ use osbuild::error::Result;
 use std::path::PathBuf;
 
 /// The recipe that the node's inherits.
-const SINGLE: &str = "single-amd64";
+pub const SINGLE: &str = "single-amd64";
 
 /// The recipe's own lines.
 const RECIPE: &str = "
@@ -24,7 +24,7 @@ probe = { component = \"probe\" }
 pub const PODS: &str = "10.88.0.0/16";
 
 /// The size of the node's disk in MiB, which holds the images.
-const DISK_MIB: u64 = 4096;
+pub const DISK_MIB: u64 = 4096;
 
 /// The node's image and disk, and ports of the loopback that lead to the node.
 pub struct Lab<'a> {

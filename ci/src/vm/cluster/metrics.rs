@@ -1,14 +1,11 @@
 //! metrics-server, deployed with the manifest of its own module.
 
 use super::control_plane::ControlPlane;
-use super::images::{module, version};
 use super::kubectl::Kubectl;
+use super::modules::{self, version};
 use crate::image::{self, LAB_FULL};
 use crate::site::Site;
-use osbuild::error::{Context, Result};
-use std::fs::File;
-use std::io::Read;
-use zip::ZipArchive;
+use osbuild::error::Result;
 
 /// The component.
 const COMPONENT: &str = "metrics-server";
@@ -26,15 +23,7 @@ pub const NODE_PORT: u16 = 30443;
 pub fn deploy(site: &Site, plane: &ControlPlane, kubectl: &Kubectl, forwarded: u16) -> Result<()> {
     let lock = image::lock(site, LAB_FULL)?;
     plane.egress().route(&format!("{ADDRESS}:443"), forwarded);
-    let zip = module(&site.store()?, &lock, COMPONENT)?;
-    let cannot = || format!("cannot read the module of `{COMPONENT}`");
-    let mut zip = ZipArchive::new(File::open(zip).or_build(cannot)?).or_build(cannot)?;
-    for index in 0..zip.len() {
-        let mut entry = zip.by_index(index).or_build(cannot)?;
-        let name = entry.name().or_build(cannot)?.into_owned();
-        let Some((_, name)) = name.split_once(BASE) else { continue };
-        let mut text = String::new();
-        entry.read_to_string(&mut text).or_build(cannot)?;
+    for (name, text) in modules::files(site, &lock, COMPONENT, BASE)? {
         kubectl.write(&format!("{COMPONENT}/base/{name}"), &text)?;
     }
     let text = kustomization(&version(&lock, COMPONENT)?);

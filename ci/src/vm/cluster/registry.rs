@@ -27,8 +27,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const CREDENTIALS: &str = "node:lab-secret";
 const HTPASSWD: &str = "node:$2b$04$0Wa9J08UA2/cbse3bfBf4efscvfDX3hHW7Z0K7YunS2MnCSE7Wcrq\n";
 
-/// containerd's settings for upstream's registry on the node.
-const SETTINGS: &str = "/etc/containerd/certs.d/registry.k8s.io";
+/// The folder on the node with containerd's settings for registries.
+const SETTINGS: &str = "/etc/containerd/certs.d";
+
+/// Upstream's registries.
+const UPSTREAM: [&str; 2] = ["registry.k8s.io", "ghcr.io"];
 
 /// The registry. It ends when this is dropped.
 pub struct Registry {
@@ -77,10 +80,14 @@ impl Registry {
              [host.\"{mirror}\".header]\n    authorization = \"Basic {}\"\n",
             STANDARD.encode(CREDENTIALS)
         );
-        Ok(vec![
-            NodeFile::new(format!("{SETTINGS}/ca.crt"), 0o644, authority.read("ca.crt")?),
-            NodeFile::new(format!("{SETTINGS}/hosts.toml"), 0o600, hosts),
-        ])
+        let ca = authority.read("ca.crt")?;
+        let files = UPSTREAM.iter().flat_map(|upstream| {
+            let file = |name, mode, text: &str| {
+                NodeFile::new(format!("{SETTINGS}/{upstream}/{name}"), mode, text)
+            };
+            [file("ca.crt", 0o644, &ca), file("hosts.toml", 0o600, &hosts)]
+        });
+        Ok(files.collect())
     }
 
     /// Whether it answers nobody without the password: the status of such a request.

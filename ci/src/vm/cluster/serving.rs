@@ -5,6 +5,7 @@
 use super::kubectl::Kubectl;
 use super::wait::{Seen, wait};
 use crate::check::Outcome;
+use crate::site::Ran;
 use osbuild::error::Result;
 use std::time::Duration;
 
@@ -27,31 +28,39 @@ const REQUESTS: [&str; 5] = [
 /// Without a certificate of the cluster the API server does not read logs from the node. It does
 /// once the administrator has approved the request of the node.
 pub fn the_cluster_signs_it(kubectl: &Kubectl, node: &str, outcome: &mut Outcome) -> Result<()> {
-    let pod = format!("dhcp-{node}");
-    let logs = ["logs", "--namespace=kube-system", &pod];
-    outcome.claim("an unsigned kubelet is refused", refused(kubectl, &logs)?);
-    let readable = wait(TIMEOUT, || {
-        // A kubelet that was restarted has another request.
-        approve(kubectl)?;
-        let ran = kubectl.run(&logs)?;
-        Ok(match ran.output.contains("eth0: ") {
-            true => Seen::Yes(()),
-            false => Seen::NotYet(ran.output),
-        })
-    })?;
+    outcome.claim("an unsigned kubelet is refused", refused(kubectl, node)?);
+    let readable = approved(kubectl, node)?;
     outcome.claim("the logs of a pod are readable once the request is approved", readable);
     Ok(())
 }
 
-/// Whether `kubectl` fails because of the kubelet's TLS.
-fn refused(kubectl: &Kubectl, words: &[&str]) -> Result<std::result::Result<(), String>> {
+/// Approves requests until the API server reads logs from the node.
+pub fn approved(kubectl: &Kubectl, node: &str) -> Result<std::result::Result<(), String>> {
     wait(TIMEOUT, || {
-        let ran = kubectl.run(words)?;
+        // A kubelet that was restarted has another request.
+        approve(kubectl)?;
+        let ran = logs(kubectl, node)?;
+        Ok(match ran.output.contains("eth0: ") {
+            true => Seen::Yes(()),
+            false => Seen::NotYet(ran.output),
+        })
+    })
+}
+
+/// Whether `kubectl` fails because of the kubelet's TLS.
+fn refused(kubectl: &Kubectl, node: &str) -> Result<std::result::Result<(), String>> {
+    wait(TIMEOUT, || {
+        let ran = logs(kubectl, node)?;
         Ok(match ran.code != Some(0) && ran.output.contains("tls: ") {
             true => Seen::Yes(()),
             false => Seen::NotYet(ran.output),
         })
     })
+}
+
+/// Reads the logs of a pod that every node has.
+fn logs(kubectl: &Kubectl, node: &str) -> Result<Ran> {
+    kubectl.run(&["logs", "--namespace=kube-system", &format!("dhcp-{node}")])
 }
 
 /// Approves every request that there is.

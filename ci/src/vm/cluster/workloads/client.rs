@@ -71,10 +71,7 @@ impl Client<'_> {
             ("a pod reaches a Service by its DNS name", format!("web.default.svc.{DOMAIN}")),
             ("a pod reaches a Service by its address", address),
         ] {
-            let script = format!(
-                "exec 3<>/dev/tcp/{host}/80; printf 'GET /hostname HTTP/1.0\\r\\n\\r\\n' >&3; \
-                 cat <&3"
-            );
+            let script = get_script(&host, 80, "/hostname");
             let words = ["exec", "client", "--", "timeout", "20", "bash", "-c", &script];
             outcome.claim(&format!("{claim}{when}"), self.kubectl.until(TIMEOUT, &words, WEB)?);
         }
@@ -124,6 +121,11 @@ impl Client<'_> {
             Err(error) => Err(format!("nothing came back: {error}")),
         })
     }
+}
+
+/// A script for `bash` that prints the response to an HTTP request.
+pub fn get_script(host: &str, port: u16, path: &str) -> String {
+    format!("exec 3<>/dev/tcp/{host}/{port}; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3")
 }
 
 /// Requests the name of the pod behind a port of the loopback until it begins with `expected`.
