@@ -24,6 +24,9 @@ pub const LAB: &str = "lab";
 /// The recipe of the programs of the lab that only `cargo ci full` needs.
 pub const LAB_FULL: &str = "lab-full";
 
+/// The recipe of Kubernetes' own tests.
+pub const CONFORMANCE: &str = "conformance";
+
 /// `osbuild`'s exit code when the lock is out of date or a locked source is gone.
 const LOCK: i32 = 3;
 
@@ -51,6 +54,11 @@ pub fn builds_the_lab(site: &Site) -> Result<Outcome> {
 /// The programs of the lab that only `cargo ci full` needs.
 pub fn builds_the_full_lab(site: &Site) -> Result<Outcome> {
     build(site, LAB_FULL)
+}
+
+/// Kubernetes' own tests.
+pub fn builds_the_conformance_tests(site: &Site) -> Result<Outcome> {
+    build(site, CONFORMANCE)
 }
 
 fn build(site: &Site, recipe: &str) -> Result<Outcome> {

@@ -99,6 +99,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "full lab", run: image::builds_the_full_lab },
+    Check { name: "conformance tests", run: image::builds_the_conformance_tests },
     Check {
         name: "same bytes from exported sources",
         run: same::everything_is_the_same_from_exported_sources,
@@ -143,6 +144,7 @@ const LONG_NODES: &[Check] = &[
         name: "vm: workloads",
         run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,
     },
+    Check { name: "vm: conformance", run: vm::cluster::a_node_passes_the_tests_of_kubernetes },
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
     Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },

@@ -124,6 +124,11 @@ impl<'a> Machine<'a> {
         self.with(|options| options.qemu.memory_mib = mib)
     }
 
+    /// Sets the number of processors.
+    pub fn processors(self, count: u32) -> Self {
+        self.with(|options| options.qemu.cpus = count)
+    }
+
     /// Sets the logical sector size of the disk in bytes.
     pub fn sector_size(self, bytes: u32) -> Self {
         self.with(|options| options.sector_size = bytes)

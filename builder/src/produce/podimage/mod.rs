@@ -7,7 +7,7 @@ mod dynamic;
 mod layout;
 
 pub use archive::{from_archive, keep};
-pub use built::{Files, from_program};
+pub use built::{Content, Entry, Files, from_content, from_program};
 pub use layout::{Descriptor, Image, Layout};
 
 use super::build::Build;

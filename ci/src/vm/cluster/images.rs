@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// The version of the image `agnhost` in this minor (`test/images/agnhost/VERSION`).
-const AGNHOST: &str = "2.59";
+pub const AGNHOST: &str = "2.59";
 
 /// The tag of the image of etcd that this minor's kubeadm deploys
 /// (`cmd/kubeadm/app/constants/constants.go`).
@@ -60,7 +60,7 @@ pub struct NamedImage {
 /// Makes all images. Their blobs are in `store`.
 pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
     let (lab, full) = (image::lock(site, LAB)?, image::lock(site, LAB_FULL)?);
-    let (debian, nothing) = (debian_files(store, &lab)?, Files::new());
+    let (debian, nothing) = (debian_files(store, &lab, &ALTERNATIVES)?, Files::new());
     let read = |bin: &str, program: &str| {
         let file = site.project().join(bin).join(program);
         fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))
@@ -107,9 +107,9 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
     ])
 }
 
-/// The files of the lock's Debian packages. The format of [`Files`] has no links, so a link becomes
-/// a copy of its target.
-fn debian_files(store: &Store, lock: &Lock) -> Result<Files> {
+/// The files of the lock's Debian packages, and of `alternatives`. The format of [`Files`] has no
+/// links, so a link becomes a copy of its target.
+pub fn debian_files(store: &Store, lock: &Lock, alternatives: &[(&str, &str)]) -> Result<Files> {
     let mut all = Contents::default();
     for package in &lock.sandbox.packages {
         let package = contents(store, package, "")?;
@@ -125,9 +125,12 @@ fn debian_files(store: &Store, lock: &Lock) -> Result<Files> {
             files.insert(absolute(link), bytes.clone());
         }
     }
-    for (link, target) in ALTERNATIVES {
+    for (link, target) in alternatives {
         let missing = || Error::build(format!("no locked package has `{target}`"));
-        files.insert(link.to_owned(), follow(&all, Path::new(target)).ok_or_else(missing)?.clone());
+        files.insert(
+            (*link).to_owned(),
+            follow(&all, Path::new(target)).ok_or_else(missing)?.clone(),
+        );
     }
     files.retain(|path, _| !path.trim_start_matches('/').starts_with(DOCUMENTS));
     Ok(files)

@@ -4,6 +4,7 @@
 mod addons;
 mod api;
 mod certificates;
+mod conformance;
 mod control_plane;
 mod egress;
 mod faults;
@@ -33,6 +34,7 @@ use super::probe::{self, free_port};
 use crate::check::Outcome;
 use crate::site::Site;
 use api::condition;
+pub use conformance::a_node_passes_the_tests_of_kubernetes;
 use control_plane::{BIN, ControlPlane};
 pub use faults::pods_survive_faults;
 use joining::{LABEL, PODS, Ports, TAINT, bridge, join};

@@ -65,10 +65,14 @@ impl Registry {
         listens.map_err(|why| process.failure("the registry does not listen").cause(why))?;
         let registry = Registry { port, folder, _process: process };
         let store = site.store()?;
-        images::all(site, &store)?
-            .iter()
-            .try_for_each(|image| registry.push(site, &store, image))?;
+        registry.push_all(site, &images::all(site, &store)?)?;
         Ok(registry)
+    }
+
+    /// Pushes these images.
+    pub fn push_all(&self, site: &Site, images: &[NamedImage]) -> Result<()> {
+        let store = site.store()?;
+        images.iter().try_for_each(|image| self.push(site, &store, image))
     }
 
     /// The files with which a node pulls upstream's images from here. It accepts no other
