@@ -1,0 +1,141 @@
+//! A node as the policy sees it.
+
+use jiff::Timestamp;
+
+use crate::annotations::{DRAIN_FAILED, DRAINED, GRANTED, RESULT, SINCE, SUCCEEDED, WAITS, WANTED};
+
+/// A node of the cluster. Times are seconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Where the node's name puts it in the order of updates: 0 to 9999.
+    pub place: u16,
+    /// Whether its kubelet reports it as Ready.
+    pub is_ready: bool,
+    /// Whether it takes no new pods.
+    pub is_cordoned: bool,
+    /// What it asks for.
+    pub request: Option<Request>,
+    /// The version into which it may reboot.
+    pub granted: Option<String>,
+    /// What became of the release that it tried last.
+    pub result: Option<(String, Outcome)>,
+    /// Since when it is drained. The tool has cordoned it then.
+    pub drained_since: Option<i64>,
+    /// When it could not be drained.
+    pub drain_failed: Option<i64>,
+    /// Why it waits, as its Node says.
+    pub waits: Option<String>,
+    /// How many pods are still to be evicted. It counts only while the node is drained.
+    pub pods_left: usize,
+}
+
+/// A node wants to reboot into a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The version.
+    pub version: String,
+    /// Since when, in seconds since 1970.
+    pub since: i64,
+}
+
+/// What became of a release on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The node has become good with it.
+    Succeeded,
+    /// The node is back in its earlier release.
+    Failed,
+}
+
+impl Node {
+    /// Reads a node from its name and its annotations. `now` replaces a time that nobody can read,
+    /// so that such a node waits longest.
+    pub fn parse<'a>(name: &str, now: i64, annotation: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let time = |key: &str| Some(seconds(annotation(key)?).unwrap_or(now));
+        let version = |key: &str| annotation(key).filter(|version| !version.is_empty());
+        Node {
+            place: place(name),
+            request: version(WANTED).map(|version| Request {
+                version: version.to_owned(),
+                since: time(SINCE).unwrap_or(now),
+            }),
+            granted: version(GRANTED).map(str::to_owned),
+            result: annotation(RESULT).and_then(outcome),
+            drained_since: time(DRAINED),
+            drain_failed: time(DRAIN_FAILED),
+            waits: annotation(WAITS).map(str::to_owned),
+            ..Node::default()
+        }
+    }
+
+    /// Whether it may reboot into the release that it wants.
+    pub fn is_granted(&self) -> bool {
+        let wanted = self.request.as_ref().map(|request| &request.version);
+        wanted.is_some() && wanted == self.granted.as_ref()
+    }
+}
+
+fn seconds(text: &str) -> Option<i64> {
+    text.parse::<Timestamp>().ok().map(Timestamp::as_second)
+}
+
+fn outcome(text: &str) -> Option<(String, Outcome)> {
+    let (version, word) = text.split_once(' ')?;
+    let outcome = if word == SUCCEEDED { Outcome::Succeeded } else { Outcome::Failed };
+    Some((version.to_owned(), outcome))
+}
+
+/// FNV-1a with a final mix (that of MurmurHash3), so that names that differ in their last digit
+/// alone are far apart.
+fn place(name: &str) -> u16 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    ((mixed ^ (mixed >> 33)) % 10_000) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(annotations: &[(&str, &'static str)]) -> Node {
+        Node::parse("a", 7, |key| {
+            annotations.iter().find(|(of, _)| *of == key).map(|(_, value)| *value)
+        })
+    }
+
+    #[test]
+    fn a_request_a_grant_and_a_result_are_read_from_annotations() {
+        let asks = node(&[
+            (WANTED, "1.0.1"),
+            (SINCE, "1970-01-01T00:01:00Z"),
+            (GRANTED, "1.0.1"),
+            (RESULT, "1.0.0 succeeded"),
+        ]);
+        assert_eq!(asks.request, Some(Request { version: "1.0.1".to_owned(), since: 60 }));
+        assert_eq!(asks.result, Some(("1.0.0".to_owned(), Outcome::Succeeded)));
+        assert!(asks.is_granted());
+    }
+
+    #[test]
+    fn a_grant_for_another_release_does_not_count() {
+        assert!(!node(&[(WANTED, "1.0.2"), (GRANTED, "1.0.1")]).is_granted());
+        assert!(!node(&[(GRANTED, "1.0.1")]).is_granted());
+        assert!(!node(&[(WANTED, ""), (GRANTED, "")]).is_granted());
+    }
+
+    #[test]
+    fn a_time_that_nobody_can_read_is_now() {
+        let asks = node(&[(WANTED, "1"), (SINCE, "yesterday"), (DRAINED, "x"), (RESULT, "1 ?")]);
+        assert_eq!((asks.request.unwrap().since, asks.drained_since), (7, Some(7)));
+        assert_eq!(asks.result, Some(("1".to_owned(), Outcome::Failed)));
+    }
+
+    #[test]
+    fn names_spread_evenly_over_the_places() {
+        let of_first_percent =
+            (0..100_000).filter(|number| place(&format!("node-{number:06}")) < 100).count();
+        assert!((900..1100).contains(&of_first_percent), "{of_first_percent}");
+    }
+}

@@ -1,0 +1,74 @@
+//! What to do now.
+
+use crate::fleet::{Fleet, Status};
+use crate::node::{Node, Request};
+use crate::policy::Policy;
+
+/// What to do about a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Cordon it and note since when it is drained.
+    Drain,
+    /// Evict its pods, as far as their budgets allow.
+    Evict,
+    /// Let it reboot.
+    Grant,
+    /// Uncordon it, and try again later. With the reason.
+    GiveUp(String),
+    /// Uncordon it: it has its result, and is Ready.
+    Uncordon,
+    /// Say on its Node why it waits.
+    Explain(String),
+}
+
+/// What to do about which nodes of the cluster, by their index in `nodes`. `now` is in seconds
+/// since 1970. The caller carries the steps out, and asks again with the nodes as they are then.
+pub fn steps(nodes: &[Node], policy: &Policy, now: i64) -> Vec<(usize, Step)> {
+    let mut fleet = Fleet::new(nodes, policy, now);
+    let mut steps = Vec::new();
+    let mut waiting = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let step = match (Status::of(node, policy, now), &node.request) {
+            (Status::Waiting, Some(request)) => {
+                waiting.push((index, node, request));
+                None
+            }
+            (Status::Draining, Some(request)) => Some(drain(&fleet, node, request, policy, now)),
+            (Status::Done, _) if node.is_ready => Some(Step::Uncordon),
+            _ => None,
+        };
+        steps.extend(step.map(|step| (index, step)));
+    }
+    waiting.sort_unstable_by_key(|(index, node, _)| (node.place, *index));
+    for (index, node, request) in waiting {
+        let step = match fleet.take_place(node, request) {
+            Ok(()) => Some(Step::Drain),
+            Err(reason) => {
+                let is_late = now - request.since > i64::from(policy.deadline_s);
+                let why = is_late.then(|| reason.to_string());
+                why.filter(|why| node.waits.as_ref() != Some(why)).map(Step::Explain)
+            }
+        };
+        steps.extend(step.map(|step| (index, step)));
+    }
+    steps
+}
+
+/// The next step for a node that is drained. What has begun in a window may end after it.
+fn drain<'n>(
+    fleet: &Fleet<'n>,
+    node: &Node,
+    request: &'n Request,
+    policy: &Policy,
+    now: i64,
+) -> Step {
+    let took = now - node.drained_since.unwrap_or(now);
+    match fleet.refusal(&request.version) {
+        Some(reason) => Step::GiveUp(reason.to_string()),
+        None if node.pods_left == 0 => Step::Grant,
+        None if took > i64::from(policy.drain_timeout_s) => {
+            Step::GiveUp(format!("the node could not be drained in {took} s"))
+        }
+        None => Step::Evict,
+    }
+}
