@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_kubeconfig::Kubeconfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, Error, StreamOwned};
@@ -16,7 +17,6 @@ use serde::Deserialize;
 use x509_cert::time::Time;
 
 use super::client_certificate::{self, roots};
-use super::kubeconfig::Kubeconfig;
 use crate::daemons::credentials;
 
 /// The time between two requests.

@@ -85,8 +85,8 @@ fn kubeconfig(cluster: &Cluster, user: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kubeconfig::Kubeconfig;
     use super::*;
+    use osbuild_kubeconfig::Kubeconfig;
 
     const EXAMPLE: &str = include_str!("../../../shared/document/example.toml");
 

@@ -10,14 +10,13 @@ use std::time::Duration;
 use osbuild_abi::paths::{KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT};
 use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_folder::small_file::read;
 use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
 
-use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
 use super::node_certificate::Origin;
-use super::small_file::read;
 use super::{document_settings, node_certificate, node_document};
 use crate::boot::memory;
 use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA, DOCUMENT_KUBECONFIG};
@@ -27,6 +26,7 @@ use crate::daemons::kubelet_config::{
 use crate::daemons::node_name;
 use crate::host::run_files;
 use crate::name;
+use osbuild_kubeconfig::Kubeconfig;
 
 /// The prefix of the common name of a node's certificate.
 const NODE_USER: &str = "system:node:";

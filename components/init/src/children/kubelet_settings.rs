@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::small_file::{first_line, read};
 use serde_json::{Map, Value, json};
 
 use super::shutdown_grace;
-use super::small_file::{first_line, read};
 
 /// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT_MAX_PODS: u64 = 110;

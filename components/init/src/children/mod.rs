@@ -11,7 +11,6 @@ mod document_settings;
 mod forget;
 mod gate;
 mod health;
-mod kubeconfig;
 mod kubelet_config;
 mod kubelet_settings;
 mod layout;
@@ -21,7 +20,6 @@ mod node_document;
 mod resolver;
 mod shutdown_grace;
 mod slot;
-mod small_file;
 mod stop;
 
 use std::path::Path;

@@ -7,9 +7,9 @@ use std::path::Path;
 use osbuild_abi::paths::NODE_DOCUMENT;
 use osbuild_document::Cluster;
 use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::small_file::read;
 
 use super::client_certificate;
-use super::small_file::read;
 
 /// The kubelet's folder of certificates.
 pub const FOLDER: &str = "/var/lib/kubelet/pki";

@@ -8,8 +8,7 @@ use std::path::Path;
 use osbuild_document::Document;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
-
-use super::small_file::read;
+use osbuild_folder::small_file::read;
 
 /// The document and its copy in their folder.
 const DOCUMENT: &str = "node.toml";

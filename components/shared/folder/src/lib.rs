@@ -14,6 +14,7 @@
 
 mod aside;
 mod open;
+pub mod small_file;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};

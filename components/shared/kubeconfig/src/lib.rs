@@ -1,14 +1,15 @@
 //! A kubeconfig (`k8s.io/client-go/tools/clientcmd/api/v1`), as far as a node reads it: where the
 //! API server of its current context is, and the credentials for it.
 
+#![forbid(unsafe_code)]
+
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::small_file::{first_line, read};
 use serde::Deserialize;
-
-use super::small_file::{first_line, read};
 
 /// The cluster and the user of a kubeconfig's current context.
 pub struct Kubeconfig {
