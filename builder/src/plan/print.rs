@@ -148,7 +148,7 @@ impl Page<'_> {
         self.entry("updates.", "url", quote(&updates.url));
         self.entry("updates.", "channel", quote(updates.channel.name()));
         self.entry("updates.", "root", quote(&updates.root));
-        fields!(self, "updates", updates => interval_s);
+        fields!(self, "updates", updates => interval_s, waits_for_grant);
     }
 
     fn line(&mut self, line: &str) {

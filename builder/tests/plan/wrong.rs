@@ -319,7 +319,7 @@ fn a_node_with_updates_has_its_root_of_trust_and_settings() {
     };
     assert_eq!(content(paths::UPDATE_ROOT), Some(&Content::File("keys/own/root.json".to_owned())));
     let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\n\
-                    interval-s 3600\nsecurity-epoch 1\n";
+                    interval-s 3600\nwaits-for-grant true\nsecurity-epoch 1\n";
     assert_eq!(content(paths::UPDATE_SETTINGS), Some(&Content::Text(settings.to_owned())));
     assert_eq!(
         (plan.version.as_str(), resolve(&crate::project()).version.as_str()),

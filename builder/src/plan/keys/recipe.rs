@@ -99,6 +99,8 @@ table! {
         root: Inherited RelativePath,
         /// How long the node waits between two checks for updates; 3600 by default.
         interval_s: Optional Seconds<10, 604_800>,
+        /// Whether a node in a cluster reboots only once the cluster grants it; `true` by default.
+        waits_for_grant: Optional bool,
     }
 }
 

@@ -16,17 +16,20 @@ pub struct Updates {
     pub root: String,
     /// Seconds between two checks for updates.
     pub interval_s: u64,
+    /// Whether a node in a cluster waits until the cluster grants its reboot.
+    pub waits_for_grant: bool,
 }
 
 impl Updates {
     /// The files with the settings in the root of a node of this recipe and security epoch.
     pub fn files(&self, recipe: &str, security_epoch: u32) -> [RootFile; 2] {
-        let Updates { url, channel, root, interval_s } = self;
+        let Updates { url, channel, root, interval_s, waits_for_grant } = self;
         let settings = Settings {
             url,
             channel: channel.name(),
             recipe,
             interval_s: *interval_s,
+            waits_for_grant: *waits_for_grant,
             security_epoch,
         }
         .to_string();

@@ -26,6 +26,7 @@ impl Resolver<'_> {
             channel: section.channel.as_ref().map_or(Channel::Stable, |channel| channel.value),
             root: section.root.as_ref()?.to_string(),
             interval_s: section.interval_s.as_ref().map_or(INTERVAL_S, |time| (&time.value).into()),
+            waits_for_grant: section.waits_for_grant.as_ref().is_none_or(|waits| waits.value),
         })
     }
 }

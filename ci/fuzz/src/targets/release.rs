@@ -48,7 +48,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let document =
         Document::new("qemu-amd64", "1.35.8", Architecture::Amd64, 1, "2026-11-21", files.into());
     let settings = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\n\
-                    interval-s 3600\nsecurity-epoch 1\n";
+                    interval-s 3600\nwaits-for-grant true\nsecurity-epoch 1\n";
     vec![
         document.expect("these are names").encode(),
         settings.as_bytes().to_vec(),

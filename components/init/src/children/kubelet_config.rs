@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT};
+use osbuild_abi::paths::{DOCUMENT_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT};
 use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file::read;
@@ -19,7 +19,7 @@ use super::kubelet_settings::Settings;
 use super::node_certificate::Origin;
 use super::{document_settings, node_certificate, node_document};
 use crate::boot::memory;
-use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA, DOCUMENT_KUBECONFIG};
+use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
 use crate::daemons::kubelet_config::{
     CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, SHUTDOWN_GRACE, STANDALONE,
 };

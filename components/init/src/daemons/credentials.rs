@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    BOOTSTRAP_KUBECONFIG, CLIENT_CA, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_CLIENT_CA,
-    EARLIER_KUBECONFIG, KUBECONFIG,
+    BOOTSTRAP_KUBECONFIG, CLIENT_CA, DOCUMENT_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG,
+    EARLIER_CLIENT_CA, EARLIER_KUBECONFIG, KUBECONFIG,
 };
 
-/// The kubeconfig that `init kubelet-config` makes from the node document and the node's
-/// certificate. If it is missing, the kubelet makes it with the bootstrap kubeconfig.
-pub const DOCUMENT_KUBECONFIG: &str = "/run/osbuild/kubelet/kubelet.conf";
 /// The bootstrap kubeconfig that `init kubelet-config` makes from the node document.
 pub const DOCUMENT_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.conf";
 /// The CA certificates from the node document.

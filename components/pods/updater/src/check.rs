@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
-use osbuild_protocol::{Client, InstallPermit, MAX_BOOT_PROGRAM, Request};
+use osbuild_protocol::{Client, InstallPermit, MAX_BOOT_PROGRAM, Request, Slots};
 use osbuild_release::{Architecture, Document, target};
 use osbuild_signatures::authenticode::Hasher;
 use osbuild_slots::Header;
@@ -16,6 +16,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::decision::{Decision, decide};
 use crate::firmware::{Firmware, Trust};
+use crate::own_node::OwnNode;
 use crate::pace::Pace;
 use crate::repository::{Repository, for_each_piece, wait_for_first_piece};
 use crate::settings::Settings;
@@ -34,6 +35,8 @@ pub struct Updater {
     pub settings: Settings,
     /// `init`'s socket.
     pub socket: PathBuf,
+    /// Where the kubelet's kubeconfig may be. The first one that is there counts, as for `init`.
+    pub kubeconfigs: Vec<PathBuf>,
     /// The folder that keeps the newest metadata seen so far.
     pub seen: PathBuf,
     /// The firmware, which decides whose programs it starts.
@@ -49,11 +52,14 @@ pub enum CheckOutcome {
     Idle(String),
     /// Nothing can be done yet.
     Waits(String),
+    /// This version is installed, and the cluster has not granted the reboot yet.
+    Asks(String),
     /// The node reboots into this version.
     Reboots(String),
 }
 
-/// Checks the channel, and installs a release for this node into the other slot and reboots.
+/// Checks the channel, and installs a release for this node into the other slot and reboots, as
+/// soon as the node's cluster grants it.
 ///
 /// # Errors
 /// No release could be verified, or it could not be installed. The running slot is unchanged.
@@ -62,12 +68,24 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     let document = repository.document(&updater.settings).await?;
     fits(&document, &updater.settings)?;
     let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
-    match decide(&slots, &document) {
+    let decision = decide(&slots, &document);
+    updater.settle(&slots, matches!(decision, Decision::Idle(_))).await;
+    let (is_marked, staged) = match decision {
         Decision::Idle(why) => return Ok(CheckOutcome::Idle(why)),
         Decision::Wait(why) => return Ok(CheckOutcome::Waits(why)),
-        Decision::Reboot => {}
-        Decision::Try => updater.send(&Request::TrySlot)?,
-        Decision::Install(permit) => install(updater, &repository, &document, permit).await?,
+        Decision::Reboot => (true, None),
+        Decision::Try => (false, None),
+        Decision::Mark(permit) => (false, Some(permit)),
+        Decision::Install(permit) => {
+            install(updater, &repository, &document, permit).await?;
+            (false, None)
+        }
+    };
+    if !updater.is_granted(&document.version).await? {
+        return Ok(CheckOutcome::Asks(document.version));
+    }
+    if !is_marked {
+        updater.mark(staged)?;
     }
     updater.send(&Request::Reboot)?;
     Ok(CheckOutcome::Reboots(document.version))
@@ -78,6 +96,47 @@ impl Updater {
     fn init(&self) -> Outcome<Client> {
         Client::connect(&self.socket, TIMEOUT)
             .explain(format_args!("connect to init at {}", self.socket.display()))
+    }
+
+    /// Whether the node may reboot into this version. One that is in no cluster may.
+    ///
+    /// # Errors
+    /// The cluster could not be asked.
+    pub async fn is_granted(&self, version: &str) -> Outcome<bool> {
+        match self.own_node().await? {
+            Some(mut node) => node.ask(version).await.explain("ask for a reboot"),
+            None => Ok(true),
+        }
+    }
+
+    /// Reports to the cluster what became of a request. It is repeated at the next check.
+    async fn settle(&self, slots: &Slots, is_idle: bool) {
+        let settled = match self.own_node().await {
+            Ok(Some(mut node)) => node.settle(slots, is_idle).await,
+            Ok(None) => Ok(()),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = settled {
+            eprintln!("report to the cluster: {failure}");
+        }
+    }
+
+    /// The node's own Node, if the node is in a cluster that it has to ask.
+    async fn own_node(&self) -> Outcome<Option<OwnNode>> {
+        match self.kubeconfigs.iter().find(|path| path.exists()) {
+            Some(kubeconfig) if self.settings.waits_for_grant => OwnNode::read(kubeconfig).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Has the other slot booted next. If an earlier check installed what it holds (`staged`) and
+    /// the medium has lost it since, the slot is emptied, and the next check installs it again.
+    fn mark(&self, staged: Option<InstallPermit>) -> Outcome {
+        let marked = self.send(&Request::TrySlot);
+        if let (Err(_), Some(permit)) = (&marked, staged) {
+            self.init()?.open_slot(permit).explain("ask init for the other slot")?;
+        }
+        marked
     }
 
     fn send(&self, request: &Request) -> Outcome {
@@ -103,8 +162,9 @@ fn fits(document: &Document, settings: &Settings) -> Outcome {
 }
 
 /// Writes the release to the disk, in an order that leaves a bootable node after a power cut at any
-/// instant. The slot comes first: nothing boots it yet. Then slotboot: a new one also starts old
-/// slots, which the fallback needs, but a new slot may need a new slotboot. The mark comes last.
+/// instant. The UKI comes first: nothing boots it yet. Then slotboot: a new one also starts old
+/// slots, which the fallback needs, but a new slot may need a new slotboot. The slot's header comes
+/// last: a slot that has one only needs the mark.
 async fn install(
     updater: &Updater,
     repository: &Repository,
@@ -123,13 +183,12 @@ async fn install(
     for_each_piece(stream, |piece| slot.push(piece)).await?;
     let uki = slot.finish()?;
     verify(&uki, document, trust.as_ref())?;
+    init.replace_boot_program(&boot).explain("have init replace slotboot")?;
     uki.write_header(&Header {
         length: file.length,
         sha256: file.sha256.0,
         version: document.version.clone(),
-    })?;
-    init.replace_boot_program(&boot).explain("have init replace slotboot")?;
-    init.send(&Request::TrySlot).explain("have init mark the other slot")
+    })
 }
 
 /// Downloads the release's slotboot into a memfd and verifies it.

@@ -18,6 +18,8 @@ pub enum Decision {
     Reboot,
     /// Boot the other slot, which holds the release, once more.
     Try,
+    /// Boot the other slot, to which the release was written.
+    Mark(InstallPermit),
     /// Write the release to the other slot.
     Install(InstallPermit),
 }
@@ -54,8 +56,10 @@ pub fn decide(slots: &Slots, document: &Document) -> Decision {
         }
         // The updater ended before it could request the reboot.
         SlotState::OnTrial { .. } => Decision::Reboot,
-        // The write was interrupted before the slot was marked, or slotboot no longer starts it.
-        SlotState::NotBootable | SlotState::Good => Decision::Install(permit),
+        // It waits for its grant.
+        SlotState::NotBootable => Decision::Mark(permit),
+        // slotboot no longer starts it.
+        SlotState::Good => Decision::Install(permit),
         SlotState::Unknown => waits(&format!("the state of {} is unknown", other.name)),
     }
 }
@@ -111,6 +115,7 @@ mod tests {
             Decision::Wait(_) => "waits",
             Decision::Reboot => "reboots",
             Decision::Try => "tries",
+            Decision::Mark(_) => "marks",
             Decision::Install(_) => "installs",
         }
     }
@@ -135,7 +140,12 @@ mod tests {
     fn a_release_that_did_not_become_good_is_not_retried() {
         assert_eq!(decided(("1", GOOD), ("2", on_trial(0))), "idle");
         assert_eq!(decided(("1", GOOD), ("2", on_trial(3))), "reboots");
-        assert_eq!(decided(("1", GOOD), ("2", SlotState::NotBootable)), "installs");
+    }
+
+    #[test]
+    fn a_release_that_was_written_and_not_marked_is_not_written_again() {
+        assert_eq!(decided(("1", GOOD), ("2", SlotState::NotBootable)), "marks");
+        assert_eq!(decided(("1", GOOD), ("3", SlotState::NotBootable)), "installs");
     }
 
     #[test]
@@ -201,7 +211,7 @@ mod tests {
             let state = &mut node.other.as_mut().unwrap().state;
             match decision {
                 Decision::Idle(_) | Decision::Wait(_) => return done,
-                Decision::Install(_) | Decision::Try => *state = on_trial(3),
+                Decision::Install(_) | Decision::Mark(_) | Decision::Try => *state = on_trial(3),
                 Decision::Reboot => {}
             }
             node.passed = reason;

@@ -1,10 +1,11 @@
 //! The `updater` pod. `updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR]
-//! [--firmware DIR]` checks for a release periodically. Each path defaults to that of the node. It
-//! prints one line per event on stderr, and ends only by a signal.
+//! [--firmware DIR] [--kubeconfig FILE]` checks for a release periodically. Each path defaults to
+//! that of the node. `updater grant POLICY` runs once in a cluster, and grants reboots by the
+//! policy of this file. Both print one line per event on stderr, and end only by a signal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use osbuild_abi::paths;
 use osbuild_failure::{Explain, Outcome};
@@ -12,21 +13,36 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::sleep;
 use updater::check::{CheckOutcome, Updater, check};
 use updater::firmware::Firmware;
+use updater::grantor::grant;
 use updater::pace::Pace;
 use updater::settings::Settings;
 
-const USAGE: &str =
-    "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] [--firmware DIR]";
+const USAGE: &str = "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] \
+                     [--firmware DIR] [--kubeconfig FILE]\n       updater grant POLICY";
 
 /// The pause after the first failure. Each further failure doubles it, up to the interval.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 
+/// Where the kubelet's kubeconfig is: of a node document, of kubeadm, of an earlier release.
+const KUBECONFIGS: [&str; 3] =
+    [paths::DOCUMENT_KUBECONFIG, paths::KUBECONFIG, paths::EARLIER_KUBECONFIG];
+
+/// The pause between two looks at whether a reboot is granted.
+const GRANT_INTERVAL: Duration = Duration::from_secs(30);
+
 fn main() -> ExitCode {
-    let Some(paths) = Paths::parse(std::env::args().skip(1)) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let ended = match words.as_slice() {
+        [verb, policy] if verb == "grant" => block_on(grant(Path::new(policy))),
+        _ => match Paths::parse(words.into_iter()) {
+            Some(paths) => run(paths),
+            None => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        },
     };
-    match run(paths) {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -42,6 +58,7 @@ struct Paths {
     socket: PathBuf,
     seen: PathBuf,
     firmware: PathBuf,
+    kubeconfigs: Vec<PathBuf>,
 }
 
 impl Paths {
@@ -52,6 +69,7 @@ impl Paths {
             socket: paths::UPDATE_SOCKET.into(),
             seen: paths::UPDATE_SEEN.into(),
             firmware: paths::FIRMWARE_VARIABLES.into(),
+            kubeconfigs: KUBECONFIGS.map(PathBuf::from).into(),
         };
         while let Some(word) = words.next() {
             let path = match word.as_str() {
@@ -60,6 +78,10 @@ impl Paths {
                 "--socket" => &mut paths.socket,
                 "--seen" => &mut paths.seen,
                 "--firmware" => &mut paths.firmware,
+                "--kubeconfig" => {
+                    paths.kubeconfigs = vec![words.next()?.into()];
+                    continue;
+                }
                 _ => return None,
             };
             *path = words.next()?.into();
@@ -71,12 +93,16 @@ impl Paths {
 fn run(paths: Paths) -> Outcome {
     let settings = Settings::read(&paths.settings, &paths.root)?;
     eprintln!("follows {} of {} at {}", settings.channel, settings.recipe, settings.url);
-    let Paths { socket, seen, firmware, .. } = paths;
-    let updater =
-        Updater { settings, socket, seen, firmware: Firmware::new(&firmware), pace: Pace::DEFAULT };
+    let Paths { socket, seen, kubeconfigs, .. } = paths;
+    let (firmware, pace) = (Firmware::new(&paths.firmware), Pace::DEFAULT);
+    let updater = Updater { settings, socket, kubeconfigs, seen, firmware, pace };
+    block_on(check_forever(&updater))
+}
+
+fn block_on(forever: impl Future<Output = ()>) -> Outcome {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().explain("start")?;
-    runtime.block_on(check_forever(&updater));
+    runtime.block_on(forever);
     Ok(())
 }
 
@@ -84,9 +110,15 @@ async fn check_forever(updater: &Updater) {
     let interval = Duration::from_secs(updater.settings.interval_s);
     let (mut retry, mut last) = (FIRST_RETRY, String::new());
     loop {
+        let mut asked = None;
         let (line, is_settled) = match check(updater).await {
             Ok(CheckOutcome::Idle(why)) => (why, true),
             Ok(CheckOutcome::Waits(why)) => (why, false),
+            Ok(CheckOutcome::Asks(version)) => {
+                let line = format!("{version} is installed, and waits for the cluster's grant");
+                asked = Some(version);
+                (line, true)
+            }
             Ok(CheckOutcome::Reboots(version)) => {
                 (format!("{version} is installed: the node reboots into it"), true)
             }
@@ -98,7 +130,24 @@ async fn check_forever(updater: &Updater) {
         }
         let pause = if is_settled { interval } else { retry.min(interval) };
         retry = if is_settled { FIRST_RETRY } else { retry.saturating_mul(2).min(interval) };
-        sleep(with_jitter(pause, random())).await;
+        let pause = with_jitter(pause, random());
+        match asked {
+            Some(version) => wait_for_grant(updater, &version, pause).await,
+            None => sleep(pause).await,
+        }
+    }
+}
+
+/// Waits until a reboot into this version is granted, at most for `pause`. The next check finds
+/// whether the channel still offers the version.
+async fn wait_for_grant(updater: &Updater, version: &str, pause: Duration) {
+    let ends = Instant::now() + pause;
+    while Instant::now() < ends {
+        sleep(with_jitter(GRANT_INTERVAL.min(pause), random())).await;
+        // The next check reports a cluster that cannot be asked.
+        if updater.is_granted(version).await.unwrap_or(false) {
+            return;
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Settings {
     pub recipe: String,
     /// Seconds between two checks.
     pub interval_s: u64,
+    /// Whether the node asks its cluster before it reboots.
+    pub waits_for_grant: bool,
     /// The security epoch of the running image.
     pub security_epoch: u32,
     /// TUF's root metadata: the keys that must have signed the releases.
@@ -38,6 +40,7 @@ impl Settings {
             channel: lines.channel.parse().explain("read the settings")?,
             recipe: lines.recipe.to_owned(),
             interval_s: lines.interval_s,
+            waits_for_grant: lines.waits_for_grant,
             security_epoch: lines.security_epoch,
             root: fs::read(root).explain(format_args!("read {}", root.display()))?,
         })

@@ -18,6 +18,8 @@ pub struct Settings<'a> {
     pub recipe: &'a str,
     /// Seconds between two checks for an update.
     pub interval_s: u64,
+    /// Whether a node in a cluster waits until the cluster grants its reboot.
+    pub waits_for_grant: bool,
     /// The security epoch of the image. The node takes no release with a lower one.
     pub security_epoch: u32,
 }
@@ -25,8 +27,8 @@ pub struct Settings<'a> {
 impl<'a> Settings<'a> {
     /// Reads the settings; `None` if a line is missing, unknown, duplicate or invalid.
     pub fn parse(text: &'a str) -> Option<Self> {
-        let (mut url, mut channel, mut recipe, mut interval, mut epoch) =
-            (None, None, None, None, None);
+        let (mut url, mut channel, mut recipe) = (None, None, None);
+        let (mut interval, mut waits, mut epoch) = (None, None, None);
         for line in text.lines() {
             let (key, value) = line.split_once(' ')?;
             let place = match key {
@@ -34,6 +36,7 @@ impl<'a> Settings<'a> {
                 "channel" => &mut channel,
                 "recipe" => &mut recipe,
                 "interval-s" => &mut interval,
+                "waits-for-grant" => &mut waits,
                 "security-epoch" => &mut epoch,
                 _ => return None,
             };
@@ -41,18 +44,24 @@ impl<'a> Settings<'a> {
                 return None;
             }
         }
-        let (interval_s, security_epoch) = (interval?.parse().ok()?, epoch?.parse().ok()?);
-        Some(Settings { url: url?, channel: channel?, recipe: recipe?, interval_s, security_epoch })
+        Some(Settings {
+            url: url?,
+            channel: channel?,
+            recipe: recipe?,
+            interval_s: interval?.parse().ok()?,
+            waits_for_grant: waits?.parse().ok()?,
+            security_epoch: epoch?.parse().ok()?,
+        })
     }
 }
 
 impl fmt::Display for Settings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { url, channel, recipe, interval_s, security_epoch } = self;
+        let Settings { url, channel, recipe, interval_s, waits_for_grant, security_epoch } = self;
         write!(
             f,
             "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\n\
-             security-epoch {security_epoch}\n"
+             waits-for-grant {waits_for_grant}\nsecurity-epoch {security_epoch}\n"
         )
     }
 }
@@ -64,7 +73,7 @@ mod tests {
     use std::string::ToString;
 
     const TEXT: &str = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\n\
-                        interval-s 3600\nsecurity-epoch 2\n";
+                        interval-s 3600\nwaits-for-grant true\nsecurity-epoch 2\n";
 
     #[test]
     fn settings_read_back() {
@@ -79,7 +88,7 @@ mod tests {
     #[test]
     fn a_missing_unknown_or_duplicate_line_is_refused() {
         let lines = || TEXT.split_inclusive('\n');
-        for left in 0..5 {
+        for left in 0..6 {
             let some =
                 lines().enumerate().filter(|(index, _)| *index != left).map(|(_, line)| line);
             assert_eq!(Settings::parse(&some.collect::<std::string::String>()), None);
@@ -87,6 +96,8 @@ mod tests {
         for more in ["more 1\n", "channel stable\n", "\n"] {
             assert_eq!(Settings::parse(&[TEXT, more].concat()), None);
         }
-        assert_eq!(Settings::parse(&TEXT.replace("3600", "-1")), None);
+        for (right, wrong) in [("3600", "-1"), ("true", "yes")] {
+            assert_eq!(Settings::parse(&TEXT.replace(right, wrong)), None);
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A node that has a release in its other slot asks by [annotations](annotations) on its own Node.
 //! [`steps`] takes the nodes of the cluster, a [`Policy`] and the time, and returns what to do now.
-//! It does no I/O and keeps no state: all of it is in the annotations, so the tool that calls it may
-//! end at any time and be replaced.
+//! It does no I/O and keeps no state: all of it is in the annotations, so the tool that calls it
+//! may end at any time and be replaced.
 
 #![forbid(unsafe_code)]
 

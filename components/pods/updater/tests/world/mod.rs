@@ -98,8 +98,14 @@ impl World {
     /// Runs the program itself against the repository at this address, trusting the certificates of
     /// a folder. Returns the first line that it prints about the check.
     pub fn run(&self, url: &str, certificates: &Path) -> String {
-        let settings =
-            Lines { url, channel: "stable", recipe: RECIPE, interval_s: 3600, security_epoch: 2 };
+        let settings = Lines {
+            url,
+            channel: "stable",
+            recipe: RECIPE,
+            interval_s: 3600,
+            waits_for_grant: true,
+            security_epoch: 2,
+        };
         fs::write(self.folder("settings"), settings.to_string()).unwrap();
         fs::write(self.folder("root.json"), &self.root).unwrap();
         let mut updater = Command::new(env!("CARGO_BIN_EXE_updater"));
@@ -109,6 +115,7 @@ impl World {
             ("--socket", "socket"),
             ("--seen", "seen"),
             ("--firmware", "firmware"),
+            ("--kubeconfig", "kubelet.conf"),
         ] {
             updater.arg(flag).arg(self.folder(name));
         }
@@ -127,6 +134,7 @@ impl World {
             channel: Channel::Stable,
             recipe: RECIPE.to_owned(),
             interval_s: 1,
+            waits_for_grant: true,
             security_epoch: 2,
             root: self.root.clone(),
         };
@@ -134,6 +142,7 @@ impl World {
         let updater = Updater {
             settings,
             socket,
+            kubeconfigs: vec![self.folder("kubelet.conf")],
             seen,
             firmware: Firmware::new(&self.firmware()),
             pace: self.pace,
