@@ -147,6 +147,10 @@ const LONG_NODES: &[Check] = &[
     Check { name: "vm: conformance", run: vm::cluster::a_node_passes_the_tests_of_kubernetes },
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
+    Check {
+        name: "vm: drained update",
+        run: vm::cluster::a_node_is_drained_before_it_reboots_for_an_update,
+    },
     Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },
     Check {
         name: "vm: graceful shutdown",

@@ -1,0 +1,173 @@
+//! A node in a cluster installs an update, and reboots into it only once the cluster grants that:
+//! the grantor of `components/pods/updater` drains the node before, as far as the budgets of its
+//! pods allow.
+
+use super::control_plane::{BIN, ControlPlane};
+use super::joining::{Ports, bridge, join};
+use super::kubectl::Kubectl;
+use super::{Cluster, text};
+use crate::check::Outcome;
+use crate::site::Site;
+use crate::vm::machine::HOST;
+use crate::vm::probe::{self, free_port};
+use crate::vm::slots::disk::{B, SlotDisk};
+use crate::vm::update::lab::{Lab, Releases};
+use crate::vm::update::server::Server;
+use crate::vm::update::{DISK_MIB, NEW, NEXT, OLD, OPENED, TIMEOUT};
+use osbuild::error::Result;
+use osbuild_abi::console::SLOT_GOOD;
+use osbuild_grants::annotations::{DRAINED, GRANTED, RESULT, WANTED};
+use serde_json::{Value, json};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The folder of the check's copy, and the start of its logs.
+const NAME: &str = "drained";
+
+/// The tool that grants reboots.
+const GRANTOR: &str = include_str!("../../../../components/pods/updater/grantor.yaml");
+
+/// A Deployment with a budget that forbids to evict its only pod.
+const GUARDED: &str = include_str!("drained.yaml");
+
+/// How long nothing may happen: several looks of the node at its Node, and of the grantor.
+const QUIET: Duration = Duration::from_secs(45);
+
+/// kubectl waits until the Deployment's pod runs.
+const GUARDED_RUNS: [&str; 4] = ["rollout", "status", "deployment/guarded", "--timeout=60s"];
+
+/// kubectl prints the Deployment's pods that run.
+const RUNNING: [&str; 5] =
+    ["get", "pods", "-l=app=guarded", "--field-selector=status.phase=Running", "-o=name"];
+
+/// Whether a node takes no pods: `is true.` or `is .`
+const CORDONED: &str = "is {.spec.unschedulable}.";
+
+/// A pod whose budget forbids its eviction runs on a node that installs an update. The node asks,
+/// and does not reboot. The grantor cordons it, and still it does not reboot. The budget allows the
+/// eviction: the pod ends, the node reboots, reports its result and takes pods again.
+pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<Outcome> {
+    let lab = Lab::new(site, NAME)?;
+    let server = Server::start(site, &lab, 0)?;
+    lab.write_recipe(OLD, Releases::Web(server.port()))?;
+    lab.build()?;
+    lab.keep_old()?;
+    let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let kubectl = Kubectl::new(site, &cluster.plane)?;
+    let ports = Ports { place: free_port()?, socket: free_port()? };
+    let disk = SlotDisk::of(site, lab.old(), lab.keys()?, NAME)?;
+    let machine = disk.machine()?.disk_size(DISK_MIB).timeout(TIMEOUT);
+    let machine = machine.forward(ports.place, probe::PLACE).forward(ports.socket, probe::SOCKET);
+    let mut node = machine.start()?;
+    node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
+    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
+    let first = cluster.ready_node(&mut node, None)?;
+    kubectl.apply(GUARDED)?;
+    let asked = Asked { kubectl: &kubectl, name: text(&first, "/metadata/name") };
+    asked.claim(&mut cluster.outcome, "the pod runs", &GUARDED_RUNS, "successfully rolled out")?;
+
+    lab.write_recipe(NEW, Releases::Web(server.port()))?;
+    lab.release()?;
+    node.wait_for_line(OPENED, &[B.name()])?;
+    asked.annotated(&mut cluster.outcome, "the node asks for a reboot", WANTED, NEW)?;
+    sleep(QUIET);
+    let console = node.console()?;
+    cluster.outcome.check("it does not reboot without a grant", !console.contains(NEXT), || {
+        "its other slot is booted next".to_owned()
+    });
+
+    asked.deploy_grantor(&cluster.plane)?;
+    asked.annotated(&mut cluster.outcome, "the grantor drains the node", DRAINED, "Z")?;
+    asked.field(&mut cluster.outcome, "the node is cordoned", CORDONED, "is true.")?;
+    sleep(QUIET);
+    let granted = asked.value(GRANTED)?;
+    cluster.outcome.check("a budget holds up the grant", granted.is_empty(), || granted);
+    let running = kubectl.output(&RUNNING)?;
+    cluster.outcome.check("its pod runs until then", !running.is_empty(), || "it ended".to_owned());
+
+    let allows = r#"{"spec": {"minAvailable": 0}}"#;
+    kubectl.output(&["patch", "pdb", "guarded", "--type=merge", "-p", allows])?;
+    node.wait_for_line(NEXT, &[B.name()])?;
+    let running = kubectl.output(&RUNNING)?;
+    cluster.outcome.check("its pod has ended before it reboots", running.is_empty(), || running);
+    node.wait_for_line(SLOT_GOOD, &[B.name()])?;
+    cluster.ready_node(&mut node, Some(&first))?;
+    let result = format!("{NEW} succeeded");
+    asked.annotated(&mut cluster.outcome, "the node reports the result", RESULT, &result)?;
+    let outcome = &mut cluster.outcome;
+    asked.field(outcome, "it takes pods again", CORDONED, "is .")?;
+    asked.claim(outcome, "the pod runs again", &GUARDED_RUNS, "successfully rolled out")?;
+    cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
+    node.power_off()?;
+    Ok(cluster.outcome)
+}
+
+/// The Node, as an administrator sees it.
+struct Asked<'a> {
+    kubectl: &'a Kubectl<'a>,
+    name: &'a str,
+}
+
+impl Asked<'_> {
+    /// Waits until kubectl's output has this part.
+    fn claim(
+        &self,
+        outcome: &mut Outcome,
+        claim: &str,
+        words: &[&str],
+        expected: &str,
+    ) -> Result<()> {
+        outcome.claim(claim, self.kubectl.until(TIMEOUT, words, expected)?);
+        Ok(())
+    }
+
+    /// Waits until a template of the Node gives a text with this part.
+    fn field(
+        &self,
+        outcome: &mut Outcome,
+        claim: &str,
+        template: &str,
+        expected: &str,
+    ) -> Result<()> {
+        let output = format!("-o=jsonpath={template}");
+        self.claim(outcome, claim, &["get", "node", self.name, &output], expected)
+    }
+
+    /// Waits until an annotation has this part.
+    fn annotated(
+        &self,
+        outcome: &mut Outcome,
+        claim: &str,
+        annotation: &str,
+        expected: &str,
+    ) -> Result<()> {
+        self.field(outcome, claim, &template(annotation), expected)
+    }
+
+    /// An annotation; empty if there is none.
+    fn value(&self, annotation: &str) -> Result<String> {
+        let output = format!("-o=jsonpath={}", template(annotation));
+        self.kubectl.output(&["get", "node", self.name, &output])
+    }
+
+    /// Deploys the grantor. There is no kube-proxy, so it gets the address of the API server.
+    fn deploy_grantor(&self, plane: &ControlPlane) -> Result<()> {
+        self.kubectl.apply(GRANTOR)?;
+        let address = json!([
+            { "name": "KUBERNETES_SERVICE_HOST", "value": HOST.to_string() },
+            { "name": "KUBERNETES_SERVICE_PORT", "value": plane.port().to_string() },
+        ]);
+        let pod: Value = json!({
+            "hostNetwork": true,
+            "containers": [{ "name": "grantor", "env": address }],
+        });
+        let patch = json!({ "spec": { "template": { "spec": pod } } }).to_string();
+        let words = ["-n=kube-system", "patch", "deployment", "grantor", "-p", &patch];
+        self.kubectl.output(&words).map(drop)
+    }
+}
+
+/// kubectl's template of an annotation.
+fn template(annotation: &str) -> String {
+    format!("{{.metadata.annotations.{}}}", annotation.replace('.', "\\."))
+}
