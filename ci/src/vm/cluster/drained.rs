@@ -64,7 +64,13 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let first = cluster.ready_node(&mut node, None)?;
     kubectl.apply(GUARDED)?;
     let asked = Asked { kubectl: &kubectl, name: text(&first, "/metadata/name") };
-    asked.claim(&mut cluster.outcome, "the pod runs", &GUARDED_RUNS, "successfully rolled out")?;
+    asked.kubectl.claim(
+        &mut cluster.outcome,
+        TIMEOUT,
+        "the pod runs",
+        &GUARDED_RUNS,
+        "successfully rolled out",
+    )?;
 
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.release()?;
@@ -96,7 +102,13 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     asked.annotated(&mut cluster.outcome, "the node reports the result", RESULT, &result)?;
     let outcome = &mut cluster.outcome;
     asked.field(outcome, "it takes pods again", CORDONED, "is .")?;
-    asked.claim(outcome, "the pod runs again", &GUARDED_RUNS, "successfully rolled out")?;
+    asked.kubectl.claim(
+        outcome,
+        TIMEOUT,
+        "the pod runs again",
+        &GUARDED_RUNS,
+        "successfully rolled out",
+    )?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     node.power_off()?;
     Ok(cluster.outcome)
@@ -109,18 +121,6 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Waits until kubectl's output has this part.
-    fn claim(
-        &self,
-        outcome: &mut Outcome,
-        claim: &str,
-        words: &[&str],
-        expected: &str,
-    ) -> Result<()> {
-        outcome.claim(claim, self.kubectl.until(TIMEOUT, words, expected)?);
-        Ok(())
-    }
-
     /// Waits until a template of the Node gives a text with this part.
     fn field(
         &self,
@@ -130,7 +130,7 @@ impl Asked<'_> {
         expected: &str,
     ) -> Result<()> {
         let output = format!("-o=jsonpath={template}");
-        self.claim(outcome, claim, &["get", "node", self.name, &output], expected)
+        self.kubectl.claim(outcome, TIMEOUT, claim, &["get", "node", self.name, &output], expected)
     }
 
     /// Waits until an annotation has this part.

@@ -61,16 +61,12 @@ pub struct NamedImage {
 pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
     let (lab, full) = (image::lock(site, LAB)?, image::lock(site, LAB_FULL)?);
     let (debian, nothing) = (debian_files(store, &lab, &ALTERNATIVES)?, Files::new());
-    let read = |bin: &str, program: &str| {
-        let file = site.project().join(bin).join(program);
-        fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))
-    };
     let make = |name, tag: String, bin: &str, path: &str, around: &Files| -> Result<NamedImage> {
-        let bytes = read(bin, path.rsplit('/').next().unwrap_or(path))?;
+        let bytes = program(site, bin, path.rsplit('/').next().unwrap_or(path))?;
         let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
     };
-    let installs = ("/opt/bin/install-conf".to_owned(), read(FULL_BIN, "install-conf")?);
+    let installs = ("/opt/bin/install-conf".to_owned(), program(site, FULL_BIN, "install-conf")?);
     let beside_flannel: Files = debian.clone().into_iter().chain([installs]).collect();
     let kubernetes = version(&lab, "kubernetes")?;
     let of_kubernetes =
@@ -105,6 +101,12 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
         )?,
         make("e2e-test-images/agnhost", AGNHOST.to_owned(), BIN, "agnhost", &debian)?,
     ])
+}
+
+/// Reads a program of a recipe. `bin` is the folder of its programs in the checkout.
+pub fn program(site: &Site, bin: &str, name: &str) -> Result<Vec<u8>> {
+    let file = site.project().join(bin).join(name);
+    fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))
 }
 
 /// The files of the lock's Debian packages, and of `alternatives`. The format of [`Files`] has no

@@ -2,6 +2,7 @@
 
 use super::control_plane::{BIN, ControlPlane};
 use super::wait::{Seen, wait};
+use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Result};
 use std::fs;
@@ -95,6 +96,22 @@ impl<'a> Kubectl<'a> {
                 false => Seen::NotYet(format!("kubectl {}: {}", words.join(" "), ran.output)),
             })
         })
+    }
+
+    /// Claims that it succeeds within `timeout` with an output that contains `expected`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn claim(
+        &self,
+        outcome: &mut Outcome,
+        timeout: Duration,
+        claim: &str,
+        words: &[&str],
+        expected: &str,
+    ) -> Result<()> {
+        outcome.claim(claim, self.until(timeout, words, expected)?);
+        Ok(())
     }
 
     /// The path of a file in the folder in which it runs.

@@ -94,31 +94,37 @@ struct OwnCluster<'a> {
 }
 
 impl OwnCluster<'_> {
-    fn claim(
-        &self,
-        outcome: &mut Outcome,
-        claim: &str,
-        words: &[&str],
-        expected: &str,
-    ) -> Result<()> {
-        let holds = self.kubectl.until(STEP_TIMEOUT, words, expected)?;
-        outcome.claim(claim, holds);
-        Ok(())
-    }
-
     /// The node, the static pods and the addons.
     fn has_what_kubeadm_makes(&self, outcome: &mut Outcome) -> Result<()> {
         let role = "-l=node-role.kubernetes.io/control-plane";
         let words = ["wait", "node", role, "--for=condition=Ready", "--timeout=300s"];
-        self.claim(outcome, "the node has its role and is Ready", &words, NODE)?;
+        self.kubectl.claim(
+            outcome,
+            STEP_TIMEOUT,
+            "the node has its role and is Ready",
+            &words,
+            NODE,
+        )?;
         for pod in STATIC_PODS {
             let pod = format!("pod/{pod}-{NODE}");
             let words = ["-n=kube-system", "wait", &pod, "--for=condition=Ready", "--timeout=300s"];
-            self.claim(outcome, "a pod of the control plane is Ready", &words, "condition met")?;
+            self.kubectl.claim(
+                outcome,
+                STEP_TIMEOUT,
+                "a pod of the control plane is Ready",
+                &words,
+                "condition met",
+            )?;
         }
         for addon in ["daemonset/kube-proxy", "deployment/coredns"] {
             let words = ["-n=kube-system", "rollout", "status", addon, "--timeout=300s"];
-            self.claim(outcome, "an addon runs", &words, "successfully rolled out")?;
+            self.kubectl.claim(
+                outcome,
+                STEP_TIMEOUT,
+                "an addon runs",
+                &words,
+                "successfully rolled out",
+            )?;
         }
         Ok(())
     }
@@ -127,14 +133,20 @@ impl OwnCluster<'_> {
     fn runs_a_deployment(&self, outcome: &mut Outcome) -> Result<()> {
         self.kubectl.apply(OBJECTS)?;
         let words = ["rollout", "status", "deployment/web", "--timeout=300s"];
-        self.claim(outcome, "a Deployment rolls out", &words, "successfully rolled out")?;
+        self.kubectl.claim(
+            outcome,
+            STEP_TIMEOUT,
+            "a Deployment rolls out",
+            &words,
+            "successfully rolled out",
+        )?;
         self.answers(outcome)
     }
 
     fn answers(&self, outcome: &mut Outcome) -> Result<()> {
         let words =
             ["exec", "deploy/client", "--", "/agnhost", "connect", "web:80", "--timeout=10s"];
-        self.claim(outcome, "a pod reaches a Service by its name", &words, "")
+        self.kubectl.claim(outcome, STEP_TIMEOUT, "a pod reaches a Service by its name", &words, "")
     }
 
     /// What a cluster and a node keep.

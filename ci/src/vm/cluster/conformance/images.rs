@@ -61,7 +61,7 @@ const LIBRARIES: [&str; 3] = [
 
 /// Makes the images. Their blobs are in `store`.
 pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
-    let nonewprivs = read(site, SUITE_BIN, "nonewprivs")?;
+    let nonewprivs = images::program(site, SUITE_BIN, "nonewprivs")?;
     let debian = images::debian_files(store, &image::lock(site, CONFORMANCE)?, &ALTERNATIVES)?;
     let tools = tools(site, &debian)?;
     let make = |name: &'static str, tag: &str, content: &Content<'_>| -> Result<NamedImage> {
@@ -89,7 +89,7 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
 
 /// The files of the image of agnhost, all of which everyone may read and execute.
 fn agnhost_files(site: &Site, store: &Store, mut files: Files, pause: &Image) -> Result<Files> {
-    files.insert("/agnhost".to_owned(), read(site, BIN, "agnhost")?);
+    files.insert("/agnhost".to_owned(), images::program(site, BIN, "agnhost")?);
     let porter = modules::files(site, &image::lock(site, LAB)?, "kubernetes", PORTER)?;
     for name in CERTIFICATE {
         let missing = || Error::build(format!("the module of agnhost has no `{PORTER}{name}`"));
@@ -121,11 +121,6 @@ fn agnhost_content<'f>(files: &'f Files, tools: &Content<'f>) -> Content<'f> {
         arguments: vec!["pause".to_owned()],
         user: None,
     }
-}
-
-fn read(site: &Site, bin: &str, name: &str) -> Result<Vec<u8>> {
-    let file = site.project().join(bin).join(name);
-    fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))
 }
 
 /// busybox with a link for each of its commands, and [`SHELL`].

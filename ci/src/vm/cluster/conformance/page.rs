@@ -66,12 +66,12 @@ impl Page {
         self.cases.iter().filter(not_shown).map(|(name, _)| name.as_str())
     }
 
-    /// Compares the page with the results: each case of it, and each result, is a claim.
+    /// Compares the page with the results: each case that ran or had to run is a claim.
     pub fn compare(&self, results: &Results, outcome: &mut Outcome) {
         for (name, state) in &self.cases {
             let expected = match (state, results.get(name)) {
-                (State::NotShown(_), None)
-                | (State::Passed, Some(CaseResult::Passed))
+                (State::NotShown(_), None) => continue,
+                (State::Passed, Some(CaseResult::Passed))
                 | (State::NotApplicable(_), Some(CaseResult::Skipped(_))) => Ok(()),
                 (state, result) => Err(format!("the page has {state:?}, the suite {result:?}")),
             };
@@ -84,11 +84,10 @@ impl Page {
 
     /// The page that these results make. A case that failed is missing.
     pub fn with(&self, results: &Results) -> String {
-        let mut cases: BTreeMap<String, State> =
-            self.not_shown().fold(BTreeMap::new(), |mut cases, name| {
-                cases.insert(name.to_owned(), self.cases[name].clone());
-                cases
-            });
+        let not_shown = |(name, state): (&String, &State)| {
+            matches!(state, State::NotShown(_)).then(|| (name.clone(), state.clone()))
+        };
+        let mut cases: BTreeMap<_, _> = self.cases.iter().filter_map(not_shown).collect();
         for (name, result) in results {
             let state = match result {
                 CaseResult::Passed => State::Passed,
@@ -163,7 +162,9 @@ mod tests {
     #[test]
     fn a_page_agrees_with_the_results_that_it_was_made_from() {
         let page = Page::parse(PAGE);
-        assert_eq!(problems(&page, &results()), [""; 0]);
+        let mut outcome = Outcome::default();
+        page.compare(&results(), &mut outcome);
+        assert_eq!((outcome.passed, outcome.problems.len()), (3, 0), "one case did not run");
         assert_eq!(page.not_shown().collect::<Vec<_>>(), ["[sig-node] Private"]);
         let again = Page::parse(&page.with(&results()));
         assert_eq!(problems(&again, &results()), [""; 0]);
