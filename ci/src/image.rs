@@ -61,7 +61,8 @@ pub fn builds_the_conformance_tests(site: &Site) -> Result<Outcome> {
     build(site, CONFORMANCE)
 }
 
-fn build(site: &Site, recipe: &str) -> Result<Outcome> {
+/// Builds a recipe from its lock, as [`builds`] does.
+pub fn build(site: &Site, recipe: &str) -> Result<Outcome> {
     build_with_renewals(site, recipe, || site.osbuild(), |gone| renew(site, gone))?;
     Ok(match site.project() == site.root {
         true => Outcome::holds(recipe),

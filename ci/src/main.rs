@@ -99,6 +99,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "full lab", run: image::builds_the_full_lab },
+    Check { name: "newer lab", run: vm::cluster::builds_the_newer_minors },
     Check { name: "conformance tests", run: image::builds_the_conformance_tests },
     Check {
         name: "same bytes from exported sources",
@@ -145,6 +146,10 @@ const LONG_NODES: &[Check] = &[
         run: vm::cluster::a_stock_deployment_works_and_survives_a_reboot,
     },
     Check { name: "vm: conformance", run: vm::cluster::a_node_passes_the_tests_of_kubernetes },
+    Check {
+        name: "vm: newer control planes",
+        run: vm::cluster::a_node_joins_the_two_minors_after_its_own,
+    },
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
     Check {

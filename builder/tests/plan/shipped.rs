@@ -39,12 +39,19 @@ fn every_recipe_that_names_a_board_resolves() {
 }
 
 #[test]
-fn the_control_plane_of_the_tests_has_the_version_of_the_kubelet() {
+fn each_control_plane_of_the_tests_has_the_minor_that_it_stands_for() {
     let project = shipped();
-    let lab = plan::resolve_programs(&project, "lab").unwrap_or_else(|error| panic!("{error}"));
+    let version_of = |recipe: &str| {
+        let lab = plan::resolve_programs(&project, recipe).unwrap_or_else(|e| panic!("{e}"));
+        let kubernetes = lab.components.iter().find(|component| component.go.name == "kubernetes");
+        kubernetes.unwrap().go.version
+    };
     let node = plan::resolve(&project, "qemu-amd64", TODAY, Strictness::Build).unwrap();
-    let kubernetes = lab.components.iter().find(|component| component.go.name == "kubernetes");
-    assert_eq!(kubernetes.unwrap().go.version, node.kubernetes.kubelet);
+    let peg = node.kubernetes.kubelet;
+    assert_eq!(version_of("lab"), peg);
+    let behind = |recipe: &str, minors| version_of(recipe).minor.behind(minors);
+    assert_eq!(behind("lab-next", 1), peg.minor);
+    assert_eq!(behind("lab-newest", 2), peg.minor);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! kube-proxy and CoreDNS, deployed by the real `kubeadm`.
 
-use super::control_plane::{BIN, ControlPlane, SERVICES};
+use super::control_plane::{ControlPlane, SERVICES};
 use super::modules::version;
-use crate::image::{self, LAB, LAB_FULL};
+use crate::image::{self, LAB_FULL};
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use osbuild::error::{Context, Result};
@@ -32,7 +32,7 @@ impl ProxyMode {
 
 /// Deploys both, or updates them. `pods` is the network of the cluster's pods.
 pub fn deploy(site: &Site, plane: &ControlPlane, mode: ProxyMode, pods: &str) -> Result<()> {
-    let kubernetes = version(&image::lock(site, LAB)?, "kubernetes")?;
+    let kubernetes = plane.minor().version(site)?;
     let coredns = version(&image::lock(site, LAB_FULL)?, "coredns")?;
     let (port, mode) = (plane.port(), mode.word());
     let file = plane.path("kubeadm.yaml");
@@ -48,7 +48,7 @@ pub fn deploy(site: &Site, plane: &ControlPlane, mode: ProxyMode, pods: &str) ->
          mode: {mode}\n"
     );
     fs::write(&file, text).or_build(|| "cannot write kubeadm's configuration".to_owned())?;
-    let mut kubeadm = Command::new(site.project().join(BIN).join("kubeadm"));
+    let mut kubeadm = Command::new(plane.minor().bin(site).join("kubeadm"));
     // The kubeconfig names the certificates relative to its folder.
     kubeadm.current_dir(plane.path("."));
     kubeadm.args(["init", "phase", "addon", "all", "--config"]).arg(&file);

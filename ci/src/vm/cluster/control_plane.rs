@@ -4,9 +4,9 @@
 use super::api::Api;
 use super::certificates::Authority;
 use super::egress::Egress;
+use super::minor::Minor;
 use super::process::Process;
 use super::wait::{Seen, wait};
-use crate::image::builds_the_lab;
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use crate::vm::probe::free_port;
@@ -70,6 +70,7 @@ pub struct ControlPlane {
     port: u16,
     /// The URL of etcd.
     etcd: String,
+    minor: Minor,
     /// How long the certificates of nodes are valid.
     lifetime: Duration,
     /// How many tokens it has issued.
@@ -82,12 +83,21 @@ impl ControlPlane {
     /// Builds the programs, starts them, and returns when the API server is ready and accepts nodes
     /// with [`Self::token`].
     pub fn start(site: &Site) -> Result<Self> {
-        Self::with_lifetime(site, LIFETIME)
+        Self::with(site, Minor::Peg, LIFETIME)
+    }
+
+    /// Like [`Self::start`], with the programs of another minor.
+    pub fn of_minor(site: &Site, minor: Minor) -> Result<Self> {
+        Self::with(site, minor, LIFETIME)
     }
 
     /// Like [`Self::start`]; the certificates of nodes are valid for `lifetime`.
     pub fn with_lifetime(site: &Site, lifetime: Duration) -> Result<Self> {
-        builds_the_lab(site)?;
+        Self::with(site, Minor::Peg, lifetime)
+    }
+
+    fn with(site: &Site, minor: Minor, lifetime: Duration) -> Result<Self> {
+        minor.build(site)?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         let authority = authority(folder.path())?;
         let port = free_port()?;
@@ -98,12 +108,13 @@ impl ControlPlane {
             egress: Egress::start(folder.path())?,
             port,
             etcd: local_http()?,
+            minor,
             lifetime,
             tokens: 0,
             folder,
         };
         let etcd = plane.etcd()?;
-        plane.processes.push(Process::start(site, &bin(site), "etcd", &etcd)?);
+        plane.processes.push(Process::start(site, &minor.bin(site), "etcd", &etcd)?);
         plane.serve(site)?;
         plane.bind_roles()?;
         plane.issue_token()?;
@@ -133,6 +144,11 @@ impl ControlPlane {
     /// The way from the API server to nodes and pods.
     pub fn egress(&self) -> &Egress {
         &self.egress
+    }
+
+    /// The minor of its programs.
+    pub fn minor(&self) -> Minor {
+        self.minor
     }
 
     /// The cluster's CA.
@@ -210,7 +226,7 @@ impl ControlPlane {
 
     /// Starts the API server, and the programs that use it once it is ready.
     pub fn serve(&mut self, site: &Site) -> Result<()> {
-        let (bin, local) = (bin(site), self.local_server());
+        let (bin, local) = (self.minor.bin(site), self.local_server());
         let egress = self.path("egress.yaml");
         fs::write(&egress, self.egress.configuration())
             .or_build(|| format!("cannot write `{}`", egress.display()))?;
@@ -333,10 +349,6 @@ fn authority(folder: &Path) -> Result<Authority> {
     authority.client("kubelets", "lab-api-server", Some("system:masters"))?;
     authority.client("aggregator", AGGREGATOR, None)?;
     Ok(authority)
-}
-
-fn bin(site: &Site) -> PathBuf {
-    site.project().join(BIN)
 }
 
 /// The URL of the API server on the loopback.

@@ -3,6 +3,7 @@
 //! come from the Debian packages of the lock of `lab`.
 
 use super::control_plane::BIN;
+use super::minor::Minor;
 use super::modules::version;
 use crate::image::{self, LAB, LAB_FULL};
 use crate::site::Site;
@@ -76,7 +77,7 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
         of_kubernetes("kube-controller-manager")?,
         of_kubernetes("kube-scheduler")?,
         make("etcd", ETCD.to_owned(), BIN, "usr/local/bin/etcd", &nothing)?,
-        make("kube-proxy", version(&lab, "kubernetes")?, BIN, "usr/local/bin/kube-proxy", &debian)?,
+        kube_proxy(site, store, Minor::Peg)?,
         make("coredns/coredns", version(&full, "coredns")?, FULL_BIN, "coredns", &nothing)?,
         make(
             "metrics-server/metrics-server",
@@ -103,10 +104,22 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
     ])
 }
 
+/// The image of kube-proxy of a minor.
+pub fn kube_proxy(site: &Site, store: &Store, minor: Minor) -> Result<NamedImage> {
+    let bytes = read(&minor.bin(site).join("kube-proxy"))?;
+    let debian = debian_files(store, &image::lock(site, LAB)?, &ALTERNATIVES)?;
+    let path = "usr/local/bin/kube-proxy";
+    let image = from_program(store, path, &bytes, &debian, Architecture::Amd64)?;
+    Ok(NamedImage { name: "kube-proxy", tag: minor.version(site)?, image })
+}
+
 /// Reads a program of a recipe. `bin` is the folder of its programs in the checkout.
 pub fn program(site: &Site, bin: &str, name: &str) -> Result<Vec<u8>> {
-    let file = site.project().join(bin).join(name);
-    fs::read(&file).or_build(|| format!("cannot read `{}`", file.display()))
+    read(&site.project().join(bin).join(name))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>> {
+    fs::read(file).or_build(|| format!("cannot read `{}`", file.display()))
 }
 
 /// The files of the lock's Debian packages, and of `alternatives`. The format of [`Files`] has no

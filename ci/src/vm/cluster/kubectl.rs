@@ -1,6 +1,7 @@
 //! The real `kubectl`, as an administrator runs it.
 
-use super::control_plane::{BIN, ControlPlane};
+use super::control_plane::ControlPlane;
+use super::minor::Minor;
 use super::wait::{Seen, wait};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
@@ -25,13 +26,22 @@ pub struct Background(Child);
 impl<'a> Kubectl<'a> {
     /// A client of this cluster.
     pub fn new(site: &'a Site<'a>, plane: &ControlPlane) -> Result<Self> {
-        Self::with(site, plane.kubeconfig()?, plane.path("kubectl"))
+        Self::of_minor(site, plane.minor(), plane.kubeconfig()?, plane.path("kubectl"))
     }
 
     /// A client with this kubeconfig, which runs in this folder.
     pub fn with(site: &'a Site<'a>, kubeconfig: PathBuf, folder: PathBuf) -> Result<Self> {
+        Self::of_minor(site, Minor::Peg, kubeconfig, folder)
+    }
+
+    fn of_minor(
+        site: &'a Site<'a>,
+        minor: Minor,
+        kubeconfig: PathBuf,
+        folder: PathBuf,
+    ) -> Result<Self> {
         fs::create_dir_all(&folder).or_build(|| "cannot make kubectl's folder".to_owned())?;
-        let program = site.project().join(BIN).join("kubectl");
+        let program = minor.bin(site).join("kubectl");
         Ok(Kubectl { site, program, kubeconfig, folder })
     }
 

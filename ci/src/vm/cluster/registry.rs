@@ -5,7 +5,7 @@ use super::images::{self, FULL_BIN, NamedImage};
 use super::joining::NodeFile;
 use super::process::Process;
 use super::wait::{Seen, wait};
-use crate::image::builds_the_full_lab;
+use crate::image::{builds_the_full_lab, builds_the_lab};
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use crate::vm::probe::free_port;
@@ -43,6 +43,7 @@ pub struct Registry {
 impl Registry {
     /// Starts it with a certificate of this CA, and pushes all images of the lab.
     pub fn start(site: &Site, authority: &Authority) -> Result<Self> {
+        builds_the_lab(site)?;
         builds_the_full_lab(site)?;
         let (port, folder) = (free_port()?, authority.path("registry"));
         authority.server("registry", &["127.0.0.1", &HOST.to_string()])?;

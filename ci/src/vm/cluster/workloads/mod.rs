@@ -18,7 +18,7 @@ use first_day::FirstDay;
 use osbuild::error::Result;
 
 /// The objects of this check.
-const DEPLOYMENT: &str = include_str!("deployment.yaml");
+pub const DEPLOYMENT: &str = include_str!("deployment.yaml");
 
 /// A node pulls the images of kube-proxy, CoreDNS and a Deployment from a registry that it knows by
 /// files on DATA alone. A client reaches the pods through their Service, `kubectl` reaches the
