@@ -12,9 +12,7 @@ mod fleet;
 mod node;
 mod policy;
 mod step;
-mod window;
 
 pub use node::{Node, Outcome, Request};
 pub use policy::{Policy, Share};
 pub use step::{Step, steps};
-pub use window::Window;

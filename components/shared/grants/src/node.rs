@@ -1,6 +1,7 @@
 //! A node as the policy sees it.
 
 use jiff::Timestamp;
+use osbuild_rollout::place;
 
 use crate::annotations::{DRAIN_FAILED, DRAINED, GRANTED, RESULT, SINCE, SUCCEEDED, WAITS, WANTED};
 
@@ -85,16 +86,6 @@ fn outcome(text: &str) -> Option<(String, Outcome)> {
     Some((version.to_owned(), outcome))
 }
 
-/// FNV-1a with a final mix (that of MurmurHash3), so that names that differ in their last digit
-/// alone are far apart.
-fn place(name: &str) -> u16 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let mixed = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    ((mixed ^ (mixed >> 33)) % 10_000) as u16
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,12 +121,5 @@ mod tests {
         let asks = node(&[(WANTED, "1"), (SINCE, "yesterday"), (DRAINED, "x"), (RESULT, "1 ?")]);
         assert_eq!((asks.request.unwrap().since, asks.drained_since), (7, Some(7)));
         assert_eq!(asks.result, Some(("1".to_owned(), Outcome::Failed)));
-    }
-
-    #[test]
-    fn names_spread_evenly_over_the_places() {
-        let of_first_percent =
-            (0..100_000).filter(|number| place(&format!("node-{number:06}")) < 100).count();
-        assert!((900..1100).contains(&of_first_percent), "{of_first_percent}");
     }
 }

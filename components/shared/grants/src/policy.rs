@@ -1,8 +1,7 @@
 //! What the owner of the cluster allows.
 
+use osbuild_rollout::{Window, is_any_open};
 use serde::Deserialize;
-
-use crate::window::Window;
 
 /// The policy, as `policy.toml` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -113,7 +112,7 @@ impl Policy {
     }
 
     pub(crate) fn is_window_open(&self, now: i64) -> bool {
-        self.windows.is_empty() || self.windows.iter().any(|window| window.is_open(now))
+        is_any_open(&self.windows, now)
     }
 }
 

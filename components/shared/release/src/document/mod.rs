@@ -1,6 +1,7 @@
 //! The document of a release.
 
 use crate::{Sha256, target};
+use osbuild_rollout::Rollout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,11 @@ pub struct Document {
     pub date: String,
     /// Its files, by name.
     pub files: BTreeMap<String, File>,
+    /// Which nodes may update, and when; all of them now if there is none. Only the document of a
+    /// channel has one: that of the version never changes. An older node refuses such a document,
+    /// and so waits until the rollout is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
 }
 
 /// A processor's architecture.
@@ -92,6 +98,7 @@ impl Document {
             security_epoch,
             date,
             files,
+            rollout: None,
         };
         document.check().map(|()| document)
     }
