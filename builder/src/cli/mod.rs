@@ -13,7 +13,7 @@ pub use cluster::Cluster;
 pub use flash::Flash;
 pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
-pub use release::Release;
+pub use release::{Release, Rollout};
 pub use run::{Run, Until};
 pub use sources::Sources;
 pub use verify::Verify;

@@ -4,7 +4,30 @@ use super::{recipe_name, value};
 use crate::plan::Date;
 use clap::{Args, value_parser};
 use osbuild_release::Channel;
+use std::convert::Infallible;
 use std::path::PathBuf;
+
+/// Which nodes get a release.
+#[derive(Clone, Debug)]
+pub enum Rollout {
+    /// Those that get it already.
+    Keep,
+    /// All of them, now.
+    All,
+    /// No further one.
+    Stop,
+    /// Those that the file names.
+    File(PathBuf),
+}
+
+fn rollout(text: &str) -> Result<Rollout, Infallible> {
+    Ok(match text {
+        "keep" => Rollout::Keep,
+        "all" => Rollout::All,
+        "stop" => Rollout::Stop,
+        file => Rollout::File(file.into()),
+    })
+}
 
 /// A release, into a new or an existing repository.
 #[derive(Debug, Args)]
@@ -39,6 +62,12 @@ pub struct Release {
     /// Build nothing, and publish the earlier release of this version to the channel, or renew it
     #[arg(long, value_name = "VERSION", conflicts_with = "sources")]
     pub promote: Option<String>,
+    /// Which nodes get the release, and when: `all`, `stop` for no further node, or a file with
+    /// waves and maintenance windows; `keep` is as the channel has it, and `all` for a version that
+    /// is new there. `all` and `stop` build nothing, and apply to the version that the channel has
+    /// or to that of `--promote`
+    #[arg(long, value_name = "FILE", default_value = "keep", value_parser = rollout)]
+    pub rollout: Rollout,
     /// Keep the newest N releases of the recipe and those in a channel, and remove the others from
     /// the repository. Their files are removed with the next release, as nodes may be fetching them
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]

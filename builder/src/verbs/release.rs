@@ -5,15 +5,17 @@ use super::{Session, image, keys};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::{IoContext, remove};
-use crate::error::{Error, Result, in_words};
-use crate::plan::{Locked, Plan, Signing, Strictness};
+use crate::error::{Error, Kind, Result, in_words};
+use crate::plan::{Locked, Plan, Signing, Strictness, parse_as, resolve};
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
 use crate::report::Outcome;
 use crate::ship::audit::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
-use crate::ship::release::{Commit, Parts, Place, Published, promote, publish};
+use crate::ship::release::{
+    Commit, Parts, Place, Published, RolloutChange, current, promote, publish,
+};
 use crate::ship::tuf::{Repository, TARGETS};
 use osbuild_release::{Document, target};
 use serde_json::json;
@@ -24,14 +26,15 @@ use std::sync::Arc;
 /// `osbuild release`
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
-    let plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    let named = flags.key.as_deref().map(Signing::with);
-    let signing = named.as_ref().or(plan.default_signing.as_ref()).ok_or_else(|| {
-        Error::usage(format!("recipe `{}` names no signing keys", flags.recipe))
-            .hint("name the keys with `--key NAME`")
-    })?;
+    let rollout = rollout_change(flags)?;
+    let plan = match changes_only_the_rollout(flags) {
+        // Whatever the recipe says today: a release has to be stopped at once.
+        true => None,
+        false => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),
+    };
+    let signing = &signing(&session, flags, plan.as_ref())?;
     let name = &signing.key;
-    let signer = image_signer(&session, flags, name)?;
+    let signer = plan.as_ref().map(|_| image_signer(&session, flags, name)).transpose()?;
     let keys = session.keys(name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
         let error = Error::usage(format!(
@@ -56,23 +59,29 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         channel: flags.channel,
         keys: &keys,
         signer: &release_signer,
+        rollout: rollout.clone(),
+        today: session.today,
         until,
         keep,
     };
     let busy = format!("waiting for another release to `{}`", folder.display());
     let writer = || repository.writer(|| session.report.note(&busy));
-    let published = match &flags.promote {
-        Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
-        None => {
+    let published = match (plan.as_ref().zip(signer.as_ref()), &flags.promote) {
+        (_, Some(version)) => promote(&place(&writer()?), &flags.recipe, version)?,
+        (None, None) => {
+            let writer = writer()?;
+            let place = place(&writer);
+            promote(&place, &flags.recipe, &current(&place, &flags.recipe)?)?
+        }
+        (Some((plan, signer)), None) => {
             let from = session.from(flags.sources.clone())?;
             session.need(&image::tools(&from))?;
-            let sign = SignWith { keys: signing, signer: &*signer };
-            let built = image::with_signer(&session, &plan, from, Rebuild::Nothing, Some(sign))?;
+            let sign = SignWith { keys: signing, signer: &**signer };
+            let built = image::with_signer(&session, plan, from, Rebuild::Nothing, Some(sign))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
-            let parts =
-                Parts { plan: &plan, node, boot, date: session.today, commit: commit(&session) };
-            let published = release(&session, &place(&writer), &plan, parts)?;
+            let parts = Parts { plan, node, boot, date: session.today, commit: commit(&session) };
+            let published = release(&session, &place(&writer), plan, parts)?;
             copy_documents(
                 &Out::open(session.root(), &flags.recipe)?,
                 &folder,
@@ -83,6 +92,42 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     };
     report(&session, flags, &published, &folder);
     Ok(())
+}
+
+/// Whether the command applies to the release that the channel has, and builds nothing.
+fn changes_only_the_rollout(flags: &cli::Release) -> bool {
+    flags.promote.is_none() && matches!(flags.rollout, cli::Rollout::All | cli::Rollout::Stop)
+}
+
+/// What the publisher wants for the release's rollout.
+fn rollout_change(flags: &cli::Release) -> Result<RolloutChange> {
+    Ok(match &flags.rollout {
+        cli::Rollout::Keep => RolloutChange::Keep,
+        cli::Rollout::All => RolloutChange::ToAll,
+        cli::Rollout::Stop => RolloutChange::Stop,
+        cli::Rollout::File(path) => {
+            let text = fs::read_to_string(path).at("read", path).map_err(Error::of_usage)?;
+            RolloutChange::Follow(parse_as(Kind::Usage, &path.display().to_string(), &text)?)
+        }
+    })
+}
+
+/// The keys: from the command line, or else from the recipe.
+fn signing(
+    session: &Session,
+    flags: &cli::Release,
+    plan: Option<&Plan<Locked>>,
+) -> Result<Signing> {
+    let default = || match plan {
+        Some(plan) => Ok(plan.default_signing.clone()),
+        None => resolve(&session.project, &flags.recipe, session.today, Strictness::Build)
+            .map(|plan| plan.default_signing.clone()),
+    };
+    let named = flags.key.as_deref().map(Signing::with);
+    named.map_or_else(default, |named| Ok(Some(named)))?.ok_or_else(|| {
+        Error::usage(format!("recipe `{}` names no signing keys", flags.recipe))
+            .hint("name the keys with `--key NAME`")
+    })
 }
 
 /// The signer of the image: the keys here, or offline signatures.
@@ -145,6 +190,9 @@ fn report(session: &Session, flags: &cli::Release, published: &Published, folder
     let (document, (until, first)) = (&published.document, &published.times.until);
     let (recipe, version, channel) = (&document.recipe, &document.version, flags.channel);
     session.report.note(format!("channel {channel} has version {version} of {recipe}"));
+    if let Some(rollout) = &document.rollout {
+        session.report.note(rollout.to_string());
+    }
     if !published.dropped.is_empty() {
         let dropped = in_words(published.dropped.iter().map(String::as_str));
         session.report.note(format!("removed {dropped} of {recipe} from the repository"));
@@ -161,6 +209,7 @@ fn report(session: &Session, flags: &cli::Release, published: &Published, folder
             "folder": folder,
             "until": until.to_string(),
             "metadata-version": published.times.version,
+            "rollout": document.rollout,
             "dropped": published.dropped,
         })
     };

@@ -49,6 +49,7 @@ mod programs;
 mod publish;
 mod releases;
 mod repositories;
+mod rollouts;
 mod rotation;
 mod scratch;
 mod signing;

@@ -141,6 +141,7 @@ fn words(line: &str, environment: &Value) -> Vec<String> {
         ("REGION", "eu-central-1"),
         ("VERSION", "1.35.8"),
         ("CHANNEL", "stable"),
+        ("ROLLOUT", "stop"),
     ] {
         assert!(!line.contains(&format!("${name}\"")) || environment[name].is_string(), "{line}");
         line = line.replace(&format!("${name}\""), &format!("{value}\""));

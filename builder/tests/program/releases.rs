@@ -69,7 +69,7 @@ pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The target whose name ends with `name`.
-fn target(scratch: &Scratch, name: &str) -> PathBuf {
+pub fn target(scratch: &Scratch, name: &str) -> PathBuf {
     let folder = folder(scratch);
     let found = files(&folder)
         .into_keys()

@@ -7,7 +7,8 @@ pub use nearest::nearest;
 pub use origin::{Origin, Origins};
 
 use super::Date;
-use crate::error::{Place, Problem};
+use crate::error::{Error, Kind, Place, Problem, Result};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -59,6 +60,19 @@ pub enum Value {
     Table(Table),
     /// A value that no key takes: a fraction, a time of day, an integer beyond 64 bits.
     Other(&'static str),
+}
+
+/// Reads a file into a type that checks itself. `name` is for messages.
+///
+/// # Errors
+/// The text is not such a file. The error is of this kind.
+pub fn parse_as<T: DeserializeOwned>(kind: Kind, name: &str, text: &str) -> Result<T> {
+    toml::from_str(text).map_err(|error| {
+        let source = Arc::new(Text { name: name.to_owned(), text: text.to_owned() });
+        let place = Spot::new(&source, error.span().unwrap_or(0..0)).place();
+        let why = error.message().lines().next().unwrap_or("the file is invalid");
+        Error::many(kind, vec![Problem::new(why).at(place)])
+    })
 }
 
 /// Items by key.

@@ -16,11 +16,10 @@ pub use requirements::{
 };
 pub use source::{Source, SourceKind};
 
-use super::document::{Spot, Text};
+use super::document::parse_as;
 use super::print::quote;
-use crate::error::{Error, Kind, Problem, Result};
+use crate::error::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// The first line of a lock.
 const HEADER: &str = "# Every input of this recipe, by digest. `osbuild lock` writes this file, \
@@ -202,13 +201,8 @@ impl Lock {
     /// # Errors
     /// It is not a lock of this version. The error is of kind [`Kind::Lock`].
     pub fn parse(path: &str, text: &str) -> Result<Self> {
-        let lock: Lock = toml::from_str(text).map_err(|error| {
-            let source = Arc::new(Text { name: path.to_owned(), text: text.to_owned() });
-            let place = Spot::new(&source, error.span().unwrap_or(0..0)).place();
-            let problem =
-                Problem::new(error.message().lines().next().unwrap_or("not a lock")).at(place);
-            Error::many(Kind::Lock, vec![problem])
-                .hint("`cargo osbuild lock` writes locks; do not edit them by hand")
+        let lock: Lock = parse_as(Kind::Lock, path, text).map_err(|error| {
+            error.hint("`cargo osbuild lock` writes locks; do not edit them by hand")
         })?;
         if lock.version != Self::VERSION {
             let error = Error::lock(format!(

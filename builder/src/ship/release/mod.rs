@@ -7,8 +7,10 @@ mod parts;
 pub mod provenance;
 mod publish;
 mod purl;
+mod rollout;
 pub mod sbom;
 pub mod sources;
 
 pub use parts::{Commit, Parts};
-pub use publish::{Place, Published, promote, publish};
+pub use publish::{Place, Published, current, promote, publish};
+pub use rollout::RolloutChange;

@@ -2,6 +2,7 @@
 
 use super::keep::{self, versions};
 use super::parts::Parts;
+use super::rollout::RolloutChange;
 use super::{dsse, provenance, sbom, sources};
 use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result, in_words};
@@ -34,6 +35,10 @@ pub struct Place<'a> {
     pub keys: &'a Keys,
     /// The signer of the release.
     pub signer: &'a Arc<dyn ReleaseSigner>,
+    /// Which nodes get the release, and when.
+    pub rollout: RolloutChange,
+    /// The day of the release.
+    pub today: Date,
     /// The last day on which the metadata is valid.
     pub until: Date,
     /// How many releases of the recipe to keep, besides those in a channel; all if `None`.
@@ -78,7 +83,7 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
         .iter()
         .map(|(name, bytes)| (target::file(recipe, version, name), bytes.as_slice()))
         .collect();
-    targets.extend([(own, &text[..]), (target::document(place.channel, recipe), &text[..])]);
+    targets.insert(own, &text[..]);
     place.publish(client.as_ref(), document, targets)
 }
 
@@ -105,11 +110,29 @@ pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> 
     let text = client.read(&own)?;
     let document = Document::parse(&text).or_build(|| format!("`{own}` is not a release"))?;
     is_whole(&client, &document)?;
-    place.publish(
-        Some(&client),
-        document,
-        BTreeMap::from([(target::document(place.channel, recipe), &text[..])]),
-    )
+    place.publish(Some(&client), document, BTreeMap::new())
+}
+
+/// The version of the recipe that the channel has.
+///
+/// # Errors
+/// It has none.
+pub fn current(place: &Place, recipe: &str) -> Result<String> {
+    let document = client(place)?.map(|client| offered(&client, place.channel, recipe)).transpose();
+    document?.flatten().map(|document| document.version).ok_or_else(|| {
+        Error::usage(format!("channel {} has no release of `{recipe}` here", place.channel))
+            .hint("name the channel with `--channel` and the folder with `--to DIR`")
+    })
+}
+
+/// The document that a channel has for a recipe.
+fn offered(client: &Client, channel: Channel, recipe: &str) -> Result<Option<Document>> {
+    let name = target::document(channel, recipe);
+    if !client.targets().contains_key(&name) {
+        return Ok(None);
+    }
+    let document = Document::parse(&client.read(&name)?);
+    document.or_build(|| format!("`{name}` is not a release document")).map(Some)
 }
 
 /// Checks every file of a release before a channel gets it: the files of an old release may be
@@ -152,14 +175,20 @@ fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>
 }
 
 impl Place<'_> {
-    /// Makes a release the current one of the channel, with the new targets `put`, and removes
-    /// releases beyond `keep`.
+    /// Makes a release the current one of the channel, with its rollout and the new targets `put`,
+    /// and removes releases beyond `keep`.
     fn publish(
         &self,
         before: Option<&Client>,
         document: Document,
         put: BTreeMap<String, &[u8]>,
     ) -> Result<Published> {
+        let current = before.map(|client| offered(client, self.channel, &document.recipe));
+        let current = current.transpose()?.flatten();
+        let document = self.rollout.apply(document, current.as_ref(), self.today);
+        let text = document.encode();
+        let mut put = put;
+        put.insert(target::document(self.channel, &document.recipe), &text);
         let roots = self.keys.roots()?;
         if roots.is_empty() {
             return Err(self.rootless());

@@ -141,6 +141,9 @@ fn release(
         "release",
         format!("{name} is version {version} of {recipe}, of {date}"),
     )];
+    if let Some(rollout) = &document.rollout {
+        checks.push(Check::holds("rollout", rollout.to_string()));
+    }
     match files(client, &document) {
         Ok(files) => {
             checks.extend(programs(client, &document, &files, policy)?);
