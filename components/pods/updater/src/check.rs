@@ -5,15 +5,19 @@ use std::io::{Seek, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_folder::small_file;
 use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
 use osbuild_protocol::{Client, InstallPermit, MAX_BOOT_PROGRAM, Request, Slots};
 use osbuild_release::{Architecture, Document, target};
+use osbuild_rollout::Hold;
 use osbuild_signatures::authenticode::Hasher;
 use osbuild_slots::Header;
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::api::Api;
 use crate::decision::{Decision, decide};
 use crate::firmware::{Firmware, Trust};
 use crate::own_node::OwnNode;
@@ -37,6 +41,8 @@ pub struct Updater {
     pub socket: PathBuf,
     /// Where the kubelet's kubeconfig may be. The first one that is there counts, as for `init`.
     pub kubeconfigs: Vec<PathBuf>,
+    /// The file with the machine's identity, by which a rollout orders the nodes.
+    pub machine_id: PathBuf,
     /// The folder that keeps the newest metadata seen so far.
     pub seen: PathBuf,
     /// The firmware, which decides whose programs it starts.
@@ -52,6 +58,8 @@ pub enum CheckOutcome {
     Idle(String),
     /// Nothing can be done yet.
     Waits(String),
+    /// The release's rollout does not allow it yet.
+    Held(String),
     /// This version is installed, and the cluster has not granted the reboot yet.
     Asks(String),
     /// The node reboots into this version.
@@ -59,7 +67,7 @@ pub enum CheckOutcome {
 }
 
 /// Checks the channel, and installs a release for this node into the other slot and reboots, as
-/// soon as the node's cluster grants it.
+/// soon as the release's rollout allows it, or the node's cluster grants it.
 ///
 /// # Errors
 /// No release could be verified, or it could not be installed. The running slot is unchanged.
@@ -69,7 +77,13 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     fits(&document, &updater.settings)?;
     let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
     let decision = decide(&slots, &document);
-    updater.settle(&slots, matches!(decision, Decision::Idle(_))).await;
+    let is_idle = matches!(decision, Decision::Idle(_));
+    let hold = if decision.is_nothing() { None } else { updater.hold(&document)? };
+    // A stopped release is no longer wanted.
+    updater.settle(&slots, is_idle || hold == Some(Hold::Stopped)).await;
+    if let Some(hold) = hold {
+        return Ok(held(&document, hold));
+    }
     let (is_marked, staged) = match decision {
         Decision::Idle(why) => return Ok(CheckOutcome::Idle(why)),
         Decision::Wait(why) => return Ok(CheckOutcome::Waits(why)),
@@ -78,6 +92,10 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
         Decision::Mark(permit) => (false, Some(permit)),
         Decision::Install(permit) => {
             install(updater, &repository, &document, permit).await?;
+            // The window may have closed.
+            if let Some(hold) = updater.hold(&document)? {
+                return Ok(held(&document, hold));
+            }
             (false, None)
         }
     };
@@ -89,6 +107,10 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     }
     updater.send(&Request::Reboot)?;
     Ok(CheckOutcome::Reboots(document.version))
+}
+
+fn held(document: &Document, hold: Hold) -> CheckOutcome {
+    CheckOutcome::Held(format!("{} {hold}", document.version))
 }
 
 impl Updater {
@@ -109,6 +131,24 @@ impl Updater {
         }
     }
 
+    /// Why the release's rollout does not allow an update now. In a cluster that grants reboots,
+    /// only a stop counts: waves and windows are the cluster's own.
+    ///
+    /// # Errors
+    /// The machine's identity cannot be read.
+    fn hold(&self, document: &Document) -> Outcome<Option<Hold>> {
+        let Some(rollout) = &document.rollout else { return Ok(None) };
+        if rollout.is_stopped() {
+            return Ok(Some(Hold::Stopped));
+        }
+        if self.cluster()?.is_some() {
+            return Ok(None);
+        }
+        let machine = small_file::read(&self.machine_id)?
+            .ok_or_else(|| Failure::new(format!("{} is missing", self.machine_id.display())))?;
+        Ok(rollout.hold(machine.trim_end(), Timestamp::now()))
+    }
+
     /// Reports to the cluster what became of a request. It is repeated at the next check.
     async fn settle(&self, slots: &Slots, is_idle: bool) {
         let settled = match self.own_node().await {
@@ -123,8 +163,16 @@ impl Updater {
 
     /// The node's own Node, if the node is in a cluster that it has to ask.
     async fn own_node(&self) -> Outcome<Option<OwnNode>> {
+        match self.cluster()? {
+            Some(api) => OwnNode::read(api).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The cluster that the node has to ask, if it is in one.
+    fn cluster(&self) -> Outcome<Option<Api>> {
         match self.kubeconfigs.iter().find(|path| path.exists()) {
-            Some(kubeconfig) if self.settings.waits_for_grant => OwnNode::read(kubeconfig).await,
+            Some(kubeconfig) if self.settings.waits_for_grant => Api::of_node(kubeconfig),
             _ => Ok(None),
         }
     }

@@ -24,6 +24,13 @@ pub enum Decision {
     Install(InstallPermit),
 }
 
+impl Decision {
+    /// Whether it changes nothing on the node.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Decision::Idle(_) | Decision::Wait(_))
+    }
+}
+
 /// Decides what to do about the release that the channel offers.
 pub fn decide(slots: &Slots, document: &Document) -> Decision {
     let version = &document.version;

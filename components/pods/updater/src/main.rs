@@ -1,7 +1,8 @@
 //! The `updater` pod. `updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR]
-//! [--firmware DIR] [--kubeconfig FILE]` checks for a release periodically. Each path defaults to
-//! that of the node. `updater grant POLICY` runs once in a cluster, and grants reboots by the
-//! policy of this file. Both print one line per event on stderr, and end only by a signal.
+//! [--firmware DIR] [--kubeconfig FILE] [--machine-id FILE]` checks for a release periodically.
+//! Each path defaults to that of the node. `updater grant POLICY` runs once in a cluster, and
+//! grants reboots by the policy of this file. Both print one line per event on stderr, and end only
+//! by a signal.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +19,8 @@ use updater::pace::Pace;
 use updater::settings::Settings;
 
 const USAGE: &str = "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] \
-                     [--firmware DIR] [--kubeconfig FILE]\n       updater grant POLICY";
+                     [--firmware DIR] [--kubeconfig FILE] [--machine-id FILE]\n       \
+                     updater grant POLICY";
 
 /// The pause after the first failure. Each further failure doubles it, up to the interval.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
@@ -26,6 +28,11 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// Where the kubelet's kubeconfig is: of a node document, of kubeadm, of an earlier release.
 const KUBECONFIGS: [&str; 3] =
     [paths::DOCUMENT_KUBECONFIG, paths::KUBECONFIG, paths::EARLIER_KUBECONFIG];
+
+/// The longest pause of a node that its release's rollout holds: with its jitter, it is shorter
+/// than the shortest maintenance window. A node keeps its own rhythm, so that not all nodes of a
+/// wave download at once.
+const HELD_INTERVAL: Duration = Duration::from_secs(50 * 60);
 
 /// The pause between two looks at whether a reboot is granted.
 const GRANT_INTERVAL: Duration = Duration::from_secs(30);
@@ -59,6 +66,7 @@ struct Paths {
     seen: PathBuf,
     firmware: PathBuf,
     kubeconfigs: Vec<PathBuf>,
+    machine_id: PathBuf,
 }
 
 impl Paths {
@@ -70,6 +78,7 @@ impl Paths {
             seen: paths::UPDATE_SEEN.into(),
             firmware: paths::FIRMWARE_VARIABLES.into(),
             kubeconfigs: KUBECONFIGS.map(PathBuf::from).into(),
+            machine_id: paths::MACHINE_ID.into(),
         };
         while let Some(word) = words.next() {
             let path = match word.as_str() {
@@ -78,6 +87,7 @@ impl Paths {
                 "--socket" => &mut paths.socket,
                 "--seen" => &mut paths.seen,
                 "--firmware" => &mut paths.firmware,
+                "--machine-id" => &mut paths.machine_id,
                 "--kubeconfig" => {
                     paths.kubeconfigs = vec![words.next()?.into()];
                     continue;
@@ -93,9 +103,9 @@ impl Paths {
 fn run(paths: Paths) -> Outcome {
     let settings = Settings::read(&paths.settings, &paths.root)?;
     eprintln!("follows {} of {} at {}", settings.channel, settings.recipe, settings.url);
-    let Paths { socket, seen, kubeconfigs, .. } = paths;
+    let Paths { socket, seen, kubeconfigs, machine_id, .. } = paths;
     let (firmware, pace) = (Firmware::new(&paths.firmware), Pace::DEFAULT);
-    let updater = Updater { settings, socket, kubeconfigs, seen, firmware, pace };
+    let updater = Updater { settings, socket, kubeconfigs, machine_id, seen, firmware, pace };
     block_on(check_forever(&updater))
 }
 
@@ -110,9 +120,13 @@ async fn check_forever(updater: &Updater) {
     let interval = Duration::from_secs(updater.settings.interval_s);
     let (mut retry, mut last) = (FIRST_RETRY, String::new());
     loop {
-        let mut asked = None;
+        let (mut asked, mut longest) = (None, interval);
         let (line, is_settled) = match check(updater).await {
             Ok(CheckOutcome::Idle(why)) => (why, true),
+            Ok(CheckOutcome::Held(why)) => {
+                longest = interval.min(HELD_INTERVAL);
+                (why, true)
+            }
             Ok(CheckOutcome::Waits(why)) => (why, false),
             Ok(CheckOutcome::Asks(version)) => {
                 let line = format!("{version} is installed, and waits for the cluster's grant");
@@ -128,7 +142,7 @@ async fn check_forever(updater: &Updater) {
             eprintln!("{line}");
             last = line;
         }
-        let pause = if is_settled { interval } else { retry.min(interval) };
+        let pause = if is_settled { longest } else { retry.min(interval) };
         retry = if is_settled { FIRST_RETRY } else { retry.saturating_mul(2).min(interval) };
         let pause = with_jitter(pause, random());
         match asked {

@@ -1,7 +1,5 @@
 //! The node's own Node in the cluster.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 use osbuild_failure::{Failure, Outcome};
 use osbuild_protocol::Slots;
@@ -25,18 +23,17 @@ pub struct OwnNode {
 }
 
 impl OwnNode {
-    /// Reads it, with the credentials of the node's kubelet. None if the node is in no cluster.
+    /// Reads it, with the credentials of the node's kubelet.
     ///
     /// # Errors
     /// The API server cannot be reached, or does not accept the node.
-    pub async fn read(kubeconfig: &Path) -> Outcome<Option<OwnNode>> {
-        let Some(api) = Api::of_node(kubeconfig)? else { return Ok(None) };
+    pub async fn read(api: Api) -> Outcome<OwnNode> {
         let review: Value = api.create(WHO_AM_I, &json!({})).await?;
         let user = review["status"]["userInfo"]["username"].as_str().unwrap_or_default();
         let not_a_node = || Failure::new(format!("the API server takes the node for `{user}`"));
         let path = format!("/api/v1/nodes/{}", user.strip_prefix(USER).ok_or_else(not_a_node)?);
         let node = api.get(&path).await?;
-        Ok(Some(OwnNode { api, path, node }))
+        Ok(OwnNode { api, path, node })
     }
 
     /// Asks for a reboot into this version, and returns whether it is granted.

@@ -94,6 +94,79 @@ fn an_https_server_needs_a_certificate_from_a_trusted_authority() {
     installs(&world, &release, CheckOutcome::Reboots("2".to_owned()));
 }
 
+/// The check must wait with this line, and must have requested nothing from `init`.
+#[track_caller]
+fn is_held(world: &World, release: &Release, word: &str) {
+    let outcome = world.check_server(&world.publish(release), Fault::None).unwrap();
+    let CheckOutcome::Held(line) = outcome else { panic!("{outcome:?}") };
+    assert!(line.starts_with("2 ") && line.contains(word), "{line}");
+    assert!(world.init.verbs().is_empty(), "{:?}", world.init.verbs());
+}
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// A window that was open for an hour two days ago.
+fn closed_window() -> String {
+    let day = (jiff::Timestamp::now() - HOUR * 48).to_zoned(jiff::tz::TimeZone::UTC);
+    format!("windows = [{{ days = ['{}'], start = '12:00', hours = 1 }}]", day.strftime("%a"))
+        .to_lowercase()
+}
+
+#[test]
+fn a_node_waits_for_its_wave_for_a_window_and_for_its_publisher() {
+    let (new, world) = (|| Release::new(2), World::new);
+    is_held(&world(), &new().rolled_out("", HOUR), "waits for its wave, which begins at 20");
+    let late = "waves = [{ nodes = '0.01%' }, { nodes = '100%', after-hours = 2 }]";
+    is_held(&world(), &new().rolled_out(late, -HOUR), "waits for its wave");
+    is_held(&world(), &new().rolled_out(&closed_window(), -HOUR), "a maintenance window, which");
+    is_held(&world(), &new().rolled_out("waves = [{ nodes = '0.01%' }]", -HOUR), "to 0.01% of");
+}
+
+#[test]
+fn a_node_whose_wave_has_begun_updates() {
+    let world = World::new();
+    let release = Release::new(2).rolled_out("waves = [{ nodes = '100%' }]", -HOUR);
+    let folder = world.publish(&release);
+    installs(&world, &release, world.check_server(&folder, Fault::None).unwrap());
+}
+
+#[test]
+fn a_release_that_is_installed_is_not_booted_after_a_stop() {
+    let world = World::new();
+    let mut release = Release::new(2).rolled_out("", -HOUR);
+    release.rollout = release.rollout.map(osbuild_rollout::Rollout::stop);
+    is_held(&world, &release, "was stopped by its publisher");
+    let mut slots = slots();
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &release.node);
+    let sha256 = digest.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    let written = osbuild_protocol::Release { version: "2".to_owned(), sha256 };
+    slots.other.as_mut().unwrap().contents = Contents::Release(written);
+    world.init.reports(Slots::Known(slots));
+    is_held(&world, &release, "was stopped by its publisher");
+}
+
+#[test]
+fn in_a_cluster_only_a_stop_counts() {
+    let in_cluster = || {
+        let world = World::new();
+        // Nothing listens there: the node cannot ask for its reboot.
+        let server = "{name: c, cluster: {server: 'https://127.0.0.1:1'}}";
+        let config = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{server}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\n"
+        );
+        std::fs::write(world.folder("kubelet.conf"), config).unwrap();
+        world
+    };
+    let (world, release) = (in_cluster(), Release::new(2).rolled_out(&closed_window(), HOUR));
+    let outcome = world.check_server(&world.publish(&release), Fault::None);
+    assert!(outcome.unwrap_err().to_string().contains("127.0.0.1"));
+    assert_eq!(world.init.verbs(), ["slot", "boot-program"]);
+    let stopped = release.rollout.clone().map(osbuild_rollout::Rollout::stop);
+    is_held(&in_cluster(), &Release { rollout: stopped, ..release }, "was stopped");
+}
+
 /// The slots of a node that runs version 1, whose other slot is empty.
 fn slots() -> SlotsStatus {
     let slot = |name: &str, contents, state| SlotStatus { name: name.to_owned(), contents, state };

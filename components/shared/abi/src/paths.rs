@@ -62,6 +62,9 @@ pub const FIRMWARE_MESSAGES: &str = "/sys/fs/pstore";
 /// The updater's folder for the newest metadata of releases that it has seen.
 pub const UPDATE_SEEN: &str = "/var/lib/updater";
 
+/// The machine's identity, which persists until the disk is reset.
+pub const MACHINE_ID: &str = "/etc/machine-id";
+
 /// The mount point of DATA.
 pub const DATA: &str = "/data";
 /// The node document, in which the node's owner configures it.

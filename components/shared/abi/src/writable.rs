@@ -4,6 +4,8 @@
 //! each path that is not below another one of the table. The documentation shows the same table,
 //! and a test compares them.
 
+use crate::paths;
+
 /// One writable path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writable {
@@ -47,7 +49,7 @@ pub const WRITABLE: &[Writable] = &[
         owner: "host daemons",
     },
     Writable {
-        path: "/etc/machine-id",
+        path: paths::MACHINE_ID,
         backing: Backing::DataFile("machine-id"),
         mode: 0o444,
         exec: false,

@@ -33,6 +33,9 @@ use updater::settings::Settings;
 /// The recipe of all releases.
 pub const RECIPE: &str = "node";
 
+/// The identity of the machine.
+const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
+
 /// A node with its repository.
 pub struct World {
     folder: TempDir,
@@ -56,6 +59,7 @@ impl World {
         }
         let keys = Keys::new(&folder.path().join("keys"));
         let init = Init::start(&folder.path().join("socket"), size);
+        fs::write(folder.path().join("machine-id"), format!("{MACHINE_ID}\n")).unwrap();
         let root = keys.roots().next().unwrap().to_vec();
         // Short enough for tests, and slow enough for an honest server on the loopback.
         World {
@@ -116,6 +120,7 @@ impl World {
             ("--seen", "seen"),
             ("--firmware", "firmware"),
             ("--kubeconfig", "kubelet.conf"),
+            ("--machine-id", "machine-id"),
         ] {
             updater.arg(flag).arg(self.folder(name));
         }
@@ -143,6 +148,7 @@ impl World {
             settings,
             socket,
             kubeconfigs: vec![self.folder("kubelet.conf")],
+            machine_id: self.folder("machine-id"),
             seen,
             firmware: Firmware::new(&self.firmware()),
             pace: self.pace,

@@ -9,6 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use jiff::{SignedDuration, Timestamp};
 use osbuild_formats::{epoch, uki};
 use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
+use osbuild_rollout::Rollout;
 use tough::TargetName;
 use tough::editor::RepositoryEditor;
 use tough::schema::{Hashes, Target};
@@ -26,6 +27,8 @@ pub struct Release {
     pub boot: Vec<u8>,
     /// How long the metadata are valid.
     pub valid: SignedDuration,
+    /// Which nodes may update, and when.
+    pub rollout: Option<Rollout>,
 }
 
 impl Release {
@@ -38,7 +41,15 @@ impl Release {
             node,
             boot: Release::boot_program(2),
             valid: SignedDuration::from_hours(24),
+            rollout: None,
         }
+    }
+
+    /// The release with a rollout that begins this long from now.
+    pub fn rolled_out(self, schedule: &str, begins_in: SignedDuration) -> Release {
+        let begins = Timestamp::now() + begins_in;
+        let rollout = Rollout::new(toml::from_str(schedule).unwrap(), "2", begins);
+        Release { rollout: Some(rollout), ..self }
     }
 
     /// A boot program of this security epoch.
@@ -51,7 +62,7 @@ impl Release {
         let file = |bytes: &[u8]| File { length: bytes.len() as u64, sha256: Sha256(hash(bytes)) };
         let files = [(target::NODE, &self.node), (target::BOOT, &self.boot)];
         let files = files.map(|(name, bytes)| (name.to_owned(), file(bytes))).into();
-        Document::new(
+        let mut document = Document::new(
             RECIPE,
             &self.version.to_string(),
             Architecture::Amd64,
@@ -59,7 +70,9 @@ impl Release {
             "2026-11-21",
             files,
         )
-        .unwrap()
+        .unwrap();
+        document.rollout = self.rollout.clone();
+        document
     }
 }
 
