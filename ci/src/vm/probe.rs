@@ -35,6 +35,9 @@ pub const FILL: u16 = 7088;
 /// Takes the name of a daemon and a signal for it.
 pub const SIGNAL: u16 = 7089;
 
+/// Takes the name of a static pod, and returns its log.
+pub const LOG: u16 = 7090;
+
 /// A free port of the loopback.
 pub fn free_port() -> Result<u16> {
     let cannot = || "cannot find a free port".to_owned();

@@ -178,8 +178,25 @@ impl<'a> Lab<'a> {
 
     /// Builds the image, and publishes it in the channel that the node follows.
     pub fn release(&self) -> Result<()> {
+        self.publish(&[])
+    }
+
+    /// The same, for nodes that the rollout's file names.
+    pub fn release_by(&self, rollout: &str) -> Result<()> {
+        let file = self.file("rollout.toml");
+        fs::write(&file, rollout).or_build(|| "cannot write the rollout".to_owned())?;
+        self.publish(&["--rollout", &file.display().to_string()])
+    }
+
+    /// Lets all nodes have the release.
+    pub fn release_to_all(&self) -> Result<()> {
+        self.publish(&["--rollout", "all"])
+    }
+
+    fn publish(&self, flags: &[&str]) -> Result<()> {
         let folder = self.repository.display().to_string();
-        self.osbuild(&["release", NAME, "--channel", "stable", "--to", &folder, "--yes"])
+        let words = ["release", NAME, "--channel", "stable", "--to", &folder, "--yes"];
+        self.osbuild(&[&words, flags].concat())
     }
 
     /// Keeps the image as the one that the node boots first.

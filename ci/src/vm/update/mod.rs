@@ -22,6 +22,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_protocol::Contents;
 use osbuild_slots::{Header, State};
 pub use release_3366aed::a_node_of_3366aed_updates_itself_and_goes_back;
 use server::Server;
@@ -29,6 +30,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The version that boots first, and the version of the update.
@@ -57,8 +59,12 @@ pub const DISK_MIB: u64 = 1024;
 /// How many files the probe writes, each flushed before the next.
 const SYNCED: u32 = 40;
 
-/// The node writes the release to its other slot, replaces slotboot, reboots into the slot by
-/// itself, and becomes good.
+/// The rollout of a release for no node yet, and what a node says about it.
+const LATER: &str = "begins = '2999-01-01T00:00:00Z'";
+const WAITS: &str = "1.0.1 waits for its wave, which begins at 2999-01-01T00:00:00Z";
+
+/// The node waits until the release's rollout allows the update. Then it writes the release to its
+/// other slot, replaces slotboot, reboots into the slot by itself, and becomes good.
 pub fn a_node_updates_itself(site: &Site) -> Result<Outcome> {
     let recorded = RecordedUpdate::new(site)?;
     let summary = format!(
@@ -66,7 +72,7 @@ pub fn a_node_updates_itself(site: &Site) -> Result<Outcome> {
         recorded.took,
         recorded.lab.plain_copy()?
     );
-    Ok(Outcome { passed: 5, summary, ..Outcome::default() })
+    Ok(Outcome { passed: 6, summary, ..Outcome::default() })
 }
 
 /// A node's first boot, its update, and the first boot of the update, with a recording of every
@@ -127,16 +133,38 @@ fn image(site: &Site) -> Result<String> {
 
 /// Boots the node and updates it, and returns the seconds that the update took.
 fn record(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<f64> {
-    let port = free_port()?;
+    let [port, log, socket] = [free_port()?, free_port()?, free_port()?];
     let machine = disk.machine()?.disk_size(DISK_MIB).record(lab.file(RECORDING));
+    let machine = machine.forward(log, probe::LOG).forward(socket, probe::SOCKET);
     let mut node = machine.forward(port, probe::SYNC).timeout(TIMEOUT).start()?;
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
     probe::command(port, |stream| write!(stream, "{SYNCED}"))?;
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
-    lab.release()?;
+    lab.release_by(LATER)?;
+    waits(&node, log, socket)?;
+    lab.release_to_all()?;
     let took = installs(&mut node)?;
     node.power_off()?;
     Ok(took)
+}
+
+/// Waits until the updater's log has the line [`WAITS`]. The other slot is still empty then.
+fn waits(node: &NodeUnderTest, log: u16, socket: u16) -> Result<()> {
+    let ends = Instant::now() + TIMEOUT;
+    loop {
+        let said = probe::request(log, |stream| write!(stream, "updater"))?;
+        if said.contains(WAITS) {
+            break;
+        }
+        if Instant::now() > ends {
+            return Err(node.failure(format!("the updater does not wait: {said}")));
+        }
+        sleep(Duration::from_secs(1));
+    }
+    match probe::slots(socket)?.other.map(|slot| slot.contents) {
+        Some(Contents::Empty) => Ok(()),
+        other => Err(node.failure(format!("the other slot is not empty: {other:?}"))),
+    }
 }
 
 /// Waits until the node has written the release [`NEW`] to its other slot, booted it, and found it

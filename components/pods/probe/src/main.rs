@@ -13,6 +13,7 @@ mod filled;
 mod freeze;
 mod join;
 mod kernel;
+mod logs;
 mod names;
 mod partition;
 mod place;
@@ -34,7 +35,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 11] = [
+const PORTS: [(u16, Handler); 12] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -46,6 +47,7 @@ const PORTS: [(u16, Handler); 11] = [
     (7078, put),
     (7088, fill),
     (7089, signal),
+    (7090, log),
 ];
 
 /// The host's root, which is PID 1's.
@@ -170,6 +172,11 @@ fn fill(stream: &TcpStream) -> io::Result<String> {
 /// Takes `NAME STOP`, and stops that daemon of the host.
 fn signal(stream: &TcpStream) -> io::Result<String> {
     signals::send(Path::new("/proc"), &read(stream)?).map(|()| line("ok"))
+}
+
+/// Takes the name of a static pod, and replies with its log.
+fn log(stream: &TcpStream) -> io::Result<String> {
+    logs::of_pod(Path::new(HOST), read(stream)?.trim())
 }
 
 /// Reads the request, up to the end of the client's stream.
