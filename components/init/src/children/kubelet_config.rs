@@ -1,7 +1,8 @@
 //! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
 //! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], the kubelet's
 //! configuration to [`STANDALONE`] and [`JOINED`], its flags from the node document to [`FLAGS`],
-//! and how long it delays a shutdown to [`SHUTDOWN_GRACE`]. It reports a file that it cannot read
+//! its policies to [`POLICIES`], and how long it delays a shutdown to
+//! [`SHUTDOWN_GRACE`]. It reports a file that it cannot read
 //! and goes on without it: the kubelet reports the same when it starts.
 
 use std::path::Path;
@@ -21,7 +22,7 @@ use super::{document_settings, node_certificate, node_document};
 use crate::boot::memory;
 use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
 use crate::daemons::kubelet_config::{
-    CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, SHUTDOWN_GRACE, STANDALONE,
+    CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, POLICIES, SHUTDOWN_GRACE, STANDALONE,
 };
 use crate::daemons::node_name;
 use crate::host::run_files;
@@ -50,6 +51,9 @@ pub fn apply() -> Outcome {
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     settings.set(&document_settings::configuration(&document.unwrap_or_default()));
     keep_shutdown_grace(settings.shutdown_grace())?;
+    for (path, drop_ins) in POLICIES.into_iter().zip([false, true]) {
+        run_files::write(path, &settings.policies(drop_ins).join("\n"))?;
+    }
     let memory = memory::total_mib();
     let client_ca = credentials::client_ca();
     for (path, config) in

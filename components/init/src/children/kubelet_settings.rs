@@ -12,6 +12,7 @@ use osbuild_folder::small_file::{first_line, read};
 use serde_json::{Map, Value, json};
 
 use super::shutdown_grace;
+use crate::daemons::kubelet_policies::{self, Policy};
 
 /// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT_MAX_PODS: u64 = 110;
@@ -155,6 +156,19 @@ impl Settings {
         let mut whole = self.base.clone();
         self.drop_ins.iter().for_each(|(_, patch)| merge(&mut whole, patch));
         shutdown_grace::of(&self.base).max(shutdown_grace::of(&whole))
+    }
+
+    /// The kubelet's policies for processors and memory, without the drop-ins or with them.
+    pub fn policies(&self, drop_ins: bool) -> Vec<String> {
+        let mut whole = self.base.clone();
+        if drop_ins {
+            self.drop_ins.iter().for_each(|(_, patch)| merge(&mut whole, patch));
+        }
+        let value = |policy: &Policy| {
+            let text = whole.get(policy.setting).and_then(Value::as_str);
+            text.filter(|text| !text.is_empty()).unwrap_or(policy.default).to_owned()
+        };
+        kubelet_policies::ALL.iter().map(value).collect()
     }
 
     fn with(&self, memory_mib: u64, more: Value) -> Value {
@@ -327,6 +341,16 @@ mod tests {
         let critical = json!({ "shutdownGracePeriod": shipped["shutdownGracePeriodCriticalPods"] });
         let ordinary = shutdown_grace::of(&shipped).checked_sub(shutdown_grace::of(&critical));
         assert!(ordinary.unwrap() >= Duration::from_secs(30));
+    }
+
+    #[test]
+    fn drop_ins_set_the_policies_for_processors_and_memory() {
+        let found = settings(&[
+            ("10.conf", "cpuManagerPolicy: static\nmemoryManagerPolicy: Static\n"),
+            ("20.conf", "memoryManagerPolicy: null\n"),
+        ]);
+        assert_eq!(found.policies(true), ["static", "None"]);
+        assert_eq!(found.policies(false), ["none", "None"]);
     }
 
     #[test]

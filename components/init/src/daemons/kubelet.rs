@@ -6,6 +6,7 @@ use osbuild_abi::paths::{BIN, KUBELET_CONFIG_DIR};
 
 use super::credentials::Credentials;
 use super::kubelet_config::{self, JOINED, STANDALONE};
+use super::kubelet_policies;
 use super::node_name;
 use crate::processes::program::Program;
 
@@ -34,12 +35,6 @@ pub struct Start {
 /// The serving certificate and its key, which the kubelet makes if they are missing.
 const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
 
-/// What the kubelet remembers of containers that ended with the last boot. A kubelet of another
-/// release, with another policy or on another number of processors rejects it and never starts: a
-/// slot on trial would break the other slot's kubelet.
-const OF_ENDED_CONTAINERS: [&str; 2] =
-    ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
-
 impl Start {
     /// The start of a kubelet under this name now. While the node document is refused, the node
     /// does not join: its taints, for instance, would be missing.
@@ -60,7 +55,7 @@ impl Start {
         let config = if matches!(self.mode, Mode::Joins(_)) { JOINED } else { STANDALONE };
         let mut words =
             vec![format!("{BIN}/{}", Program::Kubelet.name()), format!("--config={config}")];
-        if !matches!(self.mode, Mode::Waits) {
+        if self.has_drop_ins() {
             words.push(format!("--config-dir={KUBELET_CONFIG_DIR}"));
             words.extend(self.flags.iter().cloned());
         }
@@ -71,16 +66,23 @@ impl Start {
         }
         words
     }
+
+    /// Whether the drop-ins on DATA are in effect.
+    fn has_drop_ins(&self) -> bool {
+        !matches!(self.mode, Mode::Waits)
+    }
 }
 
 /// Prepares the first start in a boot: removes the state of the containers of the last one.
 pub fn prepare_boot() {
-    remove(&OF_ENDED_CONTAINERS.map(Path::new));
+    kubelet_policies::forget();
 }
 
-/// Prepares every start: removes a serving certificate that a power cut has torn.
-pub fn prepare_start() {
+/// Prepares a start: removes a serving certificate that a power cut has torn, and what
+/// another policy has left.
+pub fn prepare(start: &Start) {
     remove_torn(&PAIR.map(Path::new));
+    kubelet_policies::forget_others(&kubelet_config::policies(start.has_drop_ins()));
 }
 
 /// Removes the pair if a power cut has left one of the two empty or alone: the kubelet would not
@@ -88,14 +90,10 @@ pub fn prepare_start() {
 fn remove_torn(pair: &[&Path; 2]) {
     let is_whole = |file: &Path| file.metadata().is_ok_and(|about| about.len() > 0);
     if !pair.iter().all(|file| is_whole(file)) {
-        remove(pair);
-    }
-}
-
-fn remove(files: &[&Path]) {
-    for file in files {
-        // It may be missing; and the kubelet names a file that cannot be removed.
-        let _ = std::fs::remove_file(file);
+        for file in pair {
+            // It may be missing; and the kubelet names a file that cannot be removed.
+            let _ = std::fs::remove_file(file);
+        }
     }
 }
 

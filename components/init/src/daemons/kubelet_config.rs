@@ -20,6 +20,11 @@ pub const SHUTDOWN_GRACE: &str = "/run/osbuild/kubelet/shutdown-grace";
 /// line. It is missing while a refused document keeps the node from joining.
 pub const FLAGS: &str = "/run/osbuild/kubelet/flags";
 
+/// The files in memory with the kubelet's [policies](super::kubelet_policies), one a line: without
+/// the drop-ins, and with them.
+pub const POLICIES: [&str; 2] =
+    ["/run/osbuild/kubelet/policies", "/run/osbuild/kubelet/policies-with-drop-ins"];
+
 /// The maximum time for which a shutdown waits for pods, even if the kubelet's configuration asks
 /// for more.
 pub const MAX_SHUTDOWN_GRACE: Duration = Duration::from_secs(1800);
@@ -37,6 +42,12 @@ pub fn shutdown_grace() -> Duration {
 pub fn flags() -> Option<Vec<String>> {
     let text = std::fs::read_to_string(FLAGS).ok()?;
     Some(text.lines().map(str::to_owned).collect())
+}
+
+/// The kubelet's policies, as the child has found them last; none if it has not.
+pub fn policies(drop_ins: bool) -> Vec<String> {
+    let text = std::fs::read_to_string(POLICIES[usize::from(drop_ins)]).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// The name in the kubelet's client certificate, as the child has found it last.

@@ -6,6 +6,7 @@ pub mod credentials;
 pub mod health;
 pub mod kubelet;
 pub mod kubelet_config;
+pub mod kubelet_policies;
 pub mod kubelet_start;
 pub mod node_name;
 pub mod static_pods;

@@ -227,9 +227,10 @@ impl Job {
             Self::ForgetNodeName => Done::Plain(node_name::forget()),
             Self::PlaceStaticPods => Done::StaticPodsPlaced(static_pods::place()),
             Self::PrepareKubelet(name) => {
-                kubelet::prepare_start();
+                let start = Start::observe(&name);
+                kubelet::prepare(&start);
                 let shutdown_grace = kubelet_config::shutdown_grace();
-                Done::KubeletPrepared { start: Start::observe(&name), shutdown_grace }
+                Done::KubeletPrepared { start, shutdown_grace }
             }
             Self::ClearForJoining => {
                 let clear = |data| obstacles::clear_for_joining(&data);
