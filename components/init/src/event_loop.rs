@@ -65,6 +65,8 @@ pub enum Deadline {
     Clock,
     /// It is time to look for changed manifests of static pods.
     StaticPods,
+    /// It is time to measure the room on DATA.
+    Room,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

@@ -12,7 +12,7 @@ use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::daemons::static_pods;
 use crate::data::{
-    self, containerd_reset, machine_id, mount, obstacles, old_images, panics, tidy, writable,
+    self, containerd_reset, machine_id, mount, obstacles, old_images, panics, room, tidy, writable,
 };
 use crate::host::{clock, host_name};
 use crate::processes::program::Program;
@@ -85,6 +85,8 @@ pub enum Job {
     ForgetFailedBoots,
     /// Keeps the time.
     KeepClock,
+    /// Measures the room on DATA.
+    MeasureRoom,
 }
 
 /// The result of a job.
@@ -145,6 +147,8 @@ pub enum Done {
     ClearedForJoining(Outcome),
     /// Of [`Job::CountFailedBoot`]: a line for the console.
     FailedBootCounted(Outcome<String>),
+    /// Of [`Job::MeasureRoom`].
+    RoomMeasured(Outcome<room::Left>),
 }
 
 impl Job {
@@ -179,6 +183,7 @@ impl Job {
             Self::CountFailedBoot => "count-failed-boot",
             Self::ForgetFailedBoots => "forget-failed-boots",
             Self::KeepClock => "keep-clock",
+            Self::MeasureRoom => "measure-room",
         }
     }
 
@@ -244,6 +249,7 @@ impl Job {
                 let _ = clock::keep();
                 Done::Plain(Ok(()))
             }
+            Self::MeasureRoom => Done::RoomMeasured(room::measure()),
         }
     }
 }

@@ -48,6 +48,7 @@ impl Machine<Step> for Dispatcher {
             Step::Writable => self.ask_in_phase(Job::MountWritable),
             Step::Logs => {
                 self.console.keep_log(log_files::start(&self.writer, "init")?);
+                self.measure_room();
                 Ok(())
             }
             Step::Panics => self.ask_in_phase(Job::MovePanics),

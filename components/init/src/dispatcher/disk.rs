@@ -42,6 +42,12 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Asks how much room DATA has.
+    pub(super) fn measure_room(&mut self) {
+        let is_asked = self.ask(Job::MeasureRoom).is_some();
+        self.room.on_asked(is_asked, uptime());
+    }
+
     /// Asks for the job of a phase, which ends with it.
     pub(super) fn ask_in_phase(&mut self, job: Job) -> Outcome {
         self.phase_job = PhaseJob::Waits(self.disk.ask(job, uptime())?);
@@ -73,6 +79,11 @@ impl Dispatcher {
                 Ok(line) => self.console.say(CONTAINERD_RESET, line),
                 Err(failure) => self.console.say(CONTAINERD_RESET, failure),
             },
+            Done::RoomMeasured(left) => {
+                for line in self.room.on_measured(left, uptime()) {
+                    self.console.say(subject, line);
+                }
+            }
             Done::Plain(outcome) => match (client, outcome) {
                 (Some(client), outcome) => self.reply(Some(client), outcome),
                 (None, Err(failure)) => self.console.say(subject, failure),

@@ -23,6 +23,7 @@ use crate::daemons::health::Health;
 use crate::daemons::kubelet_start::KubeletStart;
 use crate::daemons::node_name::NodeName;
 use crate::daemons::static_pods::StaticPods;
+use crate::data::room::Room;
 use crate::data::writer::Writer;
 use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::Waiting;
@@ -98,6 +99,7 @@ pub struct Dispatcher {
     node_name: NodeName,
     kubelet_start: KubeletStart,
     static_pods: StaticPods,
+    room: Room,
     health: Health,
     trial: Trial,
     reach: Reach,
@@ -145,6 +147,7 @@ impl Dispatcher {
             node_name: NodeName::default(),
             kubelet_start: KubeletStart::default(),
             static_pods: StaticPods::default(),
+            room: Room::default(),
             health: Health::default(),
             trial: Trial::default(),
             reach: Reach::default(),
@@ -225,6 +228,7 @@ impl Dispatcher {
             (Deadline::Health, self.health.deadline().filter(|_| asks)),
             (Deadline::Clock, self.clock.deadline()),
             (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
+            (Deadline::Room, self.room.deadline().filter(|_| runs)),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -275,6 +279,7 @@ impl Dispatcher {
                 }
             }
             Deadline::StaticPods => self.place_static_pods(),
+            Deadline::Room => self.measure_room(),
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }
