@@ -12,6 +12,9 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 /// The recipe with the pod.
 pub const RECIPE: &str = "probe";
 
+/// The recipe that has the kubelet of the minor after the peg instead.
+pub const NEXT_RECIPE: &str = "probe-next";
+
 /// A port of the pod: reports facts, one per line.
 pub const FACTS: u16 = 7070;
 /// Takes the URL of an API server and the certificate of its CA, and joins that cluster.

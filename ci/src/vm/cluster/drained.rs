@@ -1,10 +1,11 @@
 //! A node in a cluster installs an update, and reboots into it only once the cluster grants that:
 //! the grantor of `components/pods/updater` drains the node before, as far as the budgets of its
-//! pods allow.
+//! pods allow. The release brings the kubelet of the next minor.
 
-use super::control_plane::{BIN, ControlPlane};
+use super::control_plane::ControlPlane;
 use super::joining::{Ports, bridge, join};
 use super::kubectl::Kubectl;
+use super::minor::Minor;
 use super::{Cluster, text};
 use crate::check::Outcome;
 use crate::site::Site;
@@ -52,7 +53,8 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     lab.write_recipe(OLD, Releases::Web(server.port()))?;
     lab.build()?;
     lab.keep_old()?;
-    let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let plane = ControlPlane::of_minor(site, Minor::Next)?;
+    let mut cluster = Cluster { plane, outcome: Outcome::default() };
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
     let disk = SlotDisk::of(site, lab.old(), lab.keys()?, NAME)?;
@@ -60,18 +62,13 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let machine = machine.forward(ports.place, probe::PLACE).forward(ports.socket, probe::SOCKET);
     let mut node = machine.start()?;
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
-    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
+    join(&cluster.plane, bridge(&Minor::Next.bin(site))?, &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     kubectl.apply(GUARDED)?;
     let asked = Asked { kubectl: &kubectl, name: text(&first, "/metadata/name") };
-    asked.kubectl.claim(
-        &mut cluster.outcome,
-        TIMEOUT,
-        "the pod runs",
-        &GUARDED_RUNS,
-        "successfully rolled out",
-    )?;
+    asked.guarded_runs(&mut cluster.outcome, "the pod runs")?;
 
+    let lab = lab.with_next_kubelet();
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.release()?;
     node.wait_for_line(OPENED, &[B.name()])?;
@@ -97,18 +94,16 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let running = kubectl.output(&RUNNING)?;
     cluster.outcome.check("its pod has ended before it reboots", running.is_empty(), || running);
     node.wait_for_line(SLOT_GOOD, &[B.name()])?;
-    cluster.ready_node(&mut node, Some(&first))?;
+    let second = cluster.ready_node(&mut node, Some(&first))?;
+    let next = Minor::Next.version(site)?;
+    let kubelet = text(&second, "/status/nodeInfo/kubeletVersion");
+    let claim = "it has the kubelet of the next minor";
+    cluster.outcome.check(claim, kubelet == next, || kubelet.to_owned());
     let result = format!("{NEW} succeeded");
     asked.annotated(&mut cluster.outcome, "the node reports the result", RESULT, &result)?;
     let outcome = &mut cluster.outcome;
     asked.field(outcome, "it takes pods again", CORDONED, "is .")?;
-    asked.kubectl.claim(
-        outcome,
-        TIMEOUT,
-        "the pod runs again",
-        &GUARDED_RUNS,
-        "successfully rolled out",
-    )?;
+    asked.guarded_runs(outcome, "the pod runs again")?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     node.power_off()?;
     Ok(cluster.outcome)
@@ -121,6 +116,11 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Waits until the Deployment's pod runs.
+    fn guarded_runs(&self, outcome: &mut Outcome, claim: &str) -> Result<()> {
+        self.kubectl.claim(outcome, TIMEOUT, claim, &GUARDED_RUNS, "successfully rolled out")
+    }
+
     /// Waits until a template of the Node gives a text with this part.
     fn field(
         &self,

@@ -4,13 +4,16 @@ use super::modules;
 use crate::check::Outcome;
 use crate::image::{self, LAB};
 use crate::site::Site;
+use crate::vm::probe;
 use osbuild::error::Result;
 use std::path::PathBuf;
 
-/// The programs of the minors after the peg. They are compiled before any machine runs.
+/// The programs of the minors after the peg, and the node that is updated to the next one. They are
+/// compiled before any machine runs.
 pub fn builds_the_newer_minors(site: &Site) -> Result<Outcome> {
-    Minor::Next.build(site)?;
-    Minor::Newest.build(site)?;
+    for recipe in [Minor::Next.recipe(), Minor::Newest.recipe(), probe::NEXT_RECIPE] {
+        image::build(site, recipe)?;
+    }
     Ok(Outcome::holds(Minor::Newest.version(site)?))
 }
 

@@ -50,6 +50,8 @@ pub struct Lab<'a> {
     osbuild: Option<PathBuf>,
     repository: PathBuf,
     architecture: Architecture,
+    /// The kubelet is of the minor after the peg.
+    has_next_kubelet: bool,
 }
 
 impl<'a> Lab<'a> {
@@ -62,6 +64,7 @@ impl<'a> Lab<'a> {
             project,
             osbuild: None,
             architecture: Architecture::Amd64,
+            has_next_kubelet: false,
         }
     }
 
@@ -98,6 +101,11 @@ impl<'a> Lab<'a> {
     /// Builds for nodes with this processor.
     pub fn with(self, architecture: Architecture) -> Self {
         Lab { architecture, ..self }
+    }
+
+    /// Builds from now on for nodes with the kubelet of the minor after the peg.
+    pub fn with_next_kubelet(self) -> Self {
+        Lab { has_next_kubelet: true, ..self }
     }
 
     /// The path of a check's file.
@@ -138,6 +146,7 @@ impl<'a> Lab<'a> {
     /// Writes the recipe as this version.
     pub fn write_recipe(&self, version: &str, releases: Releases) -> Result<()> {
         let (base, probe) = match self.architecture {
+            Architecture::Amd64 if self.has_next_kubelet => (probe::NEXT_RECIPE, ""),
             Architecture::Amd64 => (probe::RECIPE, ""),
             Architecture::Arm64 => (ARM64, "probe = { component = \"probe\" }\n"),
         };
