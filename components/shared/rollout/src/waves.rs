@@ -51,11 +51,11 @@ impl TryFrom<Vec<Wave>> for Waves {
     fn try_from(waves: Vec<Wave>) -> Result<Self, String> {
         let is_behind = |one: &Wave, next: &Wave| one.ends() <= next.after_hours.into();
         if !waves.is_sorted_by(|one, next| one.nodes < next.nodes) {
-            return Err("each wave reaches more nodes than the one before".to_owned());
+            return Err("each wave must reach more nodes than the one before".to_owned());
         }
         match waves.is_sorted_by(is_behind) {
             true => Ok(Waves(waves)),
-            false => Err("a wave begins when the one before has ended, or later".to_owned()),
+            false => Err("a wave must begin when the one before has ended, or later".to_owned()),
         }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_is_further_ahead_never_begins_later(
+        fn a_node_that_is_further_ahead_never_begins_later(
             steps in prop::collection::vec((1u16..2000, 0u16..100, 0u16..100), 0..6),
             places in (0u16..10_000, 0u16..10_000),
         ) {
