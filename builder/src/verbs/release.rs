@@ -106,7 +106,9 @@ fn rollout_change(flags: &cli::Release) -> Result<RolloutChange> {
         cli::Rollout::All => RolloutChange::ToAll,
         cli::Rollout::Stop => RolloutChange::Stop,
         cli::Rollout::File(path) => {
-            let text = fs::read_to_string(path).at("read", path).map_err(Error::of_usage)?;
+            let text = fs::read_to_string(path).at("read", path).map_err(|error| {
+                error.of_usage().hint("a rollout is the path of a file, or `stop`, `all` or `keep`")
+            })?;
             RolloutChange::Follow(parse_as(Kind::Usage, &path.display().to_string(), &text)?)
         }
     })

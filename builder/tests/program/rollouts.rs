@@ -67,7 +67,7 @@ fn a_rollout_that_makes_no_sense_makes_no_release() {
     let file = scratch.path("rollout.toml");
     for (text, why) in [
         ("waves = [{ nodes = '101%' }]", ":1: `101%` is not a percentage from `0.01%` to `100%`"),
-        ("waves = [\n  { nodes = '9%' },\n  { nodes = '1%' },\n]", ":1: each wave reaches more"),
+        ("waves = [\n  { nodes = '9%' },\n  { nodes = '1%' },\n]", ":1: each wave must reach more"),
         ("\nwindow = []", ":2: unknown field `window`"),
     ] {
         fs::write(&file, text).unwrap();
@@ -76,6 +76,7 @@ fn a_rollout_that_makes_no_sense_makes_no_release() {
     }
     let ran = release(&scratch, &["--rollout", "stopp"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("cannot read `stopp`"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: a rollout is the path of a file, or `stop`"));
     let ran = release(&scratch, &["--channel", "stable", "--rollout", "stop"]);
     let why = "channel stable has no release of `small` here";
     assert!(ran.code == Some(2) && ran.stderr.contains(why), "{}", ran.stderr);
