@@ -1,0 +1,95 @@
+//! Resources.
+
+use crate::{Key, Labels, Phase, Version};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::SystemTime;
+
+/// The setting itself, as bytes that only clients and controllers understand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// An encoded message. Empty if the writer gave none.
+    pub proto: Vec<u8>,
+    /// The same as YAML, for people and for clients that do not know the message.
+    pub yaml: String,
+}
+
+/// The controller or client that alone may write the resource. An empty name is nobody's: anyone
+/// who gives no name either may write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner(pub String);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("nobody") } else { write!(f, "`{}`", self.0) }
+    }
+}
+
+/// What the writer of a resource decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Its name.
+    pub key: Key,
+    /// Whether it is in use.
+    pub phase: Phase,
+    /// Who must still undo something before it can be destroyed.
+    pub finalizers: BTreeSet<String>,
+    /// What queries select by.
+    pub labels: Labels,
+    /// What others noted about it.
+    pub annotations: BTreeMap<String, String>,
+    /// The setting.
+    pub spec: Spec,
+}
+
+impl Content {
+    /// A resource in use, without finalizers, labels and annotations.
+    pub fn new(key: Key, spec: Spec) -> Content {
+        Content {
+            key,
+            phase: Phase::Running,
+            finalizers: BTreeSet::new(),
+            labels: Labels::new(),
+            annotations: BTreeMap::new(),
+            spec,
+        }
+    }
+}
+
+/// A stored resource: its content, and what the store decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// What its writer decided.
+    pub content: Content,
+    /// How often it was written.
+    pub version: Version,
+    /// Who may write it. Set when it is created.
+    pub owner: Owner,
+    /// When it was created.
+    pub created: SystemTime,
+    /// When it was last written.
+    pub updated: SystemTime,
+}
+
+/// Bytes that a resource takes beside its texts: the structures of this module and the nodes of the
+/// maps around them, rounded up.
+const OVERHEAD: usize = 512;
+
+/// The same for each entry of a map or set.
+const ENTRY_OVERHEAD: usize = 64;
+
+impl Resource {
+    /// The memory that the resource takes, roughly.
+    pub fn size(&self) -> usize {
+        let Content { key, finalizers, labels, annotations, spec, .. } = &self.content;
+        let pairs = labels.iter().chain(annotations);
+        let pairs = pairs.map(|(key, value)| key.len() + value.len() + ENTRY_OVERHEAD);
+        let finalizers = finalizers.iter().map(|name| name.len() + ENTRY_OVERHEAD);
+        let names = [key.kind().namespace(), key.kind().type_name(), key.id(), &self.owner.0];
+        let names = names.map(str::len);
+        OVERHEAD
+            + names.into_iter().chain(pairs).chain(finalizers).sum::<usize>()
+            + spec.proto.len()
+            + spec.yaml.len()
+    }
+}

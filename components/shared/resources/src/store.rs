@@ -1,0 +1,439 @@
+//! The store.
+
+use crate::history::{Change, History};
+use crate::{Content, Cookie, Error, Key, Kind, Limit, Owner, Phase, Query, Resource, Version};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// How much the store holds. Sizes are those of [`Resource::size`].
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Resources.
+    pub resources: usize,
+    /// Kinds that have, or had, a resource. Each keeps its history.
+    pub kinds: usize,
+    /// Bytes of all resources.
+    pub bytes: usize,
+    /// Bytes of all histories, beyond the last change of each kind.
+    pub history_bytes: usize,
+}
+
+/// What an update expects of the resource that it replaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// The version that the writer has read.
+    pub version: Option<Version>,
+    /// The owner, which the writer claims to be.
+    pub owner: Owner,
+    /// The phase, if it matters.
+    pub phase: Option<Phase>,
+}
+
+/// All resources, in memory.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) cookie: Cookie,
+    limits: Limits,
+    collections: BTreeMap<Kind, Collection>,
+    count: usize,
+    bytes: usize,
+}
+
+/// The resources of a kind by identifier, and their last changes.
+#[derive(Debug, Default)]
+struct Collection {
+    resources: BTreeMap<String, Arc<Resource>>,
+    history: History,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(cookie: Cookie, limits: Limits) -> Store {
+        Store { cookie, limits, collections: BTreeMap::new(), count: 0, bytes: 0 }
+    }
+
+    /// The resource.
+    pub fn get(&self, key: &Key) -> Result<Arc<Resource>, Error> {
+        let collection = self.collections.get(key.kind());
+        let resource = collection.and_then(|collection| collection.resources.get(key.id()));
+        resource.cloned().ok_or_else(|| Error::NotFound(key.clone()))
+    }
+
+    /// The resources of a kind that the query selects, sorted by identifier.
+    pub fn list<'a>(
+        &'a self,
+        kind: &Kind,
+        query: &'a Query,
+    ) -> impl Iterator<Item = Arc<Resource>> + use<'a> {
+        let collection = self.collections.get(kind).into_iter();
+        let resources = collection.flat_map(|collection| collection.resources.values());
+        resources.filter(|resource| query.matches(resource)).cloned()
+    }
+
+    /// Creates a resource, which belongs to `owner` from then on.
+    pub fn create(
+        &mut self,
+        content: Content,
+        owner: Owner,
+        now: SystemTime,
+    ) -> Result<Arc<Resource>, Error> {
+        if self.get(&content.key).is_ok() {
+            return Err(Error::AlreadyExists(content.key));
+        }
+        let version = Version::FIRST;
+        let created = Arc::new(Resource { content, version, owner, created: now, updated: now });
+        self.put(None, &created)?;
+        Ok(created)
+    }
+
+    /// Replaces the content of a resource.
+    pub fn update(
+        &mut self,
+        content: Content,
+        expected: Expected,
+        now: SystemTime,
+    ) -> Result<Arc<Resource>, Error> {
+        let old = self.owned(&content.key, &expected.owner)?;
+        let key = content.key.clone();
+        if expected.version != Some(old.version) {
+            let (expected, actual) = (expected.version, old.version);
+            return Err(Error::VersionConflict { key, expected, actual });
+        }
+        match expected.phase {
+            Some(phase) if phase != old.content.phase => Err(Error::PhaseConflict(key, phase)),
+            _ => self.replace(&old, content, now),
+        }
+    }
+
+    /// Has controllers undo what they did for a resource. Returns whether they are done.
+    pub fn tear_down(&mut self, key: &Key, owner: &Owner, now: SystemTime) -> Result<bool, Error> {
+        let old = self.owned(key, owner)?;
+        if old.content.phase == Phase::Running {
+            let content = Content { phase: Phase::TearingDown, ..old.content.clone() };
+            self.replace(&old, content, now)?;
+        }
+        Ok(old.content.finalizers.is_empty())
+    }
+
+    /// Destroys a resource, which must have no finalizers.
+    pub fn destroy(&mut self, key: &Key, owner: &Owner) -> Result<(), Error> {
+        let old = self.owned(key, owner)?;
+        if !old.content.finalizers.is_empty() {
+            return Err(Error::PendingFinalizers(key.clone(), old.content.finalizers.clone()));
+        }
+        if let Some(collection) = self.collections.get_mut(key.kind()) {
+            collection.resources.remove(key.id());
+            collection.history.push(Change::Destroyed(old.clone()));
+        }
+        self.count -= 1;
+        self.bytes -= old.size();
+        self.trim_histories();
+        Ok(())
+    }
+
+    pub(crate) fn history(&self, kind: &Kind) -> Option<&History> {
+        self.collections.get(kind).map(|collection| &collection.history)
+    }
+
+    /// The resource, if it belongs to `owner`.
+    fn owned(&self, key: &Key, owner: &Owner) -> Result<Arc<Resource>, Error> {
+        let resource = self.get(key)?;
+        if resource.owner == *owner {
+            Ok(resource)
+        } else {
+            Err(Error::Owned(key.clone(), resource.owner.clone()))
+        }
+    }
+
+    fn replace(
+        &mut self,
+        old: &Arc<Resource>,
+        content: Content,
+        now: SystemTime,
+    ) -> Result<Arc<Resource>, Error> {
+        let Resource { version, owner, created, .. } = Resource::clone(old);
+        let version = version.next();
+        let new = Arc::new(Resource { content, version, owner, created, updated: now });
+        self.put(Some(old), &new)?;
+        Ok(new)
+    }
+
+    /// Puts a resource in the place of `old`, if there is room for it.
+    fn put(&mut self, old: Option<&Arc<Resource>>, new: &Arc<Resource>) -> Result<(), Error> {
+        let Limits { resources, kinds, bytes, .. } = self.limits;
+        let key = &new.content.key;
+        let size = self.bytes + new.size() - old.map_or(0, |old| old.size());
+        let is_new_kind = !self.collections.contains_key(key.kind());
+        let limit = match old {
+            None if self.count >= resources => Some(Limit::Resources(resources)),
+            _ if is_new_kind && self.collections.len() >= kinds => Some(Limit::Kinds(kinds)),
+            _ if size > bytes && size > self.bytes => Some(Limit::Bytes(bytes)),
+            _ => None,
+        };
+        if let Some(limit) = limit {
+            return Err(Error::Exhausted(limit));
+        }
+        let collection = self.collections.entry(key.kind().clone()).or_default();
+        collection.resources.insert(key.id().to_owned(), new.clone());
+        collection.history.push(match old {
+            Some(old) => Change::Updated { old: old.clone(), new: new.clone() },
+            None => Change::Created(new.clone()),
+        });
+        self.count += usize::from(old.is_none());
+        self.bytes = size;
+        self.trim_histories();
+        Ok(())
+    }
+
+    /// Forgets the oldest changes of the largest history until all fit, except each one's last.
+    fn trim_histories(&mut self) {
+        let histories = || self.collections.values().map(|collection| &collection.history);
+        let mut total: usize = histories().map(History::bytes).sum();
+        while total > self.limits.history_bytes {
+            let histories = self.collections.values_mut().map(|found| &mut found.history);
+            let longer = histories.filter(|history| history.len() > 1);
+            let Some(largest) = longer.max_by_key(|history| history.bytes()) else { return };
+            total -= largest.bytes();
+            largest.forget_oldest();
+            total += largest.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Spec;
+    use proptest::prelude::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    pub const NOW: SystemTime = UNIX_EPOCH;
+    pub const LIMITS: Limits =
+        Limits { resources: 1000, kinds: 10, bytes: 1 << 20, history_bytes: 1 << 20 };
+
+    pub fn store() -> Store {
+        Store::new(Cookie(*b"process1"), LIMITS)
+    }
+
+    pub fn kind() -> Kind {
+        Kind::new("system", "Routes.osbuild").unwrap()
+    }
+
+    pub fn key(id: &str) -> Key {
+        Key::new(kind(), id).unwrap()
+    }
+
+    pub fn content(id: &str) -> Content {
+        Content::new(key(id), Spec::default())
+    }
+
+    pub fn resource(id: &str) -> Resource {
+        store().create(content(id), Owner::default(), NOW).unwrap().as_ref().clone()
+    }
+
+    fn owner(name: &str) -> Owner {
+        Owner(name.into())
+    }
+
+    fn later(seconds: u64) -> SystemTime {
+        NOW + Duration::from_secs(seconds)
+    }
+
+    fn version(number: u64) -> Option<Version> {
+        Version::parse(&number.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_created_resource_has_the_first_version_and_both_times() {
+        let mut store = store();
+        let created = store.create(content("a"), owner("me"), later(1)).unwrap();
+        assert_eq!(Some(created.version), version(1));
+        assert_eq!((&created.owner, created.created), (&owner("me"), later(1)));
+        assert_eq!(created.updated, later(1));
+        assert_eq!(store.get(&key("a")), Ok(created));
+        assert_eq!(
+            store.create(content("a"), owner("me"), NOW),
+            Err(Error::AlreadyExists(key("a")))
+        );
+    }
+
+    #[test]
+    fn an_update_changes_the_content_and_the_version_alone() {
+        let mut store = store();
+        store.create(content("a"), owner("me"), later(1)).unwrap();
+        let mut new = content("a");
+        new.spec.yaml = "value: 1".into();
+        let expected = Expected { version: version(1), owner: owner("me"), phase: None };
+        let updated = store.update(new.clone(), expected, later(2)).unwrap();
+        assert_eq!((Some(updated.version), &updated.content), (version(2), &new));
+        assert_eq!((&updated.owner, updated.created), (&owner("me"), later(1)));
+        assert_eq!(updated.updated, later(2));
+    }
+
+    #[test]
+    fn an_update_is_refused_for_the_first_of_four_reasons() {
+        let mut store = store();
+        let mut update = |expected| store.update(content("a"), expected, NOW).map(|_| ());
+        let mut expected =
+            Expected { version: None, owner: owner("you"), phase: Some(Phase::TearingDown) };
+        assert_eq!(update(expected.clone()), Err(Error::NotFound(key("a"))));
+        store.create(content("a"), owner("me"), NOW).unwrap();
+        let mut update = |expected| store.update(content("a"), expected, NOW).map(|_| ());
+        assert_eq!(update(expected.clone()), Err(Error::Owned(key("a"), owner("me"))));
+        expected.owner = owner("me");
+        let (key, actual) = (key("a"), Version::FIRST);
+        assert_eq!(
+            update(expected.clone()),
+            Err(Error::VersionConflict { key: key.clone(), expected: None, actual })
+        );
+        expected.version = Some(actual);
+        assert_eq!(update(expected.clone()), Err(Error::PhaseConflict(key, Phase::TearingDown)));
+        expected.phase = Some(Phase::Running);
+        assert_eq!(update(expected), Ok(()));
+    }
+
+    #[test]
+    fn only_the_owner_tears_down_and_destroys() {
+        let mut store = store();
+        store.create(content("a"), owner("me"), NOW).unwrap();
+        let refused = Err(Error::Owned(key("a"), owner("me")));
+        assert_eq!(store.tear_down(&key("a"), &Owner::default(), NOW).map(|_| ()), refused);
+        assert_eq!(store.destroy(&key("a"), &owner("you")), refused);
+        assert_eq!(store.destroy(&key("a"), &owner("me")), Ok(()));
+        assert_eq!(store.destroy(&key("a"), &owner("me")), Err(Error::NotFound(key("a"))));
+    }
+
+    #[test]
+    fn a_resource_with_finalizers_is_not_ready_and_not_destroyed() {
+        let mut store = store();
+        let mut held = content("a");
+        held.finalizers.insert("network".into());
+        store.create(held.clone(), Owner::default(), NOW).unwrap();
+        assert_eq!(store.tear_down(&key("a"), &Owner::default(), NOW), Ok(false));
+        let torn = store.get(&key("a")).unwrap();
+        assert_eq!((torn.content.phase, Some(torn.version)), (Phase::TearingDown, version(2)));
+        assert_eq!(store.tear_down(&key("a"), &Owner::default(), NOW), Ok(false));
+        assert_eq!(Some(store.get(&key("a")).unwrap().version), version(2), "no second change");
+        assert_eq!(
+            store.destroy(&key("a"), &Owner::default()),
+            Err(Error::PendingFinalizers(key("a"), held.finalizers.clone()))
+        );
+        let released = Content { finalizers: Default::default(), ..torn.content.clone() };
+        let expected = Expected { version: version(2), ..Expected::default() };
+        store.update(released, expected, NOW).unwrap();
+        assert_eq!(store.tear_down(&key("a"), &Owner::default(), NOW), Ok(true));
+        assert_eq!(store.destroy(&key("a"), &Owner::default()), Ok(()));
+    }
+
+    #[test]
+    fn a_list_is_sorted_and_an_unknown_kind_is_empty() {
+        let mut store = store();
+        for id in ["b", "/a", "a"] {
+            store.create(content(id), Owner::default(), NOW).unwrap();
+        }
+        let ids = |kind: &Kind| -> Vec<String> {
+            let query = Query::default();
+            store.list(kind, &query).map(|found| found.content.key.id().to_owned()).collect()
+        };
+        assert_eq!(ids(&kind()), ["/a", "a", "b"]);
+        assert_eq!(ids(&Kind::new("other", "Routes.osbuild").unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn a_full_store_refuses_more_and_takes_less() {
+        let size = resource("a").size();
+        let limits = |resources, kinds, sizes| Limits {
+            resources,
+            kinds,
+            bytes: sizes * size,
+            history_bytes: 0,
+        };
+        let elsewhere = Content::new(
+            Key::new(Kind::new("runtime", "Routes.osbuild").unwrap(), "b").unwrap(),
+            Spec::default(),
+        );
+        for (limits, content, limit) in [
+            (limits(1, 9, 9), content("b"), Limit::Resources(1)),
+            (limits(9, 1, 9), elsewhere, Limit::Kinds(1)),
+            (limits(9, 9, 1), content("b"), Limit::Bytes(size)),
+        ] {
+            let mut store = Store::new(Cookie(*b"process1"), limits);
+            store.create(self::content("a"), Owner::default(), NOW).unwrap();
+            let mut create = || store.create(content.clone(), Owner::default(), NOW).map(|_| ());
+            assert_eq!(create(), Err(Error::Exhausted(limit)));
+            store.tear_down(&key("a"), &Owner::default(), NOW).unwrap();
+            store.destroy(&key("a"), &Owner::default()).unwrap();
+            let again = store.create(self::content("b"), Owner::default(), NOW);
+            assert!(again.is_ok(), "{again:?}");
+        }
+    }
+
+    /// A call of a client, which may be wrong.
+    #[derive(Clone, Debug)]
+    enum Call {
+        Create(u8, bool),
+        Update(u8, u64, bool),
+        TearDown(u8),
+        Destroy(u8),
+    }
+
+    fn calls() -> impl Strategy<Value = Vec<Call>> {
+        let call = prop_oneof![
+            (0..4u8, any::<bool>()).prop_map(|(id, held)| Call::Create(id, held)),
+            (0..4u8, 1..5u64, any::<bool>()).prop_map(|(id, v, held)| Call::Update(id, v, held)),
+            (0..4u8).prop_map(Call::TearDown),
+            (0..4u8).prop_map(Call::Destroy),
+        ];
+        prop::collection::vec(call, 0..60)
+    }
+
+    fn apply(store: &mut Store, call: &Call) -> Result<(), Error> {
+        let content = |id: &u8, held: &bool| {
+            let mut content = content(&id.to_string());
+            content.finalizers.extend(held.then(|| "held".to_owned()));
+            content
+        };
+        match call {
+            Call::Create(id, held) => {
+                store.create(content(id, held), Owner::default(), NOW).map(|_| ())
+            }
+            Call::Update(id, number, held) => {
+                let expected = Expected { version: version(*number), ..Expected::default() };
+                store.update(content(id, held), expected, NOW).map(|_| ())
+            }
+            Call::TearDown(id) => {
+                store.tear_down(&key(&id.to_string()), &Owner::default(), NOW).map(|_| ())
+            }
+            Call::Destroy(id) => store.destroy(&key(&id.to_string()), &Owner::default()),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_watch_that_applies_every_change_has_what_the_store_has(calls in calls()) {
+            let mut store = store();
+            let target = crate::Target::Kind(kind(), Query::default());
+            let (_, mut cursor) = store.watch(target, &crate::Start::Now, false).unwrap();
+            let mut mirror = BTreeMap::new();
+            for call in &calls {
+                let refused = apply(&mut store, call).is_err();
+                let events = store.read(&mut cursor, usize::MAX).unwrap();
+                prop_assert!(!refused || events.is_empty(), "a refused call changes nothing");
+                for event in events {
+                    let crate::Event::Changed(change, _) = event else { unreachable!() };
+                    let resource = change.resource().clone();
+                    let id = resource.content.key.id().to_owned();
+                    match change {
+                        Change::Destroyed(_) => mirror.remove(&id),
+                        _ => mirror.insert(id, resource),
+                    };
+                }
+            }
+            let listed: Vec<_> = store.list(&kind(), &Query::default()).collect();
+            let size: usize = listed.iter().map(|resource| resource.size()).sum();
+            prop_assert_eq!((store.count, store.bytes), (listed.len(), size));
+            prop_assert_eq!(listed, mirror.into_values().collect::<Vec<_>>());
+        }
+    }
+}
