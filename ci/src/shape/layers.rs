@@ -107,6 +107,21 @@ const RULES: &[Rule] = &[
         why: "accesses the system, and signatures work on bytes alone",
     },
     Rule {
+        place: "components/shared/resources/",
+        owners: &[],
+        words: &[
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "SystemTime::now",
+            "Instant::now",
+            "async",
+            "prost",
+        ],
+        why: "is impure or of the wire, and the store of resources is neither",
+    },
+    Rule {
         place: "components/init/src/dispatcher/",
         owners: &[],
         words: &["std::fs", "data::folder", "efivars"],

@@ -1,9 +1,9 @@
 //! Resources as COSI defines them, and the [`Store`] that holds them in memory.
 //!
-//! A writer decides a resource's [`Content`]; the store adds what only it may decide: version, owner
-//! and times. Each [`Kind`] has a history of its last changes, from which a [`Cursor`] reads what a
-//! watch has not seen yet. So a watch costs the store a position, and a slow one loses its place
-//! instead of filling memory.
+//! A writer decides the [`Content`] of a resource; the store adds version, owner and times. Each
+//! [`Kind`] has a history of its last changes, from which a [`Cursor`] reads what a watch has not
+//! seen yet. So a watch costs the store a position, and a slow one loses its place instead of
+//! filling memory.
 //!
 //! The crate is pure: time and random bytes come in as arguments, and waiting for a change
 //! happens elsewhere. It knows neither protocol buffers nor YAML, so a [`Spec`] is opaque.

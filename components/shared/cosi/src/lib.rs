@@ -1,0 +1,20 @@
+//! The messages and services of COSI's resource API, generated from the files in `proto`.
+//!
+//! Packages, names and field numbers are those of COSI's specification, so any client of it speaks
+//! with ours. The crate has no behaviour of its own.
+
+#![forbid(unsafe_code)]
+
+/// The package `cosi.resource`: resources, and the service `State` that keeps them.
+#[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
+pub mod resource {
+    tonic::include_proto!("cosi.resource");
+
+    /// The package `cosi.resource.meta`: the specs of the resources that describe others.
+    pub mod meta {
+        tonic::include_proto!("cosi.resource.meta");
+    }
+}
+
+/// The definitions of all files as an encoded `FileDescriptorSet`, for server reflection.
+pub const DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("descriptors");
