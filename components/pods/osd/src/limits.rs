@@ -1,0 +1,20 @@
+//! What clients may use of the program, whose memory the pod's manifest limits.
+
+use osbuild_resources::Limits;
+
+/// Bytes of a message from a client. A message to a client has at most the two resources of an
+/// update more than this, so it stays below the 4 MiB that clients of gRPC accept.
+pub const MAX_MESSAGE: usize = 1 << 20;
+
+/// Watches and waiting calls, of all clients.
+pub const MAX_WATCHES: usize = 1024;
+
+/// Calls at a time on one connection, watches among them.
+pub const MAX_STREAMS: u32 = 2048;
+
+/// Bytes of the headers of a call.
+pub const MAX_HEADERS: u32 = 16 << 10;
+
+/// What the store holds.
+pub const STORE: Limits =
+    Limits { resources: 20_000, kinds: 256, bytes: 24 << 20, history_bytes: 8 << 20 };

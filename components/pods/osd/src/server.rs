@@ -1,0 +1,47 @@
+//! The gRPC server: its services and its limits.
+
+use crate::limits::{MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
+use crate::state::StateService;
+use osbuild_cosi::DESCRIPTORS;
+use osbuild_cosi::resource::state_server::StateServer;
+use std::error::Error;
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderValue, Response};
+use tonic::transport::Server;
+use tonic::{Code, Status};
+use tower::util::MapResponseLayer;
+
+/// Serves `state`, its health, and the definitions of all these services.
+pub async fn serve(listener: UnixListener, state: StateService) -> Result<(), Box<dyn Error>> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<StateServer<StateService>>().await;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_header_list_size(MAX_HEADERS)
+        .layer(MapResponseLayer::new(name_exhaustion))
+        .add_service(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .serve_with_incoming(UnixListenerStream::new(listener))
+        .await?;
+    Ok(())
+}
+
+/// Gives the refusal of a large message the code that other servers of gRPC give it; tonic's is
+/// `OUT_OF_RANGE`, which nothing else here returns.
+fn name_exhaustion(mut response: Response<Body>) -> Response<Body> {
+    if let Some(code) = response.headers_mut().get_mut(Status::GRPC_STATUS)
+        && Code::from_bytes(code.as_bytes()) == Code::OutOfRange
+    {
+        *code = HeaderValue::from(Code::ResourceExhausted as i32);
+    }
+    response
+}

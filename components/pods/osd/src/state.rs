@@ -1,0 +1,161 @@
+//! The service `State`.
+
+use crate::catalog::Catalog;
+use crate::limits::MAX_MESSAGE;
+use crate::shared::SharedStore;
+use crate::watches::{self, Messages};
+use crate::wire;
+use osbuild_cosi::resource::state_server::State;
+use osbuild_cosi::resource::{
+    CreateRequest, CreateResponse, DestroyRequest, DestroyResponse, GetRequest, GetResponse,
+    ListRequest, ListResponse, TeardownAndDestroyRequest, TeardownAndDestroyResponse,
+    TeardownRequest, TeardownResponse, UpdateRequest, UpdateResponse, WatchRequest,
+};
+use osbuild_resources::{
+    Change, Error, Event, Expected, Key, Owner, Resource, Start, Store, Target,
+};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio_stream::{Stream, StreamExt, iter};
+use tonic::{Request, Response, Status};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Serves the store. Each call converts its request, does one operation on the store, and converts
+/// what that returns.
+pub struct StateService {
+    store: Arc<SharedStore>,
+    catalog: Catalog,
+}
+
+impl StateService {
+    /// A service that writes to the store what the catalog admits.
+    pub fn new(store: Arc<SharedStore>, catalog: Catalog) -> StateService {
+        StateService { store, catalog }
+    }
+
+    /// Changes the resource, if clients may write its kind.
+    fn write<T>(
+        &self,
+        key: &Key,
+        write: impl FnOnce(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Status> {
+        self.catalog.admit(key.kind())?;
+        self.store.write(key.kind(), write).map_err(|error| wire::status(&error))
+    }
+
+    /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone.
+    async fn released(&self, key: &Key) -> Result<bool, Status> {
+        let target = Target::Resource(key.clone());
+        let (mut events, mut watch) = self.store.watch(target, &Start::Now, false)?;
+        loop {
+            for event in events {
+                match event {
+                    Event::Absent(_) | Event::Changed(Change::Destroyed(_), _) => return Ok(true),
+                    Event::Present(found) | Event::Changed(Change::Created(found), _)
+                        if is_released(&found) =>
+                    {
+                        return Ok(false);
+                    }
+                    Event::Changed(Change::Updated { new, .. }, _) if is_released(&new) => {
+                        return Ok(false);
+                    }
+                    _ => {}
+                }
+            }
+            events = watch.next(MAX_MESSAGE).await.map_err(|overrun| watches::lost(&overrun))?;
+        }
+    }
+}
+
+fn is_released(resource: &Resource) -> bool {
+    resource.content.finalizers.is_empty()
+}
+
+#[tonic::async_trait]
+impl State for StateService {
+    type ListStream = Pin<Box<dyn Stream<Item = Result<ListResponse, Status>> + Send>>;
+    type WatchStream = Messages;
+
+    async fn get(&self, request: Request<GetRequest>) -> Answer<GetResponse> {
+        let GetRequest { namespace, r#type, id, options: _ } = request.into_inner();
+        let key = wire::key(&namespace, &r#type, &id)?;
+        let found = self.store.read(|store| store.get(&key));
+        let found = found.map_err(|error| wire::status(&error))?;
+        Ok(Response::new(GetResponse { resource: Some(wire::resource(&found)) }))
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Answer<Self::ListStream> {
+        let ListRequest { namespace, r#type, options } = request.into_inner();
+        let kind = wire::kind(&namespace, &r#type)?;
+        let options = options.unwrap_or_default();
+        let query = wire::query(options.label_query, options.id_query)?;
+        let found: Vec<_> = self.store.read(|store| store.list(&kind, &query).collect());
+        let messages =
+            iter(found).map(|found| Ok(ListResponse { resource: Some(wire::resource(&found)) }));
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    async fn create(&self, request: Request<CreateRequest>) -> Answer<CreateResponse> {
+        let CreateRequest { resource, options } = request.into_inner();
+        let (content, _, named) = wire::draft(resource)?;
+        let owner = Owner(options.unwrap_or_default().owner);
+        if named != Owner::default() && named != owner {
+            let message = format!("{} names {named} as owner, not {owner}", content.key);
+            return Err(Status::permission_denied(message));
+        }
+        let key = content.key.clone();
+        let now = SystemTime::now();
+        let created = self.write(&key, |store| store.create(content, owner, now))?;
+        Ok(Response::new(CreateResponse { resource: Some(wire::resource(&created)) }))
+    }
+
+    async fn update(&self, request: Request<UpdateRequest>) -> Answer<UpdateResponse> {
+        let UpdateRequest { new_resource, options } = request.into_inner();
+        let (content, version, _) = wire::draft(new_resource)?;
+        let options = options.unwrap_or_default();
+        let phase = options.expected_phase.map(|phase| phase.parse().map_err(wire::invalid));
+        let expected = Expected { version, owner: Owner(options.owner), phase: phase.transpose()? };
+        let key = content.key.clone();
+        let now = SystemTime::now();
+        let updated = self.write(&key, |store| store.update(content, expected, now))?;
+        Ok(Response::new(UpdateResponse { resource: Some(wire::resource(&updated)) }))
+    }
+
+    async fn destroy(&self, request: Request<DestroyRequest>) -> Answer<DestroyResponse> {
+        let DestroyRequest { namespace, r#type, id, options } = request.into_inner();
+        let key = wire::key(&namespace, &r#type, &id)?;
+        let owner = Owner(options.unwrap_or_default().owner);
+        self.write(&key, |store| store.destroy(&key, &owner))?;
+        Ok(Response::new(DestroyResponse {}))
+    }
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
+        watches::open(&self.store, request.into_inner()).map(Response::new)
+    }
+
+    async fn teardown(&self, request: Request<TeardownRequest>) -> Answer<TeardownResponse> {
+        let TeardownRequest { namespace, r#type, id, options } = request.into_inner();
+        let key = wire::key(&namespace, &r#type, &id)?;
+        let owner = Owner(options.unwrap_or_default().owner);
+        let now = SystemTime::now();
+        let destroy_ready = self.write(&key, |store| store.tear_down(&key, &owner, now))?;
+        Ok(Response::new(TeardownResponse { destroy_ready }))
+    }
+
+    async fn teardown_and_destroy(
+        &self,
+        request: Request<TeardownAndDestroyRequest>,
+    ) -> Answer<TeardownAndDestroyResponse> {
+        let TeardownAndDestroyRequest { namespace, r#type, id, options } = request.into_inner();
+        let key = wire::key(&namespace, &r#type, &id)?;
+        let owner = Owner(options.unwrap_or_default().owner);
+        let now = SystemTime::now();
+        let is_ready = self.write(&key, |store| store.tear_down(&key, &owner, now))?;
+        if is_ready || !self.released(&key).await? {
+            self.write(&key, |store| store.destroy(&key, &owner))?;
+        }
+        Ok(Response::new(TeardownAndDestroyResponse {}))
+    }
+}

@@ -1,0 +1,185 @@
+//! The streams of `Watch`.
+
+use crate::limits::MAX_MESSAGE;
+use crate::shared::{SharedStore, Watch};
+use crate::wire;
+use futures_util::stream::unfold;
+use osbuild_cosi::resource as proto;
+use osbuild_resources::{Bookmark, Change, Event, Kind, Overrun, Start, Target};
+use proto::{EventType, WatchOptions, WatchRequest, WatchResponse};
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio_stream::Stream;
+use tonic::Status;
+
+/// The messages of a watch.
+pub type Messages = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
+
+/// The first version of the API whose clients know the events `BOOTSTRAPPED` and `ERRORED`.
+const KNOWS_ALL_EVENTS: i32 = 1;
+
+/// Begins a watch. Its messages are made when the client takes them: a slow client keeps nothing in
+/// memory, and loses its place in the history.
+pub fn open(store: &Arc<SharedStore>, request: WatchRequest) -> Result<Messages, Status> {
+    let options = request.options.unwrap_or_default();
+    let kind = wire::kind(&request.namespace, &request.r#type)?;
+    let start = start(&options)?;
+    let (aggregated, announced) = (options.aggregated, options.bootstrap_bookmark);
+    let target = match &request.id {
+        Some(id) => {
+            refuse_for_one(&options)?;
+            Target::Resource(wire::key(&request.namespace, &request.r#type, id)?)
+        }
+        None => Target::Kind(kind.clone(), wire::query(options.label_query, options.id_query)?),
+    };
+    let (events, watch) = store.watch(target, &start, announced)?;
+    let knows_all_events = request.api_version >= KNOWS_ALL_EVENTS;
+    let pending = events.into();
+    let feed = Feed { kind, watch, pending, aggregated, knows_all_events };
+    Ok(Box::pin(unfold(Next::Ready(feed), Next::message)))
+}
+
+/// The status of a watch that ends because its client was too slow.
+pub fn lost(overrun: &Overrun) -> Status {
+    Status::aborted(overrun.to_string())
+}
+
+/// Where the options have the watch begin.
+fn start(options: &WatchOptions) -> Result<Start, Status> {
+    let tail = u32::try_from(options.tail_events).ok().and_then(NonZeroU32::new);
+    match (options.bootstrap_contents, tail, options.start_from_bookmark.clone()) {
+        (false, None, None) => Ok(Start::Now),
+        (true, None, None) => Ok(Start::Contents),
+        (false, Some(count), None) => Ok(Start::Tail(count)),
+        (false, None, Some(bytes)) => Ok(Start::Bookmark(Bookmark::from_client(bytes))),
+        _ => Err(Status::invalid_argument(
+            "a watch has at most one of bootstrap_contents, tail_events and start_from_bookmark",
+        )),
+    }
+}
+
+/// Refuses what only the watch of a kind does.
+fn refuse_for_one(options: &WatchOptions) -> Result<(), Status> {
+    let refused = match options {
+        WatchOptions { bootstrap_contents: true, .. } => "bootstrap_contents",
+        WatchOptions { label_query, .. } if !label_query.is_empty() => "label_query",
+        _ => return Ok(()),
+    };
+    Err(Status::unimplemented(format!("the watch of one resource has no {refused}")))
+}
+
+/// What a stream sends next.
+enum Next {
+    /// An empty message: from here on no change is missed.
+    Ready(Feed),
+    /// Events.
+    Events(Feed),
+    /// Nothing more.
+    End,
+}
+
+type Message = Result<WatchResponse, Status>;
+
+impl Next {
+    async fn message(self) -> Option<(Message, Next)> {
+        match self {
+            Next::Ready(feed) => Some((Ok(WatchResponse::default()), Next::Events(feed))),
+            Next::Events(mut feed) => match feed.message().await {
+                Ok(message) => Some((Ok(message), Next::Events(feed))),
+                Err(overrun) => Some((feed.last_message(&overrun), Next::End)),
+            },
+            Next::End => None,
+        }
+    }
+}
+
+/// The events of a watch.
+struct Feed {
+    kind: Kind,
+    watch: Watch,
+    pending: VecDeque<Event>,
+    aggregated: bool,
+    knows_all_events: bool,
+}
+
+impl Feed {
+    /// Waits for events, and returns the next message.
+    async fn message(&mut self) -> Result<WatchResponse, Overrun> {
+        loop {
+            let message = self.pending_message();
+            if !message.event.is_empty() {
+                return Ok(message);
+            }
+            self.pending = self.watch.next(MAX_MESSAGE).await?.into();
+        }
+    }
+
+    /// A message with the first pending event, or with as many as fit if the client aggregates.
+    fn pending_message(&mut self) -> WatchResponse {
+        let mut message = WatchResponse::default();
+        let mut bytes = 0;
+        while let Some(event) = self.pending.pop_front() {
+            bytes += size(&event);
+            if self.knows_all_events || !matches!(event, Event::Bootstrapped(_)) {
+                message.event.push(self.event(event));
+            }
+            if !message.event.is_empty() && (!self.aggregated || bytes >= MAX_MESSAGE) {
+                break;
+            }
+        }
+        message
+    }
+
+    fn event(&self, event: Event) -> proto::Event {
+        let marker = || wire::tombstone(&self.kind, "");
+        let (event_type, resource, old, bookmark) = match event {
+            Event::Present(found) => (EventType::Created, wire::resource(&found), None, None),
+            Event::Absent(key) => {
+                (EventType::Destroyed, wire::tombstone(key.kind(), key.id()), None, None)
+            }
+            Event::Bootstrapped(bookmark) => {
+                (EventType::Bootstrapped, marker(), None, Some(bookmark))
+            }
+            Event::Begins(bookmark) => (EventType::Noop, marker(), None, Some(bookmark)),
+            Event::Changed(change, bookmark) => {
+                let (event_type, old) = match &change {
+                    Change::Created(_) => (EventType::Created, None),
+                    Change::Updated { old, .. } => (EventType::Updated, Some(wire::resource(old))),
+                    Change::Destroyed(_) => (EventType::Destroyed, None),
+                };
+                (event_type, wire::resource(change.resource()), old, Some(bookmark))
+            }
+        };
+        proto::Event {
+            resource: Some(resource),
+            event_type: event_type.into(),
+            old,
+            error: None,
+            bookmark: bookmark.map(Bookmark::into_bytes),
+        }
+    }
+
+    /// The end of a watch whose client was too slow.
+    fn last_message(&self, overrun: &Overrun) -> Message {
+        if !self.knows_all_events {
+            return Err(lost(overrun));
+        }
+        let event = proto::Event {
+            event_type: EventType::Errored.into(),
+            error: Some(overrun.to_string()),
+            ..proto::Event::default()
+        };
+        Ok(WatchResponse { event: vec![event] })
+    }
+}
+
+/// The bytes of the resources in an event, roughly.
+fn size(event: &Event) -> usize {
+    match event {
+        Event::Present(found) => found.size(),
+        Event::Changed(change, _) => change.size(),
+        Event::Absent(_) | Event::Bootstrapped(_) | Event::Begins(_) => 0,
+    }
+}

@@ -1,0 +1,126 @@
+//! What a client cannot use up.
+
+use crate::osd::{Client, Osd, all, code, create, metadata, parameter, update, watch};
+use osbuild_cosi::resource::{EventType, IdQuery, Resource, WatchOptions, WatchRequest};
+use tonic::Code;
+
+/// A kernel parameter of nearly the greatest size.
+fn large(id: &str) -> Resource {
+    let mut resource = parameter(id);
+    resource.spec.as_mut().unwrap().proto_spec = vec![0; 1_000_000];
+    resource
+}
+
+/// Writes a resource so often that the history forgets the first change.
+async fn overrun(client: &mut Client) {
+    let mut resource = create(client, large("a")).await.unwrap();
+    for _ in 0..101 {
+        resource = update(client, resource).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_message_above_a_mebibyte_is_refused() {
+    let osd = Osd::start();
+    let client = &mut osd.client().await;
+    create(client, large("a")).await.unwrap();
+    let mut larger = large("b");
+    larger.spec.as_mut().unwrap().proto_spec.extend([0; 100_000]);
+    assert_eq!(code(create(client, larger).await), Code::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn a_full_store_refuses_more() {
+    let osd = Osd::start();
+    let client = &mut osd.client().await;
+    let mut stored = 0;
+    let refused = loop {
+        match create(client, large(&stored.to_string())).await {
+            Ok(_) => stored += 1,
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(stored, 25, "24 MiB");
+}
+
+#[tokio::test]
+async fn large_contents_come_in_messages_that_any_client_accepts() {
+    let osd = Osd::start();
+    let client = &mut osd.client().await;
+    for id in 0..8 {
+        create(client, large(&id.to_string())).await.unwrap();
+    }
+    let together =
+        WatchOptions { bootstrap_contents: true, aggregated: true, ..WatchOptions::default() };
+    let mut stream = watch(client, all(together)).await.unwrap();
+    let mut found = 0;
+    loop {
+        let events = stream.message().await.unwrap().unwrap().event;
+        if events.iter().any(|event| event.event_type() == EventType::Bootstrapped) {
+            break;
+        }
+        found += events.len();
+    }
+    assert_eq!(found, 8);
+}
+
+#[tokio::test]
+async fn a_slow_client_gets_an_error_event() {
+    let osd = Osd::start();
+    let mut stream = watch(&mut osd.client().await, all(WatchOptions::default())).await.unwrap();
+    overrun(&mut osd.client().await).await;
+    let mut last = None;
+    while let Some(message) = stream.message().await.unwrap() {
+        last = message.event.into_iter().next_back();
+    }
+    let last = last.unwrap();
+    assert_eq!(last.event_type(), EventType::Errored);
+    assert!(last.error.unwrap().starts_with("buffer overrun: KernelParameters.osbuild(system)"));
+}
+
+#[tokio::test]
+async fn a_slow_client_that_knows_no_error_event_gets_a_status() {
+    let osd = Osd::start();
+    let old = WatchRequest { api_version: 0, ..all(WatchOptions::default()) };
+    let mut stream = watch(&mut osd.client().await, old).await.unwrap();
+    overrun(&mut osd.client().await).await;
+    let status = loop {
+        if let Err(status) = stream.message().await {
+            break status;
+        }
+    };
+    assert_eq!(status.code(), Code::Aborted);
+}
+
+#[tokio::test]
+async fn a_watch_too_many_is_refused_until_another_ends() {
+    let osd = Osd::start();
+    let client = &mut osd.client().await;
+    let mut watches = Vec::new();
+    for _ in 0..1024 {
+        watches.push(watch(client, all(WatchOptions::default())).await.unwrap());
+    }
+    let refused = client.watch(all(WatchOptions::default())).await;
+    assert_eq!(code(refused), Code::ResourceExhausted);
+    watches.pop();
+    while watch(client, all(WatchOptions::default())).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_huge_regular_expression_is_refused() {
+    let osd = Osd::start();
+    let client = &mut osd.client().await;
+    let query = |regexp: &str| {
+        let id_query = Some(IdQuery { regexp: regexp.into() });
+        all(WatchOptions { id_query, ..WatchOptions::default() })
+    };
+    assert_eq!(code(client.watch(query(r"\w{1000}")).await), Code::ResourceExhausted);
+    let mut stream = watch(client, query("^b")).await.unwrap();
+    create(client, parameter("a")).await.unwrap();
+    create(client, parameter("b")).await.unwrap();
+    let mut event = stream.message().await.unwrap().unwrap().event.remove(0);
+    assert_eq!(metadata(event.resource.as_mut().unwrap()).id, "b");
+}

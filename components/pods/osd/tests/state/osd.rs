@@ -1,0 +1,139 @@
+//! A running `osd`, and the requests of the tests.
+
+use osbuild_cosi::resource::state_client::StateClient;
+use osbuild_cosi::resource::{
+    CreateOptions, CreateRequest, Metadata, Resource, Spec, UpdateOptions, UpdateRequest,
+    WatchOptions, WatchRequest, WatchResponse,
+};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+use tempfile::TempDir;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+
+pub const NAMESPACE: &str = "system";
+pub const TYPE: &str = "KernelParameters.osbuild";
+
+pub type Client = StateClient<Channel>;
+
+/// An `osd` with a socket in a folder of its own. It ends with the test.
+pub struct Osd {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Osd {
+    /// Starts the program, which refuses unknown types.
+    pub fn start() -> Osd {
+        Osd::start_with(&[])
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Osd {
+        let folder = tempfile::tempdir().unwrap();
+        let child = spawn(&folder.path().join("socket"), arguments);
+        Osd { folder, child }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// A client with a connection of its own, as soon as the program serves.
+    pub async fn client(&self) -> Client {
+        let endpoint =
+            Endpoint::from_shared(format!("unix://{}", self.socket().display())).unwrap();
+        for _ in 0..500 {
+            if let Ok(channel) = endpoint.connect().await {
+                return Client::new(channel).max_decoding_message_size(4 << 20);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("osd does not serve");
+    }
+
+    /// Ends the program as a crash does, and starts another with the same socket.
+    pub fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = spawn(&self.socket(), &[]);
+    }
+}
+
+impl Drop for Osd {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn spawn(socket: &std::path::Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
+    command.arg("--socket").arg(socket).args(arguments).spawn().unwrap()
+}
+
+/// A kernel parameter that nobody wrote yet.
+pub fn parameter(id: &str) -> Resource {
+    Resource {
+        metadata: Some(Metadata {
+            namespace: NAMESPACE.into(),
+            r#type: TYPE.into(),
+            id: id.into(),
+            version: "undefined".into(),
+            phase: "running".into(),
+            ..Metadata::default()
+        }),
+        spec: Some(Spec { proto_spec: vec![], yaml_spec: "value: '1'\n".into() }),
+    }
+}
+
+/// The metadata of a resource, to read or change.
+pub fn metadata(resource: &mut Resource) -> &mut Metadata {
+    resource.metadata.as_mut().unwrap()
+}
+
+pub async fn create(client: &mut Client, resource: Resource) -> Result<Resource, Status> {
+    create_as(client, resource, "").await
+}
+
+pub async fn create_as(
+    client: &mut Client,
+    resource: Resource,
+    owner: &str,
+) -> Result<Resource, Status> {
+    let options = Some(CreateOptions { owner: owner.into() });
+    let created = client.create(CreateRequest { resource: Some(resource), options }).await?;
+    Ok(created.into_inner().resource.unwrap())
+}
+
+pub async fn update(client: &mut Client, resource: Resource) -> Result<Resource, Status> {
+    let options = Some(UpdateOptions::default());
+    let updated = client.update(UpdateRequest { new_resource: Some(resource), options }).await?;
+    Ok(updated.into_inner().resource.unwrap())
+}
+
+/// A watch of all kernel parameters by a client that knows all events.
+pub fn all(options: WatchOptions) -> WatchRequest {
+    WatchRequest {
+        namespace: NAMESPACE.into(),
+        r#type: TYPE.into(),
+        id: None,
+        options: Some(options),
+        api_version: 1,
+    }
+}
+
+/// Begins a watch and takes its first message, which must be empty.
+pub async fn watch(
+    client: &mut Client,
+    request: WatchRequest,
+) -> Result<Streaming<WatchResponse>, Status> {
+    let mut stream = client.watch(request).await?.into_inner();
+    assert_eq!(stream.message().await?, Some(WatchResponse::default()));
+    Ok(stream)
+}
+
+/// The code of a refusal.
+pub fn code<T: std::fmt::Debug>(outcome: Result<T, Status>) -> Code {
+    outcome.unwrap_err().code()
+}
