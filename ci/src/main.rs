@@ -17,6 +17,7 @@ mod recipe;
 mod same;
 mod shape;
 mod site;
+mod state_api;
 mod vm;
 mod workspace;
 
@@ -47,6 +48,7 @@ const TESTS: &[Check] = &[
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "slotboot for UEFI", run: cargo::slotboot_for_uefi },
+    Check { name: "state API", run: state_api::clients_of_others_use_it },
 ];
 
 /// The second lane: the image, and then as many machines as end before the tests do.

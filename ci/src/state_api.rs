@@ -1,0 +1,147 @@
+//! `osd` serves clients that others wrote: one in Python, made from our `.proto` files with gRPC's
+//! own tools, and grpcurl, which knows nothing but what the server's reflection says.
+
+use crate::check::Outcome;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// gRPC's modules for Python, each in one version. They are in a folder of their own, because other
+/// tools need other versions of some.
+const MODULES: [&str; 5] = [
+    "grpcio==1.85.3",
+    "grpcio-health-checking==1.85.1",
+    "grpcio-reflection==1.85.1",
+    "grpcio-tools==1.85.1",
+    "protobuf==7.36.2",
+];
+
+/// The module of grpcurl, and its version.
+const GRPCURL: (&str, &str) = ("github.com/fullstorydev/grpcurl/cmd/grpcurl", "v1.9.4");
+
+/// The client in Python, in the checkout.
+const CLIENT: &str = "components/pods/osd/tests/client.py";
+
+/// The folder of the `.proto` files, in the checkout.
+const PROTOS: &str = "components/shared/cosi/proto";
+
+/// How long `osd` may take to make its socket.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running `osd`. Dropping it ends the program.
+struct Osd(Child);
+
+impl Osd {
+    fn start(program: &Path, socket: &Path) -> Result<Osd> {
+        let mut command = Command::new(program);
+        let osd = command.arg("--socket").arg(socket).stdin(Stdio::null()).spawn();
+        let osd = Osd(osd.or_build(|| "cannot start `osd`".to_owned())?);
+        let began = Instant::now();
+        while !socket.exists() {
+            if began.elapsed() > TIMEOUT {
+                return Err(Error::build("`osd` makes no socket"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(osd)
+    }
+}
+
+impl Drop for Osd {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Clients in Python and Go do everything that the API offers.
+pub fn clients_of_others_use_it(site: &Site) -> Result<Outcome> {
+    let (modules, grpcurl) = (python_modules(site)?, grpcurl(site)?);
+    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+    let socket = folder.path().join("osd.sock");
+    let _osd = Osd::start(&program(site)?, &socket)?;
+    let mut client = Command::new("python3");
+    client.arg(site.root.join(CLIENT)).arg(site.root.join(PROTOS)).arg(&socket);
+    let ran = site.finish("state-api-python", client.env("PYTHONPATH", modules))?;
+    let in_python = ran.output.lines().count();
+    let mut outcome = Outcome { passed: in_python, ..Outcome::default() };
+    by_reflection(site, &grpcurl, &socket, &mut outcome)?;
+    outcome.summary = format!("{in_python} claims in Python, {} in Go", outcome.passed - in_python);
+    Ok(outcome)
+}
+
+/// grpcurl reads a definition without having our files.
+fn by_reflection(site: &Site, grpcurl: &Path, socket: &Path, outcome: &mut Outcome) -> Result<()> {
+    let run = |request: &[&str], words: &[&str]| {
+        let mut command = Command::new(grpcurl);
+        command.args(["-plaintext", "-unix"]).args(request).arg(socket).args(words);
+        site.finish("state-api-grpcurl", &mut command).map(|ran| ran.output)
+    };
+    let services = run(&[], &["list"])?;
+    outcome.check(
+        "grpcurl lists the services",
+        ["cosi.resource.State", "grpc.health.v1.Health"]
+            .iter()
+            .all(|service| services.lines().any(|line| line == *service)),
+        || format!("it lists {services}"),
+    );
+    let request = r#"{"namespace":"meta","type":"Namespaces.meta.cosi.dev","id":"system"}"#;
+    let output = run(&["-d", request], &["cosi.resource.State/Get"])?;
+    let answer: Value = serde_json::from_str(&output)
+        .map_err(|_| Error::build("grpcurl has printed no resource"))?;
+    outcome.check(
+        "grpcurl gets a resource",
+        answer["resource"]["metadata"]["version"] == "1",
+        || format!("it gets {output}"),
+    );
+    Ok(())
+}
+
+/// Compiles `osd`, and returns the program.
+fn program(site: &Site) -> Result<PathBuf> {
+    let mut cargo = site.cargo()?;
+    cargo.args(["build", "--quiet", "--locked", "--package", "pod-osd"]);
+    cargo.args(["--message-format", "json-render-diagnostics"]);
+    let output = site.finish("state-api-build", &mut cargo)?.output;
+    let mut built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    built
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| Error::build("cargo did not print the path of `osd`"))
+}
+
+/// Installs the modules once, and returns their folder.
+fn python_modules(site: &Site) -> Result<PathBuf> {
+    install(&site.tools().join(format!("python-{}", MODULES[0])), |folder| {
+        let mut pip = Command::new("pip3");
+        pip.args(["install", "--no-input", "--disable-pip-version-check", "--target"]);
+        site.finish("state-api-pip", pip.arg(folder).args(MODULES)).map(drop)
+    })
+}
+
+/// Compiles grpcurl once, and returns the program.
+fn grpcurl(site: &Site) -> Result<PathBuf> {
+    let (module, version) = GRPCURL;
+    let folder = install(&site.tools().join(format!("grpcurl-{version}")), |folder| {
+        let mut go = Command::new("go");
+        go.env("GOBIN", folder).args(["install", &format!("{module}@{version}")]);
+        site.finish("state-api-go", &mut go).map(drop)
+    })?;
+    Ok(folder.join("grpcurl"))
+}
+
+/// Fills a folder that does not exist yet. An interrupted call leaves none of that name.
+fn install(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if !folder.exists() {
+        let parent = folder.parent().expect("the folder of tools");
+        let cannot = || format!("cannot make `{}`", folder.display());
+        std::fs::create_dir_all(parent).or_build(cannot)?;
+        let new = tempfile::tempdir_in(parent).or_build(cannot)?;
+        fill(new.path())?;
+        std::fs::rename(new.path(), folder).or_build(cannot)?;
+    }
+    Ok(folder.to_owned())
+}
