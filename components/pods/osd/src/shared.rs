@@ -18,7 +18,7 @@ pub struct SharedStore {
 
 struct Inner {
     store: Store,
-    /// Wakes the watches of a kind. A kind without watches has no sender, or one nobody hears.
+    /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
 }
 
@@ -44,8 +44,8 @@ impl SharedStore {
     ) -> Result<T, Error> {
         let Inner { store, changed } = &mut *self.lock();
         let written = write(store)?;
-        if changed.get(kind).is_some_and(|watches| watches.send(()).is_err()) {
-            changed.remove(kind);
+        if let Some(watches) = changed.get(kind) {
+            watches.send_replace(());
         }
         Ok(written)
     }
@@ -91,5 +91,40 @@ impl Watch {
             }
             self.changed.changed().await.expect("a sender outlives its receivers");
         }
+    }
+}
+
+/// The last watch of a kind takes the sender with it: clients may watch kinds of any name.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let kind = self.cursor.target().kind();
+        let changed = &mut self.store.lock().changed;
+        if changed.get(kind).is_some_and(|watches| watches.receiver_count() == 1) {
+            changed.remove(kind);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_resources::Query;
+
+    #[test]
+    fn a_kind_that_nobody_watches_any_more_leaves_nothing_behind() {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let watch = |name| {
+            let target = Target::Kind(Kind::new("system", name).unwrap(), Query::default());
+            store.watch(target, &Start::Now, false).unwrap().1
+        };
+        let (first, second, other) = (watch("a"), watch("a"), watch("b"));
+        let watched = || store.lock().changed.len();
+        drop(first);
+        assert_eq!(watched(), 2);
+        drop(second);
+        assert_eq!(watched(), 1);
+        drop(other);
+        assert_eq!(watched(), 0);
+        assert_eq!(store.watches.available_permits(), MAX_WATCHES);
     }
 }

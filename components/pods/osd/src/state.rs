@@ -1,7 +1,6 @@
 //! The service `State`.
 
 use crate::catalog::Catalog;
-use crate::limits::MAX_MESSAGE;
 use crate::shared::SharedStore;
 use crate::watches::{self, Messages};
 use crate::wire;
@@ -11,9 +10,7 @@ use osbuild_cosi::resource::{
     ListRequest, ListResponse, TeardownAndDestroyRequest, TeardownAndDestroyResponse,
     TeardownRequest, TeardownResponse, UpdateRequest, UpdateResponse, WatchRequest,
 };
-use osbuild_resources::{
-    Change, Error, Event, Expected, Key, Owner, Resource, Start, Store, Target,
-};
+use osbuild_resources::{Change, Error, Event, Expected, Key, Owner, Start, Store, Target};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -45,32 +42,26 @@ impl StateService {
         self.store.write(key.kind(), write).map_err(|error| wire::status(&error))
     }
 
-    /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone.
-    async fn released(&self, key: &Key) -> Result<bool, Status> {
+    /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
+    /// of the same name that was created since is not the caller's. There is one thread, so what it
+    /// returns is true until the caller waits for something.
+    async fn is_gone(&self, key: &Key) -> Result<bool, Status> {
         let target = Target::Resource(key.clone());
         let (mut events, mut watch) = self.store.watch(target, &Start::Now, false)?;
         loop {
-            for event in events {
-                match event {
-                    Event::Absent(_) | Event::Changed(Change::Destroyed(_), _) => return Ok(true),
-                    Event::Present(found) | Event::Changed(Change::Created(found), _)
-                        if is_released(&found) =>
-                    {
-                        return Ok(false);
-                    }
-                    Event::Changed(Change::Updated { new, .. }, _) if is_released(&new) => {
-                        return Ok(false);
-                    }
-                    _ => {}
-                }
+            let destroyed = |event: &Event| {
+                matches!(event, Event::Absent(_) | Event::Changed(Change::Destroyed(_), _))
+            };
+            if events.iter().any(destroyed) {
+                return Ok(true);
             }
-            events = watch.next(MAX_MESSAGE).await.map_err(|overrun| watches::lost(&overrun))?;
+            let found = self.store.read(|store| store.get(key));
+            if found.is_ok_and(|found| found.content.finalizers.is_empty()) {
+                return Ok(false);
+            }
+            events = watch.next(usize::MAX).await.map_err(|overrun| watches::lost(&overrun))?;
         }
     }
-}
-
-fn is_released(resource: &Resource) -> bool {
-    resource.content.finalizers.is_empty()
 }
 
 #[tonic::async_trait]
@@ -153,7 +144,7 @@ impl State for StateService {
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
         let is_ready = self.write(&key, |store| store.tear_down(&key, &owner, now))?;
-        if is_ready || !self.released(&key).await? {
+        if is_ready || !self.is_gone(&key).await? {
             self.write(&key, |store| store.destroy(&key, &owner))?;
         }
         Ok(Response::new(TeardownAndDestroyResponse {}))
