@@ -25,6 +25,7 @@ mod recipe;
 mod release;
 mod replies;
 mod requests;
+mod resources;
 mod signature;
 mod slot;
 mod sources;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     requests::TARGET,
     replies::TARGET,
     logind::TARGET,
+    resources::TARGET,
     node_text::TARGET,
     node_document::TARGET,
     dhcp_message::TARGET,

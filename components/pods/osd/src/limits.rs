@@ -9,6 +9,12 @@ pub const MAX_MESSAGE: usize = 1 << 20;
 /// Watches and waiting calls, of all clients.
 pub const MAX_WATCHES: usize = 1024;
 
+/// Bytes of the label queries of a list or watch, with [`TERM`] for each term. A watch keeps them.
+pub const MAX_QUERY: usize = 8 << 10;
+
+/// Bytes that a term of a label query takes beside its texts, rounded up.
+pub const TERM: usize = 128;
+
 /// Calls at a time on one connection, watches among them.
 pub const MAX_STREAMS: u32 = 2048;
 

@@ -1,10 +1,12 @@
 //! Resources, queries and errors as gRPC carries them.
 
+use crate::limits::{MAX_QUERY, TERM};
 use osbuild_cosi::resource as proto;
 use osbuild_resources::{
     Content, Error, IdQuery, InvalidPattern, Key, Kind, LabelQuery, LabelTerm, Number, Owner,
     Phase, Query, Resource, Spec, Test, Version,
 };
+use prost::Message;
 use proto::label_term::Operation;
 use tonic::Status;
 
@@ -97,6 +99,10 @@ pub fn draft(sent: Option<proto::Resource>) -> Result<(Content, Option<Version>,
 
 /// A query of a list or a watch.
 pub fn query(labels: Vec<proto::LabelQuery>, id: Option<proto::IdQuery>) -> Result<Query, Status> {
+    if labels.iter().map(size).sum::<usize>() > MAX_QUERY {
+        let message = format!("the label queries take more than {MAX_QUERY} bytes");
+        return Err(Status::resource_exhausted(message));
+    }
     let labels = labels.into_iter().map(|query| {
         query.terms.into_iter().map(label_term).collect::<Result<_, _>>().map(LabelQuery)
     });
@@ -104,9 +110,16 @@ pub fn query(labels: Vec<proto::LabelQuery>, id: Option<proto::IdQuery>) -> Resu
     let id = pattern.map(|pattern| IdQuery::new(&pattern)).transpose();
     let id = id.map_err(|error| match error {
         InvalidPattern::Syntax(_) => invalid(error),
-        InvalidPattern::TooLarge => Status::resource_exhausted(error.to_string()),
+        InvalidPattern::TooLong | InvalidPattern::TooLarge => {
+            Status::resource_exhausted(error.to_string())
+        }
     })?;
     Ok(Query { id, labels: labels.collect::<Result<_, _>>()? })
+}
+
+/// The memory that a query takes, roughly.
+fn size(query: &proto::LabelQuery) -> usize {
+    query.encoded_len() + (query.terms.len() + 1) * TERM
 }
 
 fn label_term(sent: proto::LabelTerm) -> Result<LabelTerm, Status> {

@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
+/// Bytes of each part of a key. A watch keeps the names of what it watches, which need not exist.
+const MAX_NAME: usize = 1024;
+
 /// A type of resources in a namespace. Each kind has its own history.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
@@ -11,8 +14,8 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A kind. Both names must not be empty.
-    pub fn new(namespace: &str, type_name: &str) -> Result<Kind, EmptyName> {
+    /// A kind. Both names have from one to 1024 bytes.
+    pub fn new(namespace: &str, type_name: &str) -> Result<Kind, InvalidName> {
         let namespace = named("namespace", namespace)?;
         Ok(Kind { namespace, type_name: named("type", type_name)? })
     }
@@ -42,8 +45,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key. The identifier must not be empty: an event without one is about its kind.
-    pub fn new(kind: Kind, id: &str) -> Result<Key, EmptyName> {
+    /// A key. The identifier has from one to 1024 bytes: an event without one is about its kind.
+    pub fn new(kind: Kind, id: &str) -> Result<Key, InvalidName> {
         Ok(Key { kind, id: named("id", id)? })
     }
 
@@ -64,31 +67,46 @@ impl fmt::Display for Key {
     }
 }
 
-fn named(field: &'static str, name: &str) -> Result<String, EmptyName> {
-    if name.is_empty() { Err(EmptyName(field)) } else { Ok(name.to_owned()) }
-}
-
-/// The field of a key that is empty.
-#[derive(Debug, PartialEq, Eq)]
-pub struct EmptyName(&'static str);
-
-impl fmt::Display for EmptyName {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "`{}` is empty", self.0)
+fn named(field: &'static str, name: &str) -> Result<String, InvalidName> {
+    match name.len() {
+        0 => Err(InvalidName::Empty(field)),
+        1..=MAX_NAME => Ok(name.to_owned()),
+        _ => Err(InvalidName::TooLong(field)),
     }
 }
 
-impl Error for EmptyName {}
+/// The field of a key that is no name, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub enum InvalidName {
+    /// It is empty.
+    Empty(&'static str),
+    /// It has more than 1024 bytes.
+    TooLong(&'static str),
+}
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            InvalidName::Empty(field) => write!(f, "`{field}` is empty"),
+            InvalidName::TooLong(field) => write!(f, "`{field}` has more than {MAX_NAME} bytes"),
+        }
+    }
+}
+
+impl Error for InvalidName {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_no_empty_part() {
-        let message = |outcome: Result<Kind, EmptyName>| outcome.unwrap_err().to_string();
+    fn a_key_has_no_empty_and_no_long_part() {
+        let message = |outcome: Result<Kind, InvalidName>| outcome.unwrap_err().to_string();
         assert_eq!(message(Kind::new("", "a")), "`namespace` is empty");
         assert_eq!(message(Kind::new("a", "")), "`type` is empty");
+        assert!(Kind::new(&"a".repeat(1024), "a").is_ok());
+        let long = Kind::new(&"a".repeat(1025), "a");
+        assert_eq!(message(long), "`namespace` has more than 1024 bytes");
         let kind = Kind::new("system", "Routes.osbuild").unwrap();
         assert!(Key::new(kind.clone(), "").is_err());
         let key = Key::new(kind, "default").unwrap();

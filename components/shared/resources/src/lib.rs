@@ -28,7 +28,7 @@ pub use bookmark::{Bookmark, Cookie};
 pub use definition::{Definition, InvalidDefinition, Names, PrintColumn, Sensitivity};
 pub use error::{Error, Limit};
 pub use history::Change;
-pub use key::{EmptyName, Key, Kind};
+pub use key::{InvalidName, Key, Kind};
 pub use labels::{LabelQuery, LabelTerm, Labels, Test};
 pub use number::Number;
 pub use phase::{Phase, UnknownPhase};

@@ -5,6 +5,9 @@ use regex::{Regex, RegexBuilder};
 use std::error::Error;
 use std::fmt;
 
+/// Bytes of a regular expression. Compiling one of a million bytes takes 190 MB.
+const MAX_PATTERN: usize = 1024;
+
 /// Bytes that a compiled regular expression may take. Each watch may hold one.
 const MAX_COMPILED: usize = 64 << 10;
 
@@ -15,6 +18,9 @@ pub struct IdQuery(Regex);
 impl IdQuery {
     /// Compiles the expression.
     pub fn new(pattern: &str) -> Result<IdQuery, InvalidPattern> {
+        if pattern.len() > MAX_PATTERN {
+            return Err(InvalidPattern::TooLong);
+        }
         let compiled = RegexBuilder::new(pattern).size_limit(MAX_COMPILED).build();
         compiled.map(IdQuery).map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => InvalidPattern::TooLarge,
@@ -28,6 +34,8 @@ impl IdQuery {
 pub enum InvalidPattern {
     /// It cannot be read.
     Syntax(String),
+    /// It has too many bytes.
+    TooLong,
     /// It would take more memory than a query may.
     TooLarge,
 }
@@ -36,6 +44,9 @@ impl fmt::Display for InvalidPattern {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             InvalidPattern::Syntax(error) => f.write_str(error),
+            InvalidPattern::TooLong => {
+                write!(f, "the regular expression has more than {MAX_PATTERN} bytes")
+            }
             InvalidPattern::TooLarge => {
                 write!(f, "the regular expression takes more than {MAX_COMPILED} bytes")
             }
@@ -97,8 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_or_huge_expression_is_refused() {
+    fn a_bad_long_or_huge_expression_is_refused() {
         assert!(matches!(IdQuery::new("(").unwrap_err(), InvalidPattern::Syntax(_)));
+        assert!(IdQuery::new(&"a".repeat(1024)).is_ok());
+        assert_eq!(IdQuery::new(&"a".repeat(1025)).unwrap_err(), InvalidPattern::TooLong);
         assert_eq!(IdQuery::new(r"\w{1000}").unwrap_err(), InvalidPattern::TooLarge);
     }
 }

@@ -1,7 +1,9 @@
 //! What a client cannot use up.
 
 use crate::osd::{Client, Osd, all, code, create, metadata, parameter, update, watch};
-use osbuild_cosi::resource::{EventType, IdQuery, Resource, WatchOptions, WatchRequest};
+use osbuild_cosi::resource::{
+    EventType, IdQuery, LabelQuery, LabelTerm, Resource, WatchOptions, WatchRequest,
+};
 use tonic::Code;
 
 /// A kernel parameter of nearly the greatest size.
@@ -107,6 +109,24 @@ async fn a_watch_too_many_is_refused_until_another_ends() {
     while watch(client, all(WatchOptions::default())).await.is_err() {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_watch_keeps_no_long_text() {
+    let osd = Osd::start();
+    let client = &mut osd.client().await;
+    let pattern = Some(IdQuery { regexp: "(a|b)".repeat(1000) });
+    let pattern = all(WatchOptions { id_query: pattern, ..WatchOptions::default() });
+    assert_eq!(code(client.watch(pattern).await), Code::ResourceExhausted);
+    let terms = |count| {
+        let term = LabelTerm { key: "on".into(), ..LabelTerm::default() };
+        let label_query = vec![LabelQuery { terms: vec![term; count] }];
+        all(WatchOptions { label_query, ..WatchOptions::default() })
+    };
+    assert!(client.watch(terms(50)).await.is_ok());
+    assert_eq!(code(client.watch(terms(100)).await), Code::ResourceExhausted);
+    let named = WatchRequest { namespace: "a".repeat(2000), ..all(WatchOptions::default()) };
+    assert_eq!(code(client.watch(named).await), Code::InvalidArgument);
 }
 
 #[tokio::test]
