@@ -163,9 +163,9 @@ fn files_that_a_node_does_not_store_are_refused_before_the_build() {
         "error: `{dir}/etc/kubernetes/link` is a symbolic link: only files and folders can be \
          placed\nerror: `{dir}/etc/passwd` cannot be placed: the node does not store \
          `/etc/passwd`\nhint: files go below `/var/log`, `/var/lib/containerd`, \
-         `/var/lib/kubelet`, `/var/lib/cni`, `/var/lib/updater`, `/etc/osbuild`, \
-         `/etc/kubernetes`, `/etc/containerd/certs.d`, `/etc/cni/net.d`, `/opt/cni/bin` and \
-         `/usr/libexec/kubernetes/kubelet-plugins/volume/exec`, as in \
+         `/var/lib/kubelet`, `/var/lib/cni`, `/var/lib/updater`, `/var/lib/osd`, \
+         `/etc/osbuild`, `/etc/kubernetes`, `/etc/containerd/certs.d`, `/etc/cni/net.d`, \
+         `/opt/cni/bin` and `/usr/libexec/kubernetes/kubelet-plugins/volume/exec`, as in \
          `{dir}/etc/kubernetes/kubelet.conf.d/50-own.conf`\n"
     );
     assert_eq!((ran.code, ran.stderr), (Some(2), expected));

@@ -67,6 +67,8 @@ pub enum Deadline {
     StaticPods,
     /// It is time to measure the room on DATA.
     Room,
+    /// It is time to compare the kernel's parameters with what they shall be.
+    KernelParameters,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

@@ -3,13 +3,13 @@
 use super::Seen;
 use crate::vm::probe::ask_init;
 use osbuild::error;
-use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
+use osbuild_abi::paths::{ADMIN_SOCKET, HOST_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
 use osbuild_protocol::{
     Contents, LastSeen, OK, Refusal, RefusalCode, Reply, Request, SlotState, Slots, StartReason,
 };
 
 /// Sockets, each with a verb of another role.
-const FOREIGN: [(&str, &str); 9] = [
+const FOREIGN: [(&str, &str); 12] = [
     (NET_SOCKET, "status"),
     (NET_SOCKET, "reboot"),
     (NET_SOCKET, "slot"),
@@ -19,6 +19,9 @@ const FOREIGN: [(&str, &str); 9] = [
     (UPDATE_SOCKET, "restart kubelet"),
     (TIME_SOCKET, "reboot"),
     (TIME_SOCKET, "ntp 10.0.2.2"),
+    (TIME_SOCKET, "observe kernel-parameters"),
+    (HOST_SOCKET, "reboot"),
+    (HOST_SOCKET, "hostname node-1"),
 ];
 
 /// The replies to one request on each socket, and to foreign verbs.

@@ -9,6 +9,7 @@ pub mod secure_boot;
 use std::time::Duration;
 
 use crate::disk_worker::MAX_JOB_TIME;
+use crate::host::kernel_parameters;
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, OnFailure, Phase};
 
@@ -56,6 +57,8 @@ pub enum Step {
     Panics,
     /// Sets the host name.
     HostName,
+    /// Sets the kernel parameters that earlier boots have kept.
+    KernelParameters,
     /// Opens the sockets.
     Sockets,
     /// Removes from DATA what containerd has of the node's own images.
@@ -91,7 +94,7 @@ const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
 /// The boot. A phase needs only what the phases above it have made.
-pub static BOOT: [Phase<Step>; 25] = [
+pub static BOOT: [Phase<Step>; 26] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
     phase("memory", Step::Memory, AtOnce, Note),
@@ -110,6 +113,7 @@ pub static BOOT: [Phase<Step>; 25] = [
     phase("logs", Step::Logs, AtOnce, Note),
     phase("panic", Step::Panics, JOB, Note),
     phase("hostname", Step::HostName, JOB, Note),
+    phase(kernel_parameters::NAME, Step::KernelParameters, JOB, Note),
     phase(SOCKETS, Step::Sockets, AtOnce, Note),
     phase(OLD_IMAGES, Step::OldImages, JOB, CountAndReboot),
     phase(CONTAINERD.name(), Step::Containerd, When(Accepts(CONTAINERD), TIMEOUT), CountAndReboot),

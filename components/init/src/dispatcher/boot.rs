@@ -10,9 +10,10 @@ use crate::boot::{CONTAINERD_RESET, Step, limits, memory};
 use crate::data::{log_files, mount};
 use crate::disk_worker::{Done, Job};
 use crate::hardware::watchdog;
-use crate::host::{cgroups, link, mounts, sysctl};
+use crate::host::{cgroups, kernel_parameters, link, mounts, sysctl};
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, Machine, Phase};
+use crate::uptime::uptime;
 
 impl Machine<Step> for Dispatcher {
     fn start(&mut self, step: Step) -> Outcome {
@@ -53,6 +54,7 @@ impl Machine<Step> for Dispatcher {
             }
             Step::Panics => self.ask_in_phase(Job::MovePanics),
             Step::HostName => self.ask_in_phase(Job::ReadHostNames),
+            Step::KernelParameters => self.ask_in_phase(Job::ReadKernelParameters),
             Step::Sockets => {
                 self.sockets.open()?;
                 self.logind.open()
@@ -89,6 +91,14 @@ impl Dispatcher {
         cgroups::apply()?;
         let command_line = CommandLine::read()?;
         self.facts.command_line.get_or_init(|| command_line);
+        Ok(())
+    }
+
+    fn restore_kernel_parameters(&mut self, text: &str) -> Outcome {
+        let allowed = kernel_parameters::allowed()?;
+        for reason in self.kernel_parameters.restore(text, &allowed, uptime()) {
+            self.console.say(kernel_parameters::NAME, reason);
+        }
         Ok(())
     }
 
@@ -136,6 +146,10 @@ impl Dispatcher {
                 self.settings.set_host_name(Source::Image, Some(of_machine))?;
                 kept.map_or(Ok(()), |name| self.settings.set_host_name(Source::Dhcp, Some(name)))
             }
+            Done::KernelParameters(text) => match text? {
+                Some(text) => self.restore_kernel_parameters(&text),
+                None => Ok(()),
+            },
             Done::Plain(outcome) => outcome,
             // No phase asks for these.
             _ => Ok(()),

@@ -98,7 +98,8 @@ impl Dispatcher {
             | Done::ContainerdReset(_)
             | Done::WritableMounted(_)
             | Done::PanicsMoved(_)
-            | Done::HostNames { .. } => {}
+            | Done::HostNames { .. }
+            | Done::KernelParameters(_) => {}
         }
     }
 

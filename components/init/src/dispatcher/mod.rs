@@ -34,6 +34,7 @@ use crate::hardware::buttons::Buttons;
 use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
+use crate::host::kernel_parameters::{self, KernelParameters};
 use crate::host::settings::Settings;
 use crate::logind::Logind;
 use crate::processes::Processes;
@@ -95,6 +96,7 @@ pub struct Dispatcher {
     work: Option<Work>,
     clock: Clock,
     settings: Settings,
+    kernel_parameters: KernelParameters,
     addresses: Addresses,
     node_name: NodeName,
     kubelet_start: KubeletStart,
@@ -143,6 +145,7 @@ impl Dispatcher {
             work: None,
             clock: Clock::default(),
             settings: Settings::default(),
+            kernel_parameters: KernelParameters::default(),
             addresses: Addresses::default(),
             node_name: NodeName::default(),
             kubelet_start: KubeletStart::default(),
@@ -229,6 +232,7 @@ impl Dispatcher {
             (Deadline::Clock, self.clock.deadline()),
             (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
+            (Deadline::KernelParameters, self.kernel_parameters.deadline()),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -280,6 +284,11 @@ impl Dispatcher {
             }
             Deadline::StaticPods => self.place_static_pods(),
             Deadline::Room => self.measure_room(),
+            Deadline::KernelParameters => {
+                for line in self.kernel_parameters.hold(now) {
+                    self.console.say(kernel_parameters::NAME, line);
+                }
+            }
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }

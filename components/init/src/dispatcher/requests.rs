@@ -8,8 +8,8 @@ use osbuild_ranks::Source;
 use super::{Dispatcher, End, Program};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
-use crate::host::link;
 use crate::host::resolver::Resolver;
+use crate::host::{kernel_parameters, link};
 use crate::slot::reached::Goal;
 use crate::slot::update_job::Work;
 use crate::sockets::{Answer, ClientId, Received};
@@ -59,6 +59,18 @@ impl Dispatcher {
                 let line = self.clock.on_refused(&report, uptime());
                 line.iter().for_each(|line| self.console.say(TIME, line));
             }
+            Request::ApplyKernelParameter(wanted) => {
+                let allowed = kernel_parameters::allowed()?;
+                self.kernel_parameters.apply(Source::Api, &wanted, &allowed, uptime())?;
+                return self.keep_kernel_parameters(client).map(|()| None);
+            }
+            Request::WithdrawKernelParameter(key) => {
+                self.kernel_parameters.withdraw(Source::Api, &key)?;
+                return self.keep_kernel_parameters(client).map(|()| None);
+            }
+            Request::ObserveKernelParameters => {
+                reply = Reply::KernelParameters(self.kernel_parameters.observe());
+            }
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
@@ -90,6 +102,11 @@ impl Dispatcher {
         let actions = self.node_name.on_host_name(self.settings.host_name());
         self.carry_out_name(actions);
         Ok(())
+    }
+
+    fn keep_kernel_parameters(&mut self, client: ClientId) -> Result<(), Refusal> {
+        let text = self.kernel_parameters.text();
+        self.ask_for(client, Wants::Disk, Job::KeepKernelParameters(text))
     }
 
     fn set_addresses(&mut self, addresses: &[String], link: &str) -> Outcome {

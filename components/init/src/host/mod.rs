@@ -1,12 +1,13 @@
-//! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings,
-//! control groups, links, mounts and the clock. Each has one file with the verbs `apply`, which
-//! sets it, and `observe`, which reads what is set. Where several sources give a value,
-//! [`settings`] ranks them.
+//! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings
+//! and parameters, control groups, links, mounts and the clock. Each has one file with the verbs
+//! `apply`, which sets it, and `observe`, which reads what is set. Where several sources give a
+//! value, [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;
 pub mod clock;
 pub mod host_name;
+pub mod kernel_parameters;
 pub mod link;
 pub mod mounts;
 pub mod pod_resolvers;

@@ -6,7 +6,7 @@ use osbuild_abi::paths::SYSCTL;
 use osbuild_failure::{Explain, Failure, Outcome};
 
 /// The folder with a file for each setting, at its key with slashes for dots.
-const SETTINGS: &str = "/proc/sys";
+pub const SETTINGS: &str = "/proc/sys";
 
 /// Whether a task that waits for two minutes is a panic. The signed command line says yes.
 const HUNG_TASK_PANIC: &str = "kernel.hung_task_panic";
@@ -30,7 +30,7 @@ pub fn disable_hung_task_panic() -> Outcome {
 
 /// Sets one, below a folder. The kernel applies `net.….conf.default` to later links only, but its
 /// built-in drivers have found their links before this program runs: those are set here too.
-fn set(folder: &Path, key: &str, value: &str) -> Outcome {
+pub fn set(folder: &Path, key: &str, value: &str) -> Outcome {
     let path = folder.join(key.replace('.', "/"));
     std::fs::write(&path, value).explain(format_args!("set `{key}` to `{value}`"))?;
     for path in of_links(&path) {

@@ -24,6 +24,9 @@ pub const KUBELET_CONFIG: &str = "/usr/share/osbuild/kubelet.yaml";
 pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
 /// `KEY = VALUE` lines, one for each file below `/proc/sys`, with comments that give the reason.
 pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
+/// The kernel parameters that the `host` socket may set: a name on each line, or the start of one
+/// with `*` at its end, with comments.
+pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 
 /// The writable paths of the recipe in the format of [`crate::declared`]; missing if it declares
 /// none.
@@ -103,6 +106,10 @@ pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
 /// The socket through which the pod that sets the clock learns when the node last ran, and reports
 /// its adjustments.
 pub const TIME_SOCKET: &str = "/run/osbuild/time/socket";
+/// The socket through which the pod that configures the host sets kernel parameters.
+pub const HOST_SOCKET: &str = "/run/osbuild/host/socket";
+/// The socket on which the pod `osd` serves the node's resources.
+pub const OSD_SOCKET: &str = "/run/osbuild/osd/socket";
 /// The address of the system bus (`/var/run` is a link to `/run`), where the kubelet looks for
 /// logind.
 pub const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";

@@ -90,6 +90,13 @@ pub const WRITABLE: &[Writable] = &[
         exec: false,
         owner: "the updater's pod",
     },
+    Writable {
+        path: "/var/lib/osd",
+        backing: Backing::Data("osd"),
+        mode: 0o700,
+        exec: false,
+        owner: "the pod `osd`",
+    },
     // The node document, `node.toml`.
     Writable {
         path: "/etc/osbuild",

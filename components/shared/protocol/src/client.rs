@@ -8,10 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::reply::OK;
-use crate::{InstallPermit, LastSeen, MAX_LINE, Refusal, Reply, Request, Slots, fd_passing};
+use crate::{
+    HeldParameter, InstallPermit, LastSeen, MAX_LINE, Refusal, Reply, Request, Slots, fd_passing,
+};
 
 /// The maximum bytes of a reply; the longest is a `status` with all addresses and processes.
-const MAX_REPLY: usize = 64 << 10;
+pub(crate) const MAX_REPLY: usize = 64 << 10;
 
 /// A connection to one of `init`'s sockets.
 #[derive(Debug)]
@@ -74,6 +76,14 @@ impl Client {
     pub fn last_seen(&mut self) -> Result<LastSeen> {
         match self.ask(&Request::LastSeen, None)? {
             (Reply::LastSeen(seen), _) => Ok(seen),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Asks for the kernel parameters that `init` holds.
+    pub fn kernel_parameters(&mut self) -> Result<Vec<HeldParameter>> {
+        match self.ask(&Request::ObserveKernelParameters, None)? {
+            (Reply::KernelParameters(held), _) => Ok(held),
             _ => Err(unexpected()),
         }
     }

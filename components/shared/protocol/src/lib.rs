@@ -1,6 +1,6 @@
 //! The protocol between `init` and its clients, and between slotboot and `init`.
 //!
-//! `init` serves four unix sockets (`SOCK_STREAM`, [`Socket`]), each of which is the right to one
+//! `init` serves five unix sockets (`SOCK_STREAM`, [`Socket`]), each of which is the right to one
 //! role. A [`Client`] sends a [`Request`] as one line and reads the [`Reply`]. slotboot leaves a
 //! [`BootReport`] in a volatile UEFI variable. `builder/docs/protocol.md` has all of it as tables,
 //! which a test compares with this crate.
@@ -60,6 +60,8 @@ pub mod fd_passing;
 #[cfg(feature = "std")]
 pub mod host_name;
 #[cfg(feature = "std")]
+mod kernel_parameter;
+#[cfg(feature = "std")]
 mod node_status;
 #[cfg(feature = "std")]
 mod refusal;
@@ -76,6 +78,10 @@ mod version0;
 
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError};
+#[cfg(feature = "std")]
+pub use kernel_parameter::{
+    HeldParameter, KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words,
+};
 #[cfg(feature = "std")]
 pub use node_status::{NodeStatus, ProcessState, ProcessStatus};
 #[cfg(feature = "std")]

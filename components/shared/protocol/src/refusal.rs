@@ -38,11 +38,13 @@ pub enum RefusalCode {
     NoDescriptor = 6,
     /// slotboot has not reported which slot it started.
     SlotUnknown = 7,
+    /// The image does not allow it.
+    NotAllowed = 8,
 }
 
 impl RefusalCode {
     /// All of them.
-    pub const ALL: [RefusalCode; 8] = [
+    pub const ALL: [RefusalCode; 9] = [
         Self::Unknown,
         Self::UnknownVerb,
         Self::Malformed,
@@ -51,6 +53,7 @@ impl RefusalCode {
         Self::OnTrial,
         Self::NoDescriptor,
         Self::SlotUnknown,
+        Self::NotAllowed,
     ];
 
     /// The number on the wire.
@@ -131,7 +134,7 @@ mod tests {
         for (code, kind) in RefusalCode::ALL.into_iter().enumerate() {
             assert_eq!((kind.code(), RefusalCode::from_code(code as u16)), (code as u16, kind));
         }
-        assert_eq!(RefusalCode::from_code(8), RefusalCode::Unknown);
+        assert_eq!(RefusalCode::from_code(9), RefusalCode::Unknown);
     }
 
     #[test]

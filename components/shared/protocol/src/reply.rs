@@ -1,6 +1,6 @@
 //! The replies of `init`.
 
-use crate::{NodeStatus, Request, Slots};
+use crate::{HeldParameter, NodeStatus, Request, Slots, kernel_parameter};
 
 /// The last line of the reply to a successful request.
 pub const OK: &str = "ok";
@@ -24,6 +24,8 @@ pub enum Reply {
         /// The bytes.
         length: u64,
     },
+    /// To [`Request::ObserveKernelParameters`].
+    KernelParameters(Vec<HeldParameter>),
 }
 
 /// When the node last ran.
@@ -47,6 +49,7 @@ impl Reply {
             Self::Node(status) => status.encode(),
             Self::Slots(slots) => slots.encode(),
             Self::Slot { length } => format!("length {length}\n"),
+            Self::KernelParameters(held) => kernel_parameter::encode(held),
         };
         format!("{data}{OK}\n")
     }
@@ -69,6 +72,9 @@ impl Reply {
                 let length = line("length").and_then(|length| length.parse().ok());
                 Self::Slot { length: length.ok_or("there is no line `length`")? }
             }
+            Request::ObserveKernelParameters => {
+                Self::KernelParameters(kernel_parameter::decode(lines)?)
+            }
             Request::HostName(_)
             | Request::Resolver { .. }
             | Request::TimeServers(_)
@@ -76,6 +82,8 @@ impl Reply {
             | Request::RouterAdvertisements(_)
             | Request::ClockSet(_)
             | Request::ClockRefused(_)
+            | Request::ApplyKernelParameter(_)
+            | Request::WithdrawKernelParameter(_)
             | Request::TrySlot
             | Request::ReplaceBootProgram
             | Request::RestartKubelet

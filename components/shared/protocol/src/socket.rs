@@ -1,6 +1,6 @@
-//! The four sockets.
+//! The sockets of `init`.
 
-use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
+use osbuild_abi::paths::{ADMIN_SOCKET, HOST_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
 
 /// A socket of `init`. All pods run as uid 0, so the socket itself is the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +13,13 @@ pub enum Socket {
     Update,
     /// For the pod that sets the clock.
     Time,
+    /// For the pod that configures the host: kernel parameters.
+    Host,
 }
 
 impl Socket {
     /// All of them.
-    pub const ALL: [Socket; 4] = [Self::Net, Self::Admin, Self::Update, Self::Time];
+    pub const ALL: [Socket; 5] = [Self::Net, Self::Admin, Self::Update, Self::Time, Self::Host];
 
     /// Where `init` listens.
     pub fn path(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Socket {
             Self::Admin => ADMIN_SOCKET,
             Self::Update => UPDATE_SOCKET,
             Self::Time => TIME_SOCKET,
+            Self::Host => HOST_SOCKET,
         }
     }
 }

@@ -11,9 +11,10 @@ const NET: &[Socket] = &[Socket::Net];
 const TIME: &[Socket] = &[Socket::Time];
 const ADMIN: &[Socket] = &[Socket::Admin];
 const UPDATE: &[Socket] = &[Socket::Update];
+const HOST: &[Socket] = &[Socket::Host];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 16] = [
+const ROWS: [Row; 19] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -30,6 +31,9 @@ const ROWS: [Row; 16] = [
     (UPDATE, "slot", "slot", "`length`, and a descriptor"),
     (UPDATE, "try", "try", "none"),
     (UPDATE, "boot-program", "boot-program", "none"),
+    (HOST, "apply kernel-parameter KEY VALUE", "apply kernel-parameter vm.swappiness 10", "none"),
+    (HOST, "withdraw kernel-parameter KEY", "withdraw kernel-parameter vm.swappiness", "none"),
+    (HOST, "observe kernel-parameters", "observe kernel-parameters", "`wanted`, `current`"),
 ];
 
 /// The row of a request. A new request does not compile before it has one.
@@ -51,6 +55,9 @@ fn row(request: &Request) -> usize {
         Request::OpenSlot => 13,
         Request::TrySlot => 14,
         Request::ReplaceBootProgram => 15,
+        Request::ApplyKernelParameter(_) => 16,
+        Request::WithdrawKernelParameter(_) => 17,
+        Request::ObserveKernelParameters => 18,
     }
 }
 

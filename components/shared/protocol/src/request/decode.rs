@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{ClockReport, Request};
-use crate::{Refusal, RefusalCode, Socket, host_name};
+use crate::{KernelParameter, ParameterKey, Refusal, RefusalCode, Socket, host_name};
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
 const MAX_NAME_SERVERS: usize = 3;
@@ -31,6 +31,7 @@ impl Request {
             Socket::Admin => admin(line),
             Socket::Update => update(line),
             Socket::Time => time(line),
+            Socket::Host => host(line),
         }
     }
 }
@@ -65,6 +66,22 @@ fn time(line: &str) -> Decoded {
         }
         ["refused", offset, "by", agreeing, "of", answered] => {
             Ok(Request::ClockRefused(clock_report(offset, agreeing, answered)?))
+        }
+        _ => Err(unknown(line)),
+    }
+}
+
+fn host(line: &str) -> Decoded {
+    let mut words = line.splitn(4, ' ');
+    match [(); 4].map(|()| words.next()) {
+        [Some("apply"), Some("kernel-parameter"), Some(key), Some(value)] => {
+            Ok(Request::ApplyKernelParameter(KernelParameter::parse(key, value)?))
+        }
+        [Some("withdraw"), Some("kernel-parameter"), Some(key), None] => {
+            Ok(Request::WithdrawKernelParameter(ParameterKey::parse(key)?))
+        }
+        [Some("observe"), Some("kernel-parameters"), None, None] => {
+            Ok(Request::ObserveKernelParameters)
         }
         _ => Err(unknown(line)),
     }
@@ -179,6 +196,8 @@ mod tests {
             addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
             link: "eth0".to_owned(),
         };
+        let wanted = KernelParameter::parse("net.ipv4.tcp_rmem", "4096 8192 16384").unwrap();
+        let wanted = Request::ApplyKernelParameter(wanted);
         for (socket, line, request) in [
             (Socket::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
             (Socket::Net, "resolv 10.0.2.3 search example.org", resolv),
@@ -207,6 +226,13 @@ mod tests {
                 "refused 7 by 1 of 1",
                 Request::ClockRefused(ClockReport { offset: 7, agreeing: 1, answered: 1 }),
             ),
+            (Socket::Host, "apply kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384", wanted),
+            (
+                Socket::Host,
+                "withdraw kernel-parameter vm.swappiness",
+                Request::WithdrawKernelParameter(ParameterKey::parse("vm.swappiness").unwrap()),
+            ),
+            (Socket::Host, "observe kernel-parameters", Request::ObserveKernelParameters),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
@@ -240,6 +266,16 @@ mod tests {
         }
         for line in ["reboot", "status", "hostname a", "ntp 10.0.2.4", "slot", "last "] {
             assert!(Request::decode(Socket::Time, line).is_err(), "{line}");
+        }
+        for line in [
+            "apply kernel-parameter vm.swappiness",
+            "apply kernel-parameter ../x 1",
+            "withdraw kernel-parameter vm.swappiness 1",
+            "observe kernel-parameters vm.swappiness",
+            "apply host-name a",
+            "reboot",
+        ] {
+            assert!(Request::decode(Socket::Host, line).is_err(), "{line}");
         }
         for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
             assert!(Request::decode(Socket::Update, line).is_err(), "{line}");
@@ -308,6 +344,7 @@ mod tests {
             let _ = Request::decode(Socket::Admin, &line);
             let _ = Request::decode(Socket::Update, &line);
             let _ = Request::decode(Socket::Time, &line);
+            let _ = Request::decode(Socket::Host, &line);
         }
 
         #[test]

@@ -5,6 +5,8 @@ mod decode;
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::{KernelParameter, ParameterKey};
+
 /// A request. [`Request::decode`] reads one from a line, and `to_string` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -41,6 +43,13 @@ pub enum Request {
     ClockSet(ClockReport),
     /// Print that the clock was not set although time servers agree that it is wrong.
     ClockRefused(ClockReport),
+    /// Set a kernel parameter, keep it over boots, and set it again if another program changes it.
+    /// Refused if the image does not allow it.
+    ApplyKernelParameter(KernelParameter),
+    /// Give a kernel parameter the value that it had before, and forget it.
+    WithdrawKernelParameter(ParameterKey),
+    /// Reply with the kernel parameters that requests have set.
+    ObserveKernelParameters,
     /// Reply with the state of the node.
     Status,
     /// Reply with the state of the slots.
@@ -100,6 +109,9 @@ impl fmt::Display for Request {
             Self::LastSeen => f.write_str("last"),
             Self::ClockSet(report) => write!(f, "set {report}"),
             Self::ClockRefused(report) => write!(f, "refused {report}"),
+            Self::ApplyKernelParameter(wanted) => write!(f, "apply kernel-parameter {wanted}"),
+            Self::WithdrawKernelParameter(key) => write!(f, "withdraw kernel-parameter {key}"),
+            Self::ObserveKernelParameters => f.write_str("observe kernel-parameters"),
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),

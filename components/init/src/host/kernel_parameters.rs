@@ -1,0 +1,365 @@
+//! The kernel parameters that the `host` socket sets, of those that the image allows. They are kept
+//! on DATA, in effect from the next boot on before any pod, and set again when another program
+//! changes them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use osbuild_abi::paths::KERNEL_PARAMETERS;
+use osbuild_failure::{Explain, Outcome};
+use osbuild_protocol::{
+    HeldParameter, KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, Refusal,
+    RefusalCode, words,
+};
+use osbuild_ranks::{Ranked, Source};
+
+use super::sysctl::{self, SETTINGS};
+use crate::data;
+use crate::processes::rate_limit::{Admission, RateLimit};
+
+/// The name of the lines about them, and of their file on DATA.
+pub const NAME: &str = "kernel-parameters";
+
+/// How often to compare them with the kernel: nothing reports a change of a file in `/proc/sys`.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The maximum length of the file in bytes: that of all parameters, each as long as it can be.
+const MAX_LENGTH: u64 = 32 << 10;
+
+/// The parameters that have a value of another source than the image.
+pub struct KernelParameters {
+    folder: PathBuf,
+    held: BTreeMap<ParameterKey, Held>,
+    /// When to compare them next, since boot.
+    next: Option<Duration>,
+    /// Bounds the lines on the console.
+    limit: RateLimit,
+}
+
+struct Held {
+    /// The image's value is the one that the parameter had before.
+    values: Ranked<String>,
+    /// What the kernel has made of the value in effect.
+    shown: String,
+}
+
+impl Default for KernelParameters {
+    fn default() -> Self {
+        KernelParameters {
+            folder: SETTINGS.into(),
+            held: BTreeMap::new(),
+            next: None,
+            limit: RateLimit::default(),
+        }
+    }
+}
+
+impl KernelParameters {
+    /// When to compare them with the kernel, since boot.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.next
+    }
+
+    /// Sets a parameter from `source`, if `allowed`, the text of the image's list, permits it.
+    ///
+    /// # Errors
+    /// The list does not permit it, there are too many, or the kernel does not take the value: then
+    /// the parameter keeps the value that it had.
+    pub fn apply(
+        &mut self,
+        source: Source,
+        wanted: &KernelParameter,
+        allowed: &str,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        let KernelParameter { key, value } = wanted;
+        if !permits(allowed, key) {
+            let reason = format!("the image does not allow `{key}` to be set");
+            return Err(Refusal::new(RefusalCode::NotAllowed, reason));
+        }
+        let before = self.read(key)?;
+        let mut held = match self.held.remove(key) {
+            Some(held) => held,
+            None if self.held.len() < MAX_PARAMETERS => Held::new(before.clone()),
+            None => {
+                let reason = format!("{MAX_PARAMETERS} kernel parameters are set already");
+                return Err(Refusal::new(RefusalCode::Failed, reason));
+            }
+        };
+        let former = held.values.set(source, Some(value.as_str().to_owned()));
+        let set = self.write(key, held.effective());
+        if set.is_err() {
+            held.values.set(source, former);
+            // A list of values may have been taken in part.
+            let _ = self.write(key, &before);
+        }
+        held.shown = self.read(key)?;
+        if !held.is_image() {
+            self.held.insert(key.clone(), held);
+            self.next.get_or_insert(now + INTERVAL);
+        }
+        set.map_err(Refusal::from)
+    }
+
+    /// Withdraws the value of `source`, so that the next one is in effect. A parameter that is not
+    /// set stays as it is.
+    pub fn withdraw(&mut self, source: Source, key: &ParameterKey) -> Outcome {
+        let Some(mut held) = self.held.remove(key) else { return Ok(()) };
+        held.values.set(source, None);
+        let set = self.write(key, held.effective());
+        if !held.is_image() {
+            held.shown = self.read(key)?;
+            self.held.insert(key.clone(), held);
+        }
+        if self.held.is_empty() {
+            self.next = None;
+        }
+        set
+    }
+
+    /// Sets those again that another program has changed. Returns lines for the console.
+    pub fn hold(&mut self, now: Duration) -> Vec<String> {
+        if self.next.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        self.next = Some(now + INTERVAL);
+        let mut lines = Vec::new();
+        let keys: Vec<ParameterKey> = self.held.keys().cloned().collect();
+        for key in keys {
+            match self.hold_one(&key) {
+                Ok(None) => {}
+                Ok(Some(line)) => lines.push(line),
+                Err(failure) => lines.push(failure.to_string()),
+            }
+        }
+        lines.retain(|_| self.limit.admit(now) != Admission::Hold);
+        lines
+    }
+
+    fn hold_one(&mut self, key: &ParameterKey) -> Outcome<Option<String>> {
+        let (found, held) = (self.read(key)?, &self.held[key]);
+        if found == held.shown {
+            return Ok(None);
+        }
+        let value = held.effective().to_owned();
+        self.write(key, &value)?;
+        let shown = self.read(key)?;
+        if let Some(held) = self.held.get_mut(key) {
+            held.shown = shown;
+        }
+        Ok(Some(format!("another program set `{key}` to `{found}`, it is `{value}` again")))
+    }
+
+    /// What requests have set, and what the kernel has.
+    pub fn observe(&self) -> Vec<HeldParameter> {
+        let requested = self.requested().map(|wanted| {
+            let current = self.read(&wanted.key).unwrap_or_default();
+            HeldParameter { wanted, current }
+        });
+        requested.collect()
+    }
+
+    /// The text of the file on DATA.
+    pub fn text(&self) -> String {
+        self.requested()
+            .map(|KernelParameter { key, value }| format!("{key} = {value}\n"))
+            .collect()
+    }
+
+    /// Sets what the text of that file says. Returns the reasons why parameters are not set.
+    pub fn restore(&mut self, text: &str, allowed: &str, now: Duration) -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.split_once(" = "));
+        let outcomes = lines.map(|(key, value)| {
+            let wanted = KernelParameter::parse(key, value)?;
+            self.apply(Source::Api, &wanted, allowed, now)
+        });
+        outcomes.filter_map(Result::err).map(|refusal| refusal.reason).collect()
+    }
+
+    fn requested(&self) -> impl Iterator<Item = KernelParameter> {
+        self.held.iter().filter_map(|(key, held)| {
+            let value = ParameterValue::parse(held.values.get(Source::Api)?).ok()?;
+            Some(KernelParameter { key: key.clone(), value })
+        })
+    }
+
+    fn path(&self, key: &ParameterKey) -> PathBuf {
+        self.folder.join(key.as_str().replace('.', "/"))
+    }
+
+    fn read(&self, key: &ParameterKey) -> Outcome<String> {
+        let text = std::fs::read_to_string(self.path(key));
+        text.map(|text| words(&text)).explain(format_args!("read the kernel parameter `{key}`"))
+    }
+
+    /// An empty value is that of an empty list: the kernel takes it only as an empty line.
+    fn write(&self, key: &ParameterKey, value: &str) -> Outcome {
+        sysctl::set(&self.folder, key.as_str(), if value.is_empty() { "\n" } else { value })
+    }
+}
+
+impl Held {
+    fn new(before: String) -> Held {
+        let (mut values, shown) = (Ranked::new(), before.clone());
+        values.set(Source::Image, Some(before));
+        Held { values, shown }
+    }
+
+    fn effective(&self) -> &str {
+        self.values.effective().map_or("", |(_, value)| value)
+    }
+
+    /// Whether only the image has a value.
+    fn is_image(&self) -> bool {
+        self.values.effective().is_none_or(|(source, _)| source == Source::Image)
+    }
+}
+
+/// The text of the image's list.
+pub fn allowed() -> Outcome<String> {
+    std::fs::read_to_string(KERNEL_PARAMETERS).explain(format_args!("read {KERNEL_PARAMETERS}"))
+}
+
+/// Whether the list permits the parameter.
+fn permits(list: &str, key: &ParameterKey) -> bool {
+    let patterns = list.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    patterns.filter(|line| !line.is_empty()).any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => key.as_str().starts_with(start),
+        None => key.as_str() == pattern,
+    })
+}
+
+/// The text of the file on DATA; none if there is no file.
+pub fn kept() -> Outcome<Option<String>> {
+    let text = data::folder::open()?.read_text(NAME, MAX_LENGTH);
+    text.explain(format_args!("read {NAME} on DATA"))
+}
+
+/// Keeps the text of the file on DATA, flushed to the disk.
+pub fn keep(text: &str) -> Outcome {
+    let data = data::folder::open()?;
+    data.replace(NAME, text.as_bytes(), 0o644).explain(format_args!("write {NAME} on DATA"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    const SHIPPED: &str = include_str!("../../kernel-parameters.conf");
+    const NOW: Duration = Duration::from_secs(100);
+    const KEY: &str = "net.core.somaxconn";
+
+    fn kernel() -> (KernelParameters, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("net/core")).unwrap();
+        fs::write(file(&folder), "4096\n").unwrap();
+        let parameters =
+            KernelParameters { folder: folder.path().to_owned(), ..KernelParameters::default() };
+        (parameters, folder)
+    }
+
+    fn file(folder: &TempDir) -> PathBuf {
+        folder.path().join("net/core/somaxconn")
+    }
+
+    fn wanted(key: &str, value: &str) -> KernelParameter {
+        KernelParameter::parse(key, value).unwrap()
+    }
+
+    fn key(text: &str) -> ParameterKey {
+        ParameterKey::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_withdrawn_parameter_has_the_value_that_it_had_before() {
+        let (mut parameters, folder) = kernel();
+        for value in ["8192", "16384"] {
+            parameters.apply(Source::Api, &wanted(KEY, value), KEY, NOW).unwrap();
+            assert_eq!(fs::read_to_string(file(&folder)).unwrap(), value);
+        }
+        assert_eq!(parameters.text(), "net.core.somaxconn = 16384\n");
+        parameters.withdraw(Source::Api, &key(KEY)).unwrap();
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "4096");
+        assert_eq!((parameters.text().as_str(), parameters.deadline()), ("", None));
+        parameters.withdraw(Source::Api, &key(KEY)).unwrap();
+    }
+
+    #[test]
+    fn a_parameter_that_another_program_changes_is_set_again() {
+        let (mut parameters, folder) = kernel();
+        parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
+        fs::write(file(&folder), "128\n").unwrap();
+        assert!(parameters.hold(NOW).is_empty(), "it is not due yet");
+        assert_eq!(
+            parameters.hold(parameters.deadline().unwrap()),
+            ["another program set `net.core.somaxconn` to `128`, it is `8192` again"]
+        );
+        assert_eq!(parameters.observe()[0].current, "8192");
+        assert!(parameters.hold(parameters.deadline().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn what_the_image_does_not_allow_is_refused_and_changes_nothing() {
+        let (mut parameters, folder) = kernel();
+        for list in ["", "# net.core.somaxconn", "net.core.somaxconn2", "vm.*"] {
+            let refused = parameters.apply(Source::Api, &wanted(KEY, "1"), list, NOW).unwrap_err();
+            assert_eq!(refused.code, RefusalCode::NotAllowed, "{list}");
+        }
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "4096\n");
+        assert!(parameters.apply(Source::Api, &wanted(KEY, "1"), "net.*", NOW).is_ok());
+    }
+
+    #[test]
+    fn a_parameter_that_the_kernel_does_not_have_is_refused() {
+        let (mut parameters, _folder) = kernel();
+        let refused = parameters.apply(Source::Api, &wanted("net.core.x", "1"), "net.*", NOW);
+        assert_eq!(refused.unwrap_err().code, RefusalCode::Failed);
+        assert!(parameters.observe().is_empty());
+    }
+
+    #[test]
+    fn the_next_boot_sets_what_this_one_has_kept() {
+        let (mut parameters, _before) = kernel();
+        parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
+        let text = parameters.text();
+        let (mut parameters, folder) = kernel();
+        assert!(parameters.restore(&text, KEY, NOW).is_empty());
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "8192");
+        parameters.withdraw(Source::Api, &key(KEY)).unwrap();
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "4096");
+        let refused = parameters.restore("kernel.panic = 0\nnonsense\n../x = 1\n", KEY, NOW);
+        assert_eq!(refused.len(), 2, "{refused:?}");
+    }
+
+    #[test]
+    fn the_number_of_parameters_is_bounded() {
+        let (mut parameters, folder) = kernel();
+        let outcomes = (0..=MAX_PARAMETERS).map(|index| {
+            fs::write(folder.path().join(format!("net/core/{index}")), "0").unwrap();
+            let wanted = wanted(&format!("net.core.{index}"), "1");
+            parameters.apply(Source::Api, &wanted, "net.*", NOW).is_ok()
+        });
+        assert_eq!(outcomes.filter(|is_set| *is_set).count(), MAX_PARAMETERS);
+    }
+
+    #[test]
+    fn the_list_that_we_ship_permits_no_protection_to_be_lifted() {
+        const TUNED: [&str; 3] =
+            ["fs.inotify.max_user_instances", "fs.inotify.max_user_watches", "vm.max_map_count"];
+        for line in include_str!("../../sysctl.conf").lines() {
+            let Some((name, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) else {
+                continue;
+            };
+            assert_eq!(permits(SHIPPED, &key(name)), TUNED.contains(&name), "{name}");
+        }
+        assert!(permits(SHIPPED, &key("net.ipv4.tcp_rmem")));
+        for name in
+            ["kernel.core_pattern", "kernel.panic", "net.ipv4.ip_forward", "vm.overcommit_memory"]
+        {
+            assert!(!permits(SHIPPED, &key(name)), "{name}");
+        }
+    }
+}
