@@ -37,7 +37,11 @@ struct Osd(Child);
 impl Osd {
     fn start(program: &Path, socket: &Path) -> Result<Osd> {
         let mut command = Command::new(program);
-        let osd = command.arg("--socket").arg(socket).stdin(Stdio::null()).spawn();
+        let osd = command
+            .args(["--accept-any-type", "--socket"])
+            .arg(socket)
+            .stdin(Stdio::null())
+            .spawn();
         let osd = Osd(osd.or_build(|| "cannot start `osd`".to_owned())?);
         let began = Instant::now();
         while !socket.exists() {
@@ -123,7 +127,7 @@ fn python_modules(site: &Site) -> Result<PathBuf> {
 }
 
 /// Compiles grpcurl once, and returns the program.
-fn grpcurl(site: &Site) -> Result<PathBuf> {
+pub fn grpcurl(site: &Site) -> Result<PathBuf> {
     let (module, version) = GRPCURL;
     let folder = install(&site.tools().join(format!("grpcurl-{version}")), |folder| {
         let mut go = Command::new("go");

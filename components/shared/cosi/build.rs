@@ -9,8 +9,12 @@ use std::path::PathBuf;
 /// The folder of the `.proto` files, which are named by their paths in it.
 const FOLDER: &str = "proto";
 
-const FILES: [&str; 3] =
-    ["cosi/resource/meta.proto", "cosi/resource/resource.proto", "cosi/resource/state.proto"];
+const FILES: [&str; 4] = [
+    "cosi/resource/meta.proto",
+    "cosi/resource/resource.proto",
+    "cosi/resource/state.proto",
+    "osbuild/v1/kernel_parameter.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={FOLDER}");

@@ -1,12 +1,14 @@
 //! The types that the node knows.
 
+use crate::kernel_parameters;
 use crate::shared::SharedStore;
+use crate::wire;
 use osbuild_cosi::resource::meta::resource_definition_spec::{PrintColumn, Sensitivity};
 use osbuild_cosi::resource::meta::{NamespaceSpec, ResourceDefinitionSpec};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_resources::{
-    Content, Definition, Key, Kind, Names, Owner, PrintColumn as Column, Sensitivity as Secrecy,
-    Spec,
+    Content, Definition, Key, Kind, Names, Owner, PrintColumn as Column, Query,
+    Sensitivity as Secrecy, Spec, Store,
 };
 use prost::Message;
 use serde::Serialize;
@@ -17,7 +19,11 @@ use tonic::Status;
 const META: &str = "meta";
 
 /// The namespace of the settings of the node itself.
-const SYSTEM: &str = "system";
+pub const SYSTEM: &str = "system";
+
+/// The type of kernel parameters, and that of their statuses.
+pub const KERNEL_PARAMETERS: &str = "KernelParameters.osbuild";
+pub const KERNEL_PARAMETER_STATUSES: &str = "KernelParameterStatuses.osbuild";
 
 /// Namespaces, each with its purpose.
 const NAMESPACES: [(&str, &str); 2] =
@@ -35,6 +41,12 @@ const DEFINITION_NAMES: Names = Names {
 const KERNEL_PARAMETER_NAMES: Names =
     Names { plural: "KernelParameters", singular: "KernelParameter", suffix: "osbuild" };
 
+const KERNEL_PARAMETER_STATUS_NAMES: Names = Names {
+    plural: "KernelParameterStatuses",
+    singular: "KernelParameterStatus",
+    suffix: "osbuild",
+};
+
 /// Which types clients may write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Accepts {
@@ -46,7 +58,7 @@ pub enum Accepts {
 
 /// The known types, and what else is accepted.
 pub struct Catalog {
-    definitions: [Definition; 3],
+    definitions: [Definition; 4],
     accepts: Accepts,
 }
 
@@ -60,17 +72,21 @@ impl Catalog {
             define(&NAMESPACE_NAMES, META, &["ns"])?,
             define(&DEFINITION_NAMES, META, &["api-resources"])?
                 .with_columns(&[Column { name: "Aliases", json_path: "{.aliases[:]}" }]),
-            define(&KERNEL_PARAMETER_NAMES, SYSTEM, &[])?
-                .with_columns(&[Column { name: "Value", json_path: "{.value}" }]),
+            define(&KERNEL_PARAMETER_NAMES, SYSTEM, &[])?.with_columns(&[KEY, VALUE]),
+            define(&KERNEL_PARAMETER_STATUS_NAMES, SYSTEM, &[])?.with_columns(&[
+                KEY,
+                VALUE,
+                Column { name: "Current", json_path: "{.current}" },
+                Column { name: "Error", json_path: "{.error}" },
+            ]),
         ];
         Ok(Catalog { definitions, accepts })
     }
 
     /// Refuses a write to resources of the kind.
     pub fn admit(&self, kind: &Kind) -> Result<(), Status> {
-        if kind.namespace() == META {
-            let message = "osd alone writes to the namespace `meta`";
-            return Err(Status::permission_denied(message));
+        if !is_kept(kind) {
+            return Err(Status::permission_denied(format!("osd alone writes resources of {kind}")));
         }
         let is_known = self.definitions.iter().any(|definition| definition.kind == *kind);
         if is_known || self.accepts == Accepts::Any {
@@ -80,9 +96,31 @@ impl Catalog {
         }
     }
 
+    /// Checks what a client wants to write, and adds the form of its spec that is missing.
+    pub fn check(content: &mut Content, store: &Store) -> Result<(), Status> {
+        let kind = content.key.kind();
+        if (kind.namespace(), kind.type_name()) != (SYSTEM, KERNEL_PARAMETERS) {
+            return Ok(());
+        }
+        let parameter = kernel_parameters::read(&content.spec).map_err(wire::invalid)?;
+        let query = Query::default();
+        let other = store.list(kind, &query).find(|other| {
+            let other_parameter = kernel_parameters::read(&other.content.spec);
+            other.content.key != content.key
+                && other_parameter.is_ok_and(|other| other.key == parameter.key)
+        });
+        if let Some(other) = other {
+            let (key, other) = (&parameter.key, &other.content.key);
+            let message = format!("`{key}` is the parameter of {other} already");
+            return Err(Status::invalid_argument(message));
+        }
+        content.spec = kernel_parameters::write(&parameter).map_err(wire::invalid)?;
+        Ok(())
+    }
+
     /// Creates the resources from which clients learn namespaces and types.
     pub fn publish(&self, store: &SharedStore) -> Outcome<()> {
-        let [namespaces, types, _] = &self.definitions;
+        let [namespaces, types, ..] = &self.definitions;
         for (name, description) in NAMESPACES {
             let spec = NamespaceSpec { description: description.to_owned() };
             create(store, namespaces, name, &spec, &Namespace { description })?;
@@ -93,6 +131,16 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// The columns of both types of kernel parameters.
+const KEY: Column = Column { name: "Key", json_path: "{.key}" };
+const VALUE: Column = Column { name: "Value", json_path: "{.value}" };
+
+/// Whether clients write resources of the kind, which are kept over restarts. The others are those
+/// that this program writes itself at each start.
+pub fn is_kept(kind: &Kind) -> bool {
+    kind.namespace() != META && kind.type_name() != KERNEL_PARAMETER_STATUSES
 }
 
 fn create(
@@ -197,12 +245,38 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_definitions() {
+    fn nobody_writes_definitions_and_statuses() {
         for accepts in [Accepts::Known, Accepts::Any] {
             let catalog = Catalog::new(accepts).unwrap();
-            let refused = catalog.admit(&kind(META, "Namespaces.meta.cosi.dev")).unwrap_err();
-            assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+            for kind in
+                [kind(META, "Namespaces.meta.cosi.dev"), kind(SYSTEM, KERNEL_PARAMETER_STATUSES)]
+            {
+                let refused = catalog.admit(&kind).unwrap_err();
+                assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+            }
         }
+    }
+
+    #[test]
+    fn no_two_resources_are_about_the_same_kernel_parameter() {
+        let content = |id: &str, key: &str| {
+            let key_of = Key::new(kind(SYSTEM, KERNEL_PARAMETERS), id).unwrap();
+            let yaml = format!("key: {key}\nvalue: 1\n");
+            Content::new(key_of, Spec { proto: Vec::new(), yaml })
+        };
+        let shared = SharedStore::new().unwrap();
+        let check = |mut content: Content| {
+            shared.read(|store| Catalog::check(&mut content, store)).map(|()| content)
+        };
+        let first = check(content("a", "vm.swappiness")).unwrap();
+        assert!(!first.spec.proto.is_empty());
+        let kind = first.key.kind().clone();
+        let create = |store: &mut Store| store.create(first, Owner::default(), SystemTime::now());
+        shared.write(&kind, create).unwrap();
+        assert!(check(content("a", "vm.swappiness")).is_ok());
+        assert!(check(content("b", "vm.max_map_count")).is_ok());
+        let refused = check(content("b", "vm.swappiness")).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
     }
 
     #[test]
@@ -225,6 +299,8 @@ mod tests {
                 "- kp",
                 "- kps",
                 "printColumns:",
+                "- name: Key",
+                "  jsonPath: \"{.key}\"",
                 "- name: Value",
                 "  jsonPath: \"{.value}\"",
             ]

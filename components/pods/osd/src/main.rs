@@ -1,12 +1,15 @@
 //! The pod `osd`: keeps the resources of a node and serves them with COSI's service `State`, beside
 //! gRPC's services for health and reflection.
 //!
-//! Resources are in memory: they are gone when the program ends. It prints errors on stderr, and
-//! ends only by a signal.
+//! With `--keep` a file has them, too; with `--host` they take effect on the node, through `init`.
+//! The program prints errors on stderr, and ends only by a signal.
 
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod host;
+mod keeper;
+mod kernel_parameters;
 mod limits;
 mod server;
 mod shared;
@@ -16,34 +19,44 @@ mod watches;
 mod wire;
 
 use catalog::{Accepts, Catalog};
+use host::Host;
+use keeper::Keeper;
 use osbuild_failure::{Explain, Outcome};
 use shared::SharedStore;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 use state::StateService;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const USAGE: &str = "\
-usage: osd [--accept-any-type] --socket PATH
+usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] --socket PATH
 
-Keeps resources in memory and serves them over gRPC (cosi.resource.State, health, reflection).
-They are gone when osd ends.
+Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
 
   --socket PATH      the Unix socket, which only osd's user may connect to
+  --keep FOLDER      keep the resources in this folder; without it they are gone when osd ends
+  --host PATH        hold the node to its resources, through this socket of init
   --accept-any-type  accept resources without a known definition, for the tests of other projects
 ";
 
 enum Command {
-    Serve { socket: PathBuf, accepts: Accepts },
+    Serve(Options),
     Help,
+}
+
+struct Options {
+    socket: PathBuf,
+    keep: Option<PathBuf>,
+    host: Option<PathBuf>,
+    accepts: Accepts,
 }
 
 fn main() -> ExitCode {
     let outcome = match command(std::env::args().skip(1)) {
-        Some(Command::Serve { socket, accepts }) => serve(socket, accepts),
+        Some(Command::Serve(options)) => serve(options),
         Some(Command::Help) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -63,20 +76,23 @@ fn main() -> ExitCode {
 }
 
 fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
-    let (mut socket, mut accepts) = (None, Accepts::Known);
+    let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
+            "--keep" => keep = Some(words.next()?.into()),
+            "--host" => host = Some(words.next()?.into()),
             "--accept-any-type" => accepts = Accepts::Any,
             "--help" => return Some(Command::Help),
             _ => return None,
         }
     }
-    Some(Command::Serve { socket: socket?, accepts })
+    Some(Command::Serve(Options { socket: socket?, keep, host, accepts }))
 }
 
-/// Serves until a signal ends the process. One thread is enough: no call waits for a disk.
-fn serve(socket: PathBuf, accepts: Accepts) -> Outcome<()> {
+/// Serves until a signal ends the process. One thread is enough: what waits for a disk or for
+/// `init` has threads of its own.
+fn serve(Options { socket, keep, host, accepts }: Options) -> Outcome<()> {
     exit_on_signals()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -84,10 +100,37 @@ fn serve(socket: PathBuf, accepts: Accepts) -> Outcome<()> {
         .explain("start the runtime")?;
     let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts)?);
     catalog.publish(&store)?;
+    let is_restored = match &keep {
+        Some(folder) => restore(&store, folder),
+        None => true,
+    };
     runtime.block_on(async {
+        let keeper = keep.map(|folder| Keeper::start(&folder, store.clone()).map(Arc::new));
+        let keeper = keeper.transpose()?;
+        if let Some(socket) = host {
+            let host = Host { store: store.clone(), keeper: keeper.clone(), socket };
+            tokio::spawn(host.run(!is_restored));
+        }
         let listener = socket::listen(&socket)?;
-        server::serve(listener, StateService::new(store, catalog)).await.explain("serve")
+        server::serve(listener, StateService::new(store, catalog, keeper)).await.explain("serve")
     })
+}
+
+/// Puts the kept resources back. Returns whether there were any: what `init` holds is not withdrawn
+/// because a file is missing or damaged.
+fn restore(store: &SharedStore, folder: &Path) -> bool {
+    let kept = keeper::read(folder).unwrap_or_else(|failure| {
+        eprintln!("error: {failure}; osd begins with what init holds");
+        None
+    });
+    let Some(kept) = kept else { return false };
+    for resource in kept {
+        let kind = resource.content.key.kind().clone();
+        if let Err(error) = store.write(&kind, |store| store.restore(resource)) {
+            eprintln!("error: a kept resource is lost: {error}");
+        }
+    }
+    true
 }
 
 /// Makes SIGTERM and SIGINT end the process, which the kernel does not do for PID 1 of a container.

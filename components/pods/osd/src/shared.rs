@@ -22,6 +22,13 @@ struct Inner {
     changed: BTreeMap<Kind, watch::Sender<()>>,
 }
 
+impl Inner {
+    fn changes(&mut self, kind: &Kind) -> watch::Receiver<()> {
+        let changed = self.changed.entry(kind.clone());
+        changed.or_insert_with(|| watch::channel(()).0).subscribe()
+    }
+}
+
 impl SharedStore {
     /// An empty store, whose bookmarks no other process accepts.
     pub fn new() -> Outcome<SharedStore> {
@@ -50,6 +57,12 @@ impl SharedStore {
         Ok(written)
     }
 
+    /// What wakes up at each change of a kind. Unlike a watch it takes no place of a client's, and
+    /// cannot be too slow.
+    pub fn changes(&self, kind: &Kind) -> watch::Receiver<()> {
+        self.lock().changes(kind)
+    }
+
     /// Begins a watch: its first events, and what reads those after.
     pub fn watch(
         self: &Arc<Self>,
@@ -60,11 +73,10 @@ impl SharedStore {
         let permit = self.watches.clone().try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!("{MAX_WATCHES} watches are open already"))
         })?;
-        let Inner { store, changed } = &mut *self.lock();
+        let mut inner = self.lock();
         let (events, cursor) =
-            store.watch(target, start, announced).map_err(|error| wire::status(&error))?;
-        let kind = cursor.target().kind().clone();
-        let changed = changed.entry(kind).or_insert_with(|| watch::channel(()).0).subscribe();
+            inner.store.watch(target, start, announced).map_err(|error| wire::status(&error))?;
+        let changed = inner.changes(cursor.target().kind());
         Ok((events, Watch { store: self.clone(), cursor, changed, _permit: permit }))
     }
 

@@ -1,6 +1,7 @@
 //! The service `State`.
 
 use crate::catalog::Catalog;
+use crate::keeper::Keeper;
 use crate::shared::SharedStore;
 use crate::watches::{self, Messages};
 use crate::wire;
@@ -10,7 +11,9 @@ use osbuild_cosi::resource::{
     ListRequest, ListResponse, TeardownAndDestroyRequest, TeardownAndDestroyResponse,
     TeardownRequest, TeardownResponse, UpdateRequest, UpdateResponse, WatchRequest,
 };
-use osbuild_resources::{Change, Error, Event, Expected, Key, Owner, Start, Store, Target};
+use osbuild_resources::{
+    Change, Content, Error, Event, Expected, Key, Owner, Start, Store, Target,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,22 +27,43 @@ type Answer<T> = Result<Response<T>, Status>;
 pub struct StateService {
     store: Arc<SharedStore>,
     catalog: Catalog,
+    keeper: Option<Arc<Keeper>>,
 }
 
 impl StateService {
-    /// A service that writes to the store what the catalog admits.
-    pub fn new(store: Arc<SharedStore>, catalog: Catalog) -> StateService {
-        StateService { store, catalog }
+    /// A service that writes to the store what the catalog admits. With a keeper it answers when
+    /// the change is on the disk.
+    pub fn new(
+        store: Arc<SharedStore>,
+        catalog: Catalog,
+        keeper: Option<Arc<Keeper>>,
+    ) -> StateService {
+        StateService { store, catalog, keeper }
     }
 
     /// Changes the resource, if clients may write its kind.
-    fn write<T>(
+    async fn write<T>(
         &self,
         key: &Key,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.catalog.admit(key.kind())?;
-        self.store.write(key.kind(), write).map_err(|error| wire::status(&error))
+        let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;
+        if let Some(keeper) = &self.keeper {
+            keeper.keep().await?;
+        }
+        Ok(written)
+    }
+
+    /// Changes the content of a resource to one that the catalog accepts.
+    async fn put<T>(
+        &self,
+        mut content: Content,
+        write: impl FnOnce(&mut Store, Content) -> Result<T, Error>,
+    ) -> Result<T, Status> {
+        self.store.read(|store| Catalog::check(&mut content, store))?;
+        let key = content.key.clone();
+        self.write(&key, |store| write(store, content)).await
     }
 
     /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
@@ -96,9 +120,8 @@ impl State for StateService {
             let message = format!("{} names {named} as owner, not {owner}", content.key);
             return Err(Status::permission_denied(message));
         }
-        let key = content.key.clone();
         let now = SystemTime::now();
-        let created = self.write(&key, |store| store.create(content, owner, now))?;
+        let created = self.put(content, |store, content| store.create(content, owner, now)).await?;
         Ok(Response::new(CreateResponse { resource: Some(wire::resource(&created)) }))
     }
 
@@ -108,9 +131,9 @@ impl State for StateService {
         let options = options.unwrap_or_default();
         let phase = options.expected_phase.map(|phase| phase.parse().map_err(wire::invalid));
         let expected = Expected { version, owner: Owner(options.owner), phase: phase.transpose()? };
-        let key = content.key.clone();
         let now = SystemTime::now();
-        let updated = self.write(&key, |store| store.update(content, expected, now))?;
+        let update = |store: &mut Store, content| store.update(content, expected, now);
+        let updated = self.put(content, update).await?;
         Ok(Response::new(UpdateResponse { resource: Some(wire::resource(&updated)) }))
     }
 
@@ -118,7 +141,7 @@ impl State for StateService {
         let DestroyRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
-        self.write(&key, |store| store.destroy(&key, &owner))?;
+        self.write(&key, |store| store.destroy(&key, &owner)).await?;
         Ok(Response::new(DestroyResponse {}))
     }
 
@@ -131,7 +154,8 @@ impl State for StateService {
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
-        let destroy_ready = self.write(&key, |store| store.tear_down(&key, &owner, now))?;
+        let tear_down = |store: &mut Store| store.tear_down(&key, &owner, now);
+        let destroy_ready = self.write(&key, tear_down).await?;
         Ok(Response::new(TeardownResponse { destroy_ready }))
     }
 
@@ -143,9 +167,9 @@ impl State for StateService {
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
-        let is_ready = self.write(&key, |store| store.tear_down(&key, &owner, now))?;
+        let is_ready = self.write(&key, |store| store.tear_down(&key, &owner, now)).await?;
         if is_ready || !self.is_gone(&key).await? {
-            self.write(&key, |store| store.destroy(&key, &owner))?;
+            self.write(&key, |store| store.destroy(&key, &owner)).await?;
         }
         Ok(Response::new(TeardownAndDestroyResponse {}))
     }

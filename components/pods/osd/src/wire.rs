@@ -7,7 +7,9 @@ use osbuild_resources::{
     Phase, Query, Resource, Spec, Test, Version,
 };
 use prost::Message;
+use prost_types::Timestamp;
 use proto::label_term::Operation;
+use std::time::SystemTime;
 use tonic::Status;
 
 /// The code and message of an error of the store.
@@ -95,6 +97,21 @@ pub fn draft(sent: Option<proto::Resource>) -> Result<(Content, Option<Version>,
     };
     let version = Version::parse(&metadata.version).map_err(invalid)?;
     Ok((content, version, Owner(metadata.owner)))
+}
+
+/// A resource that [`resource`] has converted.
+pub fn stored(sent: proto::Resource) -> Result<Resource, Status> {
+    let time = |time: Option<Timestamp>| time.and_then(|time| SystemTime::try_from(time).ok());
+    let metadata = sent.metadata.as_ref();
+    let created = metadata.and_then(|metadata| time(metadata.created));
+    let updated = metadata.and_then(|metadata| time(metadata.updated));
+    let (content, version, owner) = draft(Some(sent))?;
+    match (version, created, updated) {
+        (Some(version), Some(created), Some(updated)) => {
+            Ok(Resource { content, version, owner, created, updated })
+        }
+        _ => Err(invalid(format!("{} has no version or no time", content.key))),
+    }
 }
 
 /// A query of a list or a watch.

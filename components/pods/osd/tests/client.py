@@ -17,7 +17,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 from grpc_tools import protoc
 
-NAMESPACE, TYPE = "system", "KernelParameters.osbuild"
+# A type that only this client has, so that a spec of it may be anything.
+NAMESPACE, TYPE = "system", "Things.example"
 
 
 def generate(protos):
@@ -40,7 +41,7 @@ def names(**more):
     return dict(namespace=NAMESPACE, type=TYPE, **more)
 
 
-def parameter(name, **more):
+def thing(name, **more):
     metadata = resource_pb2.Metadata(
         **names(id=name, version="undefined", phase="running"), **more
     )
@@ -90,14 +91,15 @@ def definitions(stub):
         for found in types
     ]
     kinds = {spec.resource_type: spec.default_namespace for spec in specs}
-    holds("the definitions name the kind of setting", kinds.get(TYPE) == NAMESPACE)
+    known = kinds.get("KernelParameters.osbuild")
+    holds("the definitions name the kind of setting", known == NAMESPACE)
 
 
 def writes(stub):
-    created = stub.Create(state_pb2.CreateRequest(resource=parameter("a", labels={"on": "x"})))
+    created = stub.Create(state_pb2.CreateRequest(resource=thing("a", labels={"on": "x"})))
     created = created.resource
     holds("a new resource has version 1", created.metadata.version == "1")
-    holds("a spec without a message stays so", created.spec == parameter("a").spec)
+    holds("a spec without a message stays so", created.spec == thing("a").spec)
     found = stub.Get(state_pb2.GetRequest(**names(id="a"))).resource
     holds("what was created is read back", found == created)
     changed = resource_pb2.Resource()
@@ -161,7 +163,7 @@ def main():
         stub = state_pb2_grpc.StateStub(channel)
         services(channel)
         definitions(stub)
-        stub.Create(state_pb2.CreateRequest(resource=parameter("b")))
+        stub.Create(state_pb2.CreateRequest(resource=thing("b")))
         watched = watch(stub, bootstrap_contents=True)
         _, contents = events(watched, 2)
         expected = [("CREATED", "b"), ("BOOTSTRAPPED", "")]

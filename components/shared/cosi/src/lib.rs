@@ -1,7 +1,7 @@
 //! The messages and services of COSI's resource API, generated from the files in `proto`.
 //!
-//! Packages, names and field numbers are those of COSI's specification, so any client of it speaks
-//! with ours. The crate has no behaviour of its own.
+//! Packages, names and field numbers of `cosi` are those of COSI's specification, so any client of
+//! it speaks with ours. The crate has no behaviour of its own.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,12 @@ pub mod resource {
     pub mod meta {
         tonic::include_proto!("cosi.resource.meta");
     }
+}
+
+/// The package `osbuild.v1`: the specs of the node's own resources.
+#[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
+pub mod v1 {
+    tonic::include_proto!("osbuild.v1");
 }
 
 /// The definitions of all files as an encoded `FileDescriptorSet`, for server reflection.

@@ -71,6 +71,20 @@ impl Store {
         resources.filter(|resource| query.matches(resource)).cloned()
     }
 
+    /// All resources, sorted by kind and identifier.
+    pub fn all(&self) -> impl Iterator<Item = &Resource> {
+        let collections = self.collections.values();
+        collections.flat_map(|collection| collection.resources.values()).map(AsRef::as_ref)
+    }
+
+    /// Puts back a resource that an earlier store held, as it was there.
+    pub fn restore(&mut self, resource: Resource) -> Result<(), Error> {
+        if self.get(&resource.content.key).is_ok() {
+            return Err(Error::AlreadyExists(resource.content.key));
+        }
+        self.put(None, &Arc::new(resource))
+    }
+
     /// Creates a resource, which belongs to `owner` from then on.
     pub fn create(
         &mut self,

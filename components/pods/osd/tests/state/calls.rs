@@ -1,8 +1,6 @@
 //! Calls that end at once, and their errors.
 
-use crate::osd::{
-    Client, NAMESPACE, Osd, TYPE, code, create, create_as, metadata, parameter, update,
-};
+use crate::osd::{Client, NAMESPACE, Osd, TYPE, code, create, create_as, metadata, thing, update};
 use osbuild_cosi::resource::label_term::Operation;
 use osbuild_cosi::resource::{
     DestroyOptions, DestroyRequest, GetRequest, IdQuery, LabelQuery, LabelTerm, ListOptions,
@@ -68,10 +66,10 @@ fn destroy(id: &str, owner: &str) -> DestroyRequest {
 
 #[tokio::test]
 async fn a_spec_comes_back_as_it_was_sent_with_times() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
-    let created = create(client, parameter("a")).await.unwrap();
-    assert_eq!(created.spec, parameter("a").spec);
+    let created = create(client, thing("a")).await.unwrap();
+    assert_eq!(created.spec, thing("a").spec);
     let mut changed = created.clone();
     let spec = Spec { proto_spec: vec![8, 1], yaml_spec: "value: '2'\n".into() };
     changed.spec = Some(spec.clone());
@@ -86,21 +84,21 @@ async fn a_spec_comes_back_as_it_was_sent_with_times() {
 
 #[tokio::test]
 async fn each_conflict_has_its_code() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
-    let created = create_as(client, parameter("a"), "me").await.unwrap();
-    assert_eq!(code(create(client, parameter("a")).await), Code::AlreadyExists);
+    let created = create_as(client, thing("a"), "me").await.unwrap();
+    assert_eq!(code(create(client, thing("a")).await), Code::AlreadyExists);
     assert_eq!(code(update(client, created.clone()).await), Code::PermissionDenied);
-    assert_eq!(code(update(client, parameter("b")).await), Code::NotFound);
+    assert_eq!(code(update(client, thing("b")).await), Code::NotFound);
     assert_eq!(code(client.destroy(destroy("a", "you")).await), Code::PermissionDenied);
     assert_eq!(code(client.teardown(teardown("a")).await), Code::PermissionDenied);
     assert_eq!(code(client.destroy(destroy("b", "")).await), Code::NotFound);
-    let theirs = Resource { metadata: created.metadata, ..parameter("a") };
+    let theirs = Resource { metadata: created.metadata, ..thing("a") };
     client.destroy(destroy("a", "me")).await.unwrap();
     assert_eq!(code(create(client, theirs).await), Code::PermissionDenied, "names an owner");
 
     let held = create(client, {
-        let mut held = parameter("c");
+        let mut held = thing("c");
         metadata(&mut held).finalizers.push("network".into());
         held
     });
@@ -112,7 +110,7 @@ async fn each_conflict_has_its_code() {
 
 #[tokio::test]
 async fn a_malformed_resource_is_refused() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let changes: [fn(&mut Resource); 5] = [
         |sent| sent.metadata = None,
@@ -122,7 +120,7 @@ async fn a_malformed_resource_is_refused() {
         |sent| metadata(sent).version = "first".into(),
     ];
     for change in changes {
-        let mut sent = parameter("a");
+        let mut sent = thing("a");
         change(&mut sent);
         assert_eq!(code(create(client, sent).await), Code::InvalidArgument);
     }
@@ -130,10 +128,10 @@ async fn a_malformed_resource_is_refused() {
 
 #[tokio::test]
 async fn a_list_is_what_queries_select() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     for (id, size) in [("net.b", "10k"), ("net.a", "2Ki"), ("vm.c", "1M")] {
-        let mut sent = parameter(id);
+        let mut sent = thing(id);
         metadata(&mut sent).labels.insert("size".into(), size.into());
         create(client, sent).await.unwrap();
     }
@@ -164,7 +162,7 @@ async fn a_list_is_what_queries_select() {
 
 #[tokio::test]
 async fn clients_find_the_known_types_and_cannot_change_them() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let mut ids =
         async |type_name| list_of(client, "meta", type_name, ListOptions::default()).await.unwrap();
@@ -173,6 +171,7 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
         ids("ResourceDefinitions.meta.cosi.dev").await,
         [
             "kernelparameters.osbuild",
+            "kernelparameterstatuses.osbuild",
             "namespaces.meta.cosi.dev",
             "resourcedefinitions.meta.cosi.dev"
         ]
@@ -188,19 +187,19 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
 
 #[tokio::test]
 async fn an_unknown_type_is_refused_unless_the_command_line_allows_any() {
-    let mut path = parameter("/var/run");
+    let mut path = thing("/var/run");
     metadata(&mut path).r#type = "os/path".into();
-    let osd = Osd::start();
+    let osd = Osd::start_with(&[]);
     assert_eq!(code(create(&mut osd.client().await, path.clone()).await), Code::InvalidArgument);
-    let osd = Osd::start_with(&["--accept-any-type"]);
+    let osd = Osd::of_any_type();
     create(&mut osd.client().await, path).await.unwrap();
 }
 
 #[tokio::test]
 async fn teardown_and_destroy_waits_for_the_last_finalizer() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
-    let mut held = parameter("a");
+    let mut held = thing("a");
     metadata(&mut held).finalizers = vec!["network".into(), "time".into()];
     let mut held = create(client, held).await.unwrap();
     let mut waiting = Request::new(teardown_and_destroy("a"));
@@ -227,18 +226,20 @@ async fn teardown_and_destroy_waits_for_the_last_finalizer() {
 }
 
 #[test]
-fn the_help_says_that_resources_are_in_memory() {
+fn the_help_says_what_is_lost_at_the_end() {
     let osd = || Command::new(env!("CARGO_BIN_EXE_osd"));
     let help = osd().arg("--help").output().unwrap();
     assert!(help.status.success());
-    assert!(String::from_utf8(help.stdout).unwrap().contains("Keeps resources in memory"));
+    assert!(
+        String::from_utf8(help.stdout).unwrap().contains("without it they are gone when osd ends")
+    );
     assert_eq!(osd().arg("--socket").output().unwrap().status.code(), Some(2));
 }
 
 #[tokio::test]
 async fn a_socket_in_use_is_kept_and_that_of_a_dead_process_replaced() {
-    let mut osd = Osd::start();
-    create(&mut osd.client().await, parameter("a")).await.unwrap();
+    let mut osd = Osd::of_any_type();
+    create(&mut osd.client().await, thing("a")).await.unwrap();
     let mode = std::fs::metadata(osd.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0, "only the user of osd may connect");
     let second =

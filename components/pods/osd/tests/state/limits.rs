@@ -1,6 +1,6 @@
 //! What a client cannot use up.
 
-use crate::osd::{Client, Osd, all, code, create, metadata, parameter, update, watch};
+use crate::osd::{Client, Osd, all, code, create, metadata, thing, update, watch};
 use osbuild_cosi::resource::{
     EventType, IdQuery, LabelQuery, LabelTerm, Resource, WatchOptions, WatchRequest,
 };
@@ -8,7 +8,7 @@ use tonic::Code;
 
 /// A kernel parameter of nearly the greatest size.
 fn large(id: &str) -> Resource {
-    let mut resource = parameter(id);
+    let mut resource = thing(id);
     resource.spec.as_mut().unwrap().proto_spec = vec![0; 1_000_000];
     resource
 }
@@ -23,7 +23,7 @@ async fn overrun(client: &mut Client) {
 
 #[tokio::test]
 async fn a_message_above_a_mebibyte_is_refused() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     create(client, large("a")).await.unwrap();
     let mut larger = large("b");
@@ -33,7 +33,7 @@ async fn a_message_above_a_mebibyte_is_refused() {
 
 #[tokio::test]
 async fn a_full_store_refuses_more() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let mut stored = 0;
     let refused = loop {
@@ -48,7 +48,7 @@ async fn a_full_store_refuses_more() {
 
 #[tokio::test]
 async fn large_contents_come_in_messages_that_any_client_accepts() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     for id in 0..8 {
         create(client, large(&id.to_string())).await.unwrap();
@@ -69,7 +69,7 @@ async fn large_contents_come_in_messages_that_any_client_accepts() {
 
 #[tokio::test]
 async fn a_slow_client_gets_an_error_event() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let mut stream = watch(&mut osd.client().await, all(WatchOptions::default())).await.unwrap();
     overrun(&mut osd.client().await).await;
     let mut last = None;
@@ -78,12 +78,12 @@ async fn a_slow_client_gets_an_error_event() {
     }
     let last = last.unwrap();
     assert_eq!(last.event_type(), EventType::Errored);
-    assert!(last.error.unwrap().starts_with("buffer overrun: KernelParameters.osbuild(system)"));
+    assert!(last.error.unwrap().starts_with("buffer overrun: Things.example(system)"));
 }
 
 #[tokio::test]
 async fn a_slow_client_that_knows_no_error_event_gets_a_status() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let old = WatchRequest { api_version: 0, ..all(WatchOptions::default()) };
     let mut stream = watch(&mut osd.client().await, old).await.unwrap();
     overrun(&mut osd.client().await).await;
@@ -97,7 +97,7 @@ async fn a_slow_client_that_knows_no_error_event_gets_a_status() {
 
 #[tokio::test]
 async fn a_watch_too_many_is_refused_until_another_ends() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let mut watches = Vec::new();
     for _ in 0..1024 {
@@ -113,7 +113,7 @@ async fn a_watch_too_many_is_refused_until_another_ends() {
 
 #[tokio::test]
 async fn a_watch_keeps_no_long_text() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let pattern = Some(IdQuery { regexp: "(a|b)".repeat(1000) });
     let pattern = all(WatchOptions { id_query: pattern, ..WatchOptions::default() });
@@ -131,7 +131,7 @@ async fn a_watch_keeps_no_long_text() {
 
 #[tokio::test]
 async fn a_huge_regular_expression_is_refused() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let query = |regexp: &str| {
         let id_query = Some(IdQuery { regexp: regexp.into() });
@@ -139,8 +139,8 @@ async fn a_huge_regular_expression_is_refused() {
     };
     assert_eq!(code(client.watch(query(r"\w{1000}")).await), Code::ResourceExhausted);
     let mut stream = watch(client, query("^b")).await.unwrap();
-    create(client, parameter("a")).await.unwrap();
-    create(client, parameter("b")).await.unwrap();
+    create(client, thing("a")).await.unwrap();
+    create(client, thing("b")).await.unwrap();
     let mut event = stream.message().await.unwrap().unwrap().event.remove(0);
     assert_eq!(metadata(event.resource.as_mut().unwrap()).id, "b");
 }

@@ -13,7 +13,11 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
 pub const NAMESPACE: &str = "system";
-pub const TYPE: &str = "KernelParameters.osbuild";
+/// A type that only these tests have, so that a spec of it may be anything.
+pub const TYPE: &str = "Things.example";
+
+/// Has the program accept types that it does not know.
+pub const ANY_TYPE: &str = "--accept-any-type";
 
 pub type Client = StateClient<Channel>;
 
@@ -24,9 +28,9 @@ pub struct Osd {
 }
 
 impl Osd {
-    /// Starts the program, which refuses unknown types.
-    pub fn start() -> Osd {
-        Osd::start_with(&[])
+    /// Starts the program with [`ANY_TYPE`].
+    pub fn of_any_type() -> Osd {
+        Osd::start_with(&[ANY_TYPE])
     }
 
     pub fn start_with(arguments: &[&str]) -> Osd {
@@ -54,9 +58,13 @@ impl Osd {
 
     /// Ends the program as a crash does, and starts another with the same socket.
     pub fn restart(&mut self) {
+        self.restart_with(&[ANY_TYPE]);
+    }
+
+    pub fn restart_with(&mut self, arguments: &[&str]) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = spawn(&self.socket(), &[]);
+        self.child = spawn(&self.socket(), arguments);
     }
 }
 
@@ -72,8 +80,8 @@ fn spawn(socket: &std::path::Path, arguments: &[&str]) -> Child {
     command.arg("--socket").arg(socket).args(arguments).spawn().unwrap()
 }
 
-/// A kernel parameter that nobody wrote yet.
-pub fn parameter(id: &str) -> Resource {
+/// A resource that nobody wrote yet.
+pub fn thing(id: &str) -> Resource {
     Resource {
         metadata: Some(Metadata {
             namespace: NAMESPACE.into(),
@@ -112,7 +120,7 @@ pub async fn update(client: &mut Client, resource: Resource) -> Result<Resource,
     Ok(updated.into_inner().resource.unwrap())
 }
 
-/// A watch of all kernel parameters by a client that knows all events.
+/// A watch of all resources of the type by a client that knows all events.
 pub fn all(options: WatchOptions) -> WatchRequest {
     WatchRequest {
         namespace: NAMESPACE.into(),

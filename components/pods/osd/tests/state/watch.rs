@@ -1,6 +1,6 @@
 //! Watches.
 
-use crate::osd::{Client, Osd, all, code, create, metadata, parameter, update, watch};
+use crate::osd::{Client, Osd, all, code, create, metadata, thing, update, watch};
 use osbuild_cosi::resource::label_term::Operation;
 use osbuild_cosi::resource::{LabelQuery, LabelTerm, WatchOptions, WatchRequest, WatchResponse};
 use tonic::{Code, Streaming};
@@ -29,13 +29,13 @@ fn contents() -> WatchOptions {
 
 async fn create_all(client: &mut Client, ids: &[&str]) {
     for id in ids {
-        create(client, parameter(id)).await.unwrap();
+        create(client, thing(id)).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn the_watch_of_one_resource_begins_with_its_state() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let mut stream = watch(client, one("a")).await.unwrap();
     assert_eq!(next(&mut stream).await.0, ["DESTROYED a@undefined"]);
@@ -47,7 +47,7 @@ async fn the_watch_of_one_resource_begins_with_its_state() {
 
 #[tokio::test]
 async fn the_watch_of_one_resource_has_no_contents_and_no_labels() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let labels = WatchOptions { label_query: vec![LabelQuery::default()], ..Default::default() };
     for options in [contents(), labels] {
@@ -58,7 +58,7 @@ async fn the_watch_of_one_resource_has_no_contents_and_no_labels() {
 
 #[tokio::test]
 async fn contents_come_before_a_bookmark_and_in_one_message_if_asked() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     create_all(client, &["b", "a"]).await;
     let mut stream = watch(client, all(contents())).await.unwrap();
@@ -80,7 +80,7 @@ async fn contents_come_before_a_bookmark_and_in_one_message_if_asked() {
 
 #[tokio::test]
 async fn an_old_client_gets_only_the_events_that_it_knows() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     create_all(client, &["a"]).await;
     let request = WatchRequest { api_version: 0, ..all(contents()) };
@@ -92,13 +92,13 @@ async fn an_old_client_gets_only_the_events_that_it_knows() {
 
 #[tokio::test]
 async fn a_resource_that_leaves_the_query_is_destroyed_for_the_watch() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let term = LabelTerm { key: "on".into(), op: Operation::Exists.into(), ..Default::default() };
     let query = LabelQuery { terms: vec![term] };
     let options = WatchOptions { label_query: vec![query], ..WatchOptions::default() };
     let mut stream = watch(client, all(options)).await.unwrap();
-    let mut resource = create(client, parameter("a")).await.unwrap();
+    let mut resource = create(client, thing("a")).await.unwrap();
     metadata(&mut resource).labels.insert("on".into(), "".into());
     let mut resource = update(client, resource).await.unwrap();
     assert_eq!(next(&mut stream).await.0, ["CREATED a@2"]);
@@ -109,7 +109,7 @@ async fn a_resource_that_leaves_the_query_is_destroyed_for_the_watch() {
 
 #[tokio::test]
 async fn a_bookmark_of_a_former_process_and_two_beginnings_are_refused() {
-    let mut osd = Osd::start();
+    let mut osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     let mut stream = watch(client, all(contents())).await.unwrap();
     let (_, start_from_bookmark) = next(&mut stream).await;
@@ -124,7 +124,7 @@ async fn a_bookmark_of_a_former_process_and_two_beginnings_are_refused() {
 
 #[tokio::test]
 async fn past_changes_come_first_if_asked() {
-    let osd = Osd::start();
+    let osd = Osd::of_any_type();
     let client = &mut osd.client().await;
     create_all(client, &["a", "b", "c"]).await;
     let tail = |tail_events| WatchOptions { tail_events, ..WatchOptions::default() };
