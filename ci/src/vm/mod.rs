@@ -11,6 +11,7 @@ pub mod installer;
 pub mod interrupted;
 pub mod joins;
 mod kept_disk;
+pub mod kernel_parameters;
 pub mod machine;
 pub mod neighbours;
 pub mod node;

@@ -35,11 +35,15 @@ pub const DISK: u16 = 7077;
 pub const PLACE: u16 = 7078;
 /// Takes a size in MiB, and writes that much without a flush.
 pub const FILL: u16 = 7088;
-/// Takes the name of a daemon and a signal for it.
+/// Takes the name of a daemon, or of a pod's program, and a signal for it.
 pub const SIGNAL: u16 = 7089;
 
 /// Takes the name of a static pod, and returns its log.
 pub const LOG: u16 = 7090;
+/// Leads to the socket of the pod `osd`.
+pub const OSD: u16 = 7091;
+/// Takes `KEY` or `KEY VALUE`, sets that kernel parameter, and replies with its value.
+pub const KERNEL_PARAMETER: u16 = 7092;
 
 /// A free port of the loopback.
 pub fn free_port() -> Result<u16> {

@@ -15,17 +15,20 @@ mod join;
 mod kernel;
 mod logs;
 mod names;
+mod parameters;
 mod partition;
 mod place;
 mod plain_copy;
 mod processes;
 mod read_only;
+mod relay;
 mod signals;
 mod sockets;
 mod synced;
 mod sys;
 mod versions;
 
+use osbuild_abi::paths::OSD_SOCKET;
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -35,7 +38,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 12] = [
+const PORTS: [(u16, Handler); 14] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -48,6 +51,8 @@ const PORTS: [(u16, Handler); 12] = [
     (7088, fill),
     (7089, signal),
     (7090, log),
+    (7091, relay),
+    (7092, parameter),
 ];
 
 /// The host's root, which is PID 1's.
@@ -169,7 +174,7 @@ fn fill(stream: &TcpStream) -> io::Result<String> {
     filled::write(Path::new(HOST), mib).map(|()| line("ok"))
 }
 
-/// Takes `NAME STOP`, and stops that daemon of the host.
+/// Takes `NAME STOP` or `NAME KILL`, and stops or kills that program.
 fn signal(stream: &TcpStream) -> io::Result<String> {
     signals::send(Path::new("/proc"), &read(stream)?).map(|()| line("ok"))
 }
@@ -177,6 +182,16 @@ fn signal(stream: &TcpStream) -> io::Result<String> {
 /// Takes the name of a static pod, and replies with its log.
 fn log(stream: &TcpStream) -> io::Result<String> {
     logs::of_pod(Path::new(HOST), read(stream)?.trim())
+}
+
+/// Connects the client to the socket of the pod `osd`.
+fn relay(stream: &TcpStream) -> io::Result<String> {
+    relay::relay(stream, Path::new(HOST), OSD_SOCKET).map(|()| String::new())
+}
+
+/// Takes `KEY` or `KEY VALUE`, sets that kernel parameter, and replies with its value.
+fn parameter(stream: &TcpStream) -> io::Result<String> {
+    parameters::request(Path::new(HOST), &read(stream)?)
 }
 
 /// Reads the request, up to the end of the client's stream.

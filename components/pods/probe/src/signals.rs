@@ -1,4 +1,4 @@
-//! Sends signals to the host's daemons.
+//! Sends signals to the host's daemons and to programs of pods.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Stops or kills a daemon, on the request `NAME STOP` or `NAME KILL`.
+/// Stops or kills a program, on the request `NAME STOP` or `NAME KILL`.
 pub fn send(proc: &Path, request: &str) -> io::Result<()> {
     let (name, signal) = match request.trim_end().split_once(' ') {
         Some((name, "STOP")) => (name, Signal::STOP),
@@ -19,9 +19,11 @@ pub fn send(proc: &Path, request: &str) -> io::Result<()> {
     Ok(kill_process(pid, signal)?)
 }
 
-/// Finds the process that runs the program `NAME` in PID 1's mount namespace.
+/// Finds the process that runs the program `NAME`: a daemon, which is in PID 1's mount namespace,
+/// or else one of a pod.
 fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
     let host = fs::read_link(proc.join("1/ns/mnt"))?;
+    let mut of_pod = None;
     for entry in fs::read_dir(proc)? {
         let folder = entry?.path();
         let Some(number) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else {
@@ -33,11 +35,15 @@ fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
         else {
             continue;
         };
-        if namespace == host && program.file_name().is_some_and(|found| found == name) {
+        if program.file_name().is_none_or(|found| found != name) {
+            continue;
+        }
+        if namespace == host {
             return Ok(Pid::from_raw(number));
         }
+        of_pod = Pid::from_raw(number);
     }
-    Ok(None)
+    Ok(of_pod)
 }
 
 #[cfg(test)]
@@ -45,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_stop_or_a_kill_to_a_running_daemon_is_sent() {
+    fn only_a_stop_or_a_kill_to_a_running_program_is_sent() {
         assert!(send(Path::new("/proc"), "kubelet TERM").is_err());
         assert!(send(Path::new("/proc"), "no-such-program STOP").is_err());
     }
