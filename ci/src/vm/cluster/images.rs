@@ -67,6 +67,10 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
         let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
     };
+    let beside_etcd: Files = ["etcdctl", "etcdutl"]
+        .into_iter()
+        .map(|name| Ok((format!("/usr/local/bin/{name}"), program(site, FULL_BIN, name)?)))
+        .collect::<Result<_>>()?;
     let installs = ("/opt/bin/install-conf".to_owned(), program(site, FULL_BIN, "install-conf")?);
     let beside_flannel: Files = debian.clone().into_iter().chain([installs]).collect();
     let kubernetes = version(&lab, "kubernetes")?;
@@ -76,7 +80,7 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
         of_kubernetes("kube-apiserver")?,
         of_kubernetes("kube-controller-manager")?,
         of_kubernetes("kube-scheduler")?,
-        make("etcd", ETCD.to_owned(), BIN, "usr/local/bin/etcd", &nothing)?,
+        make("etcd", ETCD.to_owned(), BIN, "usr/local/bin/etcd", &beside_etcd)?,
         kube_proxy(site, store, Minor::Peg)?,
         make("coredns/coredns", version(&full, "coredns")?, FULL_BIN, "coredns", &nothing)?,
         make(
