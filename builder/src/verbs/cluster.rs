@@ -3,7 +3,7 @@
 use super::Session;
 use crate::cli;
 use crate::error::{Error, Result};
-use crate::ship::cluster::{ClusterFiles, NewCluster, control_plane};
+use crate::ship::cluster::{ClusterFiles, NewCluster, Nodes, control_plane};
 use serde_json::json;
 use std::time::SystemTime;
 
@@ -15,7 +15,8 @@ pub fn run(session: &Session, flags: &cli::Cluster) -> Result<()> {
             .hint("`recipes/control-plane-amd64.toml` has the pod that does")
     })?;
     let administrator = flags.administrator.clone().unwrap_or_else(|| flags.server.clone());
-    let cluster = NewCluster { kubernetes, server: flags.server.clone(), administrator };
+    let nodes = if flags.slow { Nodes::Slow } else { Nodes::Fast };
+    let cluster = NewCluster { kubernetes, server: flags.server.clone(), administrator, nodes };
     let files = ClusterFiles::make(&flags.folder, &cluster, SystemTime::now())?;
     let (kubeconfig, first, others) = (files.kubeconfig(), files.first(), files.others());
     if session.common.json {

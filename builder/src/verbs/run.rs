@@ -8,10 +8,10 @@ use crate::host;
 use crate::plan::{Locked, Plan, Qemu, Signing};
 use crate::produce::out::Out;
 use crate::ship::cluster::{
-    ClusterFiles, Endpoint, KUBEADM_ON_DATA, NewCluster, PORT, control_plane,
+    ClusterFiles, Endpoint, KUBEADM_ON_DATA, NewCluster, Nodes, PORT, control_plane,
 };
 use crate::ship::vm::files::NodeFiles;
-use crate::ship::vm::machine::{Download, Firmware, Forward, SecureBoot};
+use crate::ship::vm::machine::{Accelerator, Download, Firmware, Forward, SecureBoot};
 use crate::ship::vm::run::{RunOptions, Until, nameless};
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
@@ -106,8 +106,12 @@ impl OwnCluster {
         let host = flags.network.address(&cache, flags.name.as_deref());
         let host = host.map_err(|error| error.hint("a node that makes a cluster needs one"))?;
         let server = Endpoint { host, port: PORT };
-        let (folder, cluster) =
-            (out.path("cluster"), NewCluster { kubernetes, server, administrator });
+        let nodes = match Accelerator::probe(plan.architecture, &cache, session.report)? {
+            Accelerator::Kvm => Nodes::Fast,
+            Accelerator::Tcg => Nodes::Slow,
+        };
+        let cluster = NewCluster { kubernetes, server, administrator, nodes };
+        let folder = out.path("cluster");
         let files = match ClusterFiles::find(&folder) {
             Some(files) => {
                 files.expect_server(&cluster.server)?;

@@ -1,7 +1,7 @@
 //! The text of the files.
 
-use super::NewCluster;
 use super::authority::Pair;
+use super::{NewCluster, Nodes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -11,10 +11,35 @@ use serde_json::{Value, json};
 const DNS: &str = "10.96.0.10";
 const DOMAIN: &str = "cluster.local";
 
+/// The rest of the configuration for [`Nodes::Slow`]. By default a leader that has not written to
+/// etcd for 10 s ends, and etcd's members elect another one after a silence of 1 s. The values of
+/// etcd are in milliseconds.
+const MORE_TIME: &str = r#"# The nodes are slow.
+controllerManager:
+  extraArgs:
+  - { name: leader-elect-lease-duration, value: 120s }
+  - { name: leader-elect-renew-deadline, value: 100s }
+  - { name: leader-elect-retry-period, value: 10s }
+scheduler:
+  extraArgs:
+  - { name: leader-elect-lease-duration, value: 120s }
+  - { name: leader-elect-renew-deadline, value: 100s }
+  - { name: leader-elect-retry-period, value: 10s }
+etcd:
+  local:
+    extraArgs:
+    - { name: heartbeat-interval, value: "1000" }
+    - { name: election-timeout, value: "10000" }
+"#;
+
 /// kubeadm's configuration of the first node
 /// (`https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/`).
 pub fn kubeadm(cluster: &NewCluster, token: &str) -> String {
-    let NewCluster { kubernetes, server, administrator } = cluster;
+    let NewCluster { kubernetes, server, administrator, nodes } = cluster;
+    let more_time = match nodes {
+        Nodes::Fast => "",
+        Nodes::Slow => MORE_TIME,
+    };
     let mut names = vec![&server.host];
     names.extend((administrator.host != server.host).then_some(&administrator.host));
     let names: String = names.iter().map(|name| format!("  - {name:?}\n")).collect();
@@ -44,7 +69,7 @@ apiServer:
   certSANs:
 {names}networking:
   dnsDomain: {DOMAIN}
-"#,
+{more_time}"#,
         endpoint = server.to_string(),
     )
 }

@@ -49,6 +49,18 @@ pub struct NewCluster {
     pub server: Endpoint,
     /// Where the administrator reaches it.
     pub administrator: Endpoint,
+    /// How fast its nodes are.
+    pub nodes: Nodes,
+}
+
+/// How fast the nodes of a control plane are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// Fast enough for the defaults of Kubernetes.
+    Fast,
+    /// Not always: processors are emulated, or disks take seconds to write. A leader gets more time
+    /// before another one takes over.
+    Slow,
 }
 
 /// The files of a cluster, in a folder.
@@ -178,14 +190,20 @@ fn write(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     fn made(folder: &Path) -> Result<ClusterFiles> {
+        made_for(Nodes::Fast, folder)
+    }
+
+    fn made_for(nodes: Nodes, folder: &Path) -> Result<ClusterFiles> {
         let cluster = NewCluster {
             kubernetes: "1.35.8".into(),
             server: "10.0.2.15".parse()?,
             administrator: "127.0.0.1:7443".parse()?,
+            nodes,
         };
         ClusterFiles::make(folder, &cluster, SystemTime::now())
     }
@@ -219,6 +237,25 @@ mod tests {
         let kubeadm =
             std::fs::read_to_string(files.first().join("etc/kubernetes/kubeadm.yaml")).unwrap();
         assert!(kubeadm.contains(&format!("- token: {}\n", cluster.token.unwrap().as_str())));
+    }
+
+    #[test]
+    fn only_slow_nodes_give_leaders_more_time() {
+        let place = tempfile::tempdir().unwrap();
+        let configuration = |nodes, folder| -> Value {
+            let files = made_for(nodes, &place.path().join(folder)).unwrap();
+            let text =
+                std::fs::read_to_string(files.first().join("etc/kubernetes/kubeadm.yaml")).unwrap();
+            serde_saphyr::from_str(text.split("---\n").nth(1).unwrap()).unwrap()
+        };
+        let (fast, slow) = (configuration(Nodes::Fast, "fast"), configuration(Nodes::Slow, "slow"));
+        assert_eq!(fast.pointer("/etcd"), None);
+        let lease = json!({ "name": "leader-elect-lease-duration", "value": "120s" });
+        assert_eq!(slow["scheduler"]["extraArgs"][0], lease);
+        assert_eq!(slow["controllerManager"], slow["scheduler"]);
+        let election = json!({ "name": "election-timeout", "value": "10000" });
+        assert_eq!(slow["etcd"]["local"]["extraArgs"][1], election);
+        assert_eq!(slow["networking"], fast["networking"]);
     }
 
     #[test]
