@@ -109,12 +109,23 @@ pub struct RunCommand {
 impl RunCommand {
     /// Starts `osbuild run RECIPE` with more flags. Its output is written to the log `name`.
     pub fn start(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+        RunCommand::start_with(site, name, recipe, PROCESSORS, flags)
+    }
+
+    /// Does the same with this number of processors.
+    pub fn start_with(
+        site: &Site,
+        name: &str,
+        recipe: &str,
+        processors: u32,
+        flags: &[&str],
+    ) -> Result<Self> {
         let log = site.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
         let stdout = File::create(&log).or_build(cannot)?;
         let stderr = stdout.try_clone().or_build(cannot)?;
         let mut osbuild = site.osbuild()?;
-        osbuild.args(["run", recipe, "--cpus", &PROCESSORS.to_string(), "--yes"]).args(flags);
+        osbuild.args(["run", recipe, "--cpus", &processors.to_string(), "--yes"]).args(flags);
         osbuild.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
         Ok(RunCommand { child, log })

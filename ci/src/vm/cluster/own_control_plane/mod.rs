@@ -1,21 +1,26 @@
 //! A node of ours makes itself the control plane of a cluster, as `osbuild run` does it at a desk.
 
-use super::certificates::Authority;
+mod desk;
+mod snapshot;
+
 use super::kubectl::Kubectl;
-use super::registry::Registry;
 use crate::check::Outcome;
-use crate::image::builds_the_lab;
 use crate::site::Site;
 use crate::vm::probe::free_port;
 use crate::vm::run_command::RunCommand;
-use osbuild::error::{Context, Result};
-use std::fs;
-use std::path::Path;
+use desk::{Desk, KUBECONFIG_LINE};
+use osbuild::error::Result;
 use std::time::Duration;
 
-/// The recipe, and the name of its node.
-const RECIPE: &str = "control-plane-amd64";
+/// The name of the control plane's node.
 const NODE: &str = "plane-1";
+
+/// The recipe of a further node, and its name. It has a network for its pods.
+const WORKER_RECIPE: &str = "single-amd64";
+const WORKER: &str = "worker-1";
+
+/// The network of both.
+const NETWORK: &str = "ci-own-cluster";
 
 /// How long the emulated node may take to pull the images and start an API server. A desk with KVM
 /// takes a minute or two.
@@ -29,63 +34,49 @@ const STATIC_PODS: [&str; 4] =
 
 /// `osbuild run control-plane-amd64` prints the path of a kubeconfig. With it, `kubectl` finds the
 /// node Ready and kubeadm's pods and addons running, and runs a Deployment behind a Service. The
-/// node is given nothing but the address of a registry. After a power cut all of it is there again,
-/// and it is the same cluster.
+/// node is given nothing but the address of a registry. A second node on its network joins with the
+/// files that the first run made. After a power cut of the first node all of it is there again, and
+/// it is the same cluster. Then it returns to a snapshot of etcd.
 pub fn a_node_makes_its_own_control_plane(site: &Site) -> Result<Outcome> {
-    builds_the_lab(site)?;
-    let place = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-    let authority = Authority::new(place.path())?;
-    let registry = Registry::start(site, &authority)?;
-    let files = place.path().join("files");
-    for file in registry.node_files(&authority)? {
-        file.write_below(&files)?;
-    }
-    forget(&site.project().join("out").join(RECIPE))?;
+    let desk = Desk::new(site, NETWORK)?;
+    desk.forget(&[NODE])?;
     let mut outcome = Outcome::default();
-    let port = free_port()?;
-    let forward = format!("{port}:6443");
-    let files = files.display().to_string();
+    let files = desk.pulls("first")?;
+    let forward = format!("{}:6443", free_port()?);
     let flags = ["--keep", "--name", NODE, "--files", &files, "--forward", &forward];
 
-    let mut node = RunCommand::start(site, "control-plane-first", RECIPE, &flags)?;
+    let mut node = desk.run_plane("control-plane-first", &flags)?;
     let kubeconfig = node.wait_at_most(TIMEOUT, KUBECONFIG_LINE)?;
     outcome.passed += 1;
-    let kubectl = Kubectl::with(site, kubeconfig.into(), place.path().join("kubectl"))?;
+    let kubectl = Kubectl::with(site, kubeconfig.into(), desk.path("kubectl"))?;
     let cluster = OwnCluster { kubectl };
     cluster.has_what_kubeadm_makes(&mut outcome)?;
     cluster.runs_a_deployment(&mut outcome)?;
+    let _worker = run_worker(&desk)?;
+    cluster.has_its_worker(&mut outcome)?;
     let before = cluster.identity()?;
     drop(node);
 
-    let mut node = RunCommand::start(site, "control-plane-again", RECIPE, &flags)?;
+    let mut node = desk.run_plane("control-plane-again", &flags)?;
     node.wait_at_most(TIMEOUT, KUBECONFIG_LINE)?;
     cluster.has_what_kubeadm_makes(&mut outcome)?;
     cluster.answers(&mut outcome)?;
+    cluster.has_its_worker(&mut outcome)?;
     let after = cluster.identity()?;
     outcome.check("it is the same cluster after a power cut", before == after, || {
         format!("{before} became {after}")
     });
+    snapshot::is_restored(&cluster, &desk.address(NODE)?, &mut outcome)?;
+    cluster.answers(&mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
 }
 
-/// How the line with the path of the kubeconfig begins.
-const KUBECONFIG_LINE: &str = "/";
-
-/// Removes the node's disk and the cluster of an earlier run.
-fn forget(out: &Path) -> Result<()> {
-    for name in ["cluster", "disk-plane-1.raw", "disk-plane-1.variables"] {
-        let path = out.join(name);
-        let removed =
-            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        match removed {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).or_build(|| format!("cannot remove `{}`", path.display()));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+/// Runs the second node with the files of the cluster for further nodes.
+fn run_worker(desk: &Desk) -> Result<RunCommand> {
+    let files = desk.pulls_and("others")?;
+    let flags = ["--name", WORKER, "--disk-size", "4096", "--files", &files];
+    desk.run_worker("control-plane-worker", WORKER_RECIPE, &flags)
 }
 
 /// The cluster, as its administrator sees it.
@@ -94,59 +85,56 @@ struct OwnCluster<'a> {
 }
 
 impl OwnCluster<'_> {
+    /// The claim that the output of a command has this text within [`STEP_TIMEOUT`].
+    fn claim(
+        &self,
+        outcome: &mut Outcome,
+        claim: &str,
+        words: &[&str],
+        expected: &str,
+    ) -> Result<()> {
+        self.kubectl.claim(outcome, STEP_TIMEOUT, claim, words, expected)
+    }
+
     /// The node, the static pods and the addons.
     fn has_what_kubeadm_makes(&self, outcome: &mut Outcome) -> Result<()> {
         let role = "-l=node-role.kubernetes.io/control-plane";
         let words = ["wait", "node", role, "--for=condition=Ready", "--timeout=300s"];
-        self.kubectl.claim(
-            outcome,
-            STEP_TIMEOUT,
-            "the node has its role and is Ready",
-            &words,
-            NODE,
-        )?;
+        self.claim(outcome, "the node has its role and is Ready", &words, NODE)?;
         for pod in STATIC_PODS {
             let pod = format!("pod/{pod}-{NODE}");
             let words = ["-n=kube-system", "wait", &pod, "--for=condition=Ready", "--timeout=300s"];
-            self.kubectl.claim(
-                outcome,
-                STEP_TIMEOUT,
-                "a pod of the control plane is Ready",
-                &words,
-                "condition met",
-            )?;
+            self.claim(outcome, "a pod of the control plane is Ready", &words, "condition met")?;
         }
         for addon in ["daemonset/kube-proxy", "deployment/coredns"] {
             let words = ["-n=kube-system", "rollout", "status", addon, "--timeout=300s"];
-            self.kubectl.claim(
-                outcome,
-                STEP_TIMEOUT,
-                "an addon runs",
-                &words,
-                "successfully rolled out",
-            )?;
+            self.claim(outcome, "an addon runs", &words, "successfully rolled out")?;
         }
         Ok(())
+    }
+
+    /// The second node, and kube-proxy on it.
+    fn has_its_worker(&self, outcome: &mut Outcome) -> Result<()> {
+        let words = ["wait", "node", WORKER, "--for=condition=Ready", "--timeout=300s"];
+        self.claim(outcome, "a second node is Ready", &words, WORKER)?;
+        let on_worker = format!("--field-selector=spec.nodeName={WORKER}");
+        let mut words = vec!["-n=kube-system", "wait", "pod", "-l=k8s-app=kube-proxy", &on_worker];
+        words.extend(["--for=condition=Ready", "--timeout=300s"]);
+        self.claim(outcome, "kube-proxy runs on the second node", &words, "condition met")
     }
 
     /// A Deployment, a Service, and a client that finds it by its name.
     fn runs_a_deployment(&self, outcome: &mut Outcome) -> Result<()> {
         self.kubectl.apply(OBJECTS)?;
         let words = ["rollout", "status", "deployment/web", "--timeout=300s"];
-        self.kubectl.claim(
-            outcome,
-            STEP_TIMEOUT,
-            "a Deployment rolls out",
-            &words,
-            "successfully rolled out",
-        )?;
+        self.claim(outcome, "a Deployment rolls out", &words, "successfully rolled out")?;
         self.answers(outcome)
     }
 
     fn answers(&self, outcome: &mut Outcome) -> Result<()> {
         let words =
             ["exec", "deploy/client", "--", "/agnhost", "connect", "web:80", "--timeout=10s"];
-        self.kubectl.claim(outcome, STEP_TIMEOUT, "a pod reaches a Service by its name", &words, "")
+        self.claim(outcome, "a pod reaches a Service by its name", &words, "")
     }
 
     /// What a cluster and a node keep.

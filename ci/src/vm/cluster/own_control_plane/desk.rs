@@ -1,0 +1,122 @@
+//! A person at a desk, who runs nodes on one network and has a registry.
+
+use crate::image::builds_the_lab;
+use crate::site::Site;
+use crate::vm::cluster::certificates::Authority;
+use crate::vm::cluster::registry::Registry;
+use crate::vm::machine::PROCESSORS;
+use crate::vm::run_command::RunCommand;
+use osbuild::error::{Context, Result};
+use osbuild::ship::vm::network::{Network, Protocols};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The recipe of a control plane.
+pub const RECIPE: &str = "control-plane-amd64";
+
+/// Processors of a control plane. One emulated processor has no time left for other pods.
+const PLANE_PROCESSORS: u32 = 2;
+
+/// How the line with the path of the kubeconfig begins.
+pub const KUBECONFIG_LINE: &str = "/";
+
+/// A name that has been on the network before: the cluster's server has another address than on a
+/// network of its own.
+const NEIGHBOUR: &str = "neighbour";
+
+/// The desk.
+pub struct Desk<'a> {
+    /// The checkout.
+    pub site: &'a Site<'a>,
+    network: &'static str,
+    registry: Registry,
+    authority: Authority,
+    place: TempDir,
+}
+
+impl<'a> Desk<'a> {
+    /// Starts the registry.
+    pub fn new(site: &'a Site<'a>, network: &'static str) -> Result<Self> {
+        builds_the_lab(site)?;
+        let place = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+        let authority = Authority::new(place.path())?;
+        let registry = Registry::start(site, &authority)?;
+        let desk = Desk { site, network, registry, authority, place };
+        desk.address(NEIGHBOUR)?;
+        Ok(desk)
+    }
+
+    /// The address of the node with this name.
+    pub fn address(&self, name: &str) -> Result<String> {
+        let shared = Some(self.network.to_owned());
+        Network { protocols: Protocols::Both, shared }.address(&self.site.machine, Some(name))
+    }
+
+    /// A path in the desk's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    /// The folder of the cluster's files.
+    pub fn cluster(&self) -> PathBuf {
+        self.out().join("cluster")
+    }
+
+    /// A new folder for a node with the files with which it pulls from the registry.
+    pub fn pulls(&self, name: &str) -> Result<String> {
+        let folder = self.path(name);
+        for file in self.registry.node_files(&self.authority)? {
+            file.write_below(&folder)?;
+        }
+        Ok(folder.display().to_string())
+    }
+
+    /// The same folder, with a folder of the cluster's files.
+    pub fn pulls_and(&self, part: &str) -> Result<String> {
+        let mut copy = Command::new("cp");
+        copy.arg("-rT").arg(self.cluster().join(part)).arg(self.path(part));
+        self.site.finish("desk-files", &mut copy)?;
+        self.pulls(part)
+    }
+
+    /// Runs a control plane on the network.
+    pub fn run_plane(&self, log: &str, flags: &[&str]) -> Result<RunCommand> {
+        self.run(log, RECIPE, PLANE_PROCESSORS, flags)
+    }
+
+    /// Runs another node on the network.
+    pub fn run_worker(&self, log: &str, recipe: &str, flags: &[&str]) -> Result<RunCommand> {
+        self.run(log, recipe, PROCESSORS, flags)
+    }
+
+    fn run(&self, log: &str, recipe: &str, processors: u32, flags: &[&str]) -> Result<RunCommand> {
+        let flags = [&["--network", self.network], flags].concat();
+        RunCommand::start_with(self.site, log, recipe, processors, &flags)
+    }
+
+    /// Removes the cluster of an earlier run, and the disks of these nodes.
+    pub fn forget(&self, nodes: &[&str]) -> Result<()> {
+        let disk = |node: &&str| {
+            ["raw", "variables"].map(|kind| self.out().join(format!("disk-{node}.{kind}")))
+        };
+        remove(&self.cluster())?;
+        nodes.iter().flat_map(disk).try_for_each(|file| remove(&file))
+    }
+
+    fn out(&self) -> PathBuf {
+        self.site.project().join("out").join(RECIPE)
+    }
+}
+
+/// Removes a file or a folder that may not be there.
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).or_build(|| format!("cannot remove `{}`", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
