@@ -52,6 +52,7 @@ fn of_yaml(text: &str) -> Result<KernelParameter, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn yaml(text: &str) -> Spec {
         Spec { proto: Vec::new(), yaml: text.to_owned() }
@@ -89,6 +90,29 @@ mod tests {
             yaml("{key: vm.swappiness, value: [1]}"),
         ] {
             assert!(read(&spec).is_err(), "{spec:?}");
+        }
+    }
+
+    /// Bytes of any kind, and texts that resemble a spec.
+    fn spec() -> impl Strategy<Value = Spec> {
+        let message = prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..64),
+            ("\\PC{0,16}", "\\PC{0,16}")
+                .prop_map(|(key, value)| { KernelParameterSpec { key, value }.encode_to_vec() }),
+        ];
+        let yaml = prop_oneof![
+            any::<String>(),
+            "(key|value|: |[{}\\[\\],&*!|>'\"\n\t-]|vm\\.swappiness|[ -~]{0,4}){0,12}",
+        ];
+        (message, yaml).prop_map(|(proto, yaml)| Spec { proto, yaml })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_from_any_spec_is_written_and_read_again(spec in spec()) {
+            if let Ok(parameter) = read(&spec) {
+                prop_assert_eq!(read(&write(&parameter).unwrap()), Ok(parameter));
+            }
         }
     }
 }
