@@ -27,7 +27,11 @@ const MAX_BLOCK_SIZE: u64 = 64 << 10;
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Superblock {
-    counts: [U32; 5],
+    inodes: U32,
+    blocks: U32,
+    /// The lower half of a number that is a small part of `blocks`.
+    reserved_blocks: U32,
+    free: [U32; 2],
     first_data_block: U32,
     /// The block size is 1024 shifted left by this.
     log_block_size: U32,
@@ -92,6 +96,24 @@ pub fn mend<D: Source + ?Sized>(volume: &mut D) -> Result<Option<Write>, D::Erro
     first.checksum = right.into();
     let half = SIZE - SECTOR;
     Ok(Some(Write { offset: START + half as u64, bytes: first.as_bytes()[half..].to_vec() }))
+}
+
+/// Returns the write that makes this the number of blocks that only privileged programs use; `None`
+/// if it is that already, or if this is not a superblock with a right checksum. Only the first
+/// superblock changes: the others are for a file system that is damaged.
+///
+/// # Errors
+/// The volume cannot be read.
+pub fn reserve<D: Source + ?Sized>(volume: &mut D, blocks: u32) -> Result<Option<Write>, D::Error> {
+    let mut first = Superblock::new_zeroed();
+    volume.read_at(START, first.as_mut_bytes())?;
+    let is_sound = first.offset_of_second().is_some() && first.checksum == first.compute_checksum();
+    if !is_sound || first.reserved_blocks == blocks {
+        return Ok(None);
+    }
+    first.reserved_blocks = blocks.into();
+    first.checksum = first.compute_checksum().into();
+    Ok(Some(Write { offset: START, bytes: first.as_bytes().to_vec() }))
 }
 
 impl Superblock {

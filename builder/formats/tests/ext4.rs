@@ -1,4 +1,4 @@
-//! An ext4 superblock torn by a power cut, against e2fsck and dumpe2fs.
+//! Repairs and changes of an ext4 superblock, against e2fsck and dumpe2fs.
 #![cfg(feature = "ext4")]
 
 mod support;
@@ -73,6 +73,29 @@ fn a_superblock_that_is_valid_or_damaged_otherwise_stays() {
     }
     assert_eq!(ext4::mend(&mut Cursor::new(vec![0; 4096])).unwrap(), None);
     assert!(ext4::mend(&mut Cursor::new(vec![0; 1500])).is_err());
+}
+
+#[test]
+fn e2fsck_accepts_another_reserve() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let [mut volume, _] = before_and_after(&path);
+    let write = ext4::reserve(&mut Cursor::new(&volume), 4321).unwrap().unwrap();
+    volume[write.offset as usize..][..write.bytes.len()].copy_from_slice(&write.bytes);
+    std::fs::write(&path, &volume).unwrap();
+    let shown = tool("e2fsprogs", Command::new("/sbin/dumpe2fs").arg("-h").arg(&path));
+    assert!(shown.contains("Reserved block count:     4321\n"), "{shown}");
+    assert!(is_sound(&path));
+    assert_eq!(ext4::reserve(&mut Cursor::new(&volume), 4321).unwrap(), None);
+}
+
+#[test]
+fn the_reserve_of_a_damaged_superblock_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let [mut volume, _] = before_and_after(&folder.path().join("data"));
+    volume[MIDDLE] ^= 1;
+    assert_eq!(ext4::reserve(&mut Cursor::new(&volume), 4321).unwrap(), None);
+    assert_eq!(ext4::reserve(&mut Cursor::new(vec![0; 4096]), 4321).unwrap(), None);
 }
 
 #[test]

@@ -51,7 +51,8 @@ fn main() -> ExitCode {
     // Ctrl-Alt-Del becomes a signal, and so an ordered reboot. If this fails, the kernel reboots by
     // itself.
     let _ = rustix::system::reboot(rustix::system::RebootCommand::CadOff);
-    match Dispatcher::new() {
+    // All threads and processes of the node inherit the group.
+    match data::reserve::join_group().and_then(|()| Dispatcher::new()) {
         Ok(mut node) => loop {
             node.turn();
         },

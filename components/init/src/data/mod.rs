@@ -16,6 +16,7 @@ pub mod old_images;
 pub mod panics;
 #[cfg(test)]
 mod release_3366aed;
+pub mod reserve;
 pub mod room;
 pub mod tidy;
 pub mod writable;

@@ -1,5 +1,6 @@
 //! Finds DATA on the disk that the node was booted from, grows it to that disk, and mounts it.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use rustix::mount::{MountFlags, mount as mount_fs};
 use uuid::Uuid;
 
 use super::disks::{self, Disk, Partition};
-use super::{grow, identity};
+use super::{grow, identity, reserve};
 use crate::host::mounts::mount_one;
 use crate::uptime::uptime;
 
@@ -20,6 +21,13 @@ pub const NAME: &str = "data";
 
 /// How long the kernel may take to find the disk after it has started `init`.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The mount options of a DATA on a disk.
+///
+/// After an error of the disk nothing more is written, and the node's pods and the kubelet show it.
+/// Blocks are allocated when a program writes and not half a minute later: otherwise a power cut
+/// leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
+const OPTIONS: &str = "errors=remount-ro,nodelalloc";
 
 /// The mount options of a DATA in memory.
 const IN_MEMORY_OPTIONS: &str = "mode=0755,size=50%";
@@ -47,13 +55,18 @@ pub fn from_disk(lines: &mut Vec<String>, booted: Option<Uuid>) -> Outcome<Disk>
         Ok(false) => {}
         Err(failure) => lines.push(failure.to_string()),
     }
-    // After an error of the disk nothing more is written, and the node's pods and the kubelet show
-    // it. Blocks are allocated when a program writes and not half a minute later: otherwise a power
-    // cut leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
-    mount_fs(partition.device(), DATA, "ext4", FLAGS, c"errors=remount-ro,nodelalloc")
-        .explain(format_args!("mount {device} on {DATA}"))?;
+    let mount = || {
+        let options = CString::new(format!("{OPTIONS},{}", reserve::OPTIONS)).ok();
+        mount_fs(partition.device(), DATA, "ext4", FLAGS, options.as_deref())
+            .explain(format_args!("mount {device} on {DATA}"))
+    };
+    mount()?;
     match grow::file_system(&partition) {
         Ok(grown) => lines.extend(grown),
+        Err(failure) => lines.push(failure.to_string()),
+    }
+    match reserve::apply(&partition.device(), mount) {
+        Ok(reserved) => lines.extend(reserved),
         Err(failure) => lines.push(failure.to_string()),
     }
     if let Err(failure) = identity::of_file_system() {
