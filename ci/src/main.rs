@@ -163,6 +163,8 @@ const LONG_NODES: &[Check] = &[
         run: vm::cluster::a_node_is_drained_before_it_reboots_for_an_update,
     },
     Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },
+    Check { name: "vm: faults at boot", run: vm::cluster::a_node_boots_without_its_cluster },
+    Check { name: "vm: full disk", run: vm::cluster::a_node_survives_a_full_disk },
     Check {
         name: "vm: graceful shutdown",
         run: vm::cluster::pods_end_in_order_before_the_node_does,

@@ -9,7 +9,7 @@ use crate::vm::kept_disk::KeptDisk;
 use crate::vm::machine::Machine;
 use crate::vm::probe::{self, free_port};
 use osbuild::error::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The recipe that the node's inherits.
 pub const SINGLE: &str = "single-amd64";
@@ -52,6 +52,11 @@ impl<'a> Lab<'a> {
         let ports = Ports { place: free_port()?, socket: free_port()? };
         let [kubelet, node_port, metrics] = [free_port()?, free_port()?, free_port()?];
         Ok(Lab { site, project, recipe, disk, ports, kubelet, node_port, metrics })
+    }
+
+    /// The disk that the machine keeps.
+    pub fn disk(&self) -> &Path {
+        self.disk.path()
     }
 
     /// The machine. Its console is written to the log `log`.

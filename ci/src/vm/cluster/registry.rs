@@ -37,7 +37,8 @@ const UPSTREAM: [&str; 2] = ["registry.k8s.io", "ghcr.io"];
 pub struct Registry {
     port: u16,
     folder: PathBuf,
-    _process: Process,
+    /// None while it is stopped.
+    process: Option<Process>,
 }
 
 impl Registry {
@@ -53,21 +54,31 @@ impl Registry {
         write("certificates/ca.crt", &authority.read("ca.crt")?)?;
         write("htpasswd", HTPASSWD)?;
         write("config.yml", &configuration(authority, &folder, port).to_string())?;
-        let words = ["serve".to_owned(), folder.join("config.yml").display().to_string()];
+        let mut registry = Registry { port, folder, process: None };
+        registry.serve(site)?;
+        let store = site.store()?;
+        registry.push_all(site, &images::all(site, &store)?)?;
+        Ok(registry)
+    }
+
+    /// Starts it, and returns when it listens.
+    pub fn serve(&mut self, site: &Site) -> Result<()> {
+        let words = ["serve".to_owned(), self.folder.join("config.yml").display().to_string()];
         let bin = site.project().join(FULL_BIN);
-        let mut process = Process::start(site, &bin, "registry", &words)?;
+        let process = self.process.insert(Process::start(site, &bin, "registry", &words)?);
         let listens = wait(TIMEOUT, || {
             process.is_running()?;
-            Ok(match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(match TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) {
                 Ok(_) => Seen::Yes(()),
                 Err(error) => Seen::NotYet(error.to_string()),
             })
         })?;
-        listens.map_err(|why| process.failure("the registry does not listen").cause(why))?;
-        let registry = Registry { port, folder, _process: process };
-        let store = site.store()?;
-        registry.push_all(site, &images::all(site, &store)?)?;
-        Ok(registry)
+        listens.map_err(|why| process.failure("the registry does not listen").cause(why))
+    }
+
+    /// Ends it. Its images stay.
+    pub fn stop(&mut self) {
+        self.process = None;
     }
 
     /// Pushes these images.
