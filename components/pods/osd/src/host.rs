@@ -32,7 +32,7 @@ struct Wanted {
     parameter: KernelParameter,
 }
 
-/// The parameters by the identifiers of their resources, each with the reason of a refusal.
+/// The statuses by the identifiers of their resources.
 type Statuses = BTreeMap<String, KernelParameterStatusSpec>;
 
 /// The resources, and `init`.

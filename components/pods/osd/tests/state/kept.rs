@@ -1,23 +1,16 @@
 //! Resources that outlast the program.
 
-use crate::osd::{Client, NAMESPACE, Osd, code, create, metadata, update};
-use osbuild_cosi::resource::{GetRequest, Metadata, Resource, Spec};
+use crate::osd::{Client, NAMESPACE, Osd, code, create, metadata, thing, update};
+use osbuild_cosi::resource::{GetRequest, Resource, Spec};
 use std::path::Path;
 use tonic::{Code, Status};
 
 const TYPE: &str = "KernelParameters.osbuild";
 
 fn parameter(id: &str, yaml: &str) -> Resource {
-    let metadata = Metadata {
-        namespace: NAMESPACE.into(),
-        r#type: TYPE.into(),
-        id: id.into(),
-        version: "undefined".into(),
-        phase: "running".into(),
-        ..Metadata::default()
-    };
-    let spec = Spec { proto_spec: vec![], yaml_spec: yaml.into() };
-    Resource { metadata: Some(metadata), spec: Some(spec) }
+    let mut sent = thing(id);
+    metadata(&mut sent).r#type = TYPE.into();
+    Resource { spec: Some(Spec { proto_spec: vec![], yaml_spec: yaml.into() }), ..sent }
 }
 
 async fn get(client: &mut Client, id: &str) -> Result<Resource, Status> {
