@@ -1,5 +1,6 @@
 //! Kernel parameters as resources: grpcurl writes them to the pod `osd` of a running node.
 
+use super::data::Data;
 use super::kept_disk::KeptDisk;
 use super::machine::Machine;
 use super::node::NodeUnderTest;
@@ -19,6 +20,9 @@ use std::time::{Duration, Instant};
 /// The recipe of this check, and what it adds to that with the probe.
 const RECIPE: &str = "kernel-parameters";
 const PODS: &str = "\n[pods]\nosd = { component = \"osd\" }\n";
+
+/// The file of `osd` on DATA.
+const KEPT: &str = "osd/resources";
 
 const PARAMETERS: &str = "KernelParameters.osbuild";
 const STATUSES: &str = "KernelParameterStatuses.osbuild";
@@ -41,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A resource sets a kernel parameter of the node. The value is put back when another program
 /// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. A parameter
-/// that the image does not allow is refused.
+/// that the image does not allow is refused. Without its file `osd` begins with what `init` holds.
 pub fn a_resource_holds_a_kernel_parameter(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(RECIPE);
     site.copy_to(&project)?;
@@ -72,8 +76,15 @@ pub fn a_resource_holds_a_kernel_parameter(site: &Site) -> Result<Outcome> {
     node.create("swappiness", SWAPPINESS.0, SWAPPINESS.1)?;
     running.power_off()?;
 
-    let _running = boot("kernel-parameters-again")?;
+    let running = boot("kernel-parameters-again")?;
     node.has_both_after_a_power_cut(&mut outcome)?;
+    running.power_off()?;
+
+    let data = Data::of(site, disk.path())?;
+    data.change(&format!("rm {KEPT}\n"))?;
+    data.put_into(disk.path())?;
+    let _running = boot("kernel-parameters-without-file")?;
+    node.begins_with_what_init_holds(&mut outcome)?;
     node.gives_the_value_back(&mut outcome)?;
     outcome.summary =
         format!("{} claims, put back after {:.2} s", outcome.passed, repaired.as_secs_f64());
@@ -128,7 +139,7 @@ impl Node<'_> {
 
     fn remembers_it_after_a_crash(&self, outcome: &mut Outcome) -> Result<()> {
         probe::command(self.signals, |stream| write!(stream, "osd KILL"))?;
-        let found = self.backlog()?;
+        let found = self.resource("backlog")?;
         let version = &found["metadata"]["version"];
         outcome.check("osd keeps a resource over a crash", version == "1", || found.to_string());
         let value = self.parameter(BACKLOG.0, "")?;
@@ -142,14 +153,29 @@ impl Node<'_> {
             let claim = "a parameter is set after a power cut";
             outcome.check(claim, found == value, || format!("`{key}` is `{found}`"));
         }
-        let found = self.backlog()?;
+        let found = self.resource("backlog")?;
         let version = &found["metadata"]["version"];
         outcome.check("osd keeps it over a power cut", version == "1", || found.to_string());
         Ok(())
     }
 
+    /// `init` has set the parameters of the boot before without `osd`, which names each resource
+    /// after its parameter.
+    fn begins_with_what_init_holds(&self, outcome: &mut Outcome) -> Result<()> {
+        for (key, value) in [(BACKLOG.0, BACKLOG.2), SWAPPINESS] {
+            let found = self.resource(key)?;
+            let text = found["spec"]["yamlSpec"].as_str().unwrap_or_default();
+            let claim = "osd has a resource for what init holds";
+            outcome.check(claim, text.contains(value), || found.to_string());
+            let found = self.parameter(key, "")?;
+            let claim = "a parameter stays set without a resource";
+            outcome.check(claim, found == value, || format!("`{key}` is `{found}`"));
+        }
+        Ok(())
+    }
+
     fn gives_the_value_back(&self, outcome: &mut Outcome) -> Result<()> {
-        self.call("TeardownAndDestroy", &name(PARAMETERS, "backlog"))?;
+        self.call("TeardownAndDestroy", &name(PARAMETERS, BACKLOG.0))?;
         let (key, own, _) = BACKLOG;
         let within = self.becomes(key, own)?;
         let claim = "a destroyed resource gives the value back";
@@ -169,11 +195,11 @@ impl Node<'_> {
         self.call("Create", &resource).map(drop)
     }
 
-    /// The resource of [`BACKLOG`], as soon as `osd` serves.
-    fn backlog(&self) -> Result<Value> {
+    /// The kernel parameter with this identifier, as soon as `osd` has it.
+    fn resource(&self, id: &str) -> Result<Value> {
         let began = Instant::now();
         loop {
-            match self.call("Get", &name(PARAMETERS, "backlog")) {
+            match self.call("Get", &name(PARAMETERS, id)) {
                 Err(error) if began.elapsed() > TIMEOUT => return Err(error),
                 Err(_) => sleep(Duration::from_secs(1)),
                 Ok(found) => return Ok(found["resource"].clone()),
