@@ -31,7 +31,7 @@ const PLACES: &[Place] = &[
     ("registries", true),
     ("clock", true),
     ("hostname", true),
-    ("kernel-parameters", true),
+    ("host-settings", true),
     (".hostname.new", true),
     ("machine-id", true),
     ("containerd-failures", true),

@@ -42,8 +42,8 @@ pub const SIGNAL: u16 = 7089;
 pub const LOG: u16 = 7090;
 /// Leads to the socket of the pod `osd`.
 pub const OSD: u16 = 7091;
-/// Takes `KEY` or `KEY VALUE`, sets that kernel parameter, and replies with its value.
-pub const KERNEL_PARAMETER: u16 = 7092;
+/// Takes `PATH` or `PATH TEXT`, overwrites that file with the text, and replies with its contents.
+pub const FILE: u16 = 7092;
 
 /// A free port of the loopback.
 pub fn free_port() -> Result<u16> {

@@ -11,6 +11,7 @@ use rustix::process::{WaitOptions, wait};
 use crate::data::writer::Writer;
 use crate::disk_worker::{DiskWorker, Ended};
 use crate::hardware::buttons::Buttons;
+use crate::host::watch::Watch;
 use crate::logind::{self, Logind};
 use crate::processes::Processes;
 use crate::processes::process::Exit;
@@ -46,6 +47,8 @@ pub enum Event {
     WriteFailed(Failure),
     /// An entry on DATA was in the way, and was moved aside.
     MovedAside(String),
+    /// What is set on the host has changed.
+    HostChanged,
     /// A deadline has passed.
     Deadline(Deadline),
 }
@@ -89,6 +92,8 @@ pub struct Sources<'a> {
     pub disk: &'a mut DiskWorker,
     /// Writes fail.
     pub writer: &'a Writer,
+    /// Other programs change settings.
+    pub watch: Option<&'a Watch>,
 }
 
 /// The loop. It owns the descriptor from which signals are read.
@@ -118,11 +123,14 @@ impl EventLoop {
             .chain(others.into_iter().flatten())
             .map(|at| at.saturating_sub(now))
             .fold(at_most, Duration::min);
-        self.poll(sources, timeout);
-        self.collect(sources, deadlines, uptime())
+        let has_changed = self.poll(sources, timeout);
+        let mut events = self.collect(sources, deadlines, uptime());
+        events.extend(has_changed.then_some(Event::HostChanged));
+        events
     }
 
-    fn poll(&self, sources: &Sources<'_>, timeout: Duration) {
+    /// Returns whether the watch has reported a change.
+    fn poll(&self, sources: &Sources<'_>, timeout: Duration) -> bool {
         let outputs = sources.processes.outputs().map(AsFd::as_fd);
         let descriptors: Vec<BorrowedFd<'_>> = [self.signals.as_fd()]
             .into_iter()
@@ -135,11 +143,16 @@ impl EventLoop {
         let mut polled: Vec<PollFd<'_>> = descriptors
             .iter()
             .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
+            .chain(sources.watch.into_iter().flat_map(Watch::polled))
             .collect();
         let timeout =
             Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         // After an event, the timeout or an error, every source is read without blocking.
         let _ = poll(&mut polled, Some(&timeout));
+        let watched = &polled[descriptors.len()..];
+        let has_changed = watched.iter().any(|one| !one.revents().is_empty());
+        sources.watch.filter(|_| has_changed).into_iter().for_each(Watch::clear);
+        has_changed
     }
 
     fn collect(

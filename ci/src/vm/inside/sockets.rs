@@ -19,7 +19,7 @@ const FOREIGN: [(&str, &str); 12] = [
     (UPDATE_SOCKET, "restart kubelet"),
     (TIME_SOCKET, "reboot"),
     (TIME_SOCKET, "ntp 10.0.2.2"),
-    (TIME_SOCKET, "observe kernel-parameters"),
+    (TIME_SOCKET, "observe"),
     (HOST_SOCKET, "reboot"),
     (HOST_SOCKET, "hostname node-1"),
 ];

@@ -9,7 +9,7 @@ pub mod secure_boot;
 use std::time::Duration;
 
 use crate::disk_worker::MAX_JOB_TIME;
-use crate::host::kernel_parameters;
+use crate::host::settings;
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, OnFailure, Phase};
 
@@ -57,8 +57,8 @@ pub enum Step {
     Panics,
     /// Sets the host name.
     HostName,
-    /// Sets the kernel parameters that earlier boots have kept.
-    KernelParameters,
+    /// Sets what requests of earlier boots have set.
+    Settings,
     /// Opens the sockets.
     Sockets,
     /// Removes from DATA what containerd has of the node's own images.
@@ -113,7 +113,7 @@ pub static BOOT: [Phase<Step>; 26] = [
     phase("logs", Step::Logs, AtOnce, Note),
     phase("panic", Step::Panics, JOB, Note),
     phase("hostname", Step::HostName, JOB, Note),
-    phase(kernel_parameters::NAME, Step::KernelParameters, JOB, Note),
+    phase(settings::NAME, Step::Settings, JOB, Note),
     phase(SOCKETS, Step::Sockets, AtOnce, Note),
     phase(OLD_IMAGES, Step::OldImages, JOB, CountAndReboot),
     phase(CONTAINERD.name(), Step::Containerd, When(Accepts(CONTAINERD), TIMEOUT), CountAndReboot),

@@ -14,7 +14,8 @@ use crate::daemons::static_pods;
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, room, tidy, writable,
 };
-use crate::host::{clock, host_name, kernel_parameters};
+use crate::host::settings::kept;
+use crate::host::{clock, host_name};
 use crate::processes::program::Program;
 use crate::slot::boot_source::{self, BootSource, Occupied, OpenedSlot, TrialFacts};
 use crate::slot::reached;
@@ -46,8 +47,8 @@ pub enum Job {
     MovePanics,
     /// Reads the host names that are known before the network.
     ReadHostNames,
-    /// Reads the kernel parameters of earlier requests.
-    ReadKernelParameters,
+    /// Reads the settings that requests of earlier boots have set.
+    ReadSettings,
     /// Removes containerd's copies of the node's own images.
     RemoveOldImages,
 
@@ -80,8 +81,8 @@ pub enum Job {
     ClearForJoining,
     /// Keeps a host name that the network gave.
     KeepHostName(String),
-    /// Keeps the kernel parameters of requests: the text of the file.
-    KeepKernelParameters(String),
+    /// Keeps the settings that requests have set: the text of the file.
+    KeepSettings(String),
 
     /// Counts a boot that failed because of containerd.
     CountFailedBoot,
@@ -121,8 +122,8 @@ pub enum Done {
         /// The last one that the network gave.
         kept: Option<String>,
     },
-    /// Of [`Job::ReadKernelParameters`]: the text of the file.
-    KernelParameters(Outcome<Option<String>>),
+    /// Of [`Job::ReadSettings`]: the text of the file.
+    Settings(Outcome<Option<String>>),
     /// Of [`Job::ReadSlots`].
     Slots(Outcome<Slots>),
     /// Of [`Job::OpenSlot`].
@@ -171,7 +172,7 @@ impl Job {
             Self::MountWritable => "mount-writable",
             Self::MovePanics => "move-panics",
             Self::ReadHostNames => "read-host-names",
-            Self::ReadKernelParameters => "read-kernel-parameters",
+            Self::ReadSettings => "read-settings",
             Self::RemoveOldImages => "remove-old-images",
             Self::ReadSlots => "read-slots",
             Self::OpenSlot => "open-slot",
@@ -187,7 +188,7 @@ impl Job {
             Self::PrepareKubelet(_) => "prepare-kubelet",
             Self::ClearForJoining => "clear-for-joining",
             Self::KeepHostName(_) => "keep-host-name",
-            Self::KeepKernelParameters(_) => "keep-kernel-parameters",
+            Self::KeepSettings(_) => "keep-settings",
             Self::CountFailedBoot => "count-failed-boot",
             Self::ForgetFailedBoots => "forget-failed-boots",
             Self::KeepClock => "keep-clock",
@@ -223,7 +224,7 @@ impl Job {
             Self::ReadHostNames => {
                 Done::HostNames { of_machine: host_name::of_machine(), kept: host_name::kept() }
             }
-            Self::ReadKernelParameters => Done::KernelParameters(kernel_parameters::kept()),
+            Self::ReadSettings => Done::Settings(kept::read()),
             Self::RemoveOldImages => Done::Plain(old_images::remove()),
             Self::ReadSlots => Done::Slots(source.status()),
             Self::OpenSlot => Done::SlotOpened(source.open_other()),
@@ -251,7 +252,7 @@ impl Job {
                 Done::ClearedForJoining(data::folder::open().and_then(clear))
             }
             Self::KeepHostName(name) => Done::Plain(host_name::keep(&name)),
-            Self::KeepKernelParameters(text) => Done::Plain(kernel_parameters::keep(&text)),
+            Self::KeepSettings(text) => Done::Plain(kept::write(&text)),
             Self::CountFailedBoot => Done::FailedBootCounted(containerd_reset::count()),
             Self::ForgetFailedBoots => Done::Plain(containerd_reset::reset()),
             Self::KeepClock => {

@@ -2,6 +2,7 @@
 //! what it has found.
 
 use osbuild_failure::Outcome;
+use osbuild_protocol::Single;
 use osbuild_ranks::Source;
 
 use super::Dispatcher;
@@ -10,7 +11,8 @@ use crate::boot::{CONTAINERD_RESET, Step, limits, memory};
 use crate::data::{log_files, mount};
 use crate::disk_worker::{Done, Job};
 use crate::hardware::watchdog;
-use crate::host::{cgroups, kernel_parameters, link, mounts, sysctl};
+use crate::host::watch::Watch;
+use crate::host::{cgroups, link, mounts, settings, sysctl};
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, Machine, Phase};
 use crate::uptime::uptime;
@@ -54,7 +56,7 @@ impl Machine<Step> for Dispatcher {
             }
             Step::Panics => self.ask_in_phase(Job::MovePanics),
             Step::HostName => self.ask_in_phase(Job::ReadHostNames),
-            Step::KernelParameters => self.ask_in_phase(Job::ReadKernelParameters),
+            Step::Settings => self.ask_in_phase(Job::ReadSettings),
             Step::Sockets => {
                 self.sockets.open()?;
                 self.logind.open()
@@ -94,12 +96,25 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn restore_kernel_parameters(&mut self, text: &str) -> Outcome {
-        let allowed = kernel_parameters::allowed()?;
-        for reason in self.kernel_parameters.restore(text, &allowed, uptime()) {
-            self.console.say(kernel_parameters::NAME, reason);
+    /// Sets what the image gives, and watches from then on what other programs change.
+    fn set_image(&mut self) -> Outcome {
+        self.settings.set_image(&self.facts.command_line().time_servers)?;
+        match Watch::start() {
+            Ok(watch) => self.watch = Some(watch),
+            Err(failure) => self.console.say(settings::NAME, failure),
         }
         Ok(())
+    }
+
+    fn set_host_names(&mut self, of_machine: String, kept: Option<String>) -> Outcome {
+        self.settings.set(Source::Image, [(Single::HostName, Some(of_machine))])?;
+        self.settings.set(Source::Dhcp, [(Single::HostName, kept)])
+    }
+
+    fn restore_settings(&mut self, text: &str) {
+        for reason in self.settings.restore(text, uptime()) {
+            self.console.say(settings::NAME, reason);
+        }
     }
 
     fn start_watchdog(&mut self) -> Outcome {
@@ -136,20 +151,17 @@ impl Dispatcher {
             }
             Done::WritableMounted(failures) => {
                 failures?.iter().for_each(|failure| self.console.say("writable", failure));
-                self.settings.set_image(self.facts.command_line().time_servers)
+                self.set_image()
             }
             Done::PanicsMoved(lines) => {
                 lines?.iter().for_each(|line| self.console.line(line));
                 Ok(())
             }
-            Done::HostNames { of_machine, kept } => {
-                self.settings.set_host_name(Source::Image, Some(of_machine))?;
-                kept.map_or(Ok(()), |name| self.settings.set_host_name(Source::Dhcp, Some(name)))
+            Done::HostNames { of_machine, kept } => self.set_host_names(of_machine, kept),
+            Done::Settings(text) => {
+                text?.iter().for_each(|text| self.restore_settings(text));
+                Ok(())
             }
-            Done::KernelParameters(text) => match text? {
-                Some(text) => self.restore_kernel_parameters(&text),
-                None => Ok(()),
-            },
             Done::Plain(outcome) => outcome,
             // No phase asks for these.
             _ => Ok(()),

@@ -99,7 +99,7 @@ impl Dispatcher {
             | Done::WritableMounted(_)
             | Done::PanicsMoved(_)
             | Done::HostNames { .. }
-            | Done::KernelParameters(_) => {}
+            | Done::Settings(_) => {}
         }
     }
 
@@ -205,6 +205,7 @@ mod tests {
             buttons: &mut node.buttons,
             disk: &mut node.disk,
             writer: &node.writer,
+            watch: None,
         };
         for event in node.events.wait(&mut sources, &[], INTERVAL) {
             if let Event::Request(_) | Event::JobEnded(_) = event {

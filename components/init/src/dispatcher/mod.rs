@@ -34,8 +34,8 @@ use crate::hardware::buttons::Buttons;
 use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
-use crate::host::kernel_parameters::{self, KernelParameters};
-use crate::host::settings::Settings;
+use crate::host::settings::{self, Settings};
+use crate::host::watch::Watch;
 use crate::logind::Logind;
 use crate::processes::Processes;
 use crate::processes::program::{Life, Program};
@@ -96,7 +96,8 @@ pub struct Dispatcher {
     work: Option<Work>,
     clock: Clock,
     settings: Settings,
-    kernel_parameters: KernelParameters,
+    /// What reports that another program has changed a setting.
+    watch: Option<Watch>,
     addresses: Addresses,
     node_name: NodeName,
     kubelet_start: KubeletStart,
@@ -145,7 +146,7 @@ impl Dispatcher {
             work: None,
             clock: Clock::default(),
             settings: Settings::default(),
-            kernel_parameters: KernelParameters::default(),
+            watch: None,
             addresses: Addresses::default(),
             node_name: NodeName::default(),
             kubelet_start: KubeletStart::default(),
@@ -178,6 +179,7 @@ impl Dispatcher {
             buttons: &mut self.buttons,
             disk: &mut self.disk,
             writer: &self.writer,
+            watch: self.watch.as_ref(),
         };
         for event in self.events.wait(&mut sources, &deadlines, at_most) {
             self.handle(event);
@@ -232,7 +234,7 @@ impl Dispatcher {
             (Deadline::Clock, self.clock.deadline()),
             (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
-            (Deadline::KernelParameters, self.kernel_parameters.deadline()),
+            (Deadline::KernelParameters, self.settings.deadline()),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -260,6 +262,10 @@ impl Dispatcher {
             Event::JobEnded(ended) => self.on_job_ended(ended),
             Event::WriteFailed(failure) => self.console.say("data", failure),
             Event::MovedAside(text) => self.console.say("data", text),
+            Event::HostChanged => {
+                let lines = self.settings.hold(uptime());
+                self.say_about_settings(&lines);
+            }
             Event::Deadline(deadline) => self.on_deadline(deadline),
         }
     }
@@ -285,13 +291,16 @@ impl Dispatcher {
             Deadline::StaticPods => self.place_static_pods(),
             Deadline::Room => self.measure_room(),
             Deadline::KernelParameters => {
-                for line in self.kernel_parameters.hold(now) {
-                    self.console.say(kernel_parameters::NAME, line);
-                }
+                let lines = self.settings.hold_kernel_parameters(now);
+                self.say_about_settings(&lines);
             }
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }
+    }
+
+    fn say_about_settings(&mut self, lines: &[String]) {
+        lines.iter().for_each(|line| self.console.say(settings::NAME, line));
     }
 
     /// Has the node end. Once the shutdown has begun, nothing changes it.

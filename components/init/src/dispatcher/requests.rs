@@ -2,14 +2,13 @@
 
 use osbuild_abi::console::ADDRESS;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Refusal, Reply, Request};
+use osbuild_protocol::{Refusal, Reply, Request, SettingName, Single};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End, Program};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
-use crate::host::resolver::Resolver;
-use crate::host::{kernel_parameters, link};
+use crate::host::link;
 use crate::slot::reached::Goal;
 use crate::slot::update_job::Work;
 use crate::sockets::{Answer, ClientId, Received};
@@ -38,15 +37,13 @@ impl Dispatcher {
                 return self.set_host_name(client, name).map(|()| None);
             }
             Request::Resolver { servers, search } => {
-                let is_empty = servers.is_empty() && search.is_empty();
-                let resolver = (!is_empty).then(|| Resolver::new(&servers, search));
-                self.settings.set_resolver(NET, resolver)?;
-                self.run_again(Program::PodResolvers);
+                let values =
+                    [(Single::NameServers, line(&servers)), (Single::SearchDomains, line(&search))];
+                self.settings.set(NET, values)?;
+                self.on_setting(&Single::NameServers.into());
             }
             Request::TimeServers(servers) => {
-                let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
-                let servers = (!servers.is_empty()).then_some(servers);
-                self.settings.set_time_servers(NET, servers)?;
+                self.settings.set(NET, [(Single::TimeServers, line(&servers))])?;
             }
             Request::Addresses { addresses, link } => self.set_addresses(&addresses, &link)?,
             Request::RouterAdvertisements(link) => link::accept_router_advertisements(&link)?,
@@ -59,18 +56,15 @@ impl Dispatcher {
                 let line = self.clock.on_refused(&report, uptime());
                 line.iter().for_each(|line| self.console.say(TIME, line));
             }
-            Request::ApplyKernelParameter(wanted) => {
-                let allowed = kernel_parameters::allowed()?;
-                self.kernel_parameters.apply(Source::Api, &wanted, &allowed, uptime())?;
-                return self.keep_kernel_parameters(client).map(|()| None);
+            Request::Apply(setting) => {
+                self.settings.apply(Source::Api, &setting, uptime())?;
+                return self.keep_setting(client, &setting.name()).map(|()| None);
             }
-            Request::WithdrawKernelParameter(key) => {
-                self.kernel_parameters.withdraw(Source::Api, &key)?;
-                return self.keep_kernel_parameters(client).map(|()| None);
+            Request::Withdraw(name) => {
+                self.settings.withdraw(Source::Api, &name)?;
+                return self.keep_setting(client, &name).map(|()| None);
             }
-            Request::ObserveKernelParameters => {
-                reply = Reply::KernelParameters(self.kernel_parameters.observe());
-            }
+            Request::Observe => reply = Reply::Settings(self.settings.observe()),
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
@@ -97,16 +91,32 @@ impl Dispatcher {
 
     /// Sets the host name. It is kept before any name in the cluster that follows from it.
     fn set_host_name(&mut self, client: ClientId, name: String) -> Result<(), Refusal> {
-        self.settings.set_host_name(NET, Some(name.clone()))?;
+        self.settings.set(NET, [(Single::HostName, Some(name.clone()))])?;
         self.ask_for(client, Wants::Disk, Job::KeepHostName(name))?;
-        let actions = self.node_name.on_host_name(self.settings.host_name());
-        self.carry_out_name(actions);
+        self.on_setting(&Single::HostName.into());
         Ok(())
     }
 
-    fn keep_kernel_parameters(&mut self, client: ClientId) -> Result<(), Refusal> {
-        let text = self.kernel_parameters.text();
-        self.ask_for(client, Wants::Disk, Job::KeepKernelParameters(text))
+    /// A request over the socket `host` has changed a setting: it is kept.
+    fn keep_setting(&mut self, client: ClientId, name: &SettingName) -> Result<(), Refusal> {
+        self.ask_for(client, Wants::Disk, Job::KeepSettings(self.settings.text()))?;
+        self.on_setting(name);
+        Ok(())
+    }
+
+    /// A setting has changed: carries out what follows from it.
+    fn on_setting(&mut self, name: &SettingName) {
+        match name {
+            SettingName::Single(Single::HostName) => {
+                let actions = self.node_name.on_host_name(self.settings.host_name());
+                self.carry_out_name(actions);
+            }
+            SettingName::Single(Single::NameServers | Single::SearchDomains) => {
+                self.run_again(Program::PodResolvers);
+            }
+            // The pod that sets the clock watches the file of its servers.
+            SettingName::Single(Single::TimeServers) | SettingName::KernelParameter(_) => {}
+        }
     }
 
     fn set_addresses(&mut self, addresses: &[String], link: &str) -> Outcome {
@@ -121,4 +131,10 @@ impl Dispatcher {
         }
         Ok(())
     }
+}
+
+/// The words as one line; nothing if there are none.
+fn line(words: &[impl ToString]) -> Option<String> {
+    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }

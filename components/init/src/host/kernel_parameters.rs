@@ -1,6 +1,5 @@
-//! The kernel parameters that the `host` socket sets, of those that the image allows. They are kept
-//! on DATA, in effect from the next boot on before any pod, and set again when another program
-//! changes them.
+//! The kernel parameters that the `host` socket sets, of those that the image allows. They are set
+//! again when another program changes them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,23 +8,15 @@ use std::time::Duration;
 use osbuild_abi::paths::KERNEL_PARAMETERS;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{
-    HeldParameter, KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, Refusal,
-    RefusalCode, words,
+    KernelParameter, MAX_PARAMETERS, Observed, ParameterKey, ParameterValue, Refusal, RefusalCode,
+    Setting, words,
 };
 use osbuild_ranks::{Ranked, Source};
 
 use super::sysctl::{self, SETTINGS};
-use crate::data;
-use crate::processes::rate_limit::{Admission, RateLimit};
-
-/// The name of the lines about them, and of their file on DATA.
-pub const NAME: &str = "kernel-parameters";
 
 /// How often to compare them with the kernel: nothing reports a change of a file in `/proc/sys`.
 const INTERVAL: Duration = Duration::from_millis(500);
-
-/// The maximum length of the file in bytes: that of all parameters, each as long as it can be.
-const MAX_LENGTH: u64 = 32 << 10;
 
 /// The parameters that have a value of another source than the image.
 pub struct KernelParameters {
@@ -33,8 +24,6 @@ pub struct KernelParameters {
     held: BTreeMap<ParameterKey, Held>,
     /// When to compare them next, since boot.
     next: Option<Duration>,
-    /// Bounds the lines on the console.
-    limit: RateLimit,
 }
 
 struct Held {
@@ -46,12 +35,7 @@ struct Held {
 
 impl Default for KernelParameters {
     fn default() -> Self {
-        KernelParameters {
-            folder: SETTINGS.into(),
-            held: BTreeMap::new(),
-            next: None,
-            limit: RateLimit::default(),
-        }
+        KernelParameters { folder: SETTINGS.into(), held: BTreeMap::new(), next: None }
     }
 }
 
@@ -133,7 +117,6 @@ impl KernelParameters {
                 Err(failure) => lines.push(failure.to_string()),
             }
         }
-        lines.retain(|_| self.limit.admit(now) != Admission::Hold);
         lines
     }
 
@@ -152,32 +135,17 @@ impl KernelParameters {
     }
 
     /// What requests have set, and what the kernel has.
-    pub fn observe(&self) -> Vec<HeldParameter> {
-        let requested = self.requested().map(|wanted| {
+    pub fn observe(&self) -> impl Iterator<Item = Observed> {
+        self.requested().map(|wanted| {
+            let source = self.held[&wanted.key].values.effective().map(|(source, _)| source);
             let current = self.read(&wanted.key).unwrap_or_default();
-            HeldParameter { wanted, current }
-        });
-        requested.collect()
+            let wanted = Setting::KernelParameter(wanted);
+            Observed { name: wanted.name(), wanted: Some(wanted), source, current }
+        })
     }
 
-    /// The text of the file on DATA.
-    pub fn text(&self) -> String {
-        self.requested()
-            .map(|KernelParameter { key, value }| format!("{key} = {value}\n"))
-            .collect()
-    }
-
-    /// Sets what the text of that file says. Returns the reasons why parameters are not set.
-    pub fn restore(&mut self, text: &str, allowed: &str, now: Duration) -> Vec<String> {
-        let lines = text.lines().filter_map(|line| line.split_once(" = "));
-        let outcomes = lines.map(|(key, value)| {
-            let wanted = KernelParameter::parse(key, value)?;
-            self.apply(Source::Api, &wanted, allowed, now)
-        });
-        outcomes.filter_map(Result::err).map(|refusal| refusal.reason).collect()
-    }
-
-    fn requested(&self) -> impl Iterator<Item = KernelParameter> {
+    /// What requests have set.
+    pub fn requested(&self) -> impl Iterator<Item = KernelParameter> {
         self.held.iter().filter_map(|(key, held)| {
             let value = ParameterValue::parse(held.values.get(Source::Api)?).ok()?;
             Some(KernelParameter { key: key.clone(), value })
@@ -230,18 +198,6 @@ fn permits(list: &str, key: &ParameterKey) -> bool {
     })
 }
 
-/// The text of the file on DATA; none if there is no file.
-pub fn kept() -> Outcome<Option<String>> {
-    let text = data::folder::open()?.read_text(NAME, MAX_LENGTH);
-    text.explain(format_args!("read {NAME} on DATA"))
-}
-
-/// Keeps the text of the file on DATA, flushed to the disk.
-pub fn keep(text: &str) -> Outcome {
-    let data = data::folder::open()?;
-    data.replace(NAME, text.as_bytes(), 0o644).explain(format_args!("write {NAME} on DATA"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,10 +236,11 @@ mod tests {
             parameters.apply(Source::Api, &wanted(KEY, value), KEY, NOW).unwrap();
             assert_eq!(fs::read_to_string(file(&folder)).unwrap(), value);
         }
-        assert_eq!(parameters.text(), "net.core.somaxconn = 16384\n");
+        let requested: Vec<_> = parameters.requested().collect();
+        assert_eq!(requested, [wanted(KEY, "16384")]);
         parameters.withdraw(Source::Api, &key(KEY)).unwrap();
         assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "4096");
-        assert_eq!((parameters.text().as_str(), parameters.deadline()), ("", None));
+        assert_eq!((parameters.requested().count(), parameters.deadline()), (0, None));
         parameters.withdraw(Source::Api, &key(KEY)).unwrap();
     }
 
@@ -297,7 +254,8 @@ mod tests {
             parameters.hold(parameters.deadline().unwrap()),
             ["another program set `net.core.somaxconn` to `128`, it is `8192` again"]
         );
-        assert_eq!(parameters.observe()[0].current, "8192");
+        let observed = parameters.observe().next().unwrap();
+        assert_eq!((observed.current.as_str(), observed.source), ("8192", Some(Source::Api)));
         assert!(parameters.hold(parameters.deadline().unwrap()).is_empty());
     }
 
@@ -317,21 +275,7 @@ mod tests {
         let (mut parameters, _folder) = kernel();
         let refused = parameters.apply(Source::Api, &wanted("net.core.x", "1"), "net.*", NOW);
         assert_eq!(refused.unwrap_err().code, RefusalCode::Failed);
-        assert!(parameters.observe().is_empty());
-    }
-
-    #[test]
-    fn the_next_boot_sets_what_this_one_has_kept() {
-        let (mut parameters, _before) = kernel();
-        parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
-        let text = parameters.text();
-        let (mut parameters, folder) = kernel();
-        assert!(parameters.restore(&text, KEY, NOW).is_empty());
-        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "8192");
-        parameters.withdraw(Source::Api, &key(KEY)).unwrap();
-        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "4096");
-        let refused = parameters.restore("kernel.panic = 0\nnonsense\n../x = 1\n", KEY, NOW);
-        assert_eq!(refused.len(), 2, "{refused:?}");
+        assert_eq!(parameters.observe().count(), 0);
     }
 
     #[test]

@@ -16,3 +16,4 @@ pub mod run_files;
 pub mod settings;
 pub mod sysctl;
 pub mod time_servers;
+pub mod watch;

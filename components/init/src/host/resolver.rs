@@ -1,8 +1,6 @@
 //! The node's name servers and search list (resolv.conf(5)). `/etc/resolv.conf` is a link to the
 //! file that is written here, and containerd copies it into every pod.
 
-use std::net::IpAddr;
-
 use osbuild_abi::paths::RESOLV_CONF;
 use osbuild_failure::Outcome;
 
@@ -29,9 +27,18 @@ pub fn observe() -> Resolver {
 
 impl Resolver {
     /// These name servers and this search list.
-    pub fn new(servers: &[IpAddr], search: Vec<String>) -> Self {
-        let servers = servers.iter().map(IpAddr::to_string).collect();
+    pub fn new(servers: Vec<String>, search: Vec<String>) -> Self {
         Resolver { servers, search, others: Vec::new() }
+    }
+
+    /// The addresses of its name servers.
+    pub fn servers(&self) -> &[String] {
+        &self.servers
+    }
+
+    /// The domains of its search list.
+    pub fn search(&self) -> &[String] {
+        &self.search
     }
 
     /// Reads a file.
@@ -70,9 +77,9 @@ mod tests {
 
     #[test]
     fn the_file_has_servers_and_search_list_and_reads_back() {
-        let servers = ["10.0.2.3", "fec0::3"].map(|server| server.parse().unwrap());
+        let servers = ["10.0.2.3", "fec0::3"].map(str::to_owned).to_vec();
         let search = ["example.org", "example.com"].map(str::to_owned).to_vec();
-        let resolver = Resolver::new(&servers, search);
+        let resolver = Resolver::new(servers, search);
         assert_eq!(
             resolver.to_text(),
             "nameserver 10.0.2.3\nnameserver fec0::3\nsearch example.org example.com\n"

@@ -1,6 +1,6 @@
 //! The types that the node knows.
 
-use crate::kernel_parameters;
+use crate::settings::{NAMESPACE as SYSTEM, SettingType, TYPES};
 use crate::shared::SharedStore;
 use crate::wire;
 use osbuild_cosi::resource::meta::resource_definition_spec::{PrintColumn, Sensitivity};
@@ -18,13 +18,6 @@ use tonic::Status;
 /// The namespace of the resources that describe others, and their owner.
 const META: &str = "meta";
 
-/// The namespace of the settings of the node itself.
-pub const SYSTEM: &str = "system";
-
-/// The type of kernel parameters, and that of their statuses.
-pub const KERNEL_PARAMETERS: &str = "KernelParameters.osbuild";
-pub const KERNEL_PARAMETER_STATUSES: &str = "KernelParameterStatuses.osbuild";
-
 /// Namespaces, each with its purpose.
 const NAMESPACES: [(&str, &str); 2] =
     [(META, "Namespaces and types of resources."), (SYSTEM, "Settings of the node itself.")];
@@ -38,15 +31,6 @@ const DEFINITION_NAMES: Names = Names {
     suffix: "meta.cosi.dev",
 };
 
-const KERNEL_PARAMETER_NAMES: Names =
-    Names { plural: "KernelParameters", singular: "KernelParameter", suffix: "osbuild" };
-
-const KERNEL_PARAMETER_STATUS_NAMES: Names = Names {
-    plural: "KernelParameterStatuses",
-    singular: "KernelParameterStatus",
-    suffix: "osbuild",
-};
-
 /// Which types clients may write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Accepts {
@@ -58,7 +42,10 @@ pub enum Accepts {
 
 /// The known types, and what else is accepted.
 pub struct Catalog {
-    definitions: [Definition; 4],
+    namespaces: Definition,
+    types: Definition,
+    /// The types of settings and of their statuses.
+    settings: Vec<Definition>,
     accepts: Accepts,
 }
 
@@ -68,19 +55,18 @@ impl Catalog {
         let define = |names, namespace, aliases: &[&str]| {
             Definition::new(names, namespace, aliases).explain("define a type")
         };
-        let definitions = [
-            define(&NAMESPACE_NAMES, META, &["ns"])?,
-            define(&DEFINITION_NAMES, META, &["api-resources"])?
+        let mut settings = Vec::new();
+        for SettingType { names, columns, status_names, status_columns, .. } in &TYPES {
+            settings.push(define(names, SYSTEM, &[])?.with_columns(columns));
+            settings.push(define(status_names, SYSTEM, &[])?.with_columns(status_columns));
+        }
+        Ok(Catalog {
+            namespaces: define(&NAMESPACE_NAMES, META, &["ns"])?,
+            types: define(&DEFINITION_NAMES, META, &["api-resources"])?
                 .with_columns(&[Column { name: "Aliases", json_path: "{.aliases[:]}" }]),
-            define(&KERNEL_PARAMETER_NAMES, SYSTEM, &[])?.with_columns(&[KEY, VALUE]),
-            define(&KERNEL_PARAMETER_STATUS_NAMES, SYSTEM, &[])?.with_columns(&[
-                KEY,
-                VALUE,
-                Column { name: "Current", json_path: "{.current}" },
-                Column { name: "Error", json_path: "{.error}" },
-            ]),
-        ];
-        Ok(Catalog { definitions, accepts })
+            settings,
+            accepts,
+        })
     }
 
     /// Refuses a write to resources of the kind.
@@ -88,8 +74,7 @@ impl Catalog {
         if !is_kept(kind) {
             return Err(Status::permission_denied(format!("osd alone writes resources of {kind}")));
         }
-        let is_known = self.definitions.iter().any(|definition| definition.kind == *kind);
-        if is_known || self.accepts == Accepts::Any {
+        if SettingType::of(kind).is_some() || self.accepts == Accepts::Any {
             Ok(())
         } else {
             Err(Status::invalid_argument(format!("there is no kind {kind}")))
@@ -99,48 +84,42 @@ impl Catalog {
     /// Checks what a client wants to write, and adds the form of its spec that is missing.
     pub fn check(content: &mut Content, store: &Store) -> Result<(), Status> {
         let kind = content.key.kind();
-        if (kind.namespace(), kind.type_name()) != (SYSTEM, KERNEL_PARAMETERS) {
+        let Some(SettingType { read, write, subject, .. }) = SettingType::of(kind) else {
             return Ok(());
-        }
-        let parameter = kernel_parameters::read(&content.spec).map_err(wire::invalid)?;
+        };
+        let settings = read(&content.spec).map_err(wire::invalid)?;
+        let subject_of_this = subject(&settings);
         let query = Query::default();
         let other = store.list(kind, &query).find(|other| {
-            let other_parameter = kernel_parameters::read(&other.content.spec);
-            other.content.key != content.key
-                && other_parameter.is_ok_and(|other| other.key == parameter.key)
+            let subject = read(&other.content.spec).map(|settings| subject(&settings));
+            other.content.key != content.key && subject.as_ref() == Ok(&subject_of_this)
         });
         if let Some(other) = other {
-            let (key, other) = (&parameter.key, &other.content.key);
-            let message = format!("`{key}` is the parameter of {other} already");
+            let message = format!("{} sets {subject_of_this} already", other.content.key);
             return Err(Status::invalid_argument(message));
         }
-        content.spec = kernel_parameters::write(&parameter).map_err(wire::invalid)?;
+        content.spec = write(&settings);
         Ok(())
     }
 
     /// Creates the resources from which clients learn namespaces and types.
     pub fn publish(&self, store: &SharedStore) -> Outcome<()> {
-        let [namespaces, types, ..] = &self.definitions;
         for (name, description) in NAMESPACES {
             let spec = NamespaceSpec { description: description.to_owned() };
-            create(store, namespaces, name, &spec, &Namespace { description })?;
+            create(store, &self.namespaces, name, &spec, &Namespace { description })?;
         }
-        for definition in &self.definitions {
+        for definition in [&self.namespaces, &self.types].into_iter().chain(&self.settings) {
             let yaml = Yaml::of(definition);
-            create(store, types, &definition.id(), &message(definition), &yaml)?;
+            create(store, &self.types, &definition.id(), &message(definition), &yaml)?;
         }
         Ok(())
     }
 }
 
-/// The columns of both types of kernel parameters.
-const KEY: Column = Column { name: "Key", json_path: "{.key}" };
-const VALUE: Column = Column { name: "Value", json_path: "{.value}" };
-
 /// Whether clients write resources of the kind, which are kept over restarts. The others are those
 /// that this program writes itself at each start.
 pub fn is_kept(kind: &Kind) -> bool {
-    kind.namespace() != META && kind.type_name() != KERNEL_PARAMETER_STATUSES
+    kind.namespace() != META && !TYPES.iter().any(|one| one.status_kind() == *kind)
 }
 
 fn create(
@@ -249,7 +228,7 @@ mod tests {
         for accepts in [Accepts::Known, Accepts::Any] {
             let catalog = Catalog::new(accepts).unwrap();
             for kind in
-                [kind(META, "Namespaces.meta.cosi.dev"), kind(SYSTEM, KERNEL_PARAMETER_STATUSES)]
+                [kind(META, "Namespaces.meta.cosi.dev"), kind(SYSTEM, "HostnameStatuses.osbuild")]
             {
                 let refused = catalog.admit(&kind).unwrap_err();
                 assert_eq!(refused.code(), tonic::Code::PermissionDenied);
@@ -258,31 +237,50 @@ mod tests {
     }
 
     #[test]
-    fn no_two_resources_are_about_the_same_kernel_parameter() {
-        let content = |id: &str, key: &str| {
-            let key_of = Key::new(kind(SYSTEM, KERNEL_PARAMETERS), id).unwrap();
-            let yaml = format!("key: {key}\nvalue: 1\n");
-            Content::new(key_of, Spec { proto: Vec::new(), yaml })
+    fn no_two_resources_set_the_same() {
+        let content = |type_name: &str, id: &str, yaml: &str| {
+            let key = Key::new(kind(SYSTEM, &format!("{type_name}.osbuild")), id).unwrap();
+            Content::new(key, Spec { proto: Vec::new(), yaml: yaml.to_owned() })
+        };
+        let parameter = |id: &str, key: &str| {
+            content("KernelParameters", id, &format!("key: {key}\nvalue: 1\n"))
         };
         let shared = SharedStore::new().unwrap();
         let check = |mut content: Content| {
             shared.read(|store| Catalog::check(&mut content, store)).map(|()| content)
         };
-        let first = check(content("a", "vm.swappiness")).unwrap();
-        assert!(!first.spec.proto.is_empty());
-        let kind = first.key.kind().clone();
-        let create = |store: &mut Store| store.create(first, Owner::default(), SystemTime::now());
-        shared.write(&kind, create).unwrap();
-        assert!(check(content("a", "vm.swappiness")).is_ok());
-        assert!(check(content("b", "vm.max_map_count")).is_ok());
-        let refused = check(content("b", "vm.swappiness")).unwrap_err();
-        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        let create = |content| {
+            let first = check(content).unwrap();
+            assert!(!first.spec.proto.is_empty());
+            let kind = first.key.kind().clone();
+            let create =
+                |store: &mut Store| store.create(first, Owner::default(), SystemTime::now());
+            shared.write(&kind, create).unwrap();
+        };
+        create(parameter("a", "vm.swappiness"));
+        create(content("Resolvers", "a", "search: local"));
+        for content in [
+            parameter("a", "vm.swappiness"),
+            parameter("b", "vm.max_map_count"),
+            content("Resolvers", "a", "nameserver: 10.0.2.3"),
+            content("Hostnames", "a", "hostname: edge-7"),
+        ] {
+            assert!(check(content).is_ok());
+        }
+        for content in
+            [parameter("b", "vm.swappiness"), content("Resolvers", "b", "nameserver: 10.0.2.3")]
+        {
+            let refused = check(content).unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        }
     }
 
     #[test]
     fn a_definition_is_published_with_the_names_that_clients_read() {
-        let definitions = Catalog::new(Accepts::Known).unwrap().definitions;
-        let yaml = serde_saphyr::to_string(&Yaml::of(&definitions[2])).unwrap();
+        let definitions = Catalog::new(Accepts::Known).unwrap().settings;
+        let is_it = |one: &&Definition| one.display_type == "KernelParameter";
+        let definition = definitions.iter().find(is_it).unwrap();
+        let yaml = serde_saphyr::to_string(&Yaml::of(definition)).unwrap();
         assert_eq!(
             yaml.lines().collect::<Vec<_>>(),
             [

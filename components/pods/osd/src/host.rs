@@ -1,39 +1,28 @@
-//! Holds the host to the kernel parameters in the store, through `init`: it applies what they say,
-//! withdraws what they no longer say, and writes their statuses. It compares all of them after each
-//! change, so nothing is lost when it or `init` was away.
+//! Holds the host to the settings in the store, through `init`: it applies what they say, withdraws
+//! what they no longer say, and writes their statuses. It compares all of them after each change,
+//! so nothing is lost when it or `init` was away.
 
-use crate::catalog::{KERNEL_PARAMETER_STATUSES, KERNEL_PARAMETERS, SYSTEM};
 use crate::keeper::Keeper;
-use crate::kernel_parameters;
+use crate::settings::{Report, SettingType, TYPES, Wanted};
 use crate::shared::SharedStore;
-use osbuild_cosi::v1::KernelParameterStatusSpec;
-use osbuild_protocol::{Client, ClientError, HeldParameter, KernelParameter, RefusalCode, Request};
-use osbuild_resources::{Content, Expected, Key, Kind, Owner, Phase, Query, Spec, Store};
-use prost::Message;
-use serde::Serialize;
+use futures_util::future::select_all;
+use osbuild_protocol::{Client, ClientError, Observed, RefusalCode, Request, Setting, SettingName};
+use osbuild_resources::{Content, Error, Expected, Key, Kind, Owner, Query, Spec, Store};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
 
 /// How long `init` may take to answer, as it waits for the disk.
 const TIMEOUT: Duration = Duration::from_secs(150);
 /// The pause before `init` is asked again, when it could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a status may be behind, such as when the network has given another name server.
+const REFRESH: Duration = Duration::from_secs(5);
 
 /// The owner of the statuses.
 const OWNER: &str = "host";
-
-/// A kernel parameter in the store.
-#[derive(Clone)]
-struct Wanted {
-    id: String,
-    version: String,
-    parameter: KernelParameter,
-}
-
-/// The statuses by the identifiers of their resources.
-type Statuses = BTreeMap<String, KernelParameterStatusSpec>;
 
 /// The resources, and `init`.
 pub struct Host {
@@ -45,23 +34,30 @@ pub struct Host {
     pub socket: PathBuf,
 }
 
+/// The statuses of a kind by their identifiers.
+type Statuses = BTreeMap<String, Spec>;
+
 impl Host {
     /// Acts until the process ends. If `adopts`, the store begins with what `init` holds.
     pub async fn run(self, adopts: bool) {
         if adopts {
             self.adopt().await;
         }
-        let mut changes = self.store.changes(&kind(KERNEL_PARAMETERS));
+        let mut changes: Vec<_> = TYPES.iter().map(|one| self.store.changes(&one.kind())).collect();
         loop {
-            changes.borrow_and_update();
-            publish(&self.store, self.exchange(apply).await);
-            changes.changed().await.expect("the store has the sender while there is a receiver");
+            changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
+            for (kind, statuses) in self.exchange(apply).await {
+                publish(&self.store, &kind, statuses);
+            }
+            let changed = changes.iter_mut().map(|one| Box::pin(one.changed()));
+            // The store has the senders while there are receivers.
+            let _ = timeout(REFRESH, select_all(changed)).await;
         }
     }
 
     async fn adopt(&self) {
-        let held = self.exchange(|socket, _| held(socket)).await;
-        held.iter().for_each(|held| adopt(&self.store, &held.wanted));
+        let observed = self.exchange(|socket, _| observe(socket)).await;
+        adopt(&self.store, &observed);
         if let Some(keeper) = &self.keeper
             && let Err(status) = keeper.keep().await
         {
@@ -83,7 +79,7 @@ impl Host {
                 Err(error) => {
                     let error = error.to_string();
                     if error != printed {
-                        eprintln!("error: cannot set kernel parameters: {error}");
+                        eprintln!("error: cannot change the settings of the host: {error}");
                         printed = error;
                     }
                 }
@@ -93,123 +89,148 @@ impl Host {
     }
 }
 
-fn kind(type_name: &str) -> Kind {
-    Kind::new(SYSTEM, type_name).expect("the catalog has the type")
+fn observe(socket: &Path) -> Result<Vec<Observed>, ClientError> {
+    Client::connect(socket, TIMEOUT)?.settings()
 }
 
-/// The kernel parameters of the store that are not being torn down.
-fn wanted(store: &Store) -> Vec<Wanted> {
-    let query = Query::default();
-    let found = store.list(&kind(KERNEL_PARAMETERS), &query);
-    let running = found.filter(|found| found.content.phase == Phase::Running);
-    let wanted = running.filter_map(|found| {
-        Some(Wanted {
-            id: found.content.key.id().to_owned(),
-            version: found.version.to_string(),
-            parameter: kernel_parameters::read(&found.content.spec).ok()?,
-        })
-    });
-    wanted.collect()
-}
-
-fn held(socket: &Path) -> Result<Vec<HeldParameter>, ClientError> {
-    Client::connect(socket, TIMEOUT)?.kernel_parameters()
-}
-
-/// Has `init` hold exactly the parameters of the store.
-fn apply(socket: &Path, store: &SharedStore) -> Result<Statuses, ClientError> {
+/// Has `init` hold exactly the settings of the store. Returns the statuses by their kinds.
+fn apply(socket: &Path, store: &SharedStore) -> Result<Vec<(Kind, Statuses)>, ClientError> {
     let mut client = Client::connect(socket, TIMEOUT)?;
-    let wanted = store.read(wanted);
-    let held: Vec<KernelParameter> =
-        client.kernel_parameters()?.into_iter().map(|held| held.wanted).collect();
-    for held in &held {
-        if !wanted.iter().any(|wanted| wanted.parameter.key == held.key) {
-            client.send(&Request::WithdrawKernelParameter(held.key.clone()))?;
-        }
-    }
-    let mut errors = BTreeMap::new();
-    for Wanted { id, parameter, .. } in &wanted {
-        if held.contains(parameter) {
-            continue;
-        }
-        match client.send(&Request::ApplyKernelParameter(parameter.clone())) {
-            Ok(()) => {}
-            Err(ClientError::Refused(refusal)) if refusal.code != RefusalCode::Busy => {
-                errors.insert(id, refusal.reason);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    let held = client.kernel_parameters()?;
-    let statuses = wanted.iter().map(|Wanted { id, version, parameter }| {
-        let current = held.iter().find(|held| held.wanted == *parameter);
-        let status = KernelParameterStatusSpec {
-            key: parameter.key.to_string(),
-            value: parameter.value.to_string(),
-            current: current.map_or_else(String::new, |held| held.current.clone()),
-            error: errors.remove(id).unwrap_or_default(),
-            version: version.clone(),
-        };
-        (id.clone(), status)
+    let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
+    let settings: Vec<&Setting> =
+        wanted.iter().flatten().flat_map(|wanted| &wanted.settings).collect();
+    let errors = bring_about(&mut client, &settings)?;
+    let observed = client.settings()?;
+    let statuses = TYPES.iter().zip(&wanted).map(|(one, wanted): (_, &Vec<Wanted>)| {
+        let report = Report { wanted, observed: &observed, errors: &errors };
+        (one.status_kind(), one.statuses(&report))
     });
     Ok(statuses.collect())
 }
 
-/// Adds a parameter that `init` holds to the store, under its name.
-fn adopt(store: &SharedStore, parameter: &KernelParameter) {
-    let kind = kind(KERNEL_PARAMETERS);
-    let key = Key::new(kind.clone(), parameter.key.as_str());
-    let (Ok(key), Ok(spec)) = (key, kernel_parameters::write(parameter)) else { return };
-    let content = Content::new(key, spec);
-    let created = |store: &mut Store| store.create(content, Owner::default(), SystemTime::now());
-    // A client may have created it in the meantime.
-    let _ = store.write(&kind, created);
+/// Returns why settings are not set.
+fn bring_about(
+    client: &mut Client,
+    settings: &[&Setting],
+) -> Result<BTreeMap<SettingName, String>, ClientError> {
+    let observed = client.settings()?;
+    for held in observed.iter().filter(|observed| observed.wanted.is_some()) {
+        if !settings.iter().any(|setting| setting.name() == held.name) {
+            client.send(&Request::Withdraw(held.name.clone()))?;
+        }
+    }
+    let is_held = |setting: &Setting| {
+        let held = observed.iter().find(|observed| observed.wanted.as_ref() == Some(setting));
+        held.is_some_and(Observed::is_requested)
+    };
+    let mut errors = BTreeMap::new();
+    for setting in settings.iter().filter(|setting| !is_held(setting)) {
+        match client.send(&Request::Apply((*setting).clone())) {
+            Ok(()) => {}
+            Err(ClientError::Refused(refusal)) if refusal.code != RefusalCode::Busy => {
+                errors.insert(setting.name(), refusal.reason);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(errors)
 }
 
-/// Replaces the statuses in the store.
-fn publish(store: &SharedStore, mut statuses: Statuses) {
-    let kind = kind(KERNEL_PARAMETER_STATUSES);
-    let (owner, query) = (Owner(OWNER.to_owned()), Query::default());
-    let outcome = store.write(&kind, |store| {
-        let found: Vec<_> = store.list(&kind, &query).collect();
-        for found in found {
-            let key = &found.content.key;
-            let Some(status) = statuses.remove(key.id()) else {
-                store.destroy(key, &owner)?;
-                continue;
+/// Adds what `init` holds to the store: a resource for all that belongs together.
+fn adopt(store: &SharedStore, observed: &[Observed]) {
+    for one in &TYPES {
+        let held = observed.iter().filter_map(|observed| observed.wanted.clone());
+        let mut resources: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
+        for setting in held.filter(|setting| (one.covers)(&setting.name())) {
+            let id = match setting.name() {
+                SettingName::KernelParameter(key) => key.to_string(),
+                SettingName::Single(_) => "node".to_owned(),
             };
-            let content = Content { spec: spec(&status), ..found.content.clone() };
-            if content == found.content {
-                continue;
-            }
+            resources.entry(id).or_default().push(setting);
+        }
+        resources.iter().for_each(|(id, settings)| create(store, one, id, settings));
+    }
+}
+
+/// Creates a resource, unless a client has created it in the meantime.
+fn create(store: &SharedStore, one: &SettingType, id: &str, settings: &[Setting]) {
+    let Ok(key) = Key::new(one.kind(), id) else { return };
+    let content = Content::new(key, (one.write)(settings));
+    let created = |store: &mut Store| store.create(content, Owner::default(), SystemTime::now());
+    let _ = store.write(&one.kind(), created);
+}
+
+/// Replaces the statuses of a kind in the store.
+fn publish(store: &SharedStore, kind: &Kind, statuses: Statuses) {
+    if let Err(error) = store.write(kind, |store| replace(store, kind, statuses)) {
+        eprintln!("error: cannot write a status: {error}");
+    }
+}
+
+fn replace(store: &mut Store, kind: &Kind, mut statuses: Statuses) -> Result<(), Error> {
+    let (owner, query) = (Owner(OWNER.to_owned()), Query::default());
+    let found: Vec<_> = store.list(kind, &query).collect();
+    for found in found {
+        let key = &found.content.key;
+        let Some(spec) = statuses.remove(key.id()) else {
+            store.destroy(key, &owner)?;
+            continue;
+        };
+        let content = Content { spec, ..found.content.clone() };
+        if content != found.content {
             let version = Some(found.version);
             let expected = Expected { version, owner: owner.clone(), phase: None };
             store.update(content, expected, SystemTime::now())?;
         }
-        statuses.iter().try_for_each(|(id, status)| {
-            let Ok(key) = Key::new(kind.clone(), id) else { return Ok(()) };
-            let content = Content::new(key, spec(status));
-            store.create(content, owner.clone(), SystemTime::now()).map(drop)
-        })
-    });
-    if let Err(error) = outcome {
-        eprintln!("error: cannot write the status of a kernel parameter: {error}");
     }
+    for (id, spec) in statuses {
+        let Ok(key) = Key::new(kind.clone(), &id) else { continue };
+        store.create(Content::new(key, spec), owner.clone(), SystemTime::now())?;
+    }
+    Ok(())
 }
 
-/// Both forms of a status.
-fn spec(status: &KernelParameterStatusSpec) -> Spec {
-    #[derive(Serialize)]
-    struct Yaml<'a> {
-        key: &'a str,
-        value: &'a str,
-        current: &'a str,
-        #[serde(skip_serializing_if = "str::is_empty")]
-        error: &'a str,
-        version: &'a str,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_init_holds_becomes_a_resource_for_all_that_belongs_together() {
+        let store = SharedStore::new().unwrap();
+        let observed = [
+            "host-name edge-7",
+            "name-servers 10.0.2.3",
+            "search-domains local",
+            "kernel-parameter vm.swappiness 10",
+        ];
+        let observed = observed.map(|line| {
+            let wanted = Setting::parse(line).unwrap();
+            let (name, current) = (wanted.name(), wanted.value());
+            Observed { name, wanted: Some(wanted), source: None, current }
+        });
+        adopt(&store, &observed);
+        let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
+        let wanted: Vec<_> =
+            wanted.iter().flatten().map(|one| (one.id.as_str(), one.settings.len())).collect();
+        assert_eq!(wanted, [("node", 1), ("vm.swappiness", 1), ("node", 2)]);
     }
-    let KernelParameterStatusSpec { key, value, current, error, version } = status;
-    let yaml = Yaml { key, value, current, error, version };
-    let yaml = serde_saphyr::to_string(&yaml).expect("five strings are YAML");
-    Spec { proto: status.encode_to_vec(), yaml }
+
+    #[test]
+    fn a_status_changes_only_when_it_says_something_else() {
+        let store = SharedStore::new().unwrap();
+        let kind = TYPES[0].status_kind();
+        let key = Key::new(kind.clone(), "node").unwrap();
+        let statuses = |yaml: &str| {
+            let spec = Spec { proto: Vec::new(), yaml: yaml.to_owned() };
+            Statuses::from([("node".to_owned(), spec)])
+        };
+        let version = || store.read(|store| store.get(&key)).unwrap().version.to_string();
+        publish(&store, &kind, statuses("hostname: a"));
+        publish(&store, &kind, statuses("hostname: a"));
+        assert_eq!(version(), "1");
+        publish(&store, &kind, statuses("hostname: b"));
+        assert_eq!(version(), "2");
+        publish(&store, &kind, Statuses::new());
+        assert!(store.read(|store| store.get(&key)).is_err());
+    }
 }

@@ -9,9 +9,9 @@
 mod catalog;
 mod host;
 mod keeper;
-mod kernel_parameters;
 mod limits;
 mod server;
+mod settings;
 mod shared;
 mod socket;
 mod state;

@@ -7,6 +7,7 @@
 //! With the argument `ends` it has no ports, and ends on SIGTERM.
 
 mod cgroups;
+mod contents;
 mod ending;
 mod files;
 mod filled;
@@ -15,7 +16,6 @@ mod join;
 mod kernel;
 mod logs;
 mod names;
-mod parameters;
 mod partition;
 mod place;
 mod plain_copy;
@@ -52,7 +52,7 @@ const PORTS: [(u16, Handler); 14] = [
     (7089, signal),
     (7090, log),
     (7091, relay),
-    (7092, parameter),
+    (7092, file),
 ];
 
 /// The host's root, which is PID 1's.
@@ -189,9 +189,9 @@ fn relay(stream: &TcpStream) -> io::Result<String> {
     relay::relay(stream, Path::new(HOST), OSD_SOCKET).map(|()| String::new())
 }
 
-/// Takes `KEY` or `KEY VALUE`, sets that kernel parameter, and replies with its value.
-fn parameter(stream: &TcpStream) -> io::Result<String> {
-    parameters::request(Path::new(HOST), &read(stream)?)
+/// Takes `PATH` or `PATH TEXT`, overwrites that file with the text, and replies with its contents.
+fn file(stream: &TcpStream) -> io::Result<String> {
+    contents::request(Path::new(HOST), &read(stream)?)
 }
 
 /// Reads the request, up to the end of the client's stream.

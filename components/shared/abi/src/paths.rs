@@ -106,7 +106,7 @@ pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
 /// The socket through which the pod that sets the clock learns when the node last ran, and reports
 /// its adjustments.
 pub const TIME_SOCKET: &str = "/run/osbuild/time/socket";
-/// The socket through which the pod that configures the host sets kernel parameters.
+/// The socket through which the pod that configures the host changes its settings.
 pub const HOST_SOCKET: &str = "/run/osbuild/host/socket";
 /// The socket on which the pod `osd` serves the node's resources.
 pub const OSD_SOCKET: &str = "/run/osbuild/osd/socket";

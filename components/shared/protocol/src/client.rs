@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::reply::OK;
 use crate::{
-    HeldParameter, InstallPermit, LastSeen, MAX_LINE, Refusal, Reply, Request, Slots, fd_passing,
+    InstallPermit, LastSeen, MAX_LINE, Observed, Refusal, Reply, Request, Slots, fd_passing,
 };
 
-/// The maximum bytes of a reply; the longest is a `status` with all addresses and processes.
-pub(crate) const MAX_REPLY: usize = 64 << 10;
+/// The maximum bytes of a reply; the longest has as many kernel parameters as `init` holds.
+pub(crate) const MAX_REPLY: usize = 128 << 10;
 
 /// A connection to one of `init`'s sockets.
 #[derive(Debug)]
@@ -80,10 +80,10 @@ impl Client {
         }
     }
 
-    /// Asks for the kernel parameters that `init` holds.
-    pub fn kernel_parameters(&mut self) -> Result<Vec<HeldParameter>> {
-        match self.ask(&Request::ObserveKernelParameters, None)? {
-            (Reply::KernelParameters(held), _) => Ok(held),
+    /// Asks for the settings of the host.
+    pub fn settings(&mut self) -> Result<Vec<Observed>> {
+        match self.ask(&Request::Observe, None)? {
+            (Reply::Settings(observed), _) => Ok(observed),
             _ => Err(unexpected()),
         }
     }

@@ -1,10 +1,37 @@
 //! The valid names of a node.
 
+use std::fmt;
+
 use crate::Refusal;
 
 /// The maximum bytes of a name, which is also the value of a Kubernetes label
 /// (`kubernetes.io/hostname`).
 const MAX_LENGTH: usize = 63;
+
+/// A host name in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// It is not a name of RFC 1123 that Kubernetes accepts for a node.
+    pub fn parse(name: &str) -> Result<Self, Refusal> {
+        check(name).map(Self)
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Returns the name in lower case, if it is a name of RFC 1123 that Kubernetes accepts for a node.
 pub fn check(name: &str) -> Result<String, Refusal> {

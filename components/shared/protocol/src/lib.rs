@@ -60,8 +60,6 @@ pub mod fd_passing;
 #[cfg(feature = "std")]
 pub mod host_name;
 #[cfg(feature = "std")]
-mod kernel_parameter;
-#[cfg(feature = "std")]
 mod node_status;
 #[cfg(feature = "std")]
 mod refusal;
@@ -69,6 +67,8 @@ mod refusal;
 mod reply;
 #[cfg(feature = "std")]
 mod request;
+#[cfg(feature = "std")]
+mod setting;
 #[cfg(feature = "std")]
 mod slots_status;
 #[cfg(feature = "std")]
@@ -79,9 +79,7 @@ mod version0;
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError};
 #[cfg(feature = "std")]
-pub use kernel_parameter::{
-    HeldParameter, KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words,
-};
+pub use host_name::HostName;
 #[cfg(feature = "std")]
 pub use node_status::{NodeStatus, ProcessState, ProcessStatus};
 #[cfg(feature = "std")]
@@ -90,6 +88,11 @@ pub use refusal::{Refusal, RefusalCode};
 pub use reply::{ERROR, LastSeen, OK, Reply};
 #[cfg(feature = "std")]
 pub use request::{ClockReport, Request};
+#[cfg(feature = "std")]
+pub use setting::{
+    Domain, Entry, KernelParameter, List, MAX_PARAMETERS, NameServers, Observed, ParameterKey,
+    ParameterValue, SearchDomains, Setting, SettingName, Single, TimeServer, TimeServers, words,
+};
 #[cfg(feature = "std")]
 pub use slots_status::{
     Contents, InstallPermit, Release, SlotState, SlotStatus, Slots, SlotsStatus,

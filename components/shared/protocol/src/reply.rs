@@ -1,6 +1,6 @@
 //! The replies of `init`.
 
-use crate::{HeldParameter, NodeStatus, Request, Slots, kernel_parameter};
+use crate::{NodeStatus, Observed, Request, Slots, setting};
 
 /// The last line of the reply to a successful request.
 pub const OK: &str = "ok";
@@ -24,8 +24,8 @@ pub enum Reply {
         /// The bytes.
         length: u64,
     },
-    /// To [`Request::ObserveKernelParameters`].
-    KernelParameters(Vec<HeldParameter>),
+    /// To [`Request::Observe`].
+    Settings(Vec<Observed>),
 }
 
 /// When the node last ran.
@@ -49,7 +49,7 @@ impl Reply {
             Self::Node(status) => status.encode(),
             Self::Slots(slots) => slots.encode(),
             Self::Slot { length } => format!("length {length}\n"),
-            Self::KernelParameters(held) => kernel_parameter::encode(held),
+            Self::Settings(observed) => setting::encode(observed),
         };
         format!("{data}{OK}\n")
     }
@@ -72,9 +72,7 @@ impl Reply {
                 let length = line("length").and_then(|length| length.parse().ok());
                 Self::Slot { length: length.ok_or("there is no line `length`")? }
             }
-            Request::ObserveKernelParameters => {
-                Self::KernelParameters(kernel_parameter::decode(lines)?)
-            }
+            Request::Observe => Self::Settings(setting::decode(lines)?),
             Request::HostName(_)
             | Request::Resolver { .. }
             | Request::TimeServers(_)
@@ -82,8 +80,8 @@ impl Reply {
             | Request::RouterAdvertisements(_)
             | Request::ClockSet(_)
             | Request::ClockRefused(_)
-            | Request::ApplyKernelParameter(_)
-            | Request::WithdrawKernelParameter(_)
+            | Request::Apply(_)
+            | Request::Withdraw(_)
             | Request::TrySlot
             | Request::ReplaceBootProgram
             | Request::RestartKubelet

@@ -13,7 +13,7 @@ pub enum Socket {
     Update,
     /// For the pod that sets the clock.
     Time,
-    /// For the pod that configures the host: kernel parameters.
+    /// For the pod that configures the host: its settings.
     Host,
 }
 

@@ -31,9 +31,9 @@ const ROWS: [Row; 19] = [
     (UPDATE, "slot", "slot", "`length`, and a descriptor"),
     (UPDATE, "try", "try", "none"),
     (UPDATE, "boot-program", "boot-program", "none"),
-    (HOST, "apply kernel-parameter KEY VALUE", "apply kernel-parameter vm.swappiness 10", "none"),
-    (HOST, "withdraw kernel-parameter KEY", "withdraw kernel-parameter vm.swappiness", "none"),
-    (HOST, "observe kernel-parameters", "observe kernel-parameters", "`wanted`, `current`"),
+    (HOST, "apply SETTING VALUE", "apply host-name node-1", "none"),
+    (HOST, "withdraw SETTING", "withdraw kernel-parameter vm.swappiness", "none"),
+    (HOST, "observe", "observe", "`wanted`, `current`"),
 ];
 
 /// The row of a request. A new request does not compile before it has one.
@@ -55,9 +55,9 @@ fn row(request: &Request) -> usize {
         Request::OpenSlot => 13,
         Request::TrySlot => 14,
         Request::ReplaceBootProgram => 15,
-        Request::ApplyKernelParameter(_) => 16,
-        Request::WithdrawKernelParameter(_) => 17,
-        Request::ObserveKernelParameters => 18,
+        Request::Apply(_) => 16,
+        Request::Withdraw(_) => 17,
+        Request::Observe => 18,
     }
 }
 

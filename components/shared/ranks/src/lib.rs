@@ -24,6 +24,22 @@ impl Source {
     /// Every source, lowest rank first.
     pub const ALL: [Source; 5] =
         [Self::Image, Self::Platform, Self::Dhcp, Self::Document, Self::Api];
+
+    /// The word for it in protocols and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Platform => "platform",
+            Self::Dhcp => "dhcp",
+            Self::Document => "document",
+            Self::Api => "api",
+        }
+    }
+
+    /// The source with this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Source> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
 }
 
 /// The values that the sources give for one setting.
@@ -82,6 +98,7 @@ mod tests {
         assert!(Source::ALL.is_sorted());
         for (index, source) in Source::ALL.into_iter().enumerate() {
             assert_eq!(source as usize, index);
+            assert_eq!(Source::from_name(source.name()), Some(source));
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{ClockReport, Request};
-use crate::{KernelParameter, ParameterKey, Refusal, RefusalCode, Socket, host_name};
+use crate::{Domain, Entry, Refusal, RefusalCode, Setting, SettingName, Socket, host_name};
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
 const MAX_NAME_SERVERS: usize = 3;
@@ -72,17 +72,10 @@ fn time(line: &str) -> Decoded {
 }
 
 fn host(line: &str) -> Decoded {
-    let mut words = line.splitn(4, ' ');
-    match [(); 4].map(|()| words.next()) {
-        [Some("apply"), Some("kernel-parameter"), Some(key), Some(value)] => {
-            Ok(Request::ApplyKernelParameter(KernelParameter::parse(key, value)?))
-        }
-        [Some("withdraw"), Some("kernel-parameter"), Some(key), None] => {
-            Ok(Request::WithdrawKernelParameter(ParameterKey::parse(key)?))
-        }
-        [Some("observe"), Some("kernel-parameters"), None, None] => {
-            Ok(Request::ObserveKernelParameters)
-        }
+    match line.split_once(' ') {
+        Some(("apply", setting)) => Ok(Request::Apply(Setting::parse(setting)?)),
+        Some(("withdraw", name)) => Ok(Request::Withdraw(SettingName::parse(name)?)),
+        None if line == "observe" => Ok(Request::Observe),
         _ => Err(unknown(line)),
     }
 }
@@ -94,7 +87,7 @@ fn net(line: &str) -> Decoded {
         ["resolv", rest @ ..] => resolver(rest),
         ["ntp", servers @ ..] => {
             limit(servers, MAX_TIME_SERVERS, "time servers")?;
-            Ok(Request::TimeServers(all(servers, ip_address)?))
+            Ok(Request::TimeServers(all(servers, IpAddr::parse)?))
         }
         ["address", addresses @ .., "on", link] => {
             limit(addresses, MAX_ADDRESSES, "addresses of a link")?;
@@ -115,7 +108,8 @@ fn resolver(words: &[&str]) -> Decoded {
     };
     limit(servers, MAX_NAME_SERVERS, "name servers")?;
     limit(search, MAX_DOMAINS, "search domains")?;
-    Ok(Request::Resolver { servers: all(servers, ip_address)?, search: all(search, domain)? })
+    let search = all(search, Domain::parse)?.iter().map(Domain::to_string).collect();
+    Ok(Request::Resolver { servers: all(servers, IpAddr::parse)?, search })
 }
 
 fn unknown(line: &str) -> Refusal {
@@ -141,21 +135,6 @@ fn clock_report(offset: &str, agreeing: &str, answered: &str) -> Decoded<ClockRe
 
 fn number<T: FromStr>(word: &str) -> Decoded<T> {
     word.parse().map_err(|_| Refusal::malformed(format!("`{word}` is not a number in range")))
-}
-
-fn ip_address(word: &str) -> Decoded<IpAddr> {
-    word.parse().map_err(|_| Refusal::malformed(format!("`{word}` is not an IP address")))
-}
-
-/// A domain name: up to 253 bytes of labels of up to 63 (RFC 1035). Unlike a host name it may have
-/// an underscore.
-fn domain(word: &str) -> Decoded<String> {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(known);
-    if word.len() > 253 || !word.split('.').all(label) {
-        return Err(Refusal::malformed(format!("`{word}` is not a domain name")));
-    }
-    Ok(word.to_owned())
 }
 
 fn interface_address(word: &str) -> Decoded<String> {
@@ -184,6 +163,7 @@ fn link_name(word: &str) -> Decoded<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Single;
     use proptest::prelude::*;
 
     #[test]
@@ -196,8 +176,7 @@ mod tests {
             addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
             link: "eth0".to_owned(),
         };
-        let wanted = KernelParameter::parse("net.ipv4.tcp_rmem", "4096 8192 16384").unwrap();
-        let wanted = Request::ApplyKernelParameter(wanted);
+        let apply = |line| Request::Apply(Setting::parse(line).unwrap());
         for (socket, line, request) in [
             (Socket::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
             (Socket::Net, "resolv 10.0.2.3 search example.org", resolv),
@@ -226,13 +205,14 @@ mod tests {
                 "refused 7 by 1 of 1",
                 Request::ClockRefused(ClockReport { offset: 7, agreeing: 1, answered: 1 }),
             ),
-            (Socket::Host, "apply kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384", wanted),
             (
                 Socket::Host,
-                "withdraw kernel-parameter vm.swappiness",
-                Request::WithdrawKernelParameter(ParameterKey::parse("vm.swappiness").unwrap()),
+                "apply kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
+                apply("kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384"),
             ),
-            (Socket::Host, "observe kernel-parameters", Request::ObserveKernelParameters),
+            (Socket::Host, "apply host-name Edge-7", apply("host-name edge-7")),
+            (Socket::Host, "withdraw name-servers", Request::Withdraw(Single::NameServers.into())),
+            (Socket::Host, "observe", Request::Observe),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
@@ -271,8 +251,10 @@ mod tests {
             "apply kernel-parameter vm.swappiness",
             "apply kernel-parameter ../x 1",
             "withdraw kernel-parameter vm.swappiness 1",
-            "observe kernel-parameters vm.swappiness",
-            "apply host-name a",
+            "observe host-name",
+            "apply motd hello",
+            "apply",
+            "withdraw host-name a",
             "reboot",
         ] {
             assert!(Request::decode(Socket::Host, line).is_err(), "{line}");

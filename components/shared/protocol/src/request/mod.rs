@@ -5,7 +5,7 @@ mod decode;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::{KernelParameter, ParameterKey};
+use crate::{Setting, SettingName};
 
 /// A request. [`Request::decode`] reads one from a line, and `to_string` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,13 +43,14 @@ pub enum Request {
     ClockSet(ClockReport),
     /// Print that the clock was not set although time servers agree that it is wrong.
     ClockRefused(ClockReport),
-    /// Set a kernel parameter, keep it over boots, and set it again if another program changes it.
-    /// Refused if the image does not allow it.
-    ApplyKernelParameter(KernelParameter),
-    /// Give a kernel parameter the value that it had before, and forget it.
-    WithdrawKernelParameter(ParameterKey),
-    /// Reply with the kernel parameters that requests have set.
-    ObserveKernelParameters,
+    /// Give a setting of the host this value, keep it over boots, and set it again if another
+    /// program changes it. Refused if the image does not allow it.
+    Apply(Setting),
+    /// Give a setting the value that it has without requests, and forget theirs.
+    Withdraw(SettingName),
+    /// Reply with the settings: those of which a node has one each, and the kernel parameters that
+    /// requests have set.
+    Observe,
     /// Reply with the state of the node.
     Status,
     /// Reply with the state of the slots.
@@ -109,9 +110,9 @@ impl fmt::Display for Request {
             Self::LastSeen => f.write_str("last"),
             Self::ClockSet(report) => write!(f, "set {report}"),
             Self::ClockRefused(report) => write!(f, "refused {report}"),
-            Self::ApplyKernelParameter(wanted) => write!(f, "apply kernel-parameter {wanted}"),
-            Self::WithdrawKernelParameter(key) => write!(f, "withdraw kernel-parameter {key}"),
-            Self::ObserveKernelParameters => f.write_str("observe kernel-parameters"),
+            Self::Apply(setting) => write!(f, "apply {setting}"),
+            Self::Withdraw(name) => write!(f, "withdraw {name}"),
+            Self::Observe => f.write_str("observe"),
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),

@@ -28,15 +28,6 @@ pub struct KernelParameter {
     pub value: ParameterValue,
 }
 
-/// A parameter that `init` holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldParameter {
-    /// The parameter, and the value that it shall have.
-    pub wanted: KernelParameter,
-    /// The value that the kernel has, which may be empty.
-    pub current: String,
-}
-
 impl ParameterKey {
     /// Reads a name.
     ///
@@ -115,32 +106,6 @@ impl fmt::Display for KernelParameter {
     }
 }
 
-/// The lines of a reply, each with its end.
-pub(crate) fn encode(held: &[HeldParameter]) -> String {
-    let lines = held.iter().map(|HeldParameter { wanted, current }| {
-        let current = format!("current {} {}", wanted.key, words(current));
-        format!("wanted {wanted}\n{}\n", current.trim_end())
-    });
-    lines.collect()
-}
-
-/// Reads the lines of a reply.
-pub(crate) fn decode(lines: &[String]) -> Result<Vec<HeldParameter>, String> {
-    let of = |kind: &'static str| {
-        lines.iter().filter_map(move |line| line.strip_prefix(kind)?.strip_prefix(' '))
-    };
-    let wanted = of("wanted").map(|line| {
-        let (key, value) = line.split_once(' ').ok_or("a parameter has no value")?;
-        let wanted = KernelParameter::parse(key, value).map_err(|refusal| refusal.reason)?;
-        let current = of("current").find_map(|line| {
-            let rest = line.strip_prefix(key)?;
-            if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
-        });
-        Ok(HeldParameter { wanted, current: current.unwrap_or_default().to_owned() })
-    });
-    wanted.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,29 +128,5 @@ mod tests {
         for text in ["", " \n", "\u{e4}", "a\u{7}", &"1".repeat(MAX_VALUE + 1)] {
             assert!(value(text).is_err(), "{text:?}");
         }
-    }
-
-    #[test]
-    fn a_reply_is_read_as_it_was_written() {
-        let held = |key: &str, value: &str, current: &str| HeldParameter {
-            wanted: KernelParameter::parse(key, value).unwrap(),
-            current: current.to_owned(),
-        };
-        let both = vec![
-            held("net.ipv4.tcp_rmem", "4096 8192 16384", "4096 8192 16384"),
-            held("net.ipv4.tcp_rmem2", "1", "2"),
-            held("net.ipv4.ip_local_reserved_ports", "8080", ""),
-        ];
-        let lines: Vec<String> = encode(&both).lines().map(str::to_owned).collect();
-        assert_eq!(decode(&lines), Ok(both));
-        assert!(decode(&["wanted a.b".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn the_longest_reply_fits_the_client() {
-        let key = format!("a.{}", "b".repeat(MAX_KEY - 2));
-        let wanted = KernelParameter::parse(&key, &"1".repeat(MAX_VALUE)).unwrap();
-        let held = HeldParameter { wanted, current: "1".repeat(MAX_VALUE) };
-        assert!(encode(&vec![held; MAX_PARAMETERS]).len() < crate::client::MAX_REPLY);
     }
 }

@@ -1,0 +1,103 @@
+//! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
+
+mod kernel_parameters;
+mod node;
+mod single;
+
+use self::node::{Node, TIMEOUT};
+use super::data::Data;
+use super::kept_disk::KeptDisk;
+use super::machine::Machine;
+use super::probe::{self, free_port};
+use crate::check::Outcome;
+use crate::recipe;
+use crate::site::Site;
+use crate::state_api;
+use osbuild::error::Result;
+use std::io::Write;
+use std::time::Duration;
+
+/// The recipe of this check, and what it adds to that with the probe.
+const RECIPE: &str = "settings";
+const PODS: &str = "\n[pods]\nosd = { component = \"osd\" }\n";
+
+/// The file of `osd` on DATA.
+const KEPT: &str = "osd/resources";
+
+/// How long a setting may have a foreign value that `init` finds when it compares.
+const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same where an event reports the change. Most of it is the emulated network.
+const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A resource sets a host name, name servers, time servers or a kernel parameter of the node. The
+/// setting is put back when another program changes it, outlasts a crash of `osd` and a power cut,
+/// and goes with its resource. What the image does not allow is refused. Without its file `osd`
+/// begins with what `init` holds.
+pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
+    let project = site.root.join("out/ci").join(RECIPE);
+    site.copy_to(&project)?;
+    recipe::inherit(site, &project, RECIPE, probe::RECIPE, PODS)?;
+    let disk = KeptDisk::in_project(&project, RECIPE);
+    let node = Node {
+        site,
+        grpcurl: state_api::grpcurl(site)?,
+        osd: free_port()?,
+        files: free_port()?,
+        signals: free_port()?,
+    };
+    let boot = |log: &str| {
+        Machine::of_recipe_in(site, &project, RECIPE, log)?
+            .keep(disk.path())
+            .forward(node.osd, probe::OSD)
+            .forward(node.files, probe::FILE)
+            .forward(node.signals, probe::SIGNAL)
+            .boot()
+    };
+    let mut outcome = Outcome::default();
+
+    let mut running = boot("settings-first")?;
+    let before = single::observe(&node, &mut outcome)?;
+    kernel_parameters::sets_one(&node, &mut outcome)?;
+    single::are_set(&node, &mut outcome)?;
+    let polled = kernel_parameters::puts_it_back(&node, &mut running, &mut outcome)?;
+    let reported = single::are_put_back(&node, &mut outcome)?;
+    kernel_parameters::refuses_another(&node, &mut outcome)?;
+    probe::command(node.signals, |stream| write!(stream, "osd KILL"))?;
+    kernel_parameters::is_remembered_after_a_crash(&node, &mut outcome)?;
+    single::are_still_set(&node, "outlast a crash of osd", &mut outcome)?;
+    running.power_off()?;
+
+    let running = boot("settings-again")?;
+    kernel_parameters::has_both_after_a_power_cut(&node, &mut outcome)?;
+    single::are_still_set(&node, "outlast a power cut", &mut outcome)?;
+    running.power_off()?;
+
+    let data = Data::of(site, disk.path())?;
+    data.change(&format!("rm {KEPT}\n"))?;
+    data.put_into(disk.path())?;
+    let _running = boot("settings-without-file")?;
+    kernel_parameters::begin_with_what_init_holds(&node, &mut outcome)?;
+    single::are_still_set(&node, "need no osd", &mut outcome)?;
+    kernel_parameters::gives_the_value_back(&node, &mut outcome)?;
+    single::are_given_back(&node, &before, &mut outcome)?;
+    let slowest = reported.into_iter().max().unwrap_or_default();
+    outcome.summary = format!(
+        "{} claims; put back after {:.2} s, kernel parameters after {:.2} s",
+        outcome.passed,
+        slowest.as_secs_f64(),
+        polled.as_secs_f64()
+    );
+    Ok(outcome)
+}
+
+/// Checks that a foreign value was replaced in time. Returns how long it took.
+fn was_repaired(
+    claim: &str,
+    took: Option<Duration>,
+    within: Duration,
+    outcome: &mut Outcome,
+) -> Duration {
+    let took = took.unwrap_or(TIMEOUT);
+    outcome.check(claim, took <= within, || format!("it took {took:?}"));
+    took
+}

@@ -1,0 +1,123 @@
+//! The node of the check: grpcurl speaks with its pod `osd`, and the probe reads and changes its
+//! files behind `init`'s back.
+
+use crate::site::Site;
+use crate::vm::probe;
+use osbuild::error::{Error, Result};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a change may take to have its effect, on an emulated processor.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause before something is read again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The node, through the ports of this host that lead to it.
+pub struct Node<'a> {
+    pub site: &'a Site<'a>,
+    pub grpcurl: PathBuf,
+    pub osd: u16,
+    pub files: u16,
+    pub signals: u16,
+}
+
+impl Node<'_> {
+    /// Creates a resource with this spec in YAML.
+    pub fn create(&self, type_name: &str, id: &str, spec: &str) -> Result<()> {
+        self.call("Create", &resource(type_name, id, "undefined", spec)).map(drop)
+    }
+
+    /// Changes the spec of a resource that has this version.
+    pub fn update(&self, type_name: &str, id: &str, version: &str, spec: &str) -> Result<()> {
+        let mut request = resource(type_name, id, version, spec);
+        let new = request["resource"].take();
+        self.call("Update", &json!({ "newResource": new })).map(drop)
+    }
+
+    /// Tears a resource down, and destroys it.
+    pub fn destroy(&self, type_name: &str, id: &str) -> Result<()> {
+        self.call("TeardownAndDestroy", &name(type_name, id)).map(drop)
+    }
+
+    /// The resource with this identifier, as soon as `osd` has it.
+    pub fn resource(&self, type_name: &str, id: &str) -> Result<Value> {
+        self.resource_with(type_name, id, |_| true)
+    }
+
+    /// The same, as soon as it `holds`; as it is if it does not in time.
+    pub fn resource_with(
+        &self,
+        type_name: &str,
+        id: &str,
+        holds: impl Fn(&str) -> bool,
+    ) -> Result<Value> {
+        let began = Instant::now();
+        loop {
+            let is_late = began.elapsed() > TIMEOUT;
+            match self.call("Get", &name(type_name, id)) {
+                Err(error) if is_late => return Err(error),
+                Err(_) => {}
+                Ok(mut found) => {
+                    let found = found["resource"].take();
+                    if is_late || holds(yaml(&found)) {
+                        return Ok(found);
+                    }
+                }
+            }
+            sleep(10 * PAUSE);
+        }
+    }
+
+    /// Calls a method of `State`, and returns its answer.
+    fn call(&self, method: &str, request: &Value) -> Result<Value> {
+        let mut command = Command::new(&self.grpcurl);
+        command.args(["-plaintext", "-d", &request.to_string()]);
+        command.arg(format!("127.0.0.1:{}", self.osd)).arg(format!("cosi.resource.State/{method}"));
+        let output = self.site.finish("settings-grpcurl", &mut command)?.output;
+        serde_json::from_str(&output)
+            .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
+    }
+
+    /// The text of a file.
+    pub fn read(&self, path: &str) -> Result<String> {
+        probe::request(self.files, |stream| write!(stream, "{path}"))
+    }
+
+    /// Overwrites a file behind `init`'s back.
+    pub fn write(&self, path: &str, text: &str) -> Result<()> {
+        probe::request(self.files, |stream| write!(stream, "{path} {text}")).map(drop)
+    }
+
+    /// Waits until a file has this text. Returns how long it took, unless that was too long.
+    pub fn becomes(&self, path: &str, text: &str) -> Result<Option<Duration>> {
+        let began = Instant::now();
+        while self.read(path)? != text {
+            if began.elapsed() > TIMEOUT {
+                return Ok(None);
+            }
+            sleep(PAUSE);
+        }
+        Ok(Some(began.elapsed()))
+    }
+}
+
+/// The YAML of a resource's spec.
+pub fn yaml(resource: &Value) -> &str {
+    resource["spec"]["yamlSpec"].as_str().unwrap_or_default()
+}
+
+fn resource(type_name: &str, id: &str, version: &str, spec: &str) -> Value {
+    let mut metadata = name(type_name, id);
+    metadata["version"] = json!(version);
+    metadata["phase"] = json!("running");
+    json!({ "resource": { "metadata": metadata, "spec": { "yamlSpec": spec } } })
+}
+
+/// The name of a resource, as every request has it.
+fn name(type_name: &str, id: &str) -> Value {
+    json!({ "namespace": "system", "type": format!("{type_name}.osbuild"), "id": id })
+}

@@ -1,0 +1,217 @@
+//! The settings for which several sources can give a value. The highest rank wins, and a source
+//! that withdraws its value gives way to the next one. When another program changes what is set,
+//! it is set again.
+
+pub mod kept;
+mod values;
+
+use std::time::Duration;
+
+use osbuild_failure::Outcome;
+use osbuild_protocol::{Observed, Refusal, Setting, SettingName, Single};
+use osbuild_ranks::Source;
+
+use self::kept::Refused;
+use self::values::Values;
+use super::kernel_parameters::{self, KernelParameters};
+use super::resolver::{self, Resolver};
+use super::{host_name, pod_resolvers, time_servers};
+use crate::processes::rate_limit::{Admission, RateLimit};
+
+/// The name of the phase that restores them, and of lines about them.
+pub const NAME: &str = "settings";
+
+/// The values of all sources.
+#[derive(Default)]
+pub struct Settings {
+    values: Values,
+    kernel_parameters: KernelParameters,
+    refused: Refused,
+    /// Bounds the lines on the console.
+    limit: RateLimit,
+}
+
+impl Settings {
+    /// Sets what the image gives, before any other source: no name servers, as containerd copies
+    /// the file into every pod, and these time servers.
+    pub fn set_image(&mut self, time_servers: &[String]) -> Outcome {
+        resolver::apply(&Resolver::default())?;
+        time_servers::apply(&[])?;
+        let servers = (!time_servers.is_empty()).then(|| time_servers.join(" "));
+        self.set(Source::Image, [(Single::TimeServers, servers)])
+    }
+
+    /// Sets what `source` gives for single settings, and has the host follow. `None` withdraws a
+    /// value.
+    pub fn set<const N: usize>(
+        &mut self,
+        source: Source,
+        values: [(Single, Option<String>); N],
+    ) -> Outcome {
+        let changed = values.each_ref().map(|(single, _)| *single);
+        for (single, value) in values {
+            self.values.set(source, single, value);
+        }
+        changed.into_iter().try_for_each(|single| self.put(single))
+    }
+
+    /// Gives a setting the value of `source`. `now` is the time since boot.
+    ///
+    /// # Errors
+    /// The image does not allow it, or the host does not take the value: then the setting keeps
+    /// the value that it had.
+    pub fn apply(
+        &mut self,
+        source: Source,
+        setting: &Setting,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        if let Setting::KernelParameter(wanted) = setting {
+            let allowed = kernel_parameters::allowed()?;
+            self.kernel_parameters.apply(source, wanted, &allowed, now)?;
+        } else if let SettingName::Single(single) = setting.name() {
+            let former = self.values.set(source, single, Some(setting.value()));
+            if let Err(failure) = self.put(single) {
+                self.values.set(source, single, former);
+                return Err(failure.into());
+            }
+        }
+        self.refused.forget(&setting.name());
+        Ok(())
+    }
+
+    /// Withdraws the value of `source`, so that the next one is in effect.
+    pub fn withdraw(&mut self, source: Source, name: &SettingName) -> Outcome {
+        self.refused.forget(name);
+        match name {
+            SettingName::Single(single) => self.set(source, [(*single, None)]),
+            SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
+        }
+    }
+
+    /// The host name that shall be in effect.
+    pub fn host_name(&self) -> &str {
+        self.values.effective(Single::HostName)
+    }
+
+    /// The host name, if it comes from a source above the image.
+    pub fn chosen_host_name(&self) -> Option<&str> {
+        let source = self.values.source(Single::HostName)?;
+        (source > Source::Image).then(|| self.host_name())
+    }
+
+    /// What requests have set, and what the host has.
+    pub fn observe(&self) -> Vec<Observed> {
+        let single = Single::ALL.into_iter().map(|single| Observed {
+            name: single.into(),
+            wanted: self.values.requested(single),
+            source: self.values.source(single),
+            current: current(single),
+        });
+        let refused = self.refused.settings().map(|setting| Observed {
+            name: setting.name(),
+            wanted: Some(setting),
+            source: None,
+            current: String::new(),
+        });
+        single.chain(self.kernel_parameters.observe()).chain(refused).collect()
+    }
+
+    /// The text of the file on DATA.
+    pub fn text(&self) -> String {
+        let single = Single::ALL.into_iter().filter_map(|single| self.values.requested(single));
+        let parameters = self.kernel_parameters.requested().map(Setting::KernelParameter);
+        kept::text(single.chain(parameters), &self.refused)
+    }
+
+    /// Sets what the text of that file says. Returns the reasons why lines are refused, which stay
+    /// in the file.
+    pub fn restore(&mut self, text: &str, now: Duration) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for line in text.lines() {
+            let setting = Setting::parse(line);
+            let applied = setting.and_then(|setting| self.apply(Source::Api, &setting, now));
+            if let Err(refusal) = applied {
+                self.refused.add(line);
+                reasons.push(refusal.reason);
+            }
+        }
+        reasons
+    }
+
+    /// When to compare the kernel's parameters, since boot: nothing reports a change of them.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.kernel_parameters.deadline()
+    }
+
+    /// Sets the kernel's parameters again that another program has changed, if it is time to
+    /// compare them. Returns lines for the console.
+    pub fn hold_kernel_parameters(&mut self, now: Duration) -> Vec<String> {
+        let lines = self.kernel_parameters.hold(now);
+        self.admitted(lines, now)
+    }
+
+    /// Sets again what another program has changed of the others. Returns lines for the console.
+    pub fn hold(&mut self, now: Duration) -> Vec<String> {
+        let mut lines = Vec::new();
+        for single in Single::ALL {
+            if self.is_as_it_shall_be(single) {
+                continue;
+            }
+            let found = current(single);
+            lines.push(match self.put(single) {
+                Ok(()) => {
+                    let (word, value) = (single.word(), self.values.effective(single));
+                    format!("another program changed {word} to `{found}`, it is `{value}` again")
+                }
+                Err(failure) => failure.to_string(),
+            });
+        }
+        self.admitted(lines, now)
+    }
+
+    fn admitted(&mut self, mut lines: Vec<String>, now: Duration) -> Vec<String> {
+        lines.retain(|_| self.limit.admit(now) != Admission::Hold);
+        lines
+    }
+
+    /// Has the host follow.
+    fn put(&self, single: Single) -> Outcome {
+        if self.is_as_it_shall_be(single) {
+            return Ok(());
+        }
+        match single {
+            Single::HostName => host_name::apply(self.host_name()),
+            Single::NameServers | Single::SearchDomains => {
+                pod_resolvers::note()?;
+                resolver::apply(&self.resolver())
+            }
+            Single::TimeServers => time_servers::apply(&self.values.words(single)),
+        }
+    }
+
+    fn is_as_it_shall_be(&self, single: Single) -> bool {
+        match single {
+            Single::HostName => host_name::observe() == self.host_name(),
+            Single::NameServers | Single::SearchDomains => resolver::observe() == self.resolver(),
+            Single::TimeServers => {
+                time_servers::observe().unwrap_or_default() == self.values.words(single)
+            }
+        }
+    }
+
+    fn resolver(&self) -> Resolver {
+        let words = |single| self.values.words(single);
+        Resolver::new(words(Single::NameServers), words(Single::SearchDomains))
+    }
+}
+
+/// The value that the host has.
+fn current(single: Single) -> String {
+    match single {
+        Single::HostName => host_name::observe(),
+        Single::NameServers => resolver::observe().servers().join(" "),
+        Single::SearchDomains => resolver::observe().search().join(" "),
+        Single::TimeServers => time_servers::observe().unwrap_or_default().join(" "),
+    }
+}

@@ -1,0 +1,227 @@
+//! The types whose resources are settings of the host. Each is a row of [`TYPES`] and a file here:
+//! how its specs become settings, and what its statuses say.
+
+mod hostnames;
+mod kernel_parameters;
+mod resolvers;
+mod spec;
+mod time_servers;
+
+use osbuild_protocol::{Observed, Setting, SettingName};
+use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
+use std::collections::BTreeMap;
+
+/// The namespace of all of them.
+pub const NAMESPACE: &str = "system";
+
+/// What follows the names of the node's own types.
+const SUFFIX: &str = "osbuild";
+
+/// The identifier of a status of which a node has one.
+const NODE: &str = "node";
+
+/// A type of settings, and that of its statuses.
+pub struct SettingType {
+    /// The names of the type.
+    pub names: Names,
+    /// Its columns.
+    pub columns: &'static [PrintColumn],
+    /// The names of the type of the statuses.
+    pub status_names: Names,
+    /// Its columns.
+    pub status_columns: &'static [PrintColumn],
+    /// Reads a spec of the type: its settings, of which there is at least one. Fails with the
+    /// reason if it has neither form, if the forms differ, or if one of them is malformed.
+    pub read: fn(&Spec) -> Result<Vec<Setting>, String>,
+    /// Both forms of the spec of these settings, which are of this type.
+    pub write: fn(&[Setting]) -> Spec,
+    /// What a spec with these settings is about. No two resources are about the same.
+    pub subject: fn(&[Setting]) -> String,
+    /// Whether a setting is of this type.
+    pub covers: fn(&SettingName) -> bool,
+    /// The specs of the statuses by their identifiers.
+    statuses: fn(&Report) -> BTreeMap<String, Spec>,
+}
+
+/// All types.
+pub const TYPES: [SettingType; 4] =
+    [hostnames::TYPE, kernel_parameters::TYPE, resolvers::TYPE, time_servers::TYPE];
+
+/// The settings of a resource.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The identifier of the resource.
+    pub id: String,
+    /// Its version.
+    pub version: String,
+    /// What it asks for.
+    pub settings: Vec<Setting>,
+}
+
+/// What is known of one type when its statuses are written.
+pub struct Report<'a> {
+    /// The resources of the type.
+    pub wanted: &'a [Wanted],
+    /// What the host has, of all types.
+    pub observed: &'a [Observed],
+    /// Why settings are not set.
+    pub errors: &'a BTreeMap<SettingName, String>,
+}
+
+impl SettingType {
+    /// The type that this kind is of, if it is one of settings.
+    pub fn of(kind: &Kind) -> Option<&'static SettingType> {
+        static ALL: [SettingType; 4] = TYPES;
+        ALL.iter().find(|one| one.kind() == *kind)
+    }
+
+    /// The kind of its resources.
+    pub fn kind(&self) -> Kind {
+        kind(&self.names)
+    }
+
+    /// The kind of its statuses.
+    pub fn status_kind(&self) -> Kind {
+        kind(&self.status_names)
+    }
+
+    /// What the resources of the store ask for that are not being torn down.
+    pub fn wanted(&self, store: &Store) -> Vec<Wanted> {
+        let query = Query::default();
+        let kind = self.kind();
+        let found = store.list(&kind, &query);
+        let running = found.filter(|found| found.content.phase == Phase::Running);
+        let wanted = running.filter_map(|found| {
+            Some(Wanted {
+                id: found.content.key.id().to_owned(),
+                version: found.version.to_string(),
+                settings: (self.read)(&found.content.spec).ok()?,
+            })
+        });
+        wanted.collect()
+    }
+
+    /// The specs of the statuses by their identifiers.
+    pub fn statuses(&self, report: &Report) -> BTreeMap<String, Spec> {
+        (self.statuses)(report)
+    }
+}
+
+impl Report<'_> {
+    /// What the host has of a setting.
+    fn observed(&self, name: &SettingName) -> Option<&Observed> {
+        self.observed.iter().find(|observed| observed.name == *name)
+    }
+
+    /// The words that the host has of a setting, and their source.
+    fn current(&self, name: impl Into<SettingName>) -> (Vec<String>, String) {
+        let Some(observed) = self.observed(&name.into()) else { return Default::default() };
+        let words = observed.current.split_whitespace().map(str::to_owned).collect();
+        let source = observed.source.map_or("", |source| source.name());
+        (words, source.to_owned())
+    }
+
+    /// Why the settings of a resource are not set: empty if they are.
+    fn error(&self, wanted: &Wanted) -> String {
+        let names = wanted.settings.iter().map(Setting::name);
+        let errors = names.filter_map(|name| self.errors.get(&name).map(String::as_str));
+        errors.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The error, identifier and version of the resource of a type of which there is at most one.
+    fn only(&self) -> [String; 3] {
+        let Some(wanted) = self.wanted.first() else { return Default::default() };
+        [self.error(wanted), wanted.id.clone(), wanted.version.clone()]
+    }
+}
+
+fn kind(names: &Names) -> Kind {
+    let type_name = format!("{}.{}", names.plural, names.suffix);
+    Kind::new(NAMESPACE, &type_name).expect("the names of a type are valid")
+}
+
+/// The names of a type of the node.
+const fn names(plural: &'static str, singular: &'static str) -> Names {
+    Names { plural, singular, suffix: SUFFIX }
+}
+
+const fn column(name: &'static str, json_path: &'static str) -> PrintColumn {
+    PrintColumn { name, json_path }
+}
+
+/// Columns of statuses.
+const SOURCE: PrintColumn = column("Source", "{.source}");
+const ERROR: PrintColumn = column("Error", "{.error}");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(line: &str) -> Setting {
+        Setting::parse(line).unwrap()
+    }
+
+    #[test]
+    fn every_setting_belongs_to_one_type_which_writes_and_reads_it() {
+        for line in [
+            "host-name edge-7",
+            "name-servers 10.0.2.3 fec0::3",
+            "search-domains example.org local",
+            "time-servers time.example:123 10.0.2.4",
+            "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
+        ] {
+            let settings = vec![setting(line)];
+            let covers: Vec<_> =
+                TYPES.iter().filter(|one| (one.covers)(&settings[0].name())).collect();
+            let [one] = covers.as_slice() else { panic!("{line}: {} types", covers.len()) };
+            let both = (one.write)(&settings);
+            assert_eq!((one.read)(&both), Ok(settings.clone()));
+            let message = Spec { yaml: String::new(), ..both.clone() };
+            assert_eq!((one.read)(&message), Ok(settings.clone()));
+            let yaml = Spec { proto: Vec::new(), ..both };
+            assert_eq!((one.read)(&yaml), Ok(settings), "{}", yaml.yaml);
+        }
+    }
+
+    #[test]
+    fn a_type_is_found_by_its_kind() {
+        for one in &TYPES {
+            let found = SettingType::of(&one.kind()).unwrap();
+            assert_eq!(found.names.plural, one.names.plural);
+            assert!(SettingType::of(&one.status_kind()).is_none());
+        }
+    }
+
+    #[test]
+    fn a_status_has_what_the_host_has_and_why_the_rest_is_missing() {
+        let name = setting("name-servers 10.0.2.3").name();
+        let observed = [Observed {
+            name: name.clone(),
+            wanted: None,
+            source: Some(osbuild_ranks::Source::Dhcp),
+            current: "10.0.2.3 fec0::3".to_owned(),
+        }];
+        let errors = BTreeMap::from([(name, "the disk is full".to_owned())]);
+        let settings = vec![setting("name-servers 10.0.2.9")];
+        let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
+        let report = Report { wanted: &wanted, observed: &observed, errors: &errors };
+        let statuses = resolvers::TYPE.statuses(&report);
+        assert_eq!(
+            statuses["node"].yaml.lines().collect::<Vec<_>>(),
+            [
+                "nameserver:",
+                "- \"10.0.2.3\"",
+                "- fec0::3",
+                "nameserverSource: dhcp",
+                "search: []",
+                "searchSource: \"\"",
+                "error: the disk is full",
+                "resource: mine",
+                "version: \"3\"",
+            ]
+        );
+        let none = Report { wanted: &[], observed: &[], errors: &BTreeMap::new() };
+        assert_eq!(resolvers::TYPE.statuses(&none).len(), 1);
+        assert!(kernel_parameters::TYPE.statuses(&none).is_empty());
+    }
+}

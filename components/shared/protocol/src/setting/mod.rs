@@ -1,0 +1,235 @@
+//! The settings of the host that the socket `host` changes. Each is one line of text: on the wire,
+//! and in the file on DATA in which `init` keeps them.
+
+mod domain;
+mod kernel_parameter;
+mod list;
+mod observed;
+mod time_server;
+
+pub use domain::Domain;
+pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
+pub use list::{Entry, List};
+pub use observed::Observed;
+pub(crate) use observed::{decode, encode};
+pub use time_server::TimeServer;
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::{HostName, Refusal};
+
+/// The addresses of name servers: as many as a resolver reads (resolv.conf(5), `MAXNS`).
+pub type NameServers = List<IpAddr, 3>;
+/// The domains of a search list: as many as every resolver reads (resolv.conf(5)).
+pub type SearchDomains = List<Domain, 6>;
+/// Time servers: more than any client asks.
+pub type TimeServers = List<TimeServer, 8>;
+
+/// A setting and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// The host name.
+    HostName(HostName),
+    /// The name servers.
+    NameServers(NameServers),
+    /// The search list for names.
+    SearchDomains(SearchDomains),
+    /// The time servers.
+    TimeServers(TimeServers),
+    /// A parameter of the kernel.
+    KernelParameter(KernelParameter),
+}
+
+/// A setting without its value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SettingName {
+    /// One of which a node has one.
+    Single(Single),
+    /// A parameter of the kernel.
+    KernelParameter(ParameterKey),
+}
+
+/// A setting of which a node has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Single {
+    /// The host name.
+    HostName,
+    /// The name servers.
+    NameServers,
+    /// The search list for names.
+    SearchDomains,
+    /// The time servers.
+    TimeServers,
+}
+
+const KERNEL_PARAMETER: &str = "kernel-parameter";
+
+impl Single {
+    /// All of them.
+    pub const ALL: [Single; 4] =
+        [Self::HostName, Self::NameServers, Self::SearchDomains, Self::TimeServers];
+
+    /// The word for it in lines.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::HostName => "host-name",
+            Self::NameServers => "name-servers",
+            Self::SearchDomains => "search-domains",
+            Self::TimeServers => "time-servers",
+        }
+    }
+}
+
+impl Setting {
+    /// Reads the line that [`Display`](fmt::Display) writes.
+    ///
+    /// # Errors
+    /// There is no such setting, or its value is malformed.
+    pub fn parse(line: &str) -> Result<Self, Refusal> {
+        let (name, value) = SettingName::split(line)?;
+        let list = || value.split(' ').filter(|word| !word.is_empty());
+        Ok(match name {
+            SettingName::Single(Single::HostName) => Self::HostName(HostName::parse(value)?),
+            SettingName::Single(Single::NameServers) => Self::NameServers(List::parse(list())?),
+            SettingName::Single(Single::SearchDomains) => Self::SearchDomains(List::parse(list())?),
+            SettingName::Single(Single::TimeServers) => Self::TimeServers(List::parse(list())?),
+            SettingName::KernelParameter(key) => {
+                let value = ParameterValue::parse(value)?;
+                Self::KernelParameter(KernelParameter { key, value })
+            }
+        })
+    }
+
+    /// The setting without its value.
+    pub fn name(&self) -> SettingName {
+        match self {
+            Self::HostName(_) => Single::HostName.into(),
+            Self::NameServers(_) => Single::NameServers.into(),
+            Self::SearchDomains(_) => Single::SearchDomains.into(),
+            Self::TimeServers(_) => Single::TimeServers.into(),
+            Self::KernelParameter(KernelParameter { key, .. }) => {
+                SettingName::KernelParameter(key.clone())
+            }
+        }
+    }
+
+    /// The value as words with one space between.
+    pub fn value(&self) -> String {
+        match self {
+            Self::HostName(name) => name.to_string(),
+            Self::NameServers(servers) => servers.to_string(),
+            Self::SearchDomains(domains) => domains.to_string(),
+            Self::TimeServers(servers) => servers.to_string(),
+            Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
+        }
+    }
+}
+
+impl SettingName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// There is no such setting.
+    pub fn parse(line: &str) -> Result<Self, Refusal> {
+        match Self::split(line)? {
+            (name, "") => Ok(name),
+            _ => Err(unknown(line)),
+        }
+    }
+
+    /// Reads a name, and returns the text behind it.
+    pub(crate) fn split(line: &str) -> Result<(Self, &str), Refusal> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == KERNEL_PARAMETER {
+            let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::KernelParameter(ParameterKey::parse(key)?), value));
+        }
+        let single = Single::ALL.into_iter().find(|single| single.word() == word);
+        Ok((single.ok_or_else(|| unknown(line))?.into(), rest))
+    }
+}
+
+impl From<Single> for SettingName {
+    fn from(single: Single) -> Self {
+        Self::Single(single)
+    }
+}
+
+fn unknown(line: &str) -> Refusal {
+    let start: String = line.chars().take(32).collect();
+    Refusal::malformed(format!("`{start}` is not a setting of the host"))
+}
+
+impl fmt::Display for SettingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Single(single) => f.write_str(single.word()),
+            Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name(), self.value())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_setting_is_one_line() {
+        for line in [
+            "host-name edge-7.example.org",
+            "name-servers 10.0.2.3 fec0::3",
+            "search-domains example.org _tcp.example.org",
+            "time-servers 10.0.2.4 time.example:123",
+            "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
+        ] {
+            let setting = Setting::parse(line).unwrap();
+            assert_eq!(setting.to_string(), line);
+            let name = setting.name();
+            assert!(line.starts_with(&format!("{name} ")));
+            assert_eq!(SettingName::parse(&name.to_string()), Ok(name));
+        }
+    }
+
+    #[test]
+    fn a_setting_without_a_valid_value_is_refused() {
+        for line in [
+            "",
+            "host-name",
+            "host-name a b",
+            "name-servers",
+            "name-servers ns.example.org",
+            "name-servers 10.0.2.1 10.0.2.2 10.0.2.3 10.0.2.4",
+            "search-domains a;b",
+            "search-domains a b c d e f g",
+            "time-servers a/b",
+            "kernel-parameter vm.swappiness",
+            "kernel-parameter ../x 1",
+            "motd hello",
+        ] {
+            assert!(Setting::parse(line).is_err(), "{line}");
+        }
+        for line in ["", "host-name a", "kernel-parameter", "kernel-parameter a.b 1", "motd"] {
+            assert!(SettingName::parse(line).is_err(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_from_any_line_is_written_and_read_again(line in
+            "(host-name|name-servers|search-domains|time-servers|kernel-parameter|\\PC{0,6}) \
+             ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})"
+        ) {
+            if let Ok(setting) = Setting::parse(&line) {
+                prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));
+            }
+        }
+    }
+}

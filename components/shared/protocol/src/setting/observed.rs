@@ -1,0 +1,117 @@
+//! What the host has of a setting.
+
+use osbuild_ranks::Source;
+
+use super::{Setting, SettingName, words};
+
+/// The word for no source.
+const NONE: &str = "none";
+
+/// A setting as `init` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// The setting.
+    pub name: SettingName,
+    /// The setting with the value that requests over the socket `host` have given it.
+    pub wanted: Option<Setting>,
+    /// The source of the value that shall be in effect; none if no source has one.
+    pub source: Option<Source>,
+    /// The value that the host has: words with one space between, or nothing.
+    pub current: String,
+}
+
+impl Observed {
+    /// Whether the value that requests have given is the one that shall be in effect.
+    pub fn is_requested(&self) -> bool {
+        self.source == Some(Source::Api)
+    }
+}
+
+/// The lines of a reply, each with its end.
+pub(crate) fn encode(observed: &[Observed]) -> String {
+    let lines = observed.iter().map(|Observed { name, wanted, source, current }| {
+        let wanted = wanted.iter().map(|wanted| format!("wanted {wanted}\n")).collect::<String>();
+        let source = source.map_or(NONE, Source::name);
+        let current = format!("current {source} {name} {}", words(current));
+        format!("{wanted}{}\n", current.trim_end())
+    });
+    lines.collect()
+}
+
+/// Reads the lines of a reply. Settings that this release does not know are left out.
+pub(crate) fn decode(lines: &[String]) -> Result<Vec<Observed>, String> {
+    let mut observed: Vec<Observed> = Vec::new();
+    let mut wanted: Option<Setting> = None;
+    for line in lines {
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        match key {
+            "wanted" => wanted = Setting::parse(value).ok(),
+            "current" => {
+                let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
+                let Ok((name, current)) = SettingName::split(rest) else { continue };
+                let (source, current) = (Source::from_name(source), current.to_owned());
+                let wanted = wanted.take().filter(|wanted| wanted.name() == name);
+                observed.push(Observed { name, wanted, source, current });
+            }
+            _ => {}
+        }
+    }
+    Ok(observed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::MAX_PARAMETERS;
+
+    fn all() -> Vec<Observed> {
+        let observed = |source, wanted: &str, name: &str, current: &str| Observed {
+            name: SettingName::parse(name).unwrap(),
+            wanted: Setting::parse(wanted).ok(),
+            source,
+            current: current.to_owned(),
+        };
+        let reserved = "kernel-parameter net.ipv4.ip_local_reserved_ports";
+        vec![
+            observed(Some(Source::Api), "host-name edge-7", "host-name", "edge-7"),
+            observed(Some(Source::Dhcp), "", "name-servers", "10.0.2.3 fec0::3"),
+            observed(None, "", "search-domains", ""),
+            observed(Some(Source::Image), "", "time-servers", "time.example"),
+            observed(Some(Source::Api), &format!("{reserved} 8080"), reserved, ""),
+            observed(
+                None,
+                "kernel-parameter kernel.panic 0",
+                "kernel-parameter kernel.panic",
+                "10",
+            ),
+        ]
+    }
+
+    #[test]
+    fn a_reply_is_read_as_it_was_written() {
+        let lines: Vec<String> = encode(&all()).lines().map(str::to_owned).collect();
+        assert_eq!(decode(&lines), Ok(all()));
+        let newer = ["wanted motd hello", "current api motd hello", "colour red"];
+        let lines = newer.map(str::to_owned).into_iter().chain(lines).collect::<Vec<_>>();
+        assert_eq!(decode(&lines), Ok(all()));
+        assert!(decode(&["current".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_longest_reply_fits_the_client() {
+        let parameter = format!("kernel-parameter a.{} {}", "b".repeat(94), "1".repeat(256));
+        let domain = vec!["a".repeat(63); 3].join(".") + "." + &"b".repeat(61);
+        let domains = format!("search-domains {}", vec![domain; 6].join(" "));
+        let servers = format!("time-servers {}", vec!["a".repeat(63); 8].join(" "));
+        let [parameter, domains, servers] = [parameter, domains, servers].map(|line| {
+            let wanted = Setting::parse(&line).unwrap();
+            let (name, current) = (wanted.name(), wanted.value());
+            Observed { name, wanted: Some(wanted), source: Some(Source::Document), current }
+        });
+        // Those that are held, and those that a smaller list refuses.
+        let all: Vec<Observed> =
+            vec![parameter; 2 * MAX_PARAMETERS].into_iter().chain([domains, servers]).collect();
+        let length = encode(&all).len();
+        assert!(length < crate::client::MAX_REPLY, "{length}");
+    }
+}
