@@ -72,6 +72,8 @@ pub enum Deadline {
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.
     KernelParameters,
+    /// A try of settings is over.
+    Try,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 /// The folder of the `.proto` files, which are named by their paths in it.
 const FOLDER: &str = "proto";
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
+    "osbuild/v1/configuration.proto",
     "osbuild/v1/hostname.proto",
     "osbuild/v1/kernel_parameter.proto",
     "osbuild/v1/resolver.proto",

@@ -3,21 +3,23 @@
 mod kernel_parameters;
 mod node;
 mod single;
+mod tries;
 
 use self::node::{Node, TIMEOUT};
 use super::data::Data;
 use super::kept_disk::KeptDisk;
 use super::machine::Machine;
+use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
 use osbuild::error::Result;
-use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// The recipe of this check, and what it adds to that with the probe.
+/// The recipe of these checks, and what it adds to that with the probe.
 const RECIPE: &str = "settings";
 const PODS: &str = "\n[pods]\nosd = { component = \"osd\" }\n";
 
@@ -34,52 +36,32 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// and goes with its resource. What the image does not allow is refused. Without its file `osd`
 /// begins with what `init` holds.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
-    let project = site.root.join("out/ci").join(RECIPE);
-    site.copy_to(&project)?;
-    recipe::inherit(site, &project, RECIPE, probe::RECIPE, PODS)?;
-    let disk = KeptDisk::in_project(&project, RECIPE);
-    let node = Node {
-        site,
-        grpcurl: state_api::grpcurl(site)?,
-        osd: free_port()?,
-        files: free_port()?,
-        signals: free_port()?,
-    };
-    let boot = |log: &str| {
-        Machine::of_recipe_in(site, &project, RECIPE, log)?
-            .keep(disk.path())
-            .forward(node.osd, probe::OSD)
-            .forward(node.files, probe::FILE)
-            .forward(node.signals, probe::SIGNAL)
-            .boot()
-    };
-    let mut outcome = Outcome::default();
+    let lab = Lab::new(site, "settings")?;
+    let (node, mut outcome) = (&lab.node, Outcome::default());
 
-    let mut running = boot("settings-first")?;
-    let before = single::observe(&node, &mut outcome)?;
-    kernel_parameters::sets_one(&node, &mut outcome)?;
-    single::are_set(&node, &mut outcome)?;
-    let polled = kernel_parameters::puts_it_back(&node, &mut running, &mut outcome)?;
-    let reported = single::are_put_back(&node, &mut outcome)?;
-    kernel_parameters::refuses_another(&node, &mut outcome)?;
-    probe::command(node.signals, |stream| write!(stream, "osd KILL"))?;
-    kernel_parameters::is_remembered_after_a_crash(&node, &mut outcome)?;
-    single::are_still_set(&node, "outlast a crash of osd", &mut outcome)?;
+    let mut running = lab.boot("first")?;
+    let before = single::observe(node, &mut outcome)?;
+    kernel_parameters::sets_one(node, &mut outcome)?;
+    single::are_set(node, &mut outcome)?;
+    let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
+    let reported = single::are_put_back(node, &mut outcome)?;
+    kernel_parameters::refuses_another(node, &mut outcome)?;
+    node.signal("KILL")?;
+    kernel_parameters::is_remembered_after_a_crash(node, &mut outcome)?;
+    single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
     running.power_off()?;
 
-    let running = boot("settings-again")?;
-    kernel_parameters::has_both_after_a_power_cut(&node, &mut outcome)?;
-    single::are_still_set(&node, "outlast a power cut", &mut outcome)?;
+    let running = lab.boot("again")?;
+    kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
+    single::are_still_set(node, "outlast a power cut", &mut outcome)?;
     running.power_off()?;
 
-    let data = Data::of(site, disk.path())?;
-    data.change(&format!("rm {KEPT}\n"))?;
-    data.put_into(disk.path())?;
-    let _running = boot("settings-without-file")?;
-    kernel_parameters::begin_with_what_init_holds(&node, &mut outcome)?;
-    single::are_still_set(&node, "need no osd", &mut outcome)?;
-    kernel_parameters::gives_the_value_back(&node, &mut outcome)?;
-    single::are_given_back(&node, &before, &mut outcome)?;
+    lab.remove(KEPT)?;
+    let _running = lab.boot("without-file")?;
+    kernel_parameters::begin_with_what_init_holds(node, &mut outcome)?;
+    single::are_still_set(node, "need no osd", &mut outcome)?;
+    kernel_parameters::gives_the_value_back(node, &mut outcome)?;
+    single::are_given_back(node, &before, &mut outcome)?;
     let slowest = reported.into_iter().max().unwrap_or_default();
     outcome.summary = format!(
         "{} claims; put back after {:.2} s, kernel parameters after {:.2} s",
@@ -88,6 +70,67 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
         polled.as_secs_f64()
     );
     Ok(outcome)
+}
+
+/// A change is tried, and taken back at its deadline, on request, when `osd` crashes or hangs, and
+/// with the power; unless it is confirmed.
+pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
+    let lab = Lab::new(site, "tries")?;
+    let (node, mut outcome) = (&lab.node, Outcome::default());
+
+    let mut running = lab.boot("first")?;
+    tries::end(node, &mut running, &mut outcome)?;
+    running.power_off()?;
+
+    let _running = lab.boot("again")?;
+    tries::is_gone_after_a_power_cut(node, &mut outcome)?;
+    outcome.summary = format!("{} claims", outcome.passed);
+    Ok(outcome)
+}
+
+/// A node with `osd`, and the disk that it keeps.
+struct Lab<'a> {
+    site: &'a Site<'a>,
+    /// What its files are named after.
+    name: &'static str,
+    project: PathBuf,
+    disk: KeptDisk,
+    node: Node<'a>,
+}
+
+impl<'a> Lab<'a> {
+    fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
+        let project = site.root.join("out/ci").join(name);
+        site.copy_to(&project)?;
+        recipe::inherit(site, &project, RECIPE, probe::RECIPE, PODS)?;
+        let disk = KeptDisk::in_project(&project, RECIPE);
+        let node = Node {
+            site,
+            grpcurl: state_api::grpcurl(site)?,
+            osd: free_port()?,
+            files: free_port()?,
+            signals: free_port()?,
+        };
+        Ok(Lab { site, name, project, disk, node })
+    }
+
+    /// Boots the node. `boot` distinguishes its log from those of its other boots.
+    fn boot(&self, boot: &str) -> Result<NodeUnderTest<'a>> {
+        let log = format!("{}-{boot}", self.name);
+        Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?
+            .keep(self.disk.path())
+            .forward(self.node.osd, probe::OSD)
+            .forward(self.node.files, probe::FILE)
+            .forward(self.node.signals, probe::SIGNAL)
+            .boot()
+    }
+
+    /// Removes a file from DATA of the node, which is off.
+    fn remove(&self, file: &str) -> Result<()> {
+        let data = Data::of(self.site, self.disk.path())?;
+        data.change(&format!("rm {file}\n"))?;
+        data.put_into(self.disk.path())
+    }
 }
 
 /// Checks that a foreign value was replaced in time. Returns how long it took.

@@ -72,14 +72,28 @@ impl Node<'_> {
         }
     }
 
+    /// Calls a method of `Configuration`, and returns its answer.
+    pub fn configure(&self, method: &str, request: &Value) -> Result<Value> {
+        self.request(&format!("osbuild.v1.Configuration/{method}"), request)
+    }
+
     /// Calls a method of `State`, and returns its answer.
     fn call(&self, method: &str, request: &Value) -> Result<Value> {
+        self.request(&format!("cosi.resource.State/{method}"), request)
+    }
+
+    fn request(&self, method: &str, request: &Value) -> Result<Value> {
         let mut command = Command::new(&self.grpcurl);
         command.args(["-plaintext", "-d", &request.to_string()]);
-        command.arg(format!("127.0.0.1:{}", self.osd)).arg(format!("cosi.resource.State/{method}"));
+        command.arg(format!("127.0.0.1:{}", self.osd)).arg(method);
         let output = self.site.finish("settings-grpcurl", &mut command)?.output;
         serde_json::from_str(&output)
             .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
+    }
+
+    /// Sends a signal to `osd`.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        probe::command(self.signals, |stream| write!(stream, "osd {signal}"))
     }
 
     /// The text of a file.

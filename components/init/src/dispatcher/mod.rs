@@ -6,6 +6,7 @@ mod children;
 mod disk;
 mod kubelet;
 mod requests;
+mod settings;
 mod shutdown;
 mod slot;
 mod status;
@@ -34,7 +35,7 @@ use crate::hardware::buttons::Buttons;
 use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
-use crate::host::settings::{self, Settings};
+use crate::host::settings::Settings;
 use crate::host::watch::Watch;
 use crate::logind::Logind;
 use crate::processes::Processes;
@@ -235,6 +236,7 @@ impl Dispatcher {
             (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
             (Deadline::KernelParameters, self.settings.deadline()),
+            (Deadline::Try, self.settings.try_deadline()),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -262,10 +264,7 @@ impl Dispatcher {
             Event::JobEnded(ended) => self.on_job_ended(ended),
             Event::WriteFailed(failure) => self.console.say("data", failure),
             Event::MovedAside(text) => self.console.say("data", text),
-            Event::HostChanged => {
-                let lines = self.settings.hold(uptime());
-                self.say_about_settings(&lines);
-            }
+            Event::HostChanged => self.on_host_changed(),
             Event::Deadline(deadline) => self.on_deadline(deadline),
         }
     }
@@ -290,17 +289,11 @@ impl Dispatcher {
             }
             Deadline::StaticPods => self.place_static_pods(),
             Deadline::Room => self.measure_room(),
-            Deadline::KernelParameters => {
-                let lines = self.settings.hold_kernel_parameters(now);
-                self.say_about_settings(&lines);
-            }
+            Deadline::KernelParameters => self.on_parameters_due(now),
+            Deadline::Try => self.on_try_deadline(now),
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }
-    }
-
-    fn say_about_settings(&mut self, lines: &[String]) {
-        lines.iter().for_each(|line| self.console.say(settings::NAME, line));
     }
 
     /// Has the node end. Once the shutdown has begun, nothing changes it.

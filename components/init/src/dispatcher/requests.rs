@@ -2,10 +2,10 @@
 
 use osbuild_abi::console::ADDRESS;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Refusal, Reply, Request, SettingName, Single};
+use osbuild_protocol::{Refusal, Reply, Request, Single};
 use osbuild_ranks::Source;
 
-use super::{Dispatcher, End, Program};
+use super::{Dispatcher, End};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
 use crate::host::link;
@@ -57,14 +57,19 @@ impl Dispatcher {
                 line.iter().for_each(|line| self.console.say(TIME, line));
             }
             Request::Apply(setting) => {
+                self.settings.admit()?;
                 self.settings.apply(Source::Api, &setting, uptime())?;
-                return self.keep_setting(client, &setting.name()).map(|()| None);
+                return self.keep_setting(client, &setting.name());
             }
             Request::Withdraw(name) => {
+                self.settings.admit()?;
                 self.settings.withdraw(Source::Api, &name)?;
-                return self.keep_setting(client, &name).map(|()| None);
+                return self.keep_setting(client, &name);
             }
-            Request::Observe => reply = Reply::Settings(self.settings.observe()),
+            Request::BeginTry(time) => self.begin_try(time)?,
+            Request::ConfirmTry => return self.confirm_try(client).map(|()| None),
+            Request::RevertTry => self.revert_try()?,
+            Request::Observe => reply = Reply::Settings(self.settings.observe(uptime())),
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
@@ -95,28 +100,6 @@ impl Dispatcher {
         self.ask_for(client, Wants::Disk, Job::KeepHostName(name))?;
         self.on_setting(&Single::HostName.into());
         Ok(())
-    }
-
-    /// A request over the socket `host` has changed a setting: it is kept.
-    fn keep_setting(&mut self, client: ClientId, name: &SettingName) -> Result<(), Refusal> {
-        self.ask_for(client, Wants::Disk, Job::KeepSettings(self.settings.text()))?;
-        self.on_setting(name);
-        Ok(())
-    }
-
-    /// A setting has changed: carries out what follows from it.
-    fn on_setting(&mut self, name: &SettingName) {
-        match name {
-            SettingName::Single(Single::HostName) => {
-                let actions = self.node_name.on_host_name(self.settings.host_name());
-                self.carry_out_name(actions);
-            }
-            SettingName::Single(Single::NameServers | Single::SearchDomains) => {
-                self.run_again(Program::PodResolvers);
-            }
-            // The pod that sets the clock watches the file of its servers.
-            SettingName::Single(Single::TimeServers) | SettingName::KernelParameter(_) => {}
-        }
     }
 
     fn set_addresses(&mut self, addresses: &[String], link: &str) -> Outcome {

@@ -2,20 +2,21 @@
 //! what they no longer say, and writes their statuses. It compares all of them after each change,
 //! so nothing is lost when it or `init` was away.
 
+use crate::init::Init;
 use crate::keeper::Keeper;
 use crate::settings::{Report, SettingType, TYPES, Wanted};
 use crate::shared::SharedStore;
 use futures_util::future::select_all;
-use osbuild_protocol::{Client, ClientError, Observed, RefusalCode, Request, Setting, SettingName};
+use osbuild_protocol::{
+    Client, ClientError, HostSettings, Observed, RefusalCode, Request, Setting, SettingName,
+    TryState,
+};
 use osbuild_resources::{Content, Error, Expected, Key, Kind, Owner, Query, Spec, Store};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
-/// How long `init` may take to answer, as it waits for the disk.
-const TIMEOUT: Duration = Duration::from_secs(150);
 /// The pause before `init` is asked again, when it could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a status may be behind, such as when the network has given another name server.
@@ -30,8 +31,8 @@ pub struct Host {
     pub store: Arc<SharedStore>,
     /// What keeps them.
     pub keeper: Option<Arc<Keeper>>,
-    /// The socket of `init`.
-    pub socket: PathBuf,
+    /// `init`.
+    pub init: Arc<Init>,
 }
 
 /// The statuses of a kind by their identifiers.
@@ -46,7 +47,7 @@ impl Host {
         let mut changes: Vec<_> = TYPES.iter().map(|one| self.store.changes(&one.kind())).collect();
         loop {
             changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
-            for (kind, statuses) in self.exchange(apply).await {
+            for (kind, statuses) in self.persist(apply).await {
                 publish(&self.store, &kind, statuses);
             }
             let changed = changes.iter_mut().map(|one| Box::pin(one.changed()));
@@ -56,8 +57,8 @@ impl Host {
     }
 
     async fn adopt(&self) {
-        let observed = self.exchange(|socket, _| observe(socket)).await;
-        adopt(&self.store, &observed);
+        let observed = self.persist(|client, _| client.settings()).await;
+        adopt(&self.store, &observed.settings);
         if let Some(keeper) = &self.keeper
             && let Err(status) = keeper.keep().await
         {
@@ -65,16 +66,15 @@ impl Host {
         }
     }
 
-    /// Talks with `init`, which blocks, until that succeeds.
-    async fn exchange<T: Send + 'static>(
+    /// Talks with `init` until that succeeds.
+    async fn persist<T: Send + 'static>(
         &self,
-        exchange: fn(&Path, &SharedStore) -> Result<T, ClientError>,
+        talk: fn(&mut Client, &SharedStore) -> Result<T, ClientError>,
     ) -> T {
         let mut printed = String::new();
         loop {
-            let (store, socket) = (self.store.clone(), self.socket.clone());
-            let exchange = tokio::task::spawn_blocking(move || exchange(&socket, &store));
-            match exchange.await.expect("no exchange panics") {
+            let store = self.store.clone();
+            match self.init.converse(move |client| talk(client, &store)).await {
                 Ok(found) => return found,
                 Err(error) => {
                     let error = error.to_string();
@@ -89,18 +89,18 @@ impl Host {
     }
 }
 
-fn observe(socket: &Path) -> Result<Vec<Observed>, ClientError> {
-    Client::connect(socket, TIMEOUT)?.settings()
-}
-
 /// Has `init` hold exactly the settings of the store. Returns the statuses by their kinds.
-fn apply(socket: &Path, store: &SharedStore) -> Result<Vec<(Kind, Statuses)>, ClientError> {
-    let mut client = Client::connect(socket, TIMEOUT)?;
+pub fn apply(
+    client: &mut Client,
+    store: &SharedStore,
+) -> Result<Vec<(Kind, Statuses)>, ClientError> {
+    let before = client.settings()?;
+    agree_on_try(client, store, before.tried)?;
     let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
     let settings: Vec<&Setting> =
         wanted.iter().flatten().flat_map(|wanted| &wanted.settings).collect();
-    let errors = bring_about(&mut client, &settings)?;
-    let observed = client.settings()?;
+    let errors = bring_about(client, &settings)?;
+    let HostSettings { settings: observed, .. } = client.settings()?;
     let statuses = TYPES.iter().zip(&wanted).map(|(one, wanted): (_, &Vec<Wanted>)| {
         let report = Report { wanted, observed: &observed, errors: &errors };
         (one.status_kind(), one.statuses(&report))
@@ -108,12 +108,30 @@ fn apply(socket: &Path, store: &SharedStore) -> Result<Vec<(Kind, Statuses)>, Cl
     Ok(statuses.collect())
 }
 
+/// Takes back what `init` has taken back, as the time of the try is over. A try that `osd` does not
+/// know is of an earlier process: it is over, too.
+fn agree_on_try(
+    client: &mut Client,
+    store: &SharedStore,
+    tried: TryState,
+) -> Result<(), ClientError> {
+    match (store.is_trying(), tried) {
+        (true, TryState::Running(_)) | (false, TryState::None) => return Ok(()),
+        (_, TryState::Running(_) | TryState::Over) => client.send(&Request::RevertTry)?,
+        (true, TryState::None) => {}
+    }
+    if let Err(error) = store.take_back() {
+        eprintln!("error: a resource is not as it was before the try: {error}");
+    }
+    Ok(())
+}
+
 /// Returns why settings are not set.
 fn bring_about(
     client: &mut Client,
     settings: &[&Setting],
 ) -> Result<BTreeMap<SettingName, String>, ClientError> {
-    let observed = client.settings()?;
+    let HostSettings { settings: observed, .. } = client.settings()?;
     for held in observed.iter().filter(|observed| observed.wanted.is_some()) {
         if !settings.iter().any(|setting| setting.name() == held.name) {
             client.send(&Request::Withdraw(held.name.clone()))?;
@@ -127,13 +145,18 @@ fn bring_about(
     for setting in settings.iter().filter(|setting| !is_held(setting)) {
         match client.send(&Request::Apply((*setting).clone())) {
             Ok(()) => {}
-            Err(ClientError::Refused(refusal)) if refusal.code != RefusalCode::Busy => {
+            Err(ClientError::Refused(refusal)) if is_about_setting(refusal.code) => {
                 errors.insert(setting.name(), refusal.reason);
             }
             Err(error) => return Err(error),
         }
     }
     Ok(errors)
+}
+
+/// Whether a refusal is about the setting: others are about the moment.
+fn is_about_setting(code: RefusalCode) -> bool {
+    !matches!(code, RefusalCode::Busy | RefusalCode::NoTry)
 }
 
 /// Adds what `init` holds to the store: a resource for all that belongs together.

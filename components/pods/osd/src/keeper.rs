@@ -1,12 +1,11 @@
 //! Keeps resources in a file, so that they outlast the process and the boot.
 
-use crate::catalog::is_kept;
 use crate::shared::SharedStore;
 use crate::wire;
 use osbuild_cosi::resource as proto;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
-use osbuild_resources::{Resource, Store};
+use osbuild_resources::Resource;
 use prost::Message;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,7 +92,7 @@ async fn write(
 ) {
     while requests.changed().await.is_ok() {
         let through = *requests.borrow_and_update();
-        let bytes = store.read(encode);
+        let bytes = encode(&store.kept());
         let folder = folder.clone();
         let write = move || folder.replace(FILE, &bytes, 0o600).err();
         let failure = tokio::task::spawn_blocking(write).await.expect("a write does not panic");
@@ -102,9 +101,8 @@ async fn write(
     }
 }
 
-fn encode(store: &Store) -> Vec<u8> {
-    let kept = store.all().filter(|resource| is_kept(resource.content.key.kind()));
-    Kept { resources: kept.map(wire::resource).collect() }.encode_to_vec()
+fn encode(kept: &[Arc<Resource>]) -> Vec<u8> {
+    Kept { resources: kept.iter().map(|one| wire::resource(one)).collect() }.encode_to_vec()
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod configuration;
 mod host;
+mod init;
 mod keeper;
 mod limits;
 mod server;
@@ -19,7 +21,9 @@ mod watches;
 mod wire;
 
 use catalog::{Accepts, Catalog};
+use configuration::ConfigurationService;
 use host::Host;
+use init::Init;
 use keeper::Keeper;
 use osbuild_failure::{Explain, Outcome};
 use shared::SharedStore;
@@ -107,12 +111,15 @@ fn serve(Options { socket, keep, host, accepts }: Options) -> Outcome<()> {
     runtime.block_on(async {
         let keeper = keep.map(|folder| Keeper::start(&folder, store.clone()).map(Arc::new));
         let keeper = keeper.transpose()?;
-        if let Some(socket) = host {
-            let host = Host { store: store.clone(), keeper: keeper.clone(), socket };
+        let init = host.map(|socket| Arc::new(Init::new(socket)));
+        if let Some(init) = init.clone() {
+            let host = Host { store: store.clone(), keeper: keeper.clone(), init };
             tokio::spawn(host.run(!is_restored));
         }
         let listener = socket::listen(&socket)?;
-        server::serve(listener, StateService::new(store, catalog, keeper)).await.explain("serve")
+        let state = StateService::new(store.clone(), catalog, keeper.clone());
+        let configuration = ConfigurationService { store, keeper, init };
+        server::serve(listener, state, configuration).await.explain("serve")
     })
 }
 

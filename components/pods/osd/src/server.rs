@@ -1,9 +1,11 @@
 //! The gRPC server: its services and its limits.
 
+use crate::configuration::ConfigurationService;
 use crate::limits::{MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
 use crate::state::StateService;
 use osbuild_cosi::DESCRIPTORS;
 use osbuild_cosi::resource::state_server::StateServer;
+use osbuild_cosi::v1::configuration_server::ConfigurationServer;
 use std::error::Error;
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -13,10 +15,15 @@ use tonic::transport::Server;
 use tonic::{Code, Status};
 use tower::util::MapResponseLayer;
 
-/// Serves `state`, its health, and the definitions of all these services.
-pub async fn serve(listener: UnixListener, state: StateService) -> Result<(), Box<dyn Error>> {
+/// Serves both services, their health, and the definitions of all of them.
+pub async fn serve(
+    listener: UnixListener,
+    state: StateService,
+    configuration: ConfigurationService,
+) -> Result<(), Box<dyn Error>> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<StateServer<StateService>>().await;
+    health.set_serving::<ConfigurationServer<ConfigurationService>>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -27,6 +34,7 @@ pub async fn serve(listener: UnixListener, state: StateService) -> Result<(), Bo
         .http2_max_header_list_size(MAX_HEADERS)
         .layer(MapResponseLayer::new(name_exhaustion))
         .add_service(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(ConfigurationServer::new(configuration).max_decoding_message_size(MAX_MESSAGE))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

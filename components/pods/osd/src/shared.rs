@@ -1,12 +1,17 @@
 //! The store, shared by all calls, and the watches that wait for its changes.
 
+use crate::catalog::is_kept;
 use crate::limits::{MAX_WATCHES, STORE};
+use crate::settings::{SettingType, TYPES};
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
-use osbuild_resources::{Cookie, Cursor, Error, Event, Kind, Overrun, Start, Store, Target};
+use osbuild_resources::{
+    Cookie, Cursor, Error, Event, Kind, Overrun, Query, Resource, Start, Store, Target,
+};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tonic::Status;
 
@@ -18,6 +23,8 @@ pub struct SharedStore {
 
 struct Inner {
     store: Store,
+    /// While changes are tried: the settings before them.
+    before: Option<Vec<Arc<Resource>>>,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
 }
@@ -34,7 +41,8 @@ impl SharedStore {
     pub fn new() -> Outcome<SharedStore> {
         let mut cookie = Cookie([0; 8]);
         getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
-        let inner = Inner { store: Store::new(cookie, STORE), changed: BTreeMap::new() };
+        let store = Store::new(cookie, STORE);
+        let inner = Inner { store, before: None, changed: BTreeMap::new() };
         Ok(SharedStore { inner: Mutex::new(inner), watches: Arc::new(Semaphore::new(MAX_WATCHES)) })
     }
 
@@ -49,12 +57,55 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Inner { store, changed } = &mut *self.lock();
+        let Inner { store, changed, .. } = &mut *self.lock();
         let written = write(store)?;
         if let Some(watches) = changed.get(kind) {
             watches.send_replace(());
         }
         Ok(written)
+    }
+
+    /// Has the settings of now count as confirmed until the try ends; those of the earlier one do if
+    /// a try is running already.
+    pub fn begin_try(&self) {
+        let Inner { store, before, .. } = &mut *self.lock();
+        before.get_or_insert_with(|| settings(store));
+    }
+
+    /// Whether changes are tried.
+    pub fn is_trying(&self) -> bool {
+        self.lock().before.is_some()
+    }
+
+    /// Ends the try: the settings of now are confirmed.
+    pub fn confirm_try(&self) {
+        self.lock().before = None;
+    }
+
+    /// Ends the try, and gives the settings their earlier content again.
+    pub fn take_back(&self) -> Result<(), Error> {
+        let Inner { store, before, changed } = &mut *self.lock();
+        let Some(before) = before.take() else { return Ok(()) };
+        for kind in TYPES.iter().map(SettingType::kind) {
+            let of_kind: Vec<_> =
+                before.iter().filter(|one| *one.content.key.kind() == kind).cloned().collect();
+            store.take_back(&kind, &of_kind, SystemTime::now())?;
+            if let Some(watches) = changed.get(&kind) {
+                watches.send_replace(());
+            }
+        }
+        Ok(())
+    }
+
+    /// What outlasts the process: confirmed settings, and the other resources that clients write.
+    pub fn kept(&self) -> Vec<Arc<Resource>> {
+        let Inner { store, before, .. } = &*self.lock();
+        let confirmed = before.clone().unwrap_or_else(|| settings(store));
+        let others = store.all().filter(|one| {
+            let kind = one.content.key.kind();
+            is_kept(kind) && SettingType::of(kind).is_none()
+        });
+        confirmed.into_iter().chain(others.cloned().map(Arc::new)).collect()
     }
 
     /// What wakes up at each change of a kind. Unlike a watch it takes no place of a client's, and
@@ -83,6 +134,12 @@ impl SharedStore {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("no thread panics while it holds the lock")
     }
+}
+
+/// All settings.
+fn settings(store: &Store) -> Vec<Arc<Resource>> {
+    let query = Query::default();
+    TYPES.iter().flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
 }
 
 /// A watch of one client.
@@ -120,7 +177,7 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osbuild_resources::Query;
+    use osbuild_resources::{Content, Key, Owner, Spec};
 
     #[test]
     fn a_kind_that_nobody_watches_any_more_leaves_nothing_behind() {
@@ -138,5 +195,38 @@ mod tests {
         drop(other);
         assert_eq!(watched(), 0);
         assert_eq!(store.watches.available_permits(), MAX_WATCHES);
+    }
+
+    #[test]
+    fn what_is_tried_is_not_kept_until_it_is_confirmed() {
+        let store = SharedStore::new().unwrap();
+        let create = |type_name: &str, id: &str| {
+            let kind = Kind::new("system", type_name).unwrap();
+            let content = Content::new(Key::new(kind.clone(), id).unwrap(), Spec::default());
+            let now = SystemTime::now();
+            store.write(&kind, |store| store.create(content, Owner::default(), now)).unwrap();
+        };
+        let kept = || {
+            let ids = store.kept().into_iter().map(|one| one.content.key.id().to_owned());
+            ids.collect::<Vec<_>>()
+        };
+        create("Hostnames.osbuild", "first");
+        store.begin_try();
+        create("Hostnames.osbuild", "second");
+        create("Things.example", "other");
+        assert_eq!(kept(), ["first", "other"]);
+        store.begin_try();
+        assert_eq!(kept(), ["first", "other"], "the try is the same one");
+        store.take_back().unwrap();
+        assert_eq!(
+            (kept(), store.is_trying()),
+            (vec!["first".to_owned(), "other".to_owned()], false)
+        );
+        store.begin_try();
+        create("Hostnames.osbuild", "third");
+        store.confirm_try();
+        assert_eq!(kept(), ["first", "third", "other"]);
+        store.take_back().unwrap();
+        assert_eq!(kept(), ["first", "third", "other"]);
     }
 }

@@ -33,6 +33,7 @@ def generate(protos):
 
 generate(pathlib.Path(sys.argv[1]))
 from cosi.resource import meta_pb2, resource_pb2, state_pb2, state_pb2_grpc  # noqa: E402
+from osbuild.v1 import configuration_pb2, configuration_pb2_grpc  # noqa: E402
 
 EVENTS = state_pb2.EventType
 
@@ -74,12 +75,22 @@ def watch(stub, **options):
 
 
 def services(channel):
-    status = health_pb2_grpc.HealthStub(channel).Check(
-        health_pb2.HealthCheckRequest(service="cosi.resource.State")
-    )
-    holds("the service is healthy", status.status == health_pb2.HealthCheckResponse.SERVING)
+    health = health_pb2_grpc.HealthStub(channel)
     found = ProtoReflectionDescriptorDatabase(channel).get_services()
-    holds("reflection names the service", "cosi.resource.State" in found)
+    for service in ["cosi.resource.State", "osbuild.v1.Configuration"]:
+        status = health.Check(health_pb2.HealthCheckRequest(service=service)).status
+        holds(f"{service} is healthy", status == health_pb2.HealthCheckResponse.SERVING)
+        holds(f"reflection names {service}", service in found)
+
+
+def tries(channel):
+    stub = configuration_pb2_grpc.ConfigurationStub(channel)
+    begin = configuration_pb2.BeginTryRequest
+    refused = code(stub.BeginTry, begin(timeout_seconds=60)) == grpc.StatusCode.UNIMPLEMENTED
+    holds("without a node there is nothing to try", refused)
+    for seconds in [0, 3601]:
+        outcome = code(stub.BeginTry, begin(timeout_seconds=seconds))
+        holds(f"no try lasts {seconds} s", outcome == grpc.StatusCode.INVALID_ARGUMENT)
 
 
 def definitions(stub):
@@ -162,6 +173,7 @@ def main():
         grpc.channel_ready_future(channel).result(timeout=20)
         stub = state_pb2_grpc.StateStub(channel)
         services(channel)
+        tries(channel)
         definitions(stub)
         stub.Create(state_pb2.CreateRequest(resource=thing("b")))
         watched = watch(stub, bootstrap_contents=True)

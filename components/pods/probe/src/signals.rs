@@ -6,13 +6,16 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Stops or kills a program, on the request `NAME STOP` or `NAME KILL`.
+/// Stops, continues or kills a program, on the request `NAME STOP`, `NAME CONT` or `NAME KILL`.
 pub fn send(proc: &Path, request: &str) -> io::Result<()> {
     let (name, signal) = match request.trim_end().split_once(' ') {
         Some((name, "STOP")) => (name, Signal::STOP),
+        Some((name, "CONT")) => (name, Signal::CONT),
         Some((name, "KILL")) => (name, Signal::KILL),
         _ => {
-            return Err(io::Error::other(format!("`{request}` is not `NAME STOP` or `NAME KILL`")));
+            return Err(io::Error::other(format!(
+                "`{request}` is not `NAME STOP`, `NAME CONT` or `NAME KILL`"
+            )));
         }
     };
     let pid = find(proc, name)?.ok_or_else(|| io::Error::other(format!("no `{name}` runs")))?;

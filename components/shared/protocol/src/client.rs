@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::reply::OK;
 use crate::{
-    InstallPermit, LastSeen, MAX_LINE, Observed, Refusal, Reply, Request, Slots, fd_passing,
+    HostSettings, InstallPermit, LastSeen, MAX_LINE, Refusal, Reply, Request, Slots, fd_passing,
 };
 
 /// The maximum bytes of a reply; the longest has as many kernel parameters as `init` holds.
@@ -81,9 +81,9 @@ impl Client {
     }
 
     /// Asks for the settings of the host.
-    pub fn settings(&mut self) -> Result<Vec<Observed>> {
+    pub fn settings(&mut self) -> Result<HostSettings> {
         match self.ask(&Request::Observe, None)? {
-            (Reply::Settings(observed), _) => Ok(observed),
+            (Reply::Settings(settings), _) => Ok(settings),
             _ => Err(unexpected()),
         }
     }

@@ -90,8 +90,9 @@ pub use reply::{ERROR, LastSeen, OK, Reply};
 pub use request::{ClockReport, Request};
 #[cfg(feature = "std")]
 pub use setting::{
-    Domain, Entry, KernelParameter, List, MAX_PARAMETERS, NameServers, Observed, ParameterKey,
-    ParameterValue, SearchDomains, Setting, SettingName, Single, TimeServer, TimeServers, words,
+    Domain, Entry, HostSettings, KernelParameter, List, MAX_PARAMETERS, NameServers, Observed,
+    ParameterKey, ParameterValue, SearchDomains, Setting, SettingName, Single, TimeServer,
+    TimeServers, TryState, TryTime, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -40,11 +40,13 @@ pub enum RefusalCode {
     SlotUnknown = 7,
     /// The image does not allow it.
     NotAllowed = 8,
+    /// No try is running: none was begun, or its time is over.
+    NoTry = 9,
 }
 
 impl RefusalCode {
     /// All of them.
-    pub const ALL: [RefusalCode; 9] = [
+    pub const ALL: [RefusalCode; 10] = [
         Self::Unknown,
         Self::UnknownVerb,
         Self::Malformed,
@@ -54,6 +56,7 @@ impl RefusalCode {
         Self::NoDescriptor,
         Self::SlotUnknown,
         Self::NotAllowed,
+        Self::NoTry,
     ];
 
     /// The number on the wire.
@@ -134,7 +137,7 @@ mod tests {
         for (code, kind) in RefusalCode::ALL.into_iter().enumerate() {
             assert_eq!((kind.code(), RefusalCode::from_code(code as u16)), (code as u16, kind));
         }
-        assert_eq!(RefusalCode::from_code(9), RefusalCode::Unknown);
+        assert_eq!(RefusalCode::from_code(10), RefusalCode::Unknown);
     }
 
     #[test]

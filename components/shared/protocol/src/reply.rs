@@ -1,6 +1,6 @@
 //! The replies of `init`.
 
-use crate::{NodeStatus, Observed, Request, Slots, setting};
+use crate::{HostSettings, NodeStatus, Request, Slots, setting};
 
 /// The last line of the reply to a successful request.
 pub const OK: &str = "ok";
@@ -25,7 +25,7 @@ pub enum Reply {
         length: u64,
     },
     /// To [`Request::Observe`].
-    Settings(Vec<Observed>),
+    Settings(HostSettings),
 }
 
 /// When the node last ran.
@@ -49,7 +49,7 @@ impl Reply {
             Self::Node(status) => status.encode(),
             Self::Slots(slots) => slots.encode(),
             Self::Slot { length } => format!("length {length}\n"),
-            Self::Settings(observed) => setting::encode(observed),
+            Self::Settings(settings) => setting::encode(settings),
         };
         format!("{data}{OK}\n")
     }
@@ -82,6 +82,9 @@ impl Reply {
             | Request::ClockRefused(_)
             | Request::Apply(_)
             | Request::Withdraw(_)
+            | Request::BeginTry(_)
+            | Request::ConfirmTry
+            | Request::RevertTry
             | Request::TrySlot
             | Request::ReplaceBootProgram
             | Request::RestartKubelet

@@ -14,7 +14,7 @@ const UPDATE: &[Socket] = &[Socket::Update];
 const HOST: &[Socket] = &[Socket::Host];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 22] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -33,7 +33,10 @@ const ROWS: [Row; 19] = [
     (UPDATE, "boot-program", "boot-program", "none"),
     (HOST, "apply SETTING VALUE", "apply host-name node-1", "none"),
     (HOST, "withdraw SETTING", "withdraw kernel-parameter vm.swappiness", "none"),
-    (HOST, "observe", "observe", "`wanted`, `current`"),
+    (HOST, "try SECONDS", "try 60", "none"),
+    (HOST, "confirm", "confirm", "none"),
+    (HOST, "revert", "revert", "none"),
+    (HOST, "observe", "observe", "`try`, `wanted`, `current`"),
 ];
 
 /// The row of a request. A new request does not compile before it has one.
@@ -57,7 +60,10 @@ fn row(request: &Request) -> usize {
         Request::ReplaceBootProgram => 15,
         Request::Apply(_) => 16,
         Request::Withdraw(_) => 17,
-        Request::Observe => 18,
+        Request::BeginTry(_) => 18,
+        Request::ConfirmTry => 19,
+        Request::RevertTry => 20,
+        Request::Observe => 21,
     }
 }
 

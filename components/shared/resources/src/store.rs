@@ -85,6 +85,29 @@ impl Store {
         self.put(None, &Arc::new(resource))
     }
 
+    /// Gives the resources of a kind the content again that they had when `before` was read,
+    /// whoever owns them. Those that are not among them are destroyed, also with finalizers.
+    pub fn take_back(
+        &mut self,
+        kind: &Kind,
+        before: &[Arc<Resource>],
+        now: SystemTime,
+    ) -> Result<(), Error> {
+        let query = Query::default();
+        let found: Vec<_> = self.list(kind, &query).collect();
+        for found in &found {
+            let key = &found.content.key;
+            match before.iter().find(|before| before.content.key == *key) {
+                Some(before) if before.content == found.content => {}
+                Some(before) => drop(self.replace(found, before.content.clone(), now)?),
+                None => self.remove(found),
+            }
+        }
+        let is_found = |key: &Key| found.iter().any(|found| found.content.key == *key);
+        let missing = before.iter().filter(|before| !is_found(&before.content.key));
+        missing.into_iter().try_for_each(|before| self.put(None, before))
+    }
+
     /// Creates a resource, which belongs to `owner` from then on.
     pub fn create(
         &mut self,
@@ -136,13 +159,7 @@ impl Store {
         if !old.content.finalizers.is_empty() {
             return Err(Error::PendingFinalizers(key.clone(), old.content.finalizers.clone()));
         }
-        if let Some(collection) = self.collections.get_mut(key.kind()) {
-            collection.resources.remove(key.id());
-            collection.history.push(Change::Destroyed(old.clone()));
-        }
-        self.count -= 1;
-        self.bytes -= old.size();
-        self.trim_histories();
+        self.remove(&old);
         Ok(())
     }
 
@@ -171,6 +188,17 @@ impl Store {
         let new = Arc::new(Resource { content, version, owner, created, updated: now });
         self.put(Some(old), &new)?;
         Ok(new)
+    }
+
+    fn remove(&mut self, old: &Arc<Resource>) {
+        let key = &old.content.key;
+        if let Some(collection) = self.collections.get_mut(key.kind()) {
+            collection.resources.remove(key.id());
+            collection.history.push(Change::Destroyed(old.clone()));
+        }
+        self.count -= 1;
+        self.bytes -= old.size();
+        self.trim_histories();
     }
 
     /// Puts a resource in the place of `old`, if there is room for it.
@@ -283,6 +311,35 @@ pub(crate) mod tests {
         assert_eq!((Some(updated.version), &updated.content), (version(2), &new));
         assert_eq!((&updated.owner, updated.created), (&owner("me"), later(1)));
         assert_eq!(updated.updated, later(2));
+    }
+
+    #[test]
+    fn what_is_taken_back_is_as_it_was_and_watches_see_it() {
+        let mut store = store();
+        let with = |id: &str, yaml: &str| {
+            let spec = Spec { yaml: yaml.into(), ..Spec::default() };
+            Content { spec, ..content(id) }
+        };
+        for id in ["changed", "destroyed", "same"] {
+            store.create(with(id, "old"), owner("me"), NOW).unwrap();
+        }
+        let before: Vec<_> = store.list(&kind(), &Query::default()).collect();
+        let expected = Expected { version: version(1), owner: owner("me"), phase: None };
+        store.update(with("changed", "new"), expected, later(1)).unwrap();
+        store.destroy(&key("destroyed"), &owner("me")).unwrap();
+        let mut created = with("created", "new");
+        created.finalizers.insert("other".into());
+        store.create(created, owner("you"), later(1)).unwrap();
+        store.take_back(&kind(), &before, later(2)).unwrap();
+        let after: Vec<_> = store.list(&kind(), &Query::default()).collect();
+        let contents = |list: &[Arc<Resource>]| -> Vec<Content> {
+            list.iter().map(|found| found.content.clone()).collect()
+        };
+        assert_eq!(contents(&after), contents(&before));
+        let versions =
+            ["changed", "destroyed", "same"].map(|id| store.get(&key(id)).unwrap().version);
+        assert_eq!(versions.map(Some), [version(3), version(1), version(1)]);
+        assert_eq!(store.history(&kind()).unwrap().len(), 9);
     }
 
     #[test]

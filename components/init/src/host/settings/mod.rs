@@ -3,15 +3,17 @@
 //! it is set again.
 
 pub mod kept;
+mod tried;
 mod values;
 
 use std::time::Duration;
 
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Observed, Refusal, Setting, SettingName, Single};
+use osbuild_protocol::{HostSettings, Observed, Refusal, Setting, SettingName, Single, TryTime};
 use osbuild_ranks::Source;
 
 use self::kept::Refused;
+use self::tried::Try;
 use self::values::Values;
 use super::kernel_parameters::{self, KernelParameters};
 use super::resolver::{self, Resolver};
@@ -27,6 +29,7 @@ pub struct Settings {
     values: Values,
     kernel_parameters: KernelParameters,
     refused: Refused,
+    tried: Try,
     /// Bounds the lines on the console.
     limit: RateLimit,
 }
@@ -100,8 +103,8 @@ impl Settings {
         (source > Source::Image).then(|| self.host_name())
     }
 
-    /// What requests have set, and what the host has.
-    pub fn observe(&self) -> Vec<Observed> {
+    /// What requests have set, and what the host has. `now` is the time since boot.
+    pub fn observe(&self, now: Duration) -> HostSettings {
         let single = Single::ALL.into_iter().map(|single| Observed {
             name: single.into(),
             wanted: self.values.requested(single),
@@ -114,14 +117,79 @@ impl Settings {
             source: None,
             current: String::new(),
         });
-        single.chain(self.kernel_parameters.observe()).chain(refused).collect()
+        let settings = single.chain(self.kernel_parameters.observe()).chain(refused);
+        HostSettings { tried: self.tried.state(now), settings: settings.collect() }
+    }
+
+    /// Whether requests may change settings, see [`Try::admit`].
+    pub fn admit(&self) -> Result<(), Refusal> {
+        self.tried.admit()
+    }
+
+    /// Has changes taken back unless they are confirmed in time.
+    pub fn begin_try(&mut self, time: TryTime, now: Duration) -> Result<(), Refusal> {
+        let mut tried = std::mem::take(&mut self.tried);
+        let begun = tried.begin(time, || self.text(), now);
+        self.tried = tried;
+        begun
+    }
+
+    /// Whether changes are tried, so that they are not kept.
+    pub fn is_trying(&self) -> bool {
+        self.tried.is_running()
+    }
+
+    /// Ends the try; what it has changed is to be kept.
+    pub fn confirm_try(&mut self) -> Result<(), Refusal> {
+        self.tried.end().map(drop)
+    }
+
+    /// Ends the try and takes back what it has changed. Returns lines for the console; nothing if
+    /// that has happened already.
+    pub fn revert_try(&mut self, now: Duration) -> Result<Option<Vec<String>>, Refusal> {
+        if self.tried.acknowledge() {
+            return Ok(None);
+        }
+        let before = self.tried.end()?;
+        Ok(Some(self.go_back_to(&before, now)))
+    }
+
+    /// Takes back what the try has changed, if its time is over. Returns lines for the console.
+    pub fn expire_try(&mut self, now: Duration) -> Option<Vec<String>> {
+        let before = self.tried.expire(now)?;
+        Some(self.go_back_to(&before, now))
+    }
+
+    /// When the time of the try is over, since boot.
+    pub fn try_deadline(&self) -> Option<Duration> {
+        self.tried.deadline()
+    }
+
+    /// Has the values that requests had given when the file on DATA had this text. Returns the
+    /// reasons why they are not set.
+    fn go_back_to(&mut self, text: &str, now: Duration) -> Vec<String> {
+        let kept: Vec<SettingName> =
+            text.lines().filter_map(|line| Some(Setting::parse(line).ok()?.name())).collect();
+        self.refused = Refused::default();
+        let requested: Vec<SettingName> = self.requested().map(|setting| setting.name()).collect();
+        let gone = requested.iter().filter(|name| !kept.contains(name));
+        let mut lines = Vec::new();
+        for name in gone {
+            lines.extend(self.withdraw(Source::Api, name).err().map(|failure| failure.to_string()));
+        }
+        lines.extend(self.restore(text, now));
+        lines
+    }
+
+    /// The settings with the values of requests.
+    fn requested(&self) -> impl Iterator<Item = Setting> {
+        let single = Single::ALL.into_iter().filter_map(|single| self.values.requested(single));
+        single.chain(self.kernel_parameters.requested().map(Setting::KernelParameter))
     }
 
     /// The text of the file on DATA.
     pub fn text(&self) -> String {
-        let single = Single::ALL.into_iter().filter_map(|single| self.values.requested(single));
-        let parameters = self.kernel_parameters.requested().map(Setting::KernelParameter);
-        kept::text(single.chain(parameters), &self.refused)
+        kept::text(self.requested(), &self.refused)
     }
 
     /// Sets what the text of that file says. Returns the reasons why lines are refused, which stay

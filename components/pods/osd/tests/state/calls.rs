@@ -170,10 +170,16 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
     assert_eq!(
         ids("ResourceDefinitions.meta.cosi.dev").await,
         [
+            "hostnames.osbuild",
+            "hostnamestatuses.osbuild",
             "kernelparameters.osbuild",
             "kernelparameterstatuses.osbuild",
             "namespaces.meta.cosi.dev",
-            "resourcedefinitions.meta.cosi.dev"
+            "resolvers.osbuild",
+            "resolverstatuses.osbuild",
+            "resourcedefinitions.meta.cosi.dev",
+            "timeservers.osbuild",
+            "timeserverstatuses.osbuild"
         ]
     );
     let namespace = DestroyRequest {

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use super::{ClockReport, Request};
-use crate::{Domain, Entry, Refusal, RefusalCode, Setting, SettingName, Socket, host_name};
+use crate::{
+    Domain, Entry, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime, host_name,
+};
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
 const MAX_NAME_SERVERS: usize = 3;
@@ -75,6 +77,9 @@ fn host(line: &str) -> Decoded {
     match line.split_once(' ') {
         Some(("apply", setting)) => Ok(Request::Apply(Setting::parse(setting)?)),
         Some(("withdraw", name)) => Ok(Request::Withdraw(SettingName::parse(name)?)),
+        Some(("try", seconds)) => Ok(Request::BeginTry(TryTime::new(number(seconds)?)?)),
+        None if line == "confirm" => Ok(Request::ConfirmTry),
+        None if line == "revert" => Ok(Request::RevertTry),
         None if line == "observe" => Ok(Request::Observe),
         _ => Err(unknown(line)),
     }
@@ -212,6 +217,9 @@ mod tests {
             ),
             (Socket::Host, "apply host-name Edge-7", apply("host-name edge-7")),
             (Socket::Host, "withdraw name-servers", Request::Withdraw(Single::NameServers.into())),
+            (Socket::Host, "try 60", Request::BeginTry(TryTime::new(60).unwrap())),
+            (Socket::Host, "confirm", Request::ConfirmTry),
+            (Socket::Host, "revert", Request::RevertTry),
             (Socket::Host, "observe", Request::Observe),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
@@ -255,6 +263,11 @@ mod tests {
             "apply motd hello",
             "apply",
             "withdraw host-name a",
+            "try",
+            "try 0",
+            "try -1",
+            "try 4294967296",
+            "confirm 1",
             "reboot",
         ] {
             assert!(Request::decode(Socket::Host, line).is_err(), "{line}");

@@ -5,7 +5,7 @@ mod decode;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::{Setting, SettingName};
+use crate::{Setting, SettingName, TryTime};
 
 /// A request. [`Request::decode`] reads one from a line, and `to_string` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,14 @@ pub enum Request {
     Apply(Setting),
     /// Give a setting the value that it has without requests, and forget theirs.
     Withdraw(SettingName),
-    /// Reply with the settings: those of which a node has one each, and the kernel parameters that
-    /// requests have set.
+    /// Take back what the requests from now on change, unless it is confirmed within this time. If
+    /// a try is running already, it gets this time.
+    BeginTry(TryTime),
+    /// Keep what the try has changed.
+    ConfirmTry,
+    /// Take back what the try has changed, or take note that `init` has done so.
+    RevertTry,
+    /// Reply with [`HostSettings`](crate::HostSettings).
     Observe,
     /// Reply with the state of the node.
     Status,
@@ -112,6 +118,9 @@ impl fmt::Display for Request {
             Self::ClockRefused(report) => write!(f, "refused {report}"),
             Self::Apply(setting) => write!(f, "apply {setting}"),
             Self::Withdraw(name) => write!(f, "withdraw {name}"),
+            Self::BeginTry(time) => write!(f, "try {}", time.seconds()),
+            Self::ConfirmTry => f.write_str("confirm"),
+            Self::RevertTry => f.write_str("revert"),
             Self::Observe => f.write_str("observe"),
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),

@@ -6,13 +6,15 @@ mod kernel_parameter;
 mod list;
 mod observed;
 mod time_server;
+mod tried;
 
 pub use domain::Domain;
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
 pub use list::{Entry, List};
-pub use observed::Observed;
+pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
 pub use time_server::TimeServer;
+pub use tried::{TryState, TryTime};
 
 use std::fmt;
 use std::net::IpAddr;

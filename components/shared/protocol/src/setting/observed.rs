@@ -1,11 +1,20 @@
-//! What the host has of a setting.
+//! What the host has of its settings.
 
 use osbuild_ranks::Source;
 
-use super::{Setting, SettingName, words};
+use super::{Setting, SettingName, TryState, words};
 
 /// The word for no source.
 const NONE: &str = "none";
+
+/// The settings of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostSettings {
+    /// Whether changes are tried.
+    pub tried: TryState,
+    /// Those of which a node has one each, and the kernel parameters that requests have set.
+    pub settings: Vec<Observed>,
+}
 
 /// A setting as `init` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,35 +37,36 @@ impl Observed {
 }
 
 /// The lines of a reply, each with its end.
-pub(crate) fn encode(observed: &[Observed]) -> String {
-    let lines = observed.iter().map(|Observed { name, wanted, source, current }| {
+pub(crate) fn encode(HostSettings { tried, settings }: &HostSettings) -> String {
+    let lines = settings.iter().map(|Observed { name, wanted, source, current }| {
         let wanted = wanted.iter().map(|wanted| format!("wanted {wanted}\n")).collect::<String>();
         let source = source.map_or(NONE, Source::name);
         let current = format!("current {source} {name} {}", words(current));
         format!("{wanted}{}\n", current.trim_end())
     });
-    lines.collect()
+    format!("try {}\n", tried.encode()) + &lines.collect::<String>()
 }
 
 /// Reads the lines of a reply. Settings that this release does not know are left out.
-pub(crate) fn decode(lines: &[String]) -> Result<Vec<Observed>, String> {
-    let mut observed: Vec<Observed> = Vec::new();
+pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
+    let mut host = HostSettings::default();
     let mut wanted: Option<Setting> = None;
     for line in lines {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         match key {
+            "try" => host.tried = TryState::decode(value)?,
             "wanted" => wanted = Setting::parse(value).ok(),
             "current" => {
                 let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
                 let Ok((name, current)) = SettingName::split(rest) else { continue };
                 let (source, current) = (Source::from_name(source), current.to_owned());
                 let wanted = wanted.take().filter(|wanted| wanted.name() == name);
-                observed.push(Observed { name, wanted, source, current });
+                host.settings.push(Observed { name, wanted, source, current });
             }
             _ => {}
         }
     }
-    Ok(observed)
+    Ok(host)
 }
 
 #[cfg(test)]
@@ -64,7 +74,7 @@ mod tests {
     use super::*;
     use crate::setting::MAX_PARAMETERS;
 
-    fn all() -> Vec<Observed> {
+    fn all() -> HostSettings {
         let observed = |source, wanted: &str, name: &str, current: &str| Observed {
             name: SettingName::parse(name).unwrap(),
             wanted: Setting::parse(wanted).ok(),
@@ -72,7 +82,7 @@ mod tests {
             current: current.to_owned(),
         };
         let reserved = "kernel-parameter net.ipv4.ip_local_reserved_ports";
-        vec![
+        let settings = vec![
             observed(Some(Source::Api), "host-name edge-7", "host-name", "edge-7"),
             observed(Some(Source::Dhcp), "", "name-servers", "10.0.2.3 fec0::3"),
             observed(None, "", "search-domains", ""),
@@ -84,7 +94,8 @@ mod tests {
                 "kernel-parameter kernel.panic",
                 "10",
             ),
-        ]
+        ];
+        HostSettings { tried: TryState::Running(59), settings }
     }
 
     #[test]
@@ -111,7 +122,7 @@ mod tests {
         // Those that are held, and those that a smaller list refuses.
         let all: Vec<Observed> =
             vec![parameter; 2 * MAX_PARAMETERS].into_iter().chain([domains, servers]).collect();
-        let length = encode(&all).len();
+        let length = encode(&HostSettings { tried: TryState::None, settings: all }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }
 }

@@ -1,0 +1,104 @@
+//! The service `Configuration`: tries.
+
+use crate::host;
+use crate::init::Init;
+use crate::keeper::Keeper;
+use crate::shared::SharedStore;
+use osbuild_cosi::v1::configuration_server::Configuration;
+use osbuild_cosi::v1::{
+    BeginTryRequest, BeginTryResponse, ConfirmTryRequest, ConfirmTryResponse, GetTryRequest,
+    GetTryResponse, RevertTryRequest, RevertTryResponse,
+};
+use osbuild_protocol::{Client, ClientError, RefusalCode, Request as Wanted, TryState, TryTime};
+use std::sync::Arc;
+use tonic::{Request, Response, Status};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Serves tries. `init` keeps the time and takes back what it has set; the store takes back its
+/// resources.
+pub struct ConfigurationService {
+    /// The resources.
+    pub store: Arc<SharedStore>,
+    /// What keeps them.
+    pub keeper: Option<Arc<Keeper>>,
+    /// `init`, if there is a host.
+    pub init: Option<Arc<Init>>,
+}
+
+impl ConfigurationService {
+    async fn converse<T: Send + 'static>(
+        &self,
+        talk: impl FnOnce(&mut Client, &SharedStore) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, Status> {
+        let Some(init) = &self.init else {
+            return Err(Status::unimplemented("osd acts on no node, so there is nothing to try"));
+        };
+        let store = self.store.clone();
+        init.converse(move |client| talk(client, &store)).await.map_err(status)
+    }
+}
+
+/// The status of a conversation that failed.
+fn status(error: ClientError) -> Status {
+    match error {
+        ClientError::Refused(refusal) => match refusal.code {
+            RefusalCode::NoTry => Status::failed_precondition(refusal.reason),
+            _ => Status::unavailable(refusal.reason),
+        },
+        error => Status::unavailable(error.to_string()),
+    }
+}
+
+#[tonic::async_trait]
+impl Configuration for ConfigurationService {
+    async fn begin_try(&self, request: Request<BeginTryRequest>) -> Answer<BeginTryResponse> {
+        let time = TryTime::new(request.into_inner().timeout_seconds);
+        let time = time.map_err(|refusal| Status::invalid_argument(refusal.reason))?;
+        let begin = move |client: &mut Client, store: &SharedStore| {
+            // What was changed before the try is no part of it.
+            host::apply(client, store)?;
+            client.send(&Wanted::BeginTry(time))?;
+            store.begin_try();
+            Ok(())
+        };
+        self.converse(begin).await?;
+        Ok(Response::new(BeginTryResponse {}))
+    }
+
+    async fn confirm_try(&self, _: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
+        let confirm = |client: &mut Client, store: &SharedStore| {
+            // What `init` has not been told yet is part of the try.
+            host::apply(client, store)?;
+            client.send(&Wanted::ConfirmTry)?;
+            store.confirm_try();
+            Ok(())
+        };
+        self.converse(confirm).await?;
+        if let Some(keeper) = &self.keeper {
+            keeper.keep().await?;
+        }
+        Ok(Response::new(ConfirmTryResponse {}))
+    }
+
+    async fn revert_try(&self, _: Request<RevertTryRequest>) -> Answer<RevertTryResponse> {
+        let revert = |client: &mut Client, store: &SharedStore| {
+            host::apply(client, store)?;
+            client.send(&Wanted::RevertTry)?;
+            Ok(store.take_back())
+        };
+        let taken_back = self.converse(revert).await?;
+        taken_back.map_err(|error| crate::wire::status(&error))?;
+        Ok(Response::new(RevertTryResponse {}))
+    }
+
+    async fn get_try(&self, _: Request<GetTryRequest>) -> Answer<GetTryResponse> {
+        let tried = self.converse(|client, _| Ok(client.settings()?.tried)).await?;
+        Ok(Response::new(match tried {
+            TryState::Running(remaining_seconds) => {
+                GetTryResponse { running: true, remaining_seconds }
+            }
+            TryState::None | TryState::Over => GetTryResponse::default(),
+        }))
+    }
+}
