@@ -68,7 +68,7 @@ impl Configuration for ConfigurationService {
 
     async fn confirm_try(&self, _: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
         let confirm = |client: &mut Client, store: &SharedStore| {
-            // What `init` has not been told yet is part of the try.
+            // Changes that `init` does not have yet are part of the try.
             host::apply(client, store)?;
             client.send(&Wanted::ConfirmTry)?;
             store.confirm_try();

@@ -65,8 +65,8 @@ impl SharedStore {
         Ok(written)
     }
 
-    /// Has the settings of now count as confirmed until the try ends; those of the earlier one do if
-    /// a try is running already.
+    /// Has the settings of now count as the confirmed ones until the try ends. If a try is running
+    /// already, its confirmed ones stay.
     pub fn begin_try(&self) {
         let Inner { store, before, .. } = &mut *self.lock();
         before.get_or_insert_with(|| settings(store));

@@ -1,8 +1,8 @@
 //! The messages and services of COSI's resource API, generated from the files in `proto`.
 //!
 //! Packages, names and field numbers of `cosi` are those of COSI's specification, so any client of
-//! it speaks with ours. The messages of `osbuild.v1` are YAML, too. The crate has no behaviour of its
-//! own.
+//! it speaks with ours. The messages of `osbuild.v1` are YAML, too. The crate has no behaviour of
+//! its own.
 
 #![forbid(unsafe_code)]
 

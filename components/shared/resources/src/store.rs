@@ -85,8 +85,8 @@ impl Store {
         self.put(None, &Arc::new(resource))
     }
 
-    /// Gives the resources of a kind the content again that they had when `before` was read,
-    /// whoever owns them. Those that are not among them are destroyed, also with finalizers.
+    /// Gives the resources of a kind the content again that they had when `before` was read, of all
+    /// owners. Those that are not among them are destroyed, also with finalizers.
     pub fn take_back(
         &mut self,
         kind: &Kind,

@@ -30,8 +30,8 @@ pub struct SettingType {
     pub status_names: Names,
     /// Its columns.
     pub status_columns: &'static [PrintColumn],
-    /// Reads a spec of the type: its settings, of which there is at least one. Fails with the
-    /// reason if it has neither form, if the forms differ, or if one of them is malformed.
+    /// Reads a spec of the type, and returns its settings, at least one. Fails with the reason if
+    /// it has neither form, if the forms differ, or if one of them is malformed.
     pub read: fn(&Spec) -> Result<Vec<Setting>, String>,
     /// Both forms of the spec of these settings, which are of this type.
     pub write: fn(&[Setting]) -> Spec,
@@ -128,7 +128,7 @@ impl Report<'_> {
         errors.collect::<Vec<_>>().join("; ")
     }
 
-    /// The error, identifier and version of the resource of a type of which there is at most one.
+    /// The error, identifier and version of the resource, for a type with at most one.
     fn only(&self) -> [String; 3] {
         let Some(wanted) = self.wanted.first() else { return Default::default() };
         [self.error(wanted), wanted.id.clone(), wanted.version.clone()]
