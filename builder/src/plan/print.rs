@@ -212,9 +212,10 @@ impl Page<'_> {
 
     fn pod<L: LockState>(&mut self, pod: &Pod<L>) {
         let images: Vec<String> = pod.images.iter().map(image).collect();
-        let once = if pod.runs_once { "runs = \"once\", " } else { "" };
+        let runs = pod.runs.annotation().map(|value| format!("runs = \"{value}\", "));
+        let runs = runs.unwrap_or_default();
         let value = format!(
-            "{{ {once}containers = {}, images = [{}] }}",
+            "{{ {runs}containers = {}, images = [{}] }}",
             list(&pod.containers),
             images.join(", ")
         );

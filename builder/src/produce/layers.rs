@@ -60,7 +60,7 @@ pub fn pods(build: &Build<'_>, images: Vec<(String, Image)>) -> Result<BuiltLaye
         let manifest = store.put_bytes(pod.manifest.as_bytes())?;
         let path = at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name));
         layer.tree.add_file(&path, manifest, false)?;
-        let written = pods::write(&mut list, &pod.name, pod.runs_once, &pod.containers)
+        let written = pods::write(&mut list, &pod.name, pod.runs, &pod.containers)
             .and_then(|()| list.write_char('\n'));
         written.expect("a string accepts every write");
     }

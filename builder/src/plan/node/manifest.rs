@@ -1,6 +1,6 @@
 //! The part of a static pod's manifest that the builder reads.
 
-use osbuild_abi::pods::{self, ANNOTATIONS, ONCE, RUNS};
+use osbuild_abi::pods::{ANNOTATIONS, RUNS, Runs};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ pub struct Manifest {
     pub images: Vec<String>,
     /// Whether it uses the node's network, and so needs no network plugin.
     pub host_network: bool,
-    /// Whether it runs once: it is complete when its containers have exited successfully.
-    pub runs_once: bool,
+    /// How it runs.
+    pub runs: Runs,
 }
 
 #[derive(Deserialize)]
@@ -86,12 +86,13 @@ pub fn read(text: &str) -> Result<Manifest, Vec<String>> {
         return Err(wrong);
     }
     let images: BTreeSet<&String> = all().map(|container| &container.image).collect();
+    let runs = pod.metadata.annotations.get(RUNS).and_then(|value| Runs::from_annotation(value));
     Ok(Manifest {
         name: pod.metadata.name,
         containers: pod.spec.containers.iter().map(|container| container.name.clone()).collect(),
         images: images.into_iter().cloned().collect(),
         host_network: pod.spec.host_network,
-        runs_once: pod.metadata.annotations.contains_key(pods::RUNS),
+        runs: runs.unwrap_or_default(),
     })
 }
 
@@ -110,21 +111,32 @@ fn priority(spec: &Spec) -> Option<String> {
 /// The mistakes in this project's annotations, which are checked as strictly as a recipe.
 fn annotations(pod: &PodYaml) -> Vec<String> {
     let ours = pod.metadata.annotations.iter().filter(|(key, _)| key.starts_with(ANNOTATIONS));
-    let wrong = ours.filter_map(|(key, value)| match (key.as_str(), value.as_str()) {
-        (RUNS, ONCE) => match pod.spec.restart_policy.as_deref() {
-            Some("OnFailure" | "Never") => None,
-            policy => Some(format!(
-                "a pod with `{RUNS}: {ONCE}` needs `restartPolicy: OnFailure` or `Never`: \
-                 with `{}` the kubelet restarts it",
-                policy.unwrap_or("Always")
-            )),
+    let wrong = ours.filter_map(|(key, value)| match key.as_str() {
+        RUNS => match Runs::from_annotation(value) {
+            Some(runs) => restarts(pod, runs),
+            None => {
+                let known = Runs::SET.iter().filter_map(|runs| runs.annotation());
+                let known: Vec<String> = known.map(|value| format!("`{value}`")).collect();
+                Some(format!("`{RUNS}` must be {}, and is `{value}`", known.join(" or ")))
+            }
         },
-        (RUNS, value) => Some(format!("`{RUNS}` must be `{ONCE}`, and is `{value}`")),
-        (key, _) => Some(format!(
+        key => Some(format!(
             "unknown annotation `{key}`: `{RUNS}` is the only one that begins with `{ANNOTATIONS}`"
         )),
     });
     wrong.collect()
+}
+
+/// Refuses a policy that does not fit how the pod runs.
+fn restarts(pod: &PodYaml, runs: Runs) -> Option<String> {
+    match (runs, pod.spec.restart_policy.as_deref()) {
+        (Runs::Always | Runs::Unawaited, _) | (Runs::Once, Some("OnFailure" | "Never")) => None,
+        (Runs::Once, policy) => Some(format!(
+            "a pod with `{RUNS}: once` needs `restartPolicy: OnFailure` or `Never`: with `{}` the \
+             kubelet restarts it",
+            policy.unwrap_or("Always")
+        )),
+    }
 }
 
 /// Refuses a policy that makes the kubelet pull an image: the image is inside the node. Without a
@@ -193,16 +205,14 @@ spec:
     #[test]
     fn a_pod_that_runs_once_needs_a_policy_that_does_not_restart_it() {
         let once = POD.replace("{name: web}\n", "{name: web, annotations: {osbuild/runs: once}}\n");
-        assert!(!read(POD).unwrap().runs_once);
-        assert!(
-            read(&once.replace("spec:\n", "spec:\n  restartPolicy: OnFailure\n"))
-                .unwrap()
-                .runs_once
-        );
+        assert_eq!(read(POD).unwrap().runs, Runs::Always);
+        let fails = once.replace("spec:\n", "spec:\n  restartPolicy: OnFailure\n");
+        assert_eq!(read(&fails).unwrap().runs, Runs::Once);
+        assert_eq!(read(&once.replace(": once", ": unawaited")).unwrap().runs, Runs::Unawaited);
         assert!(read(&once).unwrap_err()[0].contains("with `Always` the kubelet restarts it"));
         assert_eq!(
             read(&once.replace(": once", ": twice")).unwrap_err(),
-            ["`osbuild/runs` must be `once`, and is `twice`"]
+            ["`osbuild/runs` must be `once` or `unawaited`, and is `twice`"]
         );
         assert!(
             read(&once.replace("osbuild/runs", "osbuild/run")).unwrap_err()[0]

@@ -4,6 +4,7 @@ use super::file_package::FilePackage;
 use super::host_component::GoComponent;
 use crate::plan::lock::Pins;
 use crate::plan::{LockState, Locked, Unlocked};
+use osbuild_abi::pods::Runs;
 
 /// A static pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub struct Pod<L: LockState = Unlocked> {
     pub manifest: String,
     /// The names of its containers, without init containers.
     pub containers: Vec<String>,
-    /// Whether it is complete once they have exited successfully.
-    pub runs_once: bool,
+    /// How it runs.
+    pub runs: Runs,
     /// Every image that the manifest names, in order of name.
     pub images: Vec<PodImage<L>>,
 }
@@ -110,9 +111,9 @@ impl Payload {
 impl Pod {
     /// The pod with the inputs of its images from a lock.
     pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> Pod<Locked> {
-        let Pod { name, manifest, containers, runs_once, images } = self;
+        let Pod { name, manifest, containers, runs, images } = self;
         let images = images.into_iter().map(|image| image.lock(pins)).collect();
-        Pod { name, manifest, containers, runs_once, images }
+        Pod { name, manifest, containers, runs, images }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::plan::keys::{
 use crate::plan::node::manifest::{self, Manifest};
 use crate::plan::{ImageFrom, Pod, PodImage};
 use osbuild_abi::paths;
+use osbuild_abi::pods::Runs;
 
 /// The component whose pod installs network plugins.
 const CNI_COMPONENT: &str = "cni";
@@ -174,15 +175,16 @@ impl Resolver<'_> {
         has_plugins: bool,
     ) -> Pod {
         self.check_manifest(name, named, &manifest, &images);
-        let Manifest { containers, runs_once, host_network, .. } = manifest;
+        let Manifest { containers, runs, host_network, .. } = manifest;
         if !host_network && !has_plugins {
+            let ready = if runs == Runs::Unawaited { "" } else { ", and READY waits with it" };
             self.warnings.push(format!(
                 "pod `{name}` has no `hostNetwork: true` in `{}`: it waits until a cluster gives \
-                 the node a network plugin, and READY waits with it",
+                 the node a network plugin{ready}",
                 named.path
             ));
         }
-        Pod { name: name.to_owned(), manifest: text, containers, runs_once, images }
+        Pod { name: name.to_owned(), manifest: text, containers, runs, images }
     }
 
     fn check_manifest(

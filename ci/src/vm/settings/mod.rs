@@ -114,15 +114,19 @@ impl<'a> Lab<'a> {
         Ok(Lab { site, name, project, disk, node })
     }
 
-    /// Boots the node. `boot` distinguishes its log from those of its other boots.
+    /// Boots the node, and waits for `osd`. `boot` distinguishes its log from those of its other
+    /// boots.
     fn boot(&self, boot: &str) -> Result<NodeUnderTest<'a>> {
         let log = format!("{}-{boot}", self.name);
-        Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?
+        let running = Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?
             .keep(self.disk.path())
             .forward(self.node.osd, probe::OSD)
             .forward(self.node.files, probe::FILE)
             .forward(self.node.signals, probe::SIGNAL)
-            .boot()
+            .boot()?;
+        // READY does not wait for `osd`.
+        self.node.resource("HostnameStatuses", "node")?;
+        Ok(running)
     }
 
     /// Removes a file from DATA of the node, which is off.

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long a change may take to have its effect, on an emulated processor.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// The pause before something is read again.
 const PAUSE: Duration = Duration::from_millis(20);
 

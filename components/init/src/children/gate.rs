@@ -1,5 +1,6 @@
 //! `init gate NODE-NAME` succeeds when the kubelet is healthy and every declared pod runs, or has
-//! succeeded if it runs once. `init trial NODE-NAME` succeeds when that has been so for a while.
+//! succeeded if it runs once, without those that READY does not wait for. `init trial NODE-NAME`
+//! succeeds when that has been so of all pods for a while.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use osbuild_abi::cmdline::GATE_HOLD;
 use osbuild_abi::paths::POD_LIST;
-use osbuild_abi::pods::{self, DeclaredPod};
+use osbuild_abi::pods::{self, DeclaredPod, Runs};
 use osbuild_failure::{Explain, Failure, Outcome};
 
 use super::api::Connection;
@@ -30,13 +31,19 @@ const MAX_INTERVAL: Duration = Duration::from_secs(600);
 pub async fn hold(node_name: &str) -> Outcome {
     let hold = CommandLine::read()?.gate_hold;
     let hold = hold.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
-    wait(node_name, hold).await
+    wait(node_name, |_| true, hold).await
 }
 
-/// Waits until the gate has been open for `hold`, and reports what is missing.
-pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
+/// Waits until the node is ready.
+pub async fn ready(node_name: &str) -> Outcome {
+    wait(node_name, |pod| pod.runs != Runs::Unawaited, Duration::ZERO).await
+}
+
+/// Waits until the gate has been open for `hold` as far as these pods go, and reports what is
+/// missing.
+async fn wait(node_name: &str, counts: fn(&DeclaredPod) -> bool, hold: Duration) -> Outcome {
     let list = std::fs::read_to_string(POD_LIST).explain(format_args!("read {POD_LIST}"))?;
-    let declared: Vec<DeclaredPod> = pods::parse(&list).collect();
+    let declared: Vec<DeclaredPod> = pods::parse(&list).filter(counts).collect();
     let mut containerd = Connection::open().await?;
     let mut interval = FIRST_REPORT;
     let mut last_report = Instant::now();
@@ -86,7 +93,7 @@ async fn exit_codes(
     containers: &[Container],
 ) -> Outcome<HashMap<String, i32>> {
     let mut codes = HashMap::new();
-    let once = declared.iter().filter(|pod| pod.runs_once);
+    let once = declared.iter().filter(|pod| pod.runs == Runs::Once);
     let newest = once.flat_map(|pod| {
         pod.containers().filter_map(|name| newest(pod, name, node_name, containers))
     });

@@ -24,7 +24,6 @@ mod stop;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use osbuild_failure::{Explain, Failure, Outcome};
 
@@ -37,7 +36,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
     let Some((name, rest)) = words.split_first() else { return refuse() };
     let outcome = match (Program::of_subcommand(name), rest) {
         (Some(Program::Images), []) => block_on(load::images()),
-        (Some(Program::Gate), [node_name]) => block_on(gate::wait(node_name, Duration::ZERO)),
+        (Some(Program::Gate), [node_name]) => block_on(gate::ready(node_name)),
         (Some(Program::Trial), [node_name]) => block_on(gate::hold(node_name)),
         (Some(Program::Cluster), [node_name]) => cluster::wait(node_name),
         (Some(Program::Health), []) => block_on(health::ask()),

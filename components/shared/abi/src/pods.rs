@@ -1,26 +1,51 @@
-//! The list of declared pods: one line a pod, `NAME [-once] CONTAINER [CONTAINER …]`, in UTF-8.
-//! The builder writes it from the manifests, so that the node needs no YAML.
+//! The list of declared pods: one line a pod, `NAME [-once|-unawaited] CONTAINER [CONTAINER …]`, in
+//! UTF-8. The builder writes it from the manifests, so that the node needs no YAML.
 
 use core::fmt;
 
-/// The annotation of a manifest that sets how often the pod runs. Without it, the pod runs as long
-/// as the node.
+/// The annotation of a manifest that sets how the pod runs: one of [`Runs::annotation`].
 pub const RUNS: &str = "osbuild/runs";
-/// Its only value: the pod runs once, and is done when its containers have exited with code 0.
-pub const ONCE: &str = "once";
 /// The prefix of this project's annotations.
 pub const ANNOTATIONS: &str = "osbuild/";
 
-/// Precedes the containers of a pod that runs once. It is not a valid container name.
-const RUNS_ONCE: &str = "-once";
+/// How a pod runs, and what its containers must have reached for the node to be READY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runs {
+    /// As long as the node: its containers must run.
+    #[default]
+    Always,
+    /// Once: its containers must have exited with code 0.
+    Once,
+    /// As long as the node, which is READY without it. A slot on trial needs it to become good.
+    Unawaited,
+}
+
+impl Runs {
+    /// Those that a manifest sets.
+    pub const SET: [Runs; 2] = [Self::Once, Self::Unawaited];
+
+    /// The value of the annotation [`RUNS`], if it has to be there.
+    pub const fn annotation(self) -> Option<&'static str> {
+        match self {
+            Self::Always => None,
+            Self::Once => Some("once"),
+            Self::Unawaited => Some("unawaited"),
+        }
+    }
+
+    /// Reads the value of the annotation.
+    pub fn from_annotation(value: &str) -> Option<Runs> {
+        Self::SET.into_iter().find(|runs| runs.annotation() == Some(value))
+    }
+}
 
 /// One declared static pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeclaredPod<'a> {
     /// `metadata.name` of the manifest, without the node's name.
     pub name: &'a str,
-    /// Whether it is done when its containers have exited with code 0. Otherwise they must run.
-    pub runs_once: bool,
+    /// How it runs.
+    pub runs: Runs,
     containers: &'a str,
 }
 
@@ -36,13 +61,13 @@ pub fn parse(list: &str) -> impl Iterator<Item = DeclaredPod<'_>> {
     list.lines().filter_map(|line| {
         let line = line.trim_ascii();
         let (name, containers) = line.split_once(' ').unwrap_or((line, ""));
-        let once = containers
-            .strip_prefix(RUNS_ONCE)
-            .filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        // No name of a container begins with `-`.
+        let (first, rest) = containers.split_once(' ').unwrap_or((containers, ""));
+        let set = first.strip_prefix('-').and_then(Runs::from_annotation);
         (!name.is_empty()).then_some(DeclaredPod {
             name,
-            runs_once: once.is_some(),
-            containers: once.unwrap_or(containers),
+            runs: set.unwrap_or_default(),
+            containers: if set.is_some() { rest } else { containers },
         })
     })
 }
@@ -51,12 +76,12 @@ pub fn parse(list: &str) -> impl Iterator<Item = DeclaredPod<'_>> {
 pub fn write(
     to: &mut impl fmt::Write,
     name: &str,
-    runs_once: bool,
+    runs: Runs,
     containers: &[impl AsRef<str>],
 ) -> fmt::Result {
     to.write_str(name)?;
-    if runs_once {
-        write!(to, " {RUNS_ONCE}")?;
+    if let Some(set) = runs.annotation() {
+        write!(to, " -{set}")?;
     }
     containers.iter().try_for_each(|container| write!(to, " {}", container.as_ref()))
 }
@@ -77,14 +102,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_runs_once_reads_back() {
-        let mut list = String::new();
-        write(&mut list, "setup", true, &["first", "second"]).unwrap();
-        list.push('\n');
-        write(&mut list, "web", false, &["nginx"]).unwrap();
-        let (setup, web) = (parse(&list).next().unwrap(), parse(&list).nth(1).unwrap());
-        assert!(setup.runs_once && setup.containers().eq(["first", "second"]));
-        assert!(!web.runs_once && web.containers().eq(["nginx"]));
-        assert!(!parse("once once-more\n").next().unwrap().runs_once);
+    fn a_pod_reads_back_as_it_runs() {
+        for runs in [Runs::Always, Runs::Once, Runs::Unawaited] {
+            let mut list = String::new();
+            write(&mut list, "web", runs, &["first", "second"]).unwrap();
+            let pod = parse(&list).next().unwrap();
+            assert!(pod.containers().eq(["first", "second"]), "{list}");
+            assert_eq!((pod.name, pod.runs), ("web", runs));
+        }
+        assert_eq!(parse("once once-more\n").next().unwrap().runs, Runs::Always);
+        assert_eq!(parse("bare\n").next().unwrap().containers().count(), 0);
     }
 }
