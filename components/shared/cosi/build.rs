@@ -24,7 +24,7 @@ const FILES: [&str; 8] = [
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 7] = [
+const OPTIONAL: [&str; 10] = [
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
     "HostnameStatusSpec.version",
@@ -32,6 +32,9 @@ const OPTIONAL: [&str; 7] = [
     "ResolverStatusSpec.error",
     "ResolverStatusSpec.resource",
     "ResolverStatusSpec.version",
+    "TimeServerStatusSpec.error",
+    "TimeServerStatusSpec.resource",
+    "TimeServerStatusSpec.version",
 ];
 
 /// Lists in it, for which a person may write one word.

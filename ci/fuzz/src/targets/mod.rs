@@ -29,6 +29,7 @@ mod resources;
 mod signature;
 mod slot;
 mod sources;
+mod specs;
 mod tuf;
 mod variables;
 
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     replies::TARGET,
     logind::TARGET,
     resources::TARGET,
+    specs::TARGET,
     node_text::TARGET,
     node_document::TARGET,
     dhcp_message::TARGET,

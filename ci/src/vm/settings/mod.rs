@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod hostile;
 mod kernel_parameters;
 mod node;
 mod single;
@@ -33,8 +34,8 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers or a kernel parameter of the node. The
 /// setting is put back when another program changes it, outlasts a crash of `osd` and a power cut,
-/// and goes with its resource. What the image does not allow is refused. Without its file `osd`
-/// begins with what `init` holds.
+/// and goes with its resource. What the image does not allow is refused, also to a hostile `osd`.
+/// Without its file `osd` begins with what `init` holds.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -46,6 +47,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;
+    hostile::is_refused(node, &mut outcome)?;
     node.signal("KILL")?;
     kernel_parameters::is_remembered_after_a_crash(node, &mut outcome)?;
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
@@ -110,6 +112,7 @@ impl<'a> Lab<'a> {
             osd: free_port()?,
             files: free_port()?,
             signals: free_port()?,
+            sockets: free_port()?,
         };
         Ok(Lab { site, name, project, disk, node })
     }
@@ -123,6 +126,7 @@ impl<'a> Lab<'a> {
             .forward(self.node.osd, probe::OSD)
             .forward(self.node.files, probe::FILE)
             .forward(self.node.signals, probe::SIGNAL)
+            .forward(self.node.sockets, probe::SOCKET)
             .boot()?;
         // READY does not wait for `osd`.
         self.node.resource("HostnameStatuses", "node")?;

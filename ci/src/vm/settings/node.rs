@@ -4,6 +4,7 @@
 use crate::site::Site;
 use crate::vm::probe;
 use osbuild::error::{Error, Result};
+use osbuild_abi::paths::HOST_SOCKET;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub struct Node<'a> {
     pub osd: u16,
     pub files: u16,
     pub signals: u16,
+    pub sockets: u16,
 }
 
 impl Node<'_> {
@@ -89,6 +91,11 @@ impl Node<'_> {
         let output = self.site.finish("settings-grpcurl", &mut command)?.output;
         serde_json::from_str(&output)
             .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
+    }
+
+    /// Sends a line to `init`'s socket `host`, and returns the reply.
+    pub fn ask_init(&self, line: &str) -> Result<String> {
+        probe::ask_init(self.sockets, HOST_SOCKET, &line)
     }
 
     /// Sends a signal to `osd`.

@@ -6,6 +6,9 @@ use osbuild_resources::Limits;
 /// update more than this, so it stays below the 4 MiB that clients of gRPC accept.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
+/// Connections at a time, of all clients.
+pub const MAX_CONNECTIONS: usize = 64;
+
 /// Watches and waiting calls, of all clients.
 pub const MAX_WATCHES: usize = 1024;
 

@@ -6,30 +6,17 @@
 
 #![forbid(unsafe_code)]
 
-mod catalog;
-mod configuration;
-mod host;
-mod init;
-mod keeper;
-mod limits;
-mod server;
-mod settings;
-mod shared;
-mod socket;
-mod state;
-mod watches;
-mod wire;
-
-use catalog::{Accepts, Catalog};
-use configuration::ConfigurationService;
-use host::Host;
-use init::Init;
-use keeper::Keeper;
 use osbuild_failure::{Explain, Outcome};
-use shared::SharedStore;
+use pod_osd::catalog::{Accepts, Catalog};
+use pod_osd::configuration::ConfigurationService;
+use pod_osd::host::Host;
+use pod_osd::init::Init;
+use pod_osd::keeper::{self, Keeper};
+use pod_osd::shared::SharedStore;
+use pod_osd::state::StateService;
+use pod_osd::{server, socket};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
-use state::StateService;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The gRPC server: its services and its limits.
 
 use crate::configuration::ConfigurationService;
+use crate::connections;
 use crate::limits::{MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
 use crate::state::StateService;
 use osbuild_cosi::DESCRIPTORS;
@@ -8,7 +9,6 @@ use osbuild_cosi::resource::state_server::StateServer;
 use osbuild_cosi::v1::configuration_server::ConfigurationServer;
 use std::error::Error;
 use tokio::net::UnixListener;
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Response};
 use tonic::transport::Server;
@@ -38,7 +38,7 @@ pub async fn serve(
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
-        .serve_with_incoming(UnixListenerStream::new(listener))
+        .serve_with_incoming(connections::accepted(listener))
         .await?;
     Ok(())
 }

@@ -4,6 +4,9 @@ use crate::osd::{Client, Osd, all, code, create, metadata, thing, update, watch}
 use osbuild_cosi::resource::{
     EventType, IdQuery, LabelQuery, LabelTerm, Resource, WatchOptions, WatchRequest,
 };
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 use tonic::Code;
 
 /// A kernel parameter of nearly the greatest size.
@@ -29,6 +32,32 @@ async fn a_message_above_a_mebibyte_is_refused() {
     let mut larger = large("b");
     larger.spec.as_mut().unwrap().proto_spec.extend([0; 100_000]);
     assert_eq!(code(create(client, larger).await), Code::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_closed_at_once() {
+    let osd = Osd::of_any_type();
+    drop(osd.client().await);
+    let mut open = Vec::new();
+    let refused = loop {
+        let mut stream = UnixStream::connect(osd.socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // A server of HTTP/2 sends its settings first.
+        match stream.read(&mut [0; 64]) {
+            Ok(0) | Err(_) => break open.len(),
+            Ok(_) => open.push(stream),
+        }
+    };
+    assert!((63..=64).contains(&refused), "{refused}: that of the client may not be closed yet");
+    open.pop();
+    // The server has to notice first that a connection is closed.
+    for _ in 0..500 {
+        if create(&mut osd.client().await, thing("a")).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no place is free again");
 }
 
 #[tokio::test]

@@ -1,0 +1,39 @@
+//! What a hostile `osd` requests of `init`.
+
+use super::node::Node;
+use crate::check::Outcome;
+use osbuild::error::Result;
+use osbuild_protocol::{Refusal, RefusalCode};
+
+/// Lines for the socket `host`, each with the kind of its refusal.
+const LINES: [(&str, RefusalCode); 16] = [
+    ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
+    ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
+    ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
+    ("apply kernel-parameter net.ipv4.ip_forward 0", RefusalCode::NotAllowed),
+    ("apply kernel-parameter vm.overcommit_memory 2", RefusalCode::NotAllowed),
+    ("apply kernel-parameter ../../etc/passwd 1", RefusalCode::Malformed),
+    ("apply host-name ../etc", RefusalCode::Malformed),
+    ("apply name-servers 10.0.2.3;reboot", RefusalCode::Malformed),
+    ("apply time-servers $(reboot)", RefusalCode::Malformed),
+    ("apply etc-file /etc/passwd root", RefusalCode::Malformed),
+    ("apply mount /dev/vda /", RefusalCode::Malformed),
+    ("try 4294967295", RefusalCode::Malformed),
+    ("confirm", RefusalCode::NoTry),
+    ("hostname stolen", RefusalCode::UnknownVerb),
+    ("power-off", RefusalCode::UnknownVerb),
+    ("slot", RefusalCode::UnknownVerb),
+];
+
+/// `init` refuses each, and nothing has changed.
+pub fn is_refused(node: &Node, outcome: &mut Outcome) -> Result<()> {
+    let before = node.ask_init("observe")?;
+    for (line, code) in LINES {
+        let answer = node.ask_init(line)?;
+        let refusal = Refusal::decode(&answer).map(|refusal| refusal.code);
+        outcome.check(&format!("init refuses `{line}`"), refusal == Some(code), || answer);
+    }
+    let after = node.ask_init("observe")?;
+    outcome.check("refused requests change nothing", after == before, || after);
+    Ok(())
+}

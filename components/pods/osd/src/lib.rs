@@ -1,0 +1,21 @@
+//! The parts of the pod `osd`, which keeps the resources of a node and serves them.
+//!
+//! [`state`] and [`configuration`] are the services, [`shared`] is the store behind them, [`keeper`]
+//! writes it to a file, and [`host`] holds the node to it through [`init`].
+
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod configuration;
+pub mod connections;
+pub mod host;
+pub mod init;
+pub mod keeper;
+pub mod limits;
+pub mod server;
+pub mod settings;
+pub mod shared;
+pub mod socket;
+pub mod state;
+pub mod watches;
+pub mod wire;
