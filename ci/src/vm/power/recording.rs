@@ -51,6 +51,14 @@ impl Recording {
         let mut at = SECTOR;
         for _ in 0..number(&head, 16) {
             let entry = Entry::parse(&sector(&log, at).or_build(cannot)?, at + SECTOR);
+            if entry.length == 0 && !entry.flushes {
+                let number = entries.len();
+                return Err(Error::build(format!(
+                    "entry {number} of `{}` is none",
+                    path.display()
+                ))
+                .cause("QEMU could not record a write, which was an I/O error for the node"));
+            }
             at += SECTOR + entry.data.map_or(0, |_| entry.length);
             entries.push(entry);
         }
@@ -135,5 +143,18 @@ mod tests {
         assert_eq!(recording.read(writes[1], 0, 512).unwrap(), [66; 512]);
         let flushes: Vec<bool> = recording.entries.iter().map(|entry| entry.flushes).collect();
         assert_eq!(flushes, [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn an_entry_without_a_write_and_a_flush_is_damage() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = file.as_file();
+        log.write_all_at(&MAGIC.to_le_bytes(), 0).unwrap();
+        log.write_all_at(&1u64.to_le_bytes(), 16).unwrap();
+        log.write_all_at(&SECTOR.to_le_bytes(), 24).unwrap();
+        log.set_len(2 * SECTOR).unwrap();
+        assert!(Recording::open(file.path()).is_err());
+        log.write_all_at(&FLUSH.to_le_bytes(), SECTOR + 16).unwrap();
+        assert_eq!(Recording::open(file.path()).unwrap().entries.len(), 1);
     }
 }

@@ -168,6 +168,12 @@ impl Hardware {
             Bus::VirtioBlk => (None, "virtio-blk-pci"),
             Bus::VirtioScsi => (Some("virtio-scsi-pci"), "scsi-hd,bus=controller.0"),
         };
+        // QEMU merges requests up to the maximum number of buffers of a write (IOV_MAX), and cannot
+        // record one with its own buffer for the metadata in front: the node has an I/O error.
+        let merging = match self.qemu.bus {
+            Bus::VirtioBlk if self.disk.is_recorded() => ",request-merging=off",
+            _ => "",
+        };
         let size = self.sector_size;
         if self.qemu.bus == Bus::Ahci && size != 512 {
             return Err(Error::usage(format!(
@@ -177,7 +183,7 @@ impl Hardware {
         }
         let disk = format!(
             "{device},id=booted,drive=disk,bootindex=0,\
-             logical_block_size={size},physical_block_size={size}"
+             logical_block_size={size},physical_block_size={size}{merging}"
         );
         Ok(controller
             .map(|controller| format!("{controller},id=controller"))
@@ -308,6 +314,14 @@ mod tests {
             "-device nvme,serial=osbuild,id=booted,drive=disk,bootindex=0,\
              logical_block_size=4096,physical_block_size=4096"
         ));
+    }
+
+    #[test]
+    fn requests_of_a_recorded_disk_are_not_merged() {
+        let off = ",request-merging=off";
+        assert!(!line(&hardware()).contains(off));
+        let disk = VirtualDisk::existing("/out/a.raw".into()).recorded("/out/writes".into());
+        assert!(line(&Hardware { disk, ..hardware() }).contains(off));
     }
 
     #[test]

@@ -96,6 +96,11 @@ impl VirtualDisk {
         VirtualDisk { record: Some(record), ..self }
     }
 
+    /// Whether the writes are recorded.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// The part of QEMU's `-drive` that names the file.
     pub(super) fn drive(&self) -> Result<String> {
         let file = escaped(&text(&self.path)?);
