@@ -260,7 +260,8 @@ impl Settings {
 
     fn is_as_it_shall_be(&self, single: Single) -> bool {
         match single {
-            Single::HostName => host_name::observe() == self.host_name(),
+            // Early in the boot no source has named the node yet.
+            Single::HostName => ["", &host_name::observe()].contains(&self.host_name()),
             Single::NameServers | Single::SearchDomains => resolver::observe() == self.resolver(),
             Single::TimeServers => {
                 time_servers::observe().unwrap_or_default() == self.values.words(single)
