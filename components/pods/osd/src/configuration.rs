@@ -1,5 +1,6 @@
 //! The service `Configuration`: tries.
 
+use crate::connections::Opened;
 use crate::host;
 use crate::init::Init;
 use crate::keeper::Keeper;
@@ -66,7 +67,14 @@ impl Configuration for ConfigurationService {
         Ok(Response::new(BeginTryResponse {}))
     }
 
-    async fn confirm_try(&self, _: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
+    async fn confirm_try(&self, request: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
+        let opened = request.extensions().get::<Opened>().map(|opened| opened.0);
+        if opened < self.store.last_tried() {
+            return Err(Status::failed_precondition(
+                "confirm over a new connection: this one was opened before the last change, which \
+                 may keep clients from connecting",
+            ));
+        }
         let confirm = |client: &mut Client, store: &SharedStore| {
             // Changes that `init` does not have yet are part of the try.
             host::apply(client, store)?;
@@ -100,5 +108,36 @@ impl Configuration for ConfigurationService {
             }
             TryState::None | TryState::Over => GetTryResponse::default(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_resources::{Content, Key, Kind, Owner, Spec};
+    use std::time::{Instant, SystemTime};
+    use tonic::Code;
+
+    #[tokio::test]
+    async fn a_connection_from_before_the_last_change_confirms_nothing() {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let service = ConfigurationService { store: store.clone(), keeper: None, init: None };
+        let confirm = async |opened| {
+            let mut request = Request::new(ConfirmTryRequest {});
+            request.extensions_mut().insert(Opened(opened));
+            service.confirm_try(request).await.unwrap_err().code()
+        };
+        let before = Instant::now();
+        store.begin_try();
+        let there_is_no_init = Code::Unimplemented;
+        assert_eq!(confirm(before).await, there_is_no_init, "nothing is changed yet");
+        let kind = Kind::new("system", "Hostnames.osbuild").unwrap();
+        let content = Content::new(Key::new(kind.clone(), "a").unwrap(), Spec::default());
+        let create = |store: &mut osbuild_resources::Store| {
+            store.create(content, Owner::default(), SystemTime::now())
+        };
+        store.write(&kind, create).unwrap();
+        assert_eq!(confirm(before).await, Code::FailedPrecondition);
+        assert_eq!(confirm(Instant::now()).await, there_is_no_init);
     }
 }

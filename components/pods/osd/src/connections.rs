@@ -5,6 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,8 +16,13 @@ use tonic::transport::server::Connected;
 /// A connection that counts until it is closed.
 pub struct Connection {
     stream: UnixStream,
+    opened: Opened,
     _permit: OwnedSemaphorePermit,
 }
+
+/// When the connection of a request was opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened(pub Instant);
 
 /// The connections that clients open. One too many is closed at once.
 pub fn accepted(listener: UnixListener) -> impl Stream<Item = io::Result<Connection>> {
@@ -24,16 +30,18 @@ pub fn accepted(listener: UnixListener) -> impl Stream<Item = io::Result<Connect
     UnixListenerStream::new(listener).filter_map(move |stream| match stream {
         Ok(stream) => {
             let permit = permits.clone().try_acquire_owned().ok()?;
-            Some(Ok(Connection { stream, _permit: permit }))
+            Some(Ok(Connection { stream, opened: Opened(Instant::now()), _permit: permit }))
         }
         Err(error) => Some(Err(error)),
     })
 }
 
 impl Connected for Connection {
-    type ConnectInfo = ();
+    type ConnectInfo = Opened;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Opened {
+        self.opened
+    }
 }
 
 impl AsyncRead for Connection {

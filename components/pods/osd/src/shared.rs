@@ -11,7 +11,7 @@ use osbuild_resources::{
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tonic::Status;
 
@@ -23,10 +23,18 @@ pub struct SharedStore {
 
 struct Inner {
     store: Store,
-    /// While changes are tried: the settings before them.
-    before: Option<Vec<Arc<Resource>>>,
+    /// While changes are tried.
+    tried: Option<Tried>,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
+}
+
+/// Changes that are tried.
+struct Tried {
+    /// The settings before them.
+    before: Vec<Arc<Resource>>,
+    /// When a setting was changed last.
+    changed: Option<Instant>,
 }
 
 impl Inner {
@@ -42,7 +50,7 @@ impl SharedStore {
         let mut cookie = Cookie([0; 8]);
         getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
         let store = Store::new(cookie, STORE);
-        let inner = Inner { store, before: None, changed: BTreeMap::new() };
+        let inner = Inner { store, tried: None, changed: BTreeMap::new() };
         Ok(SharedStore { inner: Mutex::new(inner), watches: Arc::new(Semaphore::new(MAX_WATCHES)) })
     }
 
@@ -57,8 +65,11 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Inner { store, changed, .. } = &mut *self.lock();
+        let Inner { store, tried, changed } = &mut *self.lock();
         let written = write(store)?;
+        if let Some(tried) = tried.as_mut().filter(|_| SettingType::of(kind).is_some()) {
+            tried.changed = Some(Instant::now());
+        }
         if let Some(watches) = changed.get(kind) {
             watches.send_replace(());
         }
@@ -68,24 +79,29 @@ impl SharedStore {
     /// Has the settings of now count as the confirmed ones until the try ends. If a try is running
     /// already, its confirmed ones stay.
     pub fn begin_try(&self) {
-        let Inner { store, before, .. } = &mut *self.lock();
-        before.get_or_insert_with(|| settings(store));
+        let Inner { store, tried, .. } = &mut *self.lock();
+        tried.get_or_insert_with(|| Tried { before: settings(store), changed: None });
     }
 
     /// Whether changes are tried.
     pub fn is_trying(&self) -> bool {
-        self.lock().before.is_some()
+        self.lock().tried.is_some()
+    }
+
+    /// When the try has changed a setting last.
+    pub fn last_tried(&self) -> Option<Instant> {
+        self.lock().tried.as_ref()?.changed
     }
 
     /// Ends the try: the settings of now are confirmed.
     pub fn confirm_try(&self) {
-        self.lock().before = None;
+        self.lock().tried = None;
     }
 
     /// Ends the try, and gives the settings their earlier content again.
     pub fn take_back(&self) -> Result<(), Error> {
-        let Inner { store, before, changed } = &mut *self.lock();
-        let Some(before) = before.take() else { return Ok(()) };
+        let Inner { store, tried, changed } = &mut *self.lock();
+        let Some(Tried { before, .. }) = tried.take() else { return Ok(()) };
         for kind in TYPES.iter().map(SettingType::kind) {
             let of_kind: Vec<_> =
                 before.iter().filter(|one| *one.content.key.kind() == kind).cloned().collect();
@@ -99,8 +115,9 @@ impl SharedStore {
 
     /// What outlasts the process: confirmed settings, and the other resources that clients write.
     pub fn kept(&self) -> Vec<Arc<Resource>> {
-        let Inner { store, before, .. } = &*self.lock();
-        let confirmed = before.clone().unwrap_or_else(|| settings(store));
+        let Inner { store, tried, .. } = &*self.lock();
+        let before = tried.as_ref().map(|tried| tried.before.clone());
+        let confirmed = before.unwrap_or_else(|| settings(store));
         let others = store.all().filter(|one| {
             let kind = one.content.key.kind();
             is_kept(kind) && SettingType::of(kind).is_none()
@@ -212,7 +229,10 @@ mod tests {
         };
         create("Hostnames.osbuild", "first");
         store.begin_try();
+        assert_eq!(store.last_tried(), None);
+        let opened = Instant::now();
         create("Hostnames.osbuild", "second");
+        assert!(store.last_tried().unwrap() >= opened);
         create("Things.example", "other");
         assert_eq!(kept(), ["first", "other"]);
         store.begin_try();
