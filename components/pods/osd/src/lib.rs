@@ -1,7 +1,7 @@
 //! The parts of the pod `osd`, which keeps the resources of a node and serves them.
 //!
-//! [`state`] and [`configuration`] are the services, [`shared`] is the store behind them, [`keeper`]
-//! writes it to a file, and [`host`] holds the node to it through [`init`].
+//! [`state`] and [`configuration`] are the services, [`shared`] is the store behind them,
+//! [`keeper`] writes it to a file, and [`host`] holds the node to it through [`init`].
 
 #![forbid(unsafe_code)]
 
