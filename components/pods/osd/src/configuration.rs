@@ -1,14 +1,19 @@
-//! The service `Configuration`: tries.
+//! The service `Configuration`: several changes at once, and tries.
 
+use crate::apply::Step;
 use crate::connections::Opened;
+use crate::documents;
 use crate::host;
 use crate::init::Init;
 use crate::keeper::Keeper;
 use crate::shared::SharedStore;
+use crate::wire;
+use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::configuration_server::Configuration;
 use osbuild_cosi::v1::{
-    BeginTryRequest, BeginTryResponse, ConfirmTryRequest, ConfirmTryResponse, GetTryRequest,
-    GetTryResponse, RevertTryRequest, RevertTryResponse,
+    AppliedResource, ApplyRequest, ApplyResponse, BeginTryRequest, BeginTryResponse,
+    ConfirmTryRequest, ConfirmTryResponse, GetTryRequest, GetTryResponse, RevertTryRequest,
+    RevertTryResponse,
 };
 use osbuild_protocol::{Client, ClientError, RefusalCode, Request as Wanted, TryState, TryTime};
 use std::sync::Arc;
@@ -51,8 +56,35 @@ fn status(error: ClientError) -> Status {
     }
 }
 
+fn applied(Step { before, after }: Step) -> AppliedResource {
+    let outcome = match &before {
+        None => Outcome::Created,
+        Some(before) if before.content == after => Outcome::Unchanged,
+        Some(_) => Outcome::Updated,
+    };
+    AppliedResource {
+        namespace: after.key.kind().namespace().to_owned(),
+        r#type: after.key.kind().type_name().to_owned(),
+        id: after.key.id().to_owned(),
+        outcome: outcome.into(),
+        before: before.map_or_else(String::new, |before| before.content.spec.yaml.clone()),
+        after: after.spec.yaml,
+    }
+}
+
 #[tonic::async_trait]
 impl Configuration for ConfigurationService {
+    async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
+        let ApplyRequest { documents, dry_run } = request.into_inner();
+        let drafts = documents::read(&documents).map_err(wire::invalid)?;
+        let steps = self.store.apply(drafts, dry_run)?;
+        if let Some(keeper) = self.keeper.as_ref().filter(|_| !dry_run) {
+            keeper.keep().await?;
+        }
+        let resources = steps.into_iter().map(applied).collect();
+        Ok(Response::new(ApplyResponse { resources }))
+    }
+
     async fn begin_try(&self, request: Request<BeginTryRequest>) -> Answer<BeginTryResponse> {
         let time = TryTime::new(request.into_inner().timeout_seconds);
         let time = time.map_err(|refusal| Status::invalid_argument(refusal.reason))?;
@@ -96,7 +128,7 @@ impl Configuration for ConfigurationService {
             Ok(store.take_back())
         };
         let taken_back = self.converse(revert).await?;
-        taken_back.map_err(|error| crate::wire::status(&error))?;
+        taken_back.map_err(|error| wire::status(&error))?;
         Ok(Response::new(RevertTryResponse {}))
     }
 

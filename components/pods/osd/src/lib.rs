@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apply;
 pub mod catalog;
 pub mod configuration;
 pub mod connections;
+pub mod documents;
 pub mod host;
 pub mod init;
 pub mod keeper;

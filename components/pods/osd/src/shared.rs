@@ -1,6 +1,8 @@
 //! The store, shared by all calls, and the watches that wait for its changes.
 
+use crate::apply::{self, Step};
 use crate::catalog::is_kept;
+use crate::documents::Draft;
 use crate::limits::{MAX_WATCHES, STORE};
 use crate::settings::{SettingType, TYPES};
 use crate::wire;
@@ -76,6 +78,27 @@ impl SharedStore {
         Ok(written)
     }
 
+    /// Applies drafts of settings, all or none, unless this is a dry run. Returns what became of
+    /// them, or would.
+    pub fn apply(&self, drafts: Vec<Draft>, is_dry: bool) -> Result<Vec<Step>, Status> {
+        let Inner { store, tried, changed } = &mut *self.lock();
+        let steps = apply::plan(store, drafts)?;
+        if is_dry {
+            return Ok(steps);
+        }
+        let (before, now) = (settings(store), SystemTime::now());
+        let applied = apply::carry_out(store, &steps, now);
+        if applied.is_err() {
+            put_back(store, &before, now).map_err(|error| wire::status(&error))?;
+        }
+        if let Some(tried) = tried {
+            tried.changed = Some(Instant::now());
+        }
+        wake(changed);
+        applied.map_err(|error| wire::status(&error))?;
+        Ok(steps)
+    }
+
     /// Has the settings of now count as the confirmed ones until the try ends. If a try is running
     /// already, its confirmed ones stay.
     pub fn begin_try(&self) {
@@ -102,15 +125,9 @@ impl SharedStore {
     pub fn take_back(&self) -> Result<(), Error> {
         let Inner { store, tried, changed } = &mut *self.lock();
         let Some(Tried { before, .. }) = tried.take() else { return Ok(()) };
-        for kind in TYPES.iter().map(SettingType::kind) {
-            let of_kind: Vec<_> =
-                before.iter().filter(|one| *one.content.key.kind() == kind).cloned().collect();
-            store.take_back(&kind, &of_kind, SystemTime::now())?;
-            if let Some(watches) = changed.get(&kind) {
-                watches.send_replace(());
-            }
-        }
-        Ok(())
+        let put_back = put_back(store, &before, SystemTime::now());
+        wake(changed);
+        put_back
     }
 
     /// What outlasts the process: confirmed settings, and the other resources that clients write.
@@ -150,6 +167,23 @@ impl SharedStore {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("no thread panics while it holds the lock")
+    }
+}
+
+/// Gives all settings their earlier content again.
+fn put_back(store: &mut Store, before: &[Arc<Resource>], now: SystemTime) -> Result<(), Error> {
+    for kind in TYPES.iter().map(SettingType::kind) {
+        let of_kind = before.iter().filter(|one| *one.content.key.kind() == kind);
+        let of_kind: Vec<_> = of_kind.cloned().collect();
+        store.take_back(&kind, &of_kind, now)?;
+    }
+    Ok(())
+}
+
+/// Wakes the watches of all settings.
+fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
+    for watches in TYPES.iter().filter_map(|one| changed.get(&one.kind())) {
+        watches.send_replace(());
     }
 }
 

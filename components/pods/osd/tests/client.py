@@ -83,6 +83,30 @@ def services(channel):
         holds(f"reflection names {service}", service in found)
 
 
+def applies(channel):
+    stub = configuration_pb2_grpc.ConfigurationStub(channel)
+    documents = """
+api: cosi.dev
+version: '1'
+type: Resolver
+namespace: system
+id: local
+spec:
+  search: local
+---
+type: TimeServer
+id: ours
+spec: {server: [time.example, '192.0.2.4']}
+"""
+    request = configuration_pb2.ApplyRequest(documents=documents)
+    outcomes = [applied.outcome for applied in stub.Apply(request).resources]
+    created = configuration_pb2.AppliedResource.CREATED
+    holds("documents become resources", outcomes == [created, created])
+    outcomes = [applied.outcome for applied in stub.Apply(request).resources]
+    unchanged = configuration_pb2.AppliedResource.UNCHANGED
+    holds("the same documents change nothing", outcomes == [unchanged, unchanged])
+
+
 def tries(channel):
     stub = configuration_pb2_grpc.ConfigurationStub(channel)
     begin = configuration_pb2.BeginTryRequest
@@ -173,6 +197,7 @@ def main():
         grpc.channel_ready_future(channel).result(timeout=20)
         stub = state_pb2_grpc.StateStub(channel)
         services(channel)
+        applies(channel)
         tries(channel)
         definitions(stub)
         stub.Create(state_pb2.CreateRequest(resource=thing("b")))

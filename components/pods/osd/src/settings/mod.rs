@@ -71,8 +71,22 @@ pub struct Report<'a> {
 impl SettingType {
     /// The type that this kind is of, if it is one of settings.
     pub fn of(kind: &Kind) -> Option<&'static SettingType> {
+        Self::all().iter().find(|one| one.kind() == *kind)
+    }
+
+    /// The type with this name: its singular, its plural or its full name, in any case.
+    pub fn named(name: &str) -> Option<&'static SettingType> {
+        let is_named = |one: &&SettingType| {
+            let Names { plural, singular, suffix } = one.names;
+            let full = format!("{plural}.{suffix}");
+            [singular, plural, &full].iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Self::all().iter().find(is_named)
+    }
+
+    fn all() -> &'static [SettingType] {
         static ALL: [SettingType; 4] = TYPES;
-        ALL.iter().find(|one| one.kind() == *kind)
+        &ALL
     }
 
     /// The kind of its resources.

@@ -14,12 +14,16 @@ fn parameter(id: &str, yaml: &str) -> Resource {
 }
 
 async fn get(client: &mut Client, id: &str) -> Result<Resource, Status> {
-    let (namespace, r#type, id) = (NAMESPACE.into(), TYPE.into(), id.into());
+    get_of(client, TYPE, id).await
+}
+
+pub async fn get_of(client: &mut Client, type_name: &str, id: &str) -> Result<Resource, Status> {
+    let (namespace, r#type, id) = (NAMESPACE.into(), type_name.into(), id.into());
     let request = GetRequest { namespace, r#type, id, options: None };
     Ok(client.get(request).await?.into_inner().resource.unwrap())
 }
 
-fn keep(folder: &Path) -> [String; 2] {
+pub fn keep(folder: &Path) -> [String; 2] {
     ["--keep".to_owned(), folder.canonicalize().unwrap().display().to_string()]
 }
 

@@ -1,5 +1,6 @@
 //! The real program, through a client over its socket.
 
+mod apply;
 mod calls;
 mod kept;
 mod limits;

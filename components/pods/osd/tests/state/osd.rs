@@ -43,13 +43,18 @@ impl Osd {
         self.folder.path().join("socket")
     }
 
-    /// A client with a connection of its own, as soon as the program serves.
+    /// A client with a connection of its own.
     pub async fn client(&self) -> Client {
+        Client::new(self.channel().await).max_decoding_message_size(4 << 20)
+    }
+
+    /// A connection, as soon as the program serves.
+    pub async fn channel(&self) -> Channel {
         let endpoint =
             Endpoint::from_shared(format!("unix://{}", self.socket().display())).unwrap();
         for _ in 0..500 {
             if let Ok(channel) = endpoint.connect().await {
-                return Client::new(channel).max_decoding_message_size(4 << 20);
+                return channel;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

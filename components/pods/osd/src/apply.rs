@@ -1,0 +1,87 @@
+//! Applies drafts of resources, all or none.
+
+use crate::documents::Draft;
+use crate::settings::SettingType;
+use crate::wire;
+use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Query, Resource, Store};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tonic::Status;
+
+/// What becomes of a resource.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The resource before.
+    pub before: Option<Arc<Resource>>,
+    /// Its content after.
+    pub after: Content,
+}
+
+/// What to do for the drafts, in their order.
+///
+/// # Errors
+/// A resource belongs to an owner or is being torn down, or two would set the same.
+pub fn plan(store: &Store, drafts: Vec<Draft>) -> Result<Vec<Step>, Status> {
+    let steps: Vec<Step> =
+        drafts.into_iter().map(|draft| step(store, draft)).collect::<Result<_, _>>()?;
+    set_different_things(store, &steps)?;
+    Ok(steps)
+}
+
+fn step(store: &Store, Draft { key, labels, annotations, spec }: Draft) -> Result<Step, Status> {
+    let before = store.get(&key).ok();
+    if let Some(found) = &before {
+        if found.owner != Owner::default() {
+            let error = Error::Owned(key, found.owner.clone());
+            return Err(wire::status(&error));
+        }
+        if found.content.phase != Phase::Running {
+            return Err(Status::failed_precondition(format!("{key} is being torn down")));
+        }
+    }
+    let old = before.as_ref().map(|found| found.content.clone());
+    let mut after = old.unwrap_or_else(|| Content::new(key, spec.clone()));
+    after.spec = spec;
+    after.labels = labels.unwrap_or(after.labels);
+    after.annotations = annotations.unwrap_or(after.annotations);
+    Ok(Step { before, after })
+}
+
+/// Refuses two resources that would set the same once all steps are done.
+fn set_different_things(store: &Store, steps: &[Step]) -> Result<(), Status> {
+    let query = Query::default();
+    let changed = steps.iter().map(|step| &step.after.key);
+    let changed: Vec<&Key> = changed.collect();
+    for one in steps.iter().filter_map(|step| SettingType::of(step.after.key.kind())) {
+        let kind = one.kind();
+        let kept = store.list(&kind, &query).map(|found| found.content.clone());
+        let kept = kept.filter(|content| !changed.contains(&&content.key));
+        let new = steps.iter().map(|step| step.after.clone());
+        let mut subjects: BTreeMap<String, Key> = BTreeMap::new();
+        for content in kept.chain(new.filter(|content| *content.key.kind() == kind)) {
+            let Ok(settings) = (one.read)(&content.spec) else { continue };
+            let subject = (one.subject)(&settings);
+            if let Some(other) = subjects.insert(subject.clone(), content.key.clone()) {
+                let message = format!("both {other} and {} set {subject}", content.key);
+                return Err(Status::invalid_argument(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Carries out the steps. An error leaves some done.
+pub fn carry_out(store: &mut Store, steps: &[Step], now: SystemTime) -> Result<(), Error> {
+    for Step { before, after } in steps {
+        match before {
+            None => drop(store.create(after.clone(), Owner::default(), now)?),
+            Some(found) if found.content == *after => {}
+            Some(found) => {
+                let expected = Expected { version: Some(found.version), ..Expected::default() };
+                store.update(after.clone(), expected, now)?;
+            }
+        }
+    }
+    Ok(())
+}
