@@ -2,6 +2,7 @@
 
 use crate::target::{Memory, Outcome, Target};
 use osbuild_document::Document;
+use osbuild_protocol::Setting;
 
 pub const TARGET: Target =
     Target { name: "node_document", seeds, run, memory: Memory::per_byte(1024) };
@@ -25,6 +26,9 @@ fn run(input: &[u8]) -> Outcome {
             Outcome::Refused
         }
         Ok(document) => {
+            for setting in document.settings() {
+                assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));
+            }
             let kubelet = document.kubelet;
             let providers = kubelet.credential_providers.iter();
             let paths = providers.flat_map(|one| [one.config.as_str(), one.folder.as_str()]);

@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod document;
 mod hostile;
 mod kernel_parameters;
 mod node;
@@ -35,7 +36,8 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers or a kernel parameter of the node. The
 /// setting is put back when another program changes it, outlasts a crash of `osd` and a power cut,
 /// and goes with its resource. What the image does not allow is refused, also to a hostile `osd`.
-/// Without its file `osd` begins with what `init` holds.
+/// Without its file `osd` begins with what `init` holds. The node document is in effect where there
+/// is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -58,8 +60,9 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;
     running.power_off()?;
 
-    lab.remove(KEPT)?;
-    let _running = lab.boot("without-file")?;
+    lab.change_data()?;
+    let mut running = lab.boot("without-file")?;
+    document::is_in_effect(node, &mut running, &mut outcome)?;
     kernel_parameters::begin_with_what_init_holds(node, &mut outcome)?;
     single::are_still_set(node, "need no osd", &mut outcome)?;
     kernel_parameters::gives_the_value_back(node, &mut outcome)?;
@@ -133,10 +136,11 @@ impl<'a> Lab<'a> {
         Ok(running)
     }
 
-    /// Removes a file from DATA of the node, which is off.
-    fn remove(&self, file: &str) -> Result<()> {
+    /// Removes the file of `osd` from DATA of the node, which is off, and adds a node document.
+    fn change_data(&self) -> Result<()> {
         let data = Data::of(self.site, self.disk.path())?;
-        data.change(&format!("rm {file}\n"))?;
+        data.change(&format!("rm {KEPT}\n"))?;
+        data.write(&[document::FILE], document::TEXT)?;
         data.put_into(self.disk.path())
     }
 }

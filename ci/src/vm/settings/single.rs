@@ -1,6 +1,7 @@
 //! Resources set the host name, the name servers and the time servers of the node, over what the
 //! network gives it.
 
+use super::document;
 use super::node::{Node, yaml};
 use super::{EVENT_TIMEOUT, was_repaired};
 use crate::check::Outcome;
@@ -14,6 +15,8 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 const NETWORK: &str = "nameserver 10.0.2.3";
 /// The number of times that another program overwrites a file in a row.
 const STORM: usize = 20;
+/// Bytes of a file that `init` does not read.
+const HUGE: usize = 300 << 10;
 
 /// A setting: the type and the spec of its resource, its file, and the text of the file with it.
 struct Case {
@@ -104,6 +107,9 @@ pub fn are_put_back(node: &Node, outcome: &mut Outcome) -> Result<Vec<Duration>>
     let within = node.becomes(RESOLV_CONF, CASES[1].text)?;
     let claim = "a program that overwrites a file again and again does not win";
     outcome.check(claim, within.is_some(), || "it does".into());
+    node.write(RESOLV_CONF, &"x".repeat(HUGE))?;
+    let within = node.becomes(RESOLV_CONF, CASES[1].text)?;
+    outcome.check("a huge file is replaced", within.is_some(), || "it is not".into());
     Ok(times)
 }
 
@@ -115,14 +121,21 @@ pub fn are_still_set(node: &Node, claim: &str, outcome: &mut Outcome) -> Result<
     Ok(())
 }
 
-/// `osd` has made the resources of what `init` holds, so each has the name `node`.
+/// `osd` has made the resources of what `init` holds, so each has the name `node`. The node
+/// document has a time server.
 pub fn are_given_back(node: &Node, before: &Before, outcome: &mut Outcome) -> Result<()> {
-    for (Case { type_name, file, .. }, text) in CASES.iter().zip(&before.0) {
+    let [name, resolver, _] = before.0.each_ref().map(String::as_str);
+    let expected = [name, resolver, document::TIME_SERVER];
+    for (Case { type_name, file, .. }, text) in CASES.iter().zip(expected) {
         node.destroy(type_name, "node")?;
         let within = node.becomes(file, text)?;
         let found = node.read(file)?;
         let claim = format!("without its resource the node has its own {type_name}");
         outcome.check(&claim, within.is_some(), || found);
     }
+    let source = "source: document";
+    let status = node.resource_with("TimeServerStatuses", "node", |yaml| yaml.contains(source))?;
+    let holds = yaml(&status).contains(source);
+    outcome.check("a status names the document", holds, || status.to_string());
     Ok(())
 }

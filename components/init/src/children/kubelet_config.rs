@@ -26,6 +26,7 @@ use crate::daemons::kubelet_config::{
 };
 use crate::daemons::node_name;
 use crate::host::run_files;
+use crate::host::settings::document;
 use crate::name;
 use osbuild_kubeconfig::Kubeconfig;
 
@@ -45,11 +46,12 @@ pub fn apply() -> Outcome {
     });
     run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
     let folder = Path::new(NODE_DOCUMENT).parent().unwrap_or(Path::new("/"));
-    let document = node_document::in_effect(folder, kubeconfig.exists());
-    keep_document(document.as_ref())?;
+    let in_effect = node_document::in_effect(folder, kubeconfig.exists());
+    document::write(&in_effect.as_ref().map(Document::settings).unwrap_or_default())?;
+    keep_document(in_effect.as_ref())?;
     let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
-    settings.set(&document_settings::configuration(&document.unwrap_or_default()));
+    settings.set(&document_settings::configuration(&in_effect.unwrap_or_default()));
     keep_shutdown_grace(settings.shutdown_grace())?;
     for (path, drop_ins) in POLICIES.into_iter().zip([false, true]) {
         run_files::write(path, &settings.policies(drop_ins).join("\n"))?;

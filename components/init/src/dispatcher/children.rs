@@ -88,7 +88,10 @@ impl Dispatcher {
             Program::Gate => self.on_ready(),
             Program::Trial => self.on_trial_held(),
             Program::Cluster => self.on_cluster_ready(),
-            Program::KubeletConfig => self.restart_kubelet(),
+            Program::KubeletConfig => {
+                self.on_document();
+                self.restart_kubelet();
+            }
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use osbuild_protocol::{Refusal, Reply, SettingName, Single, TryTime};
 use super::{Dispatcher, Program};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
-use crate::host::settings::NAME;
+use crate::host::settings::{NAME, document};
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
 
@@ -73,6 +73,19 @@ impl Dispatcher {
     fn on_taken_back(&mut self, lines: Vec<String>, reason: &str) {
         self.say_about_settings(lines);
         self.say_about_settings([format!("the changes are taken back, {reason}")]);
+        self.on_many_settings();
+    }
+
+    /// The node document was read again.
+    pub(super) fn on_document(&mut self) {
+        if let Some(lines) = self.settings.set_document(document::read(), uptime()) {
+            self.say_about_settings(lines);
+            self.on_many_settings();
+        }
+    }
+
+    /// Any setting may have changed.
+    fn on_many_settings(&mut self) {
         for single in [Single::HostName, Single::NameServers] {
             self.on_setting(&single.into());
         }

@@ -9,7 +9,7 @@ use osbuild_abi::paths::KERNEL_PARAMETERS;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{
     KernelParameter, MAX_PARAMETERS, Observed, ParameterKey, ParameterValue, Refusal, RefusalCode,
-    Setting, words,
+    Setting, SettingName, words,
 };
 use osbuild_ranks::{Ranked, Source};
 
@@ -134,22 +134,20 @@ impl KernelParameters {
         Ok(Some(format!("another program set `{key}` to `{found}`, it is `{value}` again")))
     }
 
-    /// What requests have set, and what the kernel has.
+    /// Those that have a value of another source than the image: what requests have set, and what
+    /// the kernel has.
     pub fn observe(&self) -> impl Iterator<Item = Observed> {
-        self.requested().map(|wanted| {
-            let source = self.held[&wanted.key].values.effective().map(|(source, _)| source);
-            let current = self.read(&wanted.key).unwrap_or_default();
-            let wanted = Setting::KernelParameter(wanted);
-            Observed { name: wanted.name(), wanted: Some(wanted), source, current }
+        self.held.iter().map(|(key, held)| Observed {
+            name: SettingName::KernelParameter(key.clone()),
+            wanted: held.of(key, Source::Api).map(Setting::KernelParameter),
+            source: held.values.effective().map(|(source, _)| source),
+            current: self.read(key).unwrap_or_default(),
         })
     }
 
-    /// What requests have set.
-    pub fn requested(&self) -> impl Iterator<Item = KernelParameter> {
-        self.held.iter().filter_map(|(key, held)| {
-            let value = ParameterValue::parse(held.values.get(Source::Api)?).ok()?;
-            Some(KernelParameter { key: key.clone(), value })
-        })
+    /// The parameters with the values of a source.
+    pub fn of(&self, source: Source) -> impl Iterator<Item = KernelParameter> {
+        self.held.iter().filter_map(move |(key, held)| held.of(key, source))
     }
 
     fn path(&self, key: &ParameterKey) -> PathBuf {
@@ -176,6 +174,12 @@ impl Held {
 
     fn effective(&self) -> &str {
         self.values.effective().map_or("", |(_, value)| value)
+    }
+
+    /// The parameter with the value of a source.
+    fn of(&self, key: &ParameterKey, source: Source) -> Option<KernelParameter> {
+        let value = ParameterValue::parse(self.values.get(source)?).ok()?;
+        Some(KernelParameter { key: key.clone(), value })
     }
 
     /// Whether only the image has a value.
@@ -236,11 +240,11 @@ mod tests {
             parameters.apply(Source::Api, &wanted(KEY, value), KEY, NOW).unwrap();
             assert_eq!(fs::read_to_string(file(&folder)).unwrap(), value);
         }
-        let requested: Vec<_> = parameters.requested().collect();
+        let requested: Vec<_> = parameters.of(Source::Api).collect();
         assert_eq!(requested, [wanted(KEY, "16384")]);
         parameters.withdraw(Source::Api, &key(KEY)).unwrap();
         assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "4096");
-        assert_eq!((parameters.requested().count(), parameters.deadline()), (0, None));
+        assert_eq!((parameters.of(Source::Api).count(), parameters.deadline()), (0, None));
         parameters.withdraw(Source::Api, &key(KEY)).unwrap();
     }
 
@@ -305,5 +309,18 @@ mod tests {
         {
             assert!(!permits(SHIPPED, &key(name)), "{name}");
         }
+    }
+
+    #[test]
+    fn a_request_outranks_the_document_which_is_back_when_it_goes() {
+        let (mut parameters, folder) = kernel();
+        parameters.apply(Source::Document, &wanted(KEY, "1024"), KEY, NOW).unwrap();
+        parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
+        parameters.apply(Source::Document, &wanted(KEY, "2048"), KEY, NOW).unwrap();
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "8192");
+        parameters.withdraw(Source::Api, &key(KEY)).unwrap();
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "2048");
+        let observed = parameters.observe().next().unwrap();
+        assert_eq!((observed.wanted, observed.source), (None, Some(Source::Document)));
     }
 }

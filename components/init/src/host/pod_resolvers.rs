@@ -17,8 +17,9 @@ const MAX_HISTORY: usize = 64;
 
 /// Adds the resolver that is about to change to the history.
 pub fn note() -> Outcome {
-    let history = std::fs::read_to_string(HISTORY).unwrap_or_default();
-    run_files::write(HISTORY, &with(&history, &resolver::observe().to_line()))
+    let history = run_files::read(HISTORY).unwrap_or_default();
+    let old = resolver::observe().unwrap_or_default();
+    run_files::write(HISTORY, &with(&history, &old.to_line()))
 }
 
 /// The history with this line as the newest.

@@ -20,9 +20,9 @@ pub fn apply(resolver: &Resolver) -> Outcome {
     run_files::write(RESOLV_CONF, &resolver.to_text())
 }
 
-/// What the file contains; nothing if there is no file.
-pub fn observe() -> Resolver {
-    Resolver::parse(&std::fs::read_to_string(RESOLV_CONF).unwrap_or_default())
+/// What the file contains, if it can be read.
+pub fn observe() -> Option<Resolver> {
+    run_files::read(RESOLV_CONF).map(|text| Resolver::parse(&text))
 }
 
 impl Resolver {

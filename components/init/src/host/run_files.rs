@@ -6,6 +6,9 @@ use std::path::Path;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 
+/// The maximum length of a file that is read, in bytes.
+const MAX_LENGTH: u64 = 256 << 10;
+
 /// The folder of all of them.
 const MEMORY: &str = "/run";
 /// The folder in it for entries that were in the way.
@@ -22,6 +25,14 @@ pub fn set(path: &str, text: Option<&str>) -> Outcome {
             _ => Ok(()),
         },
     }
+}
+
+/// The text of the file at `path`, which is below [`MEMORY`]; none if there is no such regular file
+/// of a sensible length. A pod with the host's `/run` may have put anything there, so this never
+/// blocks.
+pub fn read(path: &str) -> Option<String> {
+    let (parent, name) = path.rsplit_once('/')?;
+    folder(parent).ok()?.read_text(name, MAX_LENGTH).ok()?
 }
 
 /// Replaces the file at `path`, which is below [`MEMORY`], and makes the folders above it.

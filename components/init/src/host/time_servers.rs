@@ -14,8 +14,7 @@ pub fn apply(servers: &[String]) -> Outcome {
     run_files::write(NTP_SERVERS, &text)
 }
 
-/// The servers in the file, if there is one.
+/// The servers in the file, if it can be read.
 pub fn observe() -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(NTP_SERVERS).ok()?;
-    Some(text.lines().map(str::to_owned).collect())
+    run_files::read(NTP_SERVERS).map(|text| text.lines().map(str::to_owned).collect())
 }

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod credential_providers;
+mod host;
 mod kubelet;
 mod label;
 mod node_addresses;
@@ -15,9 +16,11 @@ mod token;
 
 pub use cluster::{Certificates, Cluster, Domain};
 pub use credential_providers::CredentialProviders;
+pub use host::{KernelParameters, Resolver};
 pub use kubelet::{CloudProvider, Kubelet};
 pub use label::{LabelKey, LabelValue};
 pub use node_addresses::NodeAddresses;
+use osbuild_protocol::{HostName, Setting, TimeServers};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
@@ -28,6 +31,18 @@ pub use token::BootstrapToken;
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Document {
+    /// The node's host name.
+    #[serde(default, deserialize_with = "host::hostname")]
+    pub hostname: Option<HostName>,
+    /// The servers by which it sets its clock.
+    #[serde(default, deserialize_with = "host::list")]
+    pub time_servers: Option<TimeServers>,
+    /// How it resolves names.
+    #[serde(default)]
+    pub resolver: Resolver,
+    /// Parameters of its kernel, of those that the image allows.
+    #[serde(default)]
+    pub kernel_parameters: KernelParameters,
     /// The cluster that the node joins.
     pub cluster: Option<Cluster>,
     /// How the kubelet registers the node.
@@ -53,6 +68,20 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Document {
+    /// The settings of the host.
+    pub fn settings(&self) -> Vec<Setting> {
+        let Document { hostname, time_servers, resolver, kernel_parameters, .. } = self;
+        let Resolver { nameserver, search } = resolver;
+        let single = [
+            hostname.clone().map(Setting::HostName),
+            nameserver.clone().map(Setting::NameServers),
+            search.clone().map(Setting::SearchDomains),
+            time_servers.clone().map(Setting::TimeServers),
+        ];
+        let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
+        single.into_iter().flatten().chain(parameters).collect()
+    }
+
     /// Parses a document.
     ///
     /// # Errors
@@ -76,12 +105,24 @@ mod tests {
     #[test]
     fn every_key_of_the_example_is_read() {
         let document = Document::parse(WHOLE).unwrap();
-        let cluster = document.cluster.unwrap();
+        let cluster = document.cluster.clone().unwrap();
         assert_eq!(cluster.server.as_str(), "https://api.example.org:6443");
         assert!(cluster.certificate_authority.as_str().contains("BEGIN CERTIFICATE"));
         assert_eq!(cluster.token.unwrap().as_str(), "abcdef.0123456789abcdef");
         assert_eq!(cluster.dns, ["10.96.0.10".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(cluster.domain.as_str(), "cluster.local");
+        let settings: Vec<String> = document.settings().iter().map(Setting::to_string).collect();
+        assert_eq!(
+            settings,
+            [
+                "host-name edge-7.example.org",
+                "name-servers 192.0.2.53 2001:db8::53",
+                "search-domains example.org",
+                "time-servers time.example 192.0.2.4:123",
+                "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
+                "kernel-parameter vm.swappiness 10",
+            ]
+        );
         let kubelet = document.kubelet;
         assert_eq!(kubelet.node_ip.unwrap().to_string(), "192.0.2.7,2001:db8::7");
         assert_eq!(kubelet.labels.len(), 2);
@@ -109,11 +150,16 @@ mod tests {
                  `cloud-provider`, `provider-id`, `credential-providers`",
             ),
             ("[cluster]\n", 1, "missing field `server`"),
-            ("\n[kublet]\n", 2, "unknown field `kublet`, expected `cluster` or `kubelet`"),
+            ("\n[kublet]\n", 2, "unknown field `kublet`, expected one of `hostname`"),
             ("[kubelet]\nnode-ip = [\"10.0.0\"]\n", 2, "`10.0.0` is not an IP address"),
             ("[kubelet]\n\ntaints = [\"a\"]\n", 3, "`a` is not a taint"),
             ("[kubelet]\ncloud-provider = \"aws\"\n", 2, "unknown variant `aws`"),
             ("[kubelet\n", 1, ""),
+            ("hostname = \"a b\"\n", 1, "`a b` is not a host name"),
+            ("time-servers = []\n", 1, "there are 1 to 8 time servers"),
+            ("\n[resolver]\nnameserver = [\"a\"]\n", 3, "`a` is not an IP address"),
+            ("[kernel-parameters]\n\"../x\" = 1\n", 2, "is not the name of a kernel parameter"),
+            ("[kernel-parameters]\n\"vm.swappiness\" = 1.5\n", 2, "a text or an integer"),
         ] {
             let refusal = Document::parse(text).unwrap_err();
             assert_eq!(refusal.line, line, "{text}: {refusal}");

@@ -2,6 +2,7 @@
 //! that withdraws its value gives way to the next one. When another program changes what is set,
 //! it is set again.
 
+pub mod document;
 pub mod kept;
 mod tried;
 mod values;
@@ -30,6 +31,8 @@ pub struct Settings {
     kernel_parameters: KernelParameters,
     refused: Refused,
     tried: Try,
+    /// The lines of the node document.
+    document: String,
     /// Bounds the lines on the console.
     limit: RateLimit,
 }
@@ -79,13 +82,17 @@ impl Settings {
                 return Err(failure.into());
             }
         }
-        self.refused.forget(&setting.name());
+        if source == Source::Api {
+            self.refused.forget(&setting.name());
+        }
         Ok(())
     }
 
     /// Withdraws the value of `source`, so that the next one is in effect.
     pub fn withdraw(&mut self, source: Source, name: &SettingName) -> Outcome {
-        self.refused.forget(name);
+        if source == Source::Api {
+            self.refused.forget(name);
+        }
         match name {
             SettingName::Single(single) => self.set(source, [(*single, None)]),
             SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
@@ -107,7 +114,7 @@ impl Settings {
     pub fn observe(&self, now: Duration) -> HostSettings {
         let single = Single::ALL.into_iter().map(|single| Observed {
             name: single.into(),
-            wanted: self.values.requested(single),
+            wanted: self.values.of(Source::Api, single),
             source: self.values.source(single),
             current: current(single),
         });
@@ -168,28 +175,48 @@ impl Settings {
     /// Has the values that requests had given when the file on DATA had this text. Returns the
     /// reasons why they are not set.
     fn go_back_to(&mut self, text: &str, now: Duration) -> Vec<String> {
-        let kept: Vec<SettingName> =
-            text.lines().filter_map(|line| Some(Setting::parse(line).ok()?.name())).collect();
         self.refused = Refused::default();
-        let requested: Vec<SettingName> = self.requested().map(|setting| setting.name()).collect();
-        let gone = requested.iter().filter(|name| !kept.contains(name));
-        let mut lines = Vec::new();
-        for name in gone {
-            lines.extend(self.withdraw(Source::Api, name).err().map(|failure| failure.to_string()));
-        }
+        let mut lines = self.withdraw_others(Source::Api, text);
         lines.extend(self.restore(text, now));
         lines
     }
 
-    /// The settings with the values of requests.
-    fn requested(&self) -> impl Iterator<Item = Setting> {
-        let single = Single::ALL.into_iter().filter_map(|single| self.values.requested(single));
-        single.chain(self.kernel_parameters.requested().map(Setting::KernelParameter))
+    /// Gives settings the values of the node document, whose lines `text` has, and withdraws the
+    /// others of an earlier document. Returns the reasons why some are not set; nothing if the
+    /// document is the same as before.
+    pub fn set_document(&mut self, text: String, now: Duration) -> Option<Vec<String>> {
+        if text == self.document {
+            return None;
+        }
+        let mut lines = self.withdraw_others(Source::Document, &text);
+        let settings = text.lines().map(Setting::parse);
+        let outcomes = settings
+            .map(|setting| setting.and_then(|setting| self.apply(Source::Document, &setting, now)));
+        lines.extend(outcomes.filter_map(Result::err).map(|refusal| refusal.reason));
+        self.document = text;
+        Some(lines)
+    }
+
+    /// Withdraws the values of `source` that `text` does not have. Returns the reasons why some are
+    /// not withdrawn.
+    fn withdraw_others(&mut self, source: Source, text: &str) -> Vec<String> {
+        let kept: Vec<SettingName> =
+            text.lines().filter_map(|line| Some(Setting::parse(line).ok()?.name())).collect();
+        let names: Vec<SettingName> = self.of(source).map(|setting| setting.name()).collect();
+        let gone = names.iter().filter(|name| !kept.contains(name));
+        let outcomes = gone.map(|name| self.withdraw(source, name));
+        outcomes.filter_map(Outcome::err).map(|failure| failure.to_string()).collect()
+    }
+
+    /// The settings with the values of a source.
+    fn of(&self, source: Source) -> impl Iterator<Item = Setting> {
+        let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
+        single.chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
     }
 
     /// The text of the file on DATA.
     pub fn text(&self) -> String {
-        kept::text(self.requested(), &self.refused)
+        kept::text(self.of(Source::Api), &self.refused)
     }
 
     /// Sets what the text of that file says. Returns the reasons why lines are refused, which stay
@@ -262,10 +289,10 @@ impl Settings {
         match single {
             // Early in the boot no source has named the node yet.
             Single::HostName => ["", &host_name::observe()].contains(&self.host_name()),
-            Single::NameServers | Single::SearchDomains => resolver::observe() == self.resolver(),
-            Single::TimeServers => {
-                time_servers::observe().unwrap_or_default() == self.values.words(single)
+            Single::NameServers | Single::SearchDomains => {
+                resolver::observe() == Some(self.resolver())
             }
+            Single::TimeServers => time_servers::observe() == Some(self.values.words(single)),
         }
     }
 
@@ -279,8 +306,8 @@ impl Settings {
 fn current(single: Single) -> String {
     match single {
         Single::HostName => host_name::observe(),
-        Single::NameServers => resolver::observe().servers().join(" "),
-        Single::SearchDomains => resolver::observe().search().join(" "),
+        Single::NameServers => resolver::observe().unwrap_or_default().servers().join(" "),
+        Single::SearchDomains => resolver::observe().unwrap_or_default().search().join(" "),
         Single::TimeServers => time_servers::observe().unwrap_or_default().join(" "),
     }
 }

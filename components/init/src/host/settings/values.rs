@@ -31,9 +31,9 @@ impl Values {
         self.effective(single).split_whitespace().map(str::to_owned).collect()
     }
 
-    /// The setting with the value of requests over the socket `host`.
-    pub fn requested(&self, single: Single) -> Option<Setting> {
-        let value = self.ranked(single).get(Source::Api)?;
+    /// The setting with the value of a source.
+    pub fn of(&self, source: Source, single: Single) -> Option<Setting> {
+        let value = self.ranked(single).get(source)?;
         Setting::parse(&format!("{} {value}", single.word())).ok()
     }
 
@@ -73,8 +73,8 @@ mod tests {
         values.set(Source::Api, SearchDomains, Some("local".to_owned()));
         assert_eq!(values.effective(NameServers), "10.0.2.3");
         assert_eq!(values.effective(SearchDomains), "local");
-        assert_eq!(values.requested(NameServers), None);
-        let requested = values.requested(SearchDomains).unwrap();
+        assert_eq!(values.of(Source::Api, NameServers), None);
+        let requested = values.of(Source::Api, SearchDomains).unwrap();
         assert_eq!(requested.to_string(), "search-domains local");
     }
 

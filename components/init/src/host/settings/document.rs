@@ -1,0 +1,21 @@
+//! The settings of the node document. PID 1 reads no TOML: `init kubelet-config` writes them to a
+//! file, one on each line.
+
+use osbuild_failure::Outcome;
+use osbuild_protocol::Setting;
+
+use crate::host::run_files;
+
+/// The file.
+const FILE: &str = "/run/osbuild/document-settings";
+
+/// Writes the file.
+pub fn write(settings: &[Setting]) -> Outcome {
+    let lines: String = settings.iter().map(|setting| format!("{setting}\n")).collect();
+    run_files::set(FILE, (!settings.is_empty()).then_some(lines.as_str()))
+}
+
+/// The text of the file, which is missing if there are no settings.
+pub fn read() -> String {
+    run_files::read(FILE).unwrap_or_default()
+}
