@@ -58,6 +58,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "slot",
         "try",
         "boot-program",
+        "serves sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ];
     let all = format!("\u{7}{}\r\n", requests.join("\n")).into_bytes();
     let each = requests.map(|line| format!("\u{40}{line}\n").into_bytes());

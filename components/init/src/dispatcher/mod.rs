@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use osbuild_abi::console::PHASE;
 use osbuild_failure::{Failure, Outcome};
+use osbuild_protocol::Fingerprint;
 
 use crate::boot::BOOT;
 use crate::console::Console;
@@ -100,6 +101,8 @@ pub struct Dispatcher {
     /// What reports that another program has changed a setting.
     watch: Option<Watch>,
     addresses: Addresses,
+    /// The fingerprint with which the node API is served on the network.
+    served: Option<Fingerprint>,
     node_name: NodeName,
     kubelet_start: KubeletStart,
     static_pods: StaticPods,
@@ -149,6 +152,7 @@ impl Dispatcher {
             settings: Settings::default(),
             watch: None,
             addresses: Addresses::default(),
+            served: None,
             node_name: NodeName::default(),
             kubelet_start: KubeletStart::default(),
             static_pods: StaticPods::default(),

@@ -1,8 +1,9 @@
 //! Carries out the requests of clients.
 
 use osbuild_abi::console::ADDRESS;
+use osbuild_abi::osd;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Refusal, Reply, Request, Single};
+use osbuild_protocol::{Fingerprint, Refusal, Reply, Request, Single};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End};
@@ -18,6 +19,8 @@ use crate::uptime::uptime;
 const NET: Source = Source::Dhcp;
 /// The name of the lines about the pod that sets the clock.
 const TIME: &str = "time";
+/// The name of the node API on the console.
+const API: &str = "api";
 
 impl Dispatcher {
     pub(super) fn on_request(&mut self, received: Received) {
@@ -70,6 +73,7 @@ impl Dispatcher {
             Request::ConfirmTry => return self.confirm_try(client).map(|()| None),
             Request::RevertTry => self.revert_try()?,
             Request::Observe => reply = Reply::Settings(self.settings.observe(uptime())),
+            Request::Serves(fingerprint) => self.on_serves(fingerprint),
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
@@ -92,6 +96,15 @@ impl Dispatcher {
             Request::PowerOff => self.request_end(End::PowerOff),
         }
         Ok(Some(reply.into()))
+    }
+
+    /// Prints the fingerprint of the node API, unless it is the last one.
+    fn on_serves(&mut self, fingerprint: Fingerprint) {
+        if self.served.as_ref() != Some(&fingerprint) {
+            let port = osd::PORT;
+            self.console.say(API, format!("port {port} serves the node API as {fingerprint}"));
+            self.served = Some(fingerprint);
+        }
     }
 
     /// Sets the host name. It is kept before any name in the cluster that follows from it.

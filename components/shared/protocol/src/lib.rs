@@ -58,6 +58,8 @@ mod client;
 #[cfg(feature = "std")]
 pub mod fd_passing;
 #[cfg(feature = "std")]
+mod fingerprint;
+#[cfg(feature = "std")]
 pub mod host_name;
 #[cfg(feature = "std")]
 mod node_status;
@@ -78,6 +80,8 @@ mod version0;
 
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError};
+#[cfg(feature = "std")]
+pub use fingerprint::Fingerprint;
 #[cfg(feature = "std")]
 pub use host_name::HostName;
 #[cfg(feature = "std")]

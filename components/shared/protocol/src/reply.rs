@@ -85,6 +85,7 @@ impl Reply {
             | Request::BeginTry(_)
             | Request::ConfirmTry
             | Request::RevertTry
+            | Request::Serves(_)
             | Request::TrySlot
             | Request::ReplaceBootProgram
             | Request::RestartKubelet

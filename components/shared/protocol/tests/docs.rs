@@ -14,7 +14,7 @@ const UPDATE: &[Socket] = &[Socket::Update];
 const HOST: &[Socket] = &[Socket::Host];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -37,7 +37,12 @@ const ROWS: [Row; 22] = [
     (HOST, "confirm", "confirm", "none"),
     (HOST, "revert", "revert", "none"),
     (HOST, "observe", "observe", "`try`, `wanted`, `current`"),
+    (HOST, "serves FINGERPRINT", SERVES, "none"),
 ];
+
+/// A request with a fingerprint.
+const SERVES: &str =
+    concat!("serves sha256:", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
 
 /// The row of a request. A new request does not compile before it has one.
 fn row(request: &Request) -> usize {
@@ -64,6 +69,7 @@ fn row(request: &Request) -> usize {
         Request::ConfirmTry => 19,
         Request::RevertTry => 20,
         Request::Observe => 21,
+        Request::Serves(_) => 22,
     }
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use super::{ClockReport, Request};
 use crate::{
-    Domain, Entry, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime, host_name,
+    Domain, Entry, Fingerprint, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime,
+    host_name,
 };
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
@@ -78,6 +79,7 @@ fn host(line: &str) -> Decoded {
         Some(("apply", setting)) => Ok(Request::Apply(Setting::parse(setting)?)),
         Some(("withdraw", name)) => Ok(Request::Withdraw(SettingName::parse(name)?)),
         Some(("try", seconds)) => Ok(Request::BeginTry(TryTime::new(number(seconds)?)?)),
+        Some(("serves", word)) => Ok(Request::Serves(Fingerprint::parse(word)?)),
         None if line == "confirm" => Ok(Request::ConfirmTry),
         None if line == "revert" => Ok(Request::RevertTry),
         None if line == "observe" => Ok(Request::Observe),
@@ -182,6 +184,8 @@ mod tests {
             link: "eth0".to_owned(),
         };
         let apply = |line| Request::Apply(Setting::parse(line).unwrap());
+        let fingerprint = format!("sha256:{}", "0a".repeat(32));
+        let serves = format!("serves {fingerprint}");
         for (socket, line, request) in [
             (Socket::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
             (Socket::Net, "resolv 10.0.2.3 search example.org", resolv),
@@ -221,6 +225,7 @@ mod tests {
             (Socket::Host, "confirm", Request::ConfirmTry),
             (Socket::Host, "revert", Request::RevertTry),
             (Socket::Host, "observe", Request::Observe),
+            (Socket::Host, &serves, Request::Serves(Fingerprint::parse(&fingerprint).unwrap())),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
@@ -268,6 +273,8 @@ mod tests {
             "try -1",
             "try 4294967296",
             "confirm 1",
+            "serves",
+            "serves sha256:0a",
             "reboot",
         ] {
             assert!(Request::decode(Socket::Host, line).is_err(), "{line}");

@@ -5,7 +5,7 @@ mod decode;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::{Setting, SettingName, TryTime};
+use crate::{Fingerprint, Setting, SettingName, TryTime};
 
 /// A request. [`Request::decode`] reads one from a line, and `to_string` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,9 @@ pub enum Request {
     RevertTry,
     /// Reply with [`HostSettings`](crate::HostSettings).
     Observe,
+    /// Print the fingerprint of the certificate with which the client serves the node API on the
+    /// network, so that a person at the console can compare it.
+    Serves(Fingerprint),
     /// Reply with the state of the node.
     Status,
     /// Reply with the state of the slots.
@@ -122,6 +125,7 @@ impl fmt::Display for Request {
             Self::ConfirmTry => f.write_str("confirm"),
             Self::RevertTry => f.write_str("revert"),
             Self::Observe => f.write_str("observe"),
+            Self::Serves(fingerprint) => write!(f, "serves {fingerprint}"),
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),
