@@ -2,13 +2,15 @@
 
 use super::value;
 use crate::plan::Date;
+use crate::ship::keys::ClientRole;
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use std::path::PathBuf;
 
 /// The verbs of `osbuild keys`.
 #[derive(Debug, Subcommand)]
 pub enum Keys {
-    /// Make PK, KEK and db for firmware, and a key for releases, in `keys/NAME/`
+    /// Make PK, KEK and db for firmware, a key for releases and a CA for the node API, in
+    /// `keys/NAME/`
     New {
         /// The name of the keys: lowercase letters, digits and hyphens
         name: String,
@@ -27,12 +29,32 @@ pub enum Keys {
         /// The name of the keys
         name: String,
         /// The key: `db` signs images, `release` signs releases, `root` signs root.json, which
-        /// names the release key that nodes trust
+        /// names the release key that nodes trust, `api` signs certificates for the node API
         #[arg(long, value_name = "ROLE", default_value = "db")]
         role: Rotated,
         /// The terms of the certificate
         #[command(flatten)]
         terms: Terms,
+    },
+    /// Issue a certificate to a client of the node API
+    Issue {
+        /// The name of the keys
+        name: String,
+        /// The name of the client, which nodes record with its calls
+        user: String,
+        /// What it may do
+        #[arg(long, value_name = "ROLE")]
+        role: ClientRole,
+        /// The PEM file to write [default: `keys/NAME/USER.pem`]
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+        /// The first day of the certificate [default: today]
+        #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
+        as_of: Option<Date>,
+        /// For how many years it is valid
+        #[arg(long, value_name = "N", default_value = "1")]
+        #[arg(value_parser = value_parser!(u16).range(1..=30))]
+        years: u16,
     },
     /// Revoke an image or an old certificate: it is added to dbx, which overrides db
     Revoke {
@@ -70,6 +92,8 @@ pub enum Rotated {
     Release,
     /// The key of the root of trust of releases
     Root,
+    /// The CA of the node API, for keys that have none
+    Api,
 }
 
 /// The terms of new certificates, and an existing key to use.

@@ -9,8 +9,8 @@ use crate::plan::Date;
 use crate::produce::sign::Certified;
 use crate::report::Outcome;
 use crate::ship::keys::{
-    DEV, Enrollment, Keys, Role, Shown, Terms, complete, enrolled, is_for_development, make,
-    revoke, rotate, rotate_release, rotate_root, show,
+    DEV, Enrollment, Keys, Role, Shown, Terms, complete, complete_api, enrolled,
+    is_for_development, issue, make, revoke, rotate, rotate_release, rotate_root, show,
 };
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
@@ -52,6 +52,14 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             let keys = named(&name)?;
             session.report.note(rotated(&keys, role, of(&terms), terms.token.as_deref())?);
             data(session, &show(&keys, session.today)?);
+            Ok(())
+        }
+        cli::Keys::Issue { name, user, role, to, as_of, years } => {
+            let terms = Terms { since: as_of.unwrap_or(session.today), years };
+            let path = issue(&named(&name)?, &user, role, terms, to)?;
+            session.report.note("the file has the private key: `osctl node add` takes it as it is");
+            let text = || path.display().to_string();
+            session.data(|| json!({ "file": path }), text);
             Ok(())
         }
         cli::Keys::Revoke { name, uki, certificate } => {
@@ -99,6 +107,17 @@ fn rotated(
         cli::Rotated::Release => {
             rotate_release(keys, terms, token)?;
             Ok("nodes trust the new key, and no longer the old one, from the next release on")
+        }
+        cli::Rotated::Api if keys.api_certificate().exists() => {
+            Err(Error::usage(format!("keys `{}` have a CA of the node API", keys.name))
+                .cause("nodes would refuse the clients of the old one until they are updated")
+                .hint(
+                    "make other keys, and let the file that `[api]` names have both certificates",
+                ))
+        }
+        cli::Rotated::Api => {
+            complete_api(keys, terms)?;
+            Ok("the keys have a CA of the node API now: name its certificate in `[api]`")
         }
         cli::Rotated::Root if token.is_some() => Err(Error::usage("the root key is always a file")
             .hint(format!(
@@ -180,7 +199,7 @@ fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
     let place = Digest::of(keys.folder().as_os_str().as_encoded_bytes());
     let _alone = session.store()?.lock(&format!("keys-{place}"), stop::check)?;
     if keys.exist() {
-        return complete(keys, terms);
+        return complete(keys, terms).and_then(|()| complete_api(keys, terms));
     }
     let step = session.report.step("keys dev");
     make(keys, terms, None)?;

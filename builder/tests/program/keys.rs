@@ -28,7 +28,7 @@ fn keys_have_their_modes_names_and_days() {
     let scratch = Scratch::new();
     let ran = scratch.osbuild(&["keys", "new", "mine", "--as-of", "2024-02-29", "--years", "5"]);
     done(&ran);
-    assert_eq!(ran.stdout.lines().count(), 5, "{}", ran.stdout);
+    assert_eq!(ran.stdout.lines().count(), 6, "{}", ran.stdout);
     let folder = keys(&scratch, "mine");
     let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
     for role in ["PK", "KEK", "db"] {
@@ -66,6 +66,7 @@ fn keys_have_their_modes_names_and_days() {
     }
     assert_eq!((mode("release.key"), mode("release.pub")), (0o600, 0o644));
     assert_eq!((mode("root.key"), mode("root.json")), (0o600, 0o644));
+    assert_eq!((mode("api.key"), mode("api.crt"), mode("admin.pem")), (0o600, 0o644, 0o600));
     assert!(
         ran.stdout.lines().any(
             |line| line.starts_with("mine         root ") && line.ends_with("until 2029-02-28")
@@ -89,6 +90,68 @@ fn keys_have_their_modes_names_and_days() {
         "{}",
         odd.stderr
     );
+}
+
+#[test]
+fn openssl_verifies_the_certificates_of_api_clients() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let issue = ["keys", "issue", "mine", "alice@example.org", "--role", "operator"];
+    let ran = scratch.osbuild(&[&issue[..], &["--as-of", "2024-02-29", "--years", "2"]].concat());
+    done(&ran);
+    let folder = keys(&scratch, "mine");
+    let path = folder.join("alice@example.org.pem");
+    assert_eq!(ran.stdout, format!("{}\n", path.display()));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let verify = |at: &str, file: &str| {
+        let words = ["openssl", "verify", "-x509_strict", "-purpose", "sslclient"];
+        tool(
+            &folder,
+            "openssl",
+            &[&words[..], &["-attime", at, "-CAfile", "api.crt", file]].concat(),
+        )
+    };
+    let today = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs().to_string();
+    assert_eq!(verify(&today, "admin.pem"), "admin.pem: OK\n");
+    let words = ["openssl", "x509", "-noout", "-subject", "-dates", "-in"];
+    let shown = tool(&folder, "openssl", &[&words[..], &[path.to_str().unwrap()]].concat());
+    assert_eq!(
+        shown,
+        "subject=O = operator, CN = alice@example.org\nnotBefore=Feb 29 00:00:00 2024 GMT\n\
+         notAfter=Feb 28 00:00:00 2026 GMT\n"
+    );
+    let key = tool(&folder, "openssl", &["openssl", "pkey", "-pubout", "-in", "admin.pem"]);
+    let words = ["openssl", "x509", "-noout", "-pubkey", "-in", "admin.pem"];
+    assert_eq!(tool(&folder, "openssl", &words), key);
+
+    let again = scratch.osbuild(&issue);
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    assert!(again.stderr.contains("keys are never overwritten"), "{}", again.stderr);
+    for user in ["", "a b", "../alice", ".alice"] {
+        let odd = scratch.osbuild(&["keys", "issue", "mine", user, "--role", "admin"]);
+        assert_eq!(odd.code, Some(2), "{user}: {}", odd.stderr);
+    }
+    fs::remove_file(folder.join("api.key")).unwrap();
+    let without = scratch.osbuild(&["keys", "issue", "mine", "bob", "--role", "admin"]);
+    assert_eq!(without.code, Some(1), "{}", without.stderr);
+    assert!(without.stderr.starts_with("error: there is no key "), "{}", without.stderr);
+}
+
+#[test]
+fn keys_without_an_api_get_one_and_keep_it() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let folder = keys(&scratch, "mine");
+    for file in ["api.crt", "admin.pem"] {
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    // What is left is that of an interrupted call.
+    let add = ["keys", "rotate", "mine", "--role", "api"];
+    done(&scratch.osbuild(&add));
+    let words = ["openssl", "verify", "-CAfile", "api.crt", "admin.pem"];
+    assert_eq!(tool(&folder, "openssl", &words), "admin.pem: OK\n");
+    let again = scratch.osbuild(&add);
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
 }
 
 #[test]

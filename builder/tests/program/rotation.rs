@@ -67,7 +67,7 @@ fn a_second_rotation_keeps_both_earlier_keys() {
     let json: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
     let roles: Vec<&str> =
         json["keys"].as_array().unwrap().iter().map(|key| key["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["PK", "KEK", "db", "db-2", "db-1", "release", "root"]);
+    assert_eq!(roles, ["PK", "KEK", "db", "db-2", "db-1", "release", "root", "api"]);
     let early = scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2001-01-01"]);
     assert_eq!(early.code, Some(2), "{}", early.stderr);
     assert!(

@@ -1,6 +1,7 @@
 //! Signing: a [`Signer`] has a private key, and [`Signed`] proves that it was used. A private key
 //! never leaves its place: no action, stored file, output, log or error contains it.
 
+mod api_key;
 mod certified;
 mod detached_signature;
 mod efi_file;
@@ -17,6 +18,7 @@ pub mod to_sign;
 mod token;
 mod token_uri;
 
+pub use api_key::ApiKey;
 pub use certified::Certified;
 pub use detached_signature::DetachedSignature;
 pub use efi_file::EfiFile;

@@ -54,7 +54,7 @@ impl PrivateKey {
     /// The file exists. It is not changed.
     pub fn write(&self, path: &Path) -> Result<()> {
         let der = self.pair.as_der().or_build(|| "cannot write an RSA key".to_owned())?;
-        write_secret(path, der.as_ref())
+        write_secret(path, "", der.as_ref())
     }
 }
 
@@ -111,11 +111,11 @@ pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
     }
 }
 
-/// Writes a private key in PKCS#8 as a PEM file of mode 0600.
+/// Writes a private key in PKCS#8 as a PEM file of mode 0600, after the text `before`.
 ///
 /// # Errors
 /// The file exists. It is not changed.
-pub(super) fn write_secret(path: &Path, pkcs8: &[u8]) -> Result<()> {
+pub(super) fn write_secret(path: &Path, before: &str, pkcs8: &[u8]) -> Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let text = pem::encode_string("PRIVATE KEY", LineEnding::LF, pkcs8)
@@ -127,7 +127,10 @@ pub(super) fn write_secret(path: &Path, pkcs8: &[u8]) -> Result<()> {
         .mode(0o600)
         .open(path)
         .at("write", path)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).at("write", path)
+    file.write_all(before.as_bytes())
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all())
+        .at("write", path)
 }
 
 impl fmt::Debug for PrivateKey {

@@ -41,7 +41,7 @@ impl ReleaseKey {
     /// The file exists. It is not changed.
     pub fn write(&self, path: &Path) -> Result<()> {
         let der = self.pair.to_pkcs8v1().or_build(|| "cannot write an Ed25519 key".to_owned())?;
-        write_secret(path, der.as_ref())
+        write_secret(path, "", der.as_ref())
     }
 }
 

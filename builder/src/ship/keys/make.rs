@@ -1,5 +1,6 @@
 //! Makes and rotates keys.
 
+use super::api::write_api;
 use super::public_file::write_public;
 use super::release::write_release;
 use super::terms::{Terms, last_day};
@@ -44,6 +45,7 @@ pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
         .try_for_each(|role| write(&unfinished, keys, role, &name(role), terms, token(role)));
     match made
         .and_then(|()| write_release(&unfinished, last_day(terms)))
+        .and_then(|()| write_api(&unfinished, keys, terms))
         .and_then(|()| fs::rename(&unfinished, folder).at("make", folder))
     {
         Ok(()) => Ok(()),

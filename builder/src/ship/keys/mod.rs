@@ -1,6 +1,7 @@
-//! The keys in `keys/NAME/`: those that machines trust to boot images, and those that sign
-//! releases.
+//! The keys in `keys/NAME/`: those that machines trust to boot images, those that sign releases,
+//! and those of the node API.
 
+mod api;
 mod enroll;
 mod make;
 mod public_file;
@@ -10,6 +11,7 @@ mod show;
 mod terms;
 mod trust;
 
+pub use api::{ClientRole, complete_api, issue};
 pub use enroll::{Enrollment, enrolled};
 pub use make::{make, rotate};
 pub use release::{complete, rotate_release, rotate_root};
@@ -39,6 +41,9 @@ const RELEASE_KMS: &str = "release.kms";
 
 /// The key of the root of trust of releases, and that root, which names the release key.
 const ROOT: [&str; 2] = ["root.key", "root.json"];
+
+/// The key of the CA of the node API, and its certificate.
+const API: [&str; 2] = ["api.key", "api.crt"];
 
 /// The extension of a file with the PKCS#11 URI of a key in a token.
 const TOKEN: &str = "pkcs11";

@@ -1,6 +1,6 @@
 //! Lists keys, for people and programs, without reading private keys.
 
-use super::{Keys, RELEASE, Role, is_for_development};
+use super::{API, Keys, RELEASE, Role, is_for_development};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub struct Shown {
     /// The name of the keys that it belongs to.
     pub keys: String,
     /// Its role: `PK`, `KEK`, `db`, `db-1` and so on for retired keys, `release`, `root` for
-    /// `root.json`, or `dbx` for a revoked image.
+    /// `root.json`, `api` for the CA of the node API, or `dbx` for a revoked image.
     pub role: String,
     /// The subject of the certificate; `None` for a release key, which has no certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,10 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
         shown.push(Shown { revoked, ..certificate(keys, &name, &retired, today) });
     }
     let development = shown.iter().any(|key| key.development);
-    shown.push(Shown { development, ..plain(keys, "release", release(keys)?) });
+    shown.push(Shown {
+        development,
+        ..plain(keys, "release", of_pem(keys, RELEASE[1], "public key")?)
+    });
     if let Some(root) = keys.roots()?.last() {
         let until = root.until();
         let plain = plain(keys, "root", Digest::of(&root.bytes).hex());
@@ -59,6 +62,10 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
             ..plain
         });
     }
+    if keys.api_certificate().exists() {
+        let sha256 = of_pem(keys, API[1], "certificate")?;
+        shown.push(Shown { development, ..plain(keys, "api", sha256) });
+    }
     for listed in revoked {
         if let Listed::Image(digest) = listed {
             shown.push(Shown { revoked: true, ..plain(keys, "dbx", Digest::new(digest, 0).hex()) });
@@ -67,12 +74,12 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     Ok(shown)
 }
 
-/// SHA-256 of the public release key.
-fn release(keys: &Keys) -> Result<String> {
-    let path = keys.folder().join(RELEASE[1]);
+/// SHA-256 of what a PEM file has.
+fn of_pem(keys: &Keys, file: &str, what: &str) -> Result<String> {
+    let path = keys.folder().join(file);
     let pem = std::fs::read(&path).at("read", &path)?;
     let (_, der) = der::pem::decode_vec(&pem).map_err(|error| {
-        Error::build(format!("`{}` has no public key", path.display())).cause(error)
+        Error::build(format!("`{}` has no {what}", path.display())).cause(error)
     })?;
     Ok(Digest::of(&der).hex())
 }
