@@ -39,7 +39,7 @@ pub use lock::{
     moved_crates, moved_releases,
 };
 pub use node::{
-    Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
+    Api, Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
     FilePackage, GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom, Installs, Kernel,
     KernelOption, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue, Payload, Pod,
     PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,

@@ -75,6 +75,10 @@ impl Page<'_> {
             paths.for_each(|path| self.entry("writable.", &path.path, writable_path(path)));
         }
         self.kubernetes(&node.kubernetes);
+        if let Some(clients) = node.api.as_ref().and_then(|api| api.clients.as_ref()) {
+            self.section("api");
+            self.entry("api.", "clients", quote(clients));
+        }
         self.updates(node.updates.as_ref());
         if let Some(installs) = &node.installs {
             self.section("installs");

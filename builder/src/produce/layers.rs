@@ -136,6 +136,9 @@ impl Layer {
                     paths::UPDATE_ROOT => {
                         error.hint("`cargo osbuild keys new NAME` makes keys with a `root.json`")
                     }
+                    paths::API_CLIENTS => {
+                        error.hint("`cargo osbuild keys new NAME` makes keys with an `api.crt`")
+                    }
                     _ => error,
                 })?,
             Content::Text(text) => text.clone().into_bytes(),

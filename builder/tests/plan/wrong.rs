@@ -333,6 +333,33 @@ fn a_node_with_updates_has_its_root_of_trust_and_settings() {
     );
 }
 
+const API: &str = "[api]\nclients = \"keys/own/api.crt\"\n\n[files]";
+const OSD: (&str, &str, &str) = (BASE, "[pods]", "[pods]\nosd = { component = \"osd\" }");
+
+#[test]
+fn the_api_needs_the_pod_that_serves_it() {
+    refused("api-without-pod", &[(SMALL, "[files]", API)]);
+}
+
+#[test]
+fn a_node_has_the_ca_of_the_clients_of_its_api() {
+    let files = |changes: &[_]| {
+        let files = resolve(&changed(changes)).files.clone();
+        let of_api = files.into_iter().filter(|file| file.path.starts_with(paths::API));
+        of_api.map(|file| (file.path, file.content)).collect::<Vec<_>>()
+    };
+    assert_eq!(files(&[]), []);
+    assert_eq!(files(&[OSD]), [(paths::API.to_owned(), Content::Directory)]);
+    let clients = Content::File("keys/own/api.crt".to_owned());
+    let open = [(SMALL, "[files]", API), OSD];
+    assert_eq!(files(&open), [(paths::API_CLIENTS.to_owned(), clients)]);
+    let printed = resolve(&changed(&open)).print();
+    assert!(
+        printed.contains("[api]\nclients = \"keys/own/api.crt\"  # recipes/small.toml:1"),
+        "{printed}"
+    );
+}
+
 const INSTALLS: &str =
     "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
 

@@ -47,6 +47,8 @@ table! {
         kubernetes: Optional KubernetesTable,
         /// Which keys sign the image. Without this section it is unsigned.
         signing: Optional SigningTable,
+        /// Who may use the API of the node over the network. Without this section nobody may.
+        api: Optional ApiTable,
         /// Where the node gets its updates. Without this section it gets none.
         updates: Optional UpdatesTable,
         /// What a USB stick with this node installs on the machine that boots from it.
@@ -101,6 +103,15 @@ table! {
         interval_s: Optional Seconds<10, 604_800>,
         /// Whether a node in a cluster reboots only once the cluster grants it; `true` by default.
         waits_for_grant: Optional bool,
+    }
+}
+
+table! {
+    /// `[api]`
+    ApiTable {
+        /// The certificates of the CAs whose clients may connect over the network, in one PEM file:
+        /// `keys/NAME/api.crt`, relative to the project.
+        clients: Inherited RelativePath,
     }
 }
 

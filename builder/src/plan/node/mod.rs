@@ -1,5 +1,6 @@
 //! What a recipe makes: a node, or programs for the build machine.
 
+mod api;
 mod board;
 mod boot;
 mod file_package;
@@ -14,6 +15,7 @@ mod root_file;
 mod updates;
 mod writable;
 
+pub use api::Api;
 pub use board::{Board, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, Qemu};
 pub use boot::BootProgram;
 pub use file_package::FilePackage;
@@ -63,6 +65,8 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     /// The keys that the recipe names. Which ones sign is an argument of a build: the command line
     /// can name others, or none.
     pub default_signing: Option<Signing>,
+    /// Who may use its API over the network; `None` for a node without one.
+    pub api: Option<Api>,
     /// Where the node gets its updates; `None` for one that gets none.
     pub updates: Option<Updates>,
     /// What a stick with this node installs; `None` for a node that is not an installer.
@@ -143,6 +147,7 @@ impl Lockable for NodeSpec {
             pause: self.pause.lock(pins),
             kubernetes: self.kubernetes,
             default_signing: self.default_signing,
+            api: self.api,
             updates: self.updates,
             installs: self.installs,
         }

@@ -2,6 +2,7 @@
 
 #[macro_use]
 pub mod components;
+mod api;
 mod board;
 mod boot;
 mod files;
@@ -24,7 +25,7 @@ use super::keys::{BoardFile, RecipeFile};
 use super::node::list;
 use super::project::inherit::Kind;
 use super::{
-    AnyPlan, Architecture, Date, Installs, Kubernetes, NodeSpec, Plan, Project, Signing,
+    AnyPlan, Api, Architecture, Date, Installs, Kubernetes, NodeSpec, Plan, Project, Signing,
     Strictness, Unlocked,
 };
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
@@ -172,9 +173,11 @@ impl<'p> Resolver<'p> {
         let components = self.host_components(&recipe);
         let time_servers = self.time_servers(&recipe, board_file);
         let security_epoch = self.security_epoch(&recipe);
+        let api = self.api(&recipe);
         let updates = self.updates(&recipe);
         let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
+        let own = own.chain(api.iter().map(Api::file));
         let own = own.chain(installs.iter().map(Installs::file));
         let writable = self.writable(&recipe);
         let own = own.chain(list(&writable));
@@ -199,6 +202,7 @@ impl<'p> Resolver<'p> {
             pause: pause?,
             kubernetes,
             default_signing,
+            api,
             updates,
             installs,
         };

@@ -46,6 +46,11 @@ pub const UPDATE_ROOT: &str = "/usr/share/osbuild/update/root.json";
 /// The source of updates, in the format of [`crate::update`].
 pub const UPDATE_SETTINGS: &str = "/usr/share/osbuild/update/settings";
 
+/// The files for the node API; missing on nodes without it.
+pub const API: &str = "/usr/share/osbuild/api";
+/// The CAs whose clients may connect over the network, in PEM; missing if none may.
+pub const API_CLIENTS: &str = "/usr/share/osbuild/api/clients.crt";
+
 /// The files of an installer; missing on other nodes.
 pub const INSTALL: &str = "/usr/share/osbuild/install";
 /// The disk image to install.
