@@ -4,10 +4,12 @@ mod document;
 mod hostile;
 mod kernel_parameters;
 mod node;
+mod remote;
 mod single;
 mod tries;
 
 use self::node::{Node, TIMEOUT};
+use self::remote::Osctl;
 use super::data::Data;
 use super::kept_disk::KeptDisk;
 use super::machine::Machine;
@@ -18,12 +20,14 @@ use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
 use osbuild::error::Result;
+use osbuild_abi::osd::PORT;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The recipe of these checks, and what it adds to that with the probe.
 const RECIPE: &str = "settings";
-const PODS: &str = "\n[pods]\nosd = { component = \"osd\" }\n";
+const PODS: &str =
+    "\n[pods]\nosd = { component = \"osd\" }\n\n[api]\nclients = \"keys/dev/api.crt\"\n";
 
 /// The file of `osd` on DATA.
 const KEPT: &str = "osd/resources";
@@ -77,17 +81,22 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A change is tried, and taken back at its deadline, on request, when `osd` crashes or hangs, and
-/// with the power; unless it is confirmed.
+/// `osctl` changes settings over the network. A change is tried, and taken back at its deadline, on
+/// request, when `osd` crashes or hangs, and with the power; unless it is confirmed.
 pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "tries")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
 
     let mut running = lab.boot("first")?;
+    remote::changes_the_node(node, &lab.osctl, &mut running, &mut outcome)?;
+    running.power_off()?;
+
+    let mut running = lab.boot("again")?;
+    remote::finds_the_node_again(node, &lab.osctl, &mut outcome)?;
     tries::end(node, &mut running, &mut outcome)?;
     running.power_off()?;
 
-    let _running = lab.boot("again")?;
+    let _running = lab.boot("at-last")?;
     tries::is_gone_after_a_power_cut(node, &mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
@@ -101,6 +110,7 @@ struct Lab<'a> {
     project: PathBuf,
     disk: KeptDisk,
     node: Node<'a>,
+    osctl: Osctl<'a>,
 }
 
 impl<'a> Lab<'a> {
@@ -109,6 +119,8 @@ impl<'a> Lab<'a> {
         site.copy_to(&project)?;
         recipe::inherit(site, &project, RECIPE, probe::RECIPE, PODS)?;
         let disk = KeptDisk::in_project(&project, RECIPE);
+        let [_, program] = state_api::programs(site)?;
+        let osctl = Osctl { site, program, project: project.clone(), port: free_port()? };
         let node = Node {
             site,
             grpcurl: state_api::grpcurl(site)?,
@@ -117,7 +129,7 @@ impl<'a> Lab<'a> {
             signals: free_port()?,
             sockets: free_port()?,
         };
-        Ok(Lab { site, name, project, disk, node })
+        Ok(Lab { site, name, project, disk, node, osctl })
     }
 
     /// Boots the node, and waits for `osd`. `boot` distinguishes its log from those of its other
@@ -127,6 +139,7 @@ impl<'a> Lab<'a> {
         let running = Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?
             .keep(self.disk.path())
             .forward(self.node.osd, probe::OSD)
+            .forward(self.osctl.port, PORT)
             .forward(self.node.files, probe::FILE)
             .forward(self.node.signals, probe::SIGNAL)
             .forward(self.node.sockets, probe::SOCKET)

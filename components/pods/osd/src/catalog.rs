@@ -1,5 +1,6 @@
 //! The types that the node knows.
 
+use crate::access::{Caller, Role};
 use crate::settings::{NAMESPACE as SYSTEM, SettingType, TYPES};
 use crate::shared::SharedStore;
 use crate::wire;
@@ -70,7 +71,8 @@ impl Catalog {
     }
 
     /// Refuses a write to resources of the kind.
-    pub fn admit(&self, kind: &Kind) -> Result<(), Status> {
+    pub fn admit(&self, caller: &Caller, kind: &Kind) -> Result<(), Status> {
+        caller.require(writer(kind), format_args!("a change of {kind}"))?;
         if !is_kept(kind) {
             return Err(Status::permission_denied(format!("osd alone writes resources of {kind}")));
         }
@@ -120,6 +122,11 @@ impl Catalog {
 /// that this program writes itself at each start.
 pub fn is_kept(kind: &Kind) -> bool {
     kind.namespace() != META && !TYPES.iter().any(|one| one.status_kind() == *kind)
+}
+
+/// The least role that may write resources of the kind.
+pub fn writer(kind: &Kind) -> Role {
+    SettingType::of(kind).map_or(Role::Admin, |setting| setting.writer)
 }
 
 fn create(
@@ -215,11 +222,11 @@ mod tests {
     #[test]
     fn only_known_types_are_accepted_unless_any_is() {
         let [known, any] = [Accepts::Known, Accepts::Any].map(|it| Catalog::new(it).unwrap());
-        assert!(known.admit(&kind(SYSTEM, "KernelParameters.osbuild")).is_ok());
+        assert!(known.admit(&Caller::local(), &kind(SYSTEM, "KernelParameters.osbuild")).is_ok());
         for kind in [kind("default", "os/path"), kind("default", "KernelParameters.osbuild")] {
-            let refused = known.admit(&kind).unwrap_err();
+            let refused = known.admit(&Caller::local(), &kind).unwrap_err();
             assert_eq!(refused.code(), tonic::Code::InvalidArgument);
-            assert!(any.admit(&kind).is_ok());
+            assert!(any.admit(&Caller::local(), &kind).is_ok());
         }
     }
 
@@ -230,7 +237,7 @@ mod tests {
             for kind in
                 [kind(META, "Namespaces.meta.cosi.dev"), kind(SYSTEM, "HostnameStatuses.osbuild")]
             {
-                let refused = catalog.admit(&kind).unwrap_err();
+                let refused = catalog.admit(&Caller::local(), &kind).unwrap_err();
                 assert_eq!(refused.code(), tonic::Code::PermissionDenied);
             }
         }

@@ -1,7 +1,10 @@
 //! The service `Configuration`: several changes at once, and tries.
 
+use crate::access::Caller;
+use crate::access::record::Changed;
 use crate::apply::Step;
-use crate::connections::Opened;
+use crate::catalog;
+use crate::connections::Peer;
 use crate::documents;
 use crate::host;
 use crate::init::Init;
@@ -75,14 +78,20 @@ fn applied(Step { before, after }: Step) -> AppliedResource {
 #[tonic::async_trait]
 impl Configuration for ConfigurationService {
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
+        let caller = Caller::of(request.extensions());
         let ApplyRequest { documents, dry_run } = request.into_inner();
         let drafts = documents::read(&documents).map_err(wire::invalid)?;
+        for kind in drafts.iter().map(|draft| draft.key.kind()) {
+            caller.require(catalog::writer(kind), format_args!("a change of {kind}"))?;
+        }
         let steps = self.store.apply(drafts, dry_run)?;
         if let Some(keeper) = self.keeper.as_ref().filter(|_| !dry_run) {
             keeper.keep().await?;
         }
+        let keys: Vec<_> =
+            steps.iter().filter(|_| !dry_run).map(|step| step.after.key.clone()).collect();
         let resources = steps.into_iter().map(applied).collect();
-        Ok(Response::new(ApplyResponse { resources }))
+        Ok(Changed::of(&keys, ApplyResponse { resources }))
     }
 
     async fn begin_try(&self, request: Request<BeginTryRequest>) -> Answer<BeginTryResponse> {
@@ -100,7 +109,7 @@ impl Configuration for ConfigurationService {
     }
 
     async fn confirm_try(&self, request: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
-        let opened = request.extensions().get::<Opened>().map(|opened| opened.0);
+        let opened = request.extensions().get::<Peer>().map(|peer| peer.opened);
         if opened < self.store.last_tried() {
             return Err(Status::failed_precondition(
                 "confirm over a new connection: this one was opened before the last change, which \
@@ -156,7 +165,7 @@ mod tests {
         let service = ConfigurationService { store: store.clone(), keeper: None, init: None };
         let confirm = async |opened| {
             let mut request = Request::new(ConfirmTryRequest {});
-            request.extensions_mut().insert(Opened(opened));
+            request.extensions_mut().insert(Peer { caller: Caller::unknown(), opened });
             service.confirm_try(request).await.unwrap_err().code()
         };
         let before = Instant::now();

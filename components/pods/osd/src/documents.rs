@@ -42,7 +42,7 @@ pub struct Draft {
 /// There is none, or some are malformed: all mistakes.
 pub fn read(text: &str) -> Result<Vec<Draft>, String> {
     let documents: Vec<Document> =
-        serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+        serde_saphyr::from_multiple(text).map_err(|error| error.without_snippet().to_string())?;
     if documents.is_empty() {
         return Err("there is no document".to_owned());
     }

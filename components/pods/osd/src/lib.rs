@@ -1,10 +1,12 @@
 //! The parts of the pod `osd`, which keeps the resources of a node and serves them.
 //!
 //! [`state`] and [`configuration`] are the services, [`shared`] is the store behind them,
-//! [`keeper`] writes it to a file, and [`host`] holds the node to it through [`init`].
+//! [`keeper`] writes it to a file, and [`host`] holds the node to it through [`init`]. [`access`]
+//! decides who may call them.
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod apply;
 pub mod catalog;
 pub mod configuration;

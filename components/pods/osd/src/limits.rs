@@ -1,13 +1,26 @@
 //! What clients may use of the program, whose memory the pod's manifest limits.
 
 use osbuild_resources::Limits;
+use std::time::Duration;
 
 /// Bytes of a message from a client. A message to a client has at most the two resources of an
 /// update more than this, so it stays below the 4 MiB that clients of gRPC accept.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
-/// Connections at a time, of all clients.
+/// Connections at a time over the Unix socket.
 pub const MAX_CONNECTIONS: usize = 64;
+
+/// Connections at a time over the network.
+pub const MAX_REMOTE_CONNECTIONS: usize = 64;
+
+/// How long a client on the network may take to show its certificate.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may be silent before the server asks whether its client is still there,
+/// and how long the client may take to answer.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// See [`KEEPALIVE_INTERVAL`].
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Watches and waiting calls, of all clients.
 pub const MAX_WATCHES: usize = 1024;

@@ -1,14 +1,18 @@
 //! The gRPC server: its services and its limits.
 
+use crate::access::guard::GuardLayer;
 use crate::configuration::ConfigurationService;
-use crate::connections;
-use crate::limits::{MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
+use crate::connections::Connection;
+use crate::limits::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
 use crate::state::StateService;
 use osbuild_cosi::DESCRIPTORS;
 use osbuild_cosi::resource::state_server::StateServer;
 use osbuild_cosi::v1::configuration_server::ConfigurationServer;
 use std::error::Error;
-use tokio::net::UnixListener;
+use std::io;
+use tokio::sync::mpsc::Receiver;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Response};
 use tonic::transport::Server;
@@ -17,7 +21,7 @@ use tower::util::MapResponseLayer;
 
 /// Serves both services, their health, and the definitions of all of them.
 pub async fn serve(
-    listener: UnixListener,
+    connections: Receiver<Connection>,
     state: StateService,
     configuration: ConfigurationService,
 ) -> Result<(), Box<dyn Error>> {
@@ -32,13 +36,16 @@ pub async fn serve(
     Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
         .http2_max_header_list_size(MAX_HEADERS)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .layer(GuardLayer)
         .layer(MapResponseLayer::new(name_exhaustion))
         .add_service(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ConfigurationServer::new(configuration).max_decoding_message_size(MAX_MESSAGE))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
-        .serve_with_incoming(connections::accepted(listener))
+        .serve_with_incoming(ReceiverStream::new(connections).map(Ok::<_, io::Error>))
         .await?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The service `State`.
 
+use crate::access::Caller;
+use crate::access::record::Changed;
 use crate::catalog::Catalog;
 use crate::keeper::Keeper;
 use crate::shared::SharedStore;
@@ -41,13 +43,14 @@ impl StateService {
         StateService { store, catalog, keeper }
     }
 
-    /// Changes the resource, if clients may write its kind.
+    /// Changes the resource, if the caller may write its kind.
     async fn write<T>(
         &self,
+        caller: &Caller,
         key: &Key,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Status> {
-        self.catalog.admit(key.kind())?;
+        self.catalog.admit(caller, key.kind())?;
         let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;
         if let Some(keeper) = &self.keeper {
             keeper.keep().await?;
@@ -58,12 +61,13 @@ impl StateService {
     /// Changes the content of a resource to one that the catalog accepts.
     async fn put<T>(
         &self,
+        caller: &Caller,
         mut content: Content,
         write: impl FnOnce(&mut Store, Content) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.store.read(|store| Catalog::check(&mut content, store))?;
         let key = content.key.clone();
-        self.write(&key, |store| write(store, content)).await
+        self.write(caller, &key, |store| write(store, content)).await
     }
 
     /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
@@ -113,6 +117,7 @@ impl State for StateService {
     }
 
     async fn create(&self, request: Request<CreateRequest>) -> Answer<CreateResponse> {
+        let caller = Caller::of(request.extensions());
         let CreateRequest { resource, options } = request.into_inner();
         let (content, _, named) = wire::draft(resource)?;
         let owner = Owner(options.unwrap_or_default().owner);
@@ -121,11 +126,14 @@ impl State for StateService {
             return Err(Status::permission_denied(message));
         }
         let now = SystemTime::now();
-        let created = self.put(content, |store, content| store.create(content, owner, now)).await?;
-        Ok(Response::new(CreateResponse { resource: Some(wire::resource(&created)) }))
+        let created =
+            self.put(&caller, content, |store, content| store.create(content, owner, now)).await?;
+        let message = CreateResponse { resource: Some(wire::resource(&created)) };
+        Ok(Changed::of([&created.content.key], message))
     }
 
     async fn update(&self, request: Request<UpdateRequest>) -> Answer<UpdateResponse> {
+        let caller = Caller::of(request.extensions());
         let UpdateRequest { new_resource, options } = request.into_inner();
         let (content, version, _) = wire::draft(new_resource)?;
         let options = options.unwrap_or_default();
@@ -133,16 +141,18 @@ impl State for StateService {
         let expected = Expected { version, owner: Owner(options.owner), phase: phase.transpose()? };
         let now = SystemTime::now();
         let update = |store: &mut Store, content| store.update(content, expected, now);
-        let updated = self.put(content, update).await?;
-        Ok(Response::new(UpdateResponse { resource: Some(wire::resource(&updated)) }))
+        let updated = self.put(&caller, content, update).await?;
+        let message = UpdateResponse { resource: Some(wire::resource(&updated)) };
+        Ok(Changed::of([&updated.content.key], message))
     }
 
     async fn destroy(&self, request: Request<DestroyRequest>) -> Answer<DestroyResponse> {
+        let caller = Caller::of(request.extensions());
         let DestroyRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
-        self.write(&key, |store| store.destroy(&key, &owner)).await?;
-        Ok(Response::new(DestroyResponse {}))
+        self.write(&caller, &key, |store| store.destroy(&key, &owner)).await?;
+        Ok(Changed::of([&key], DestroyResponse {}))
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
@@ -150,27 +160,30 @@ impl State for StateService {
     }
 
     async fn teardown(&self, request: Request<TeardownRequest>) -> Answer<TeardownResponse> {
+        let caller = Caller::of(request.extensions());
         let TeardownRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
         let tear_down = |store: &mut Store| store.tear_down(&key, &owner, now);
-        let destroy_ready = self.write(&key, tear_down).await?;
-        Ok(Response::new(TeardownResponse { destroy_ready }))
+        let destroy_ready = self.write(&caller, &key, tear_down).await?;
+        Ok(Changed::of([&key], TeardownResponse { destroy_ready }))
     }
 
     async fn teardown_and_destroy(
         &self,
         request: Request<TeardownAndDestroyRequest>,
     ) -> Answer<TeardownAndDestroyResponse> {
+        let caller = Caller::of(request.extensions());
         let TeardownAndDestroyRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
-        let is_ready = self.write(&key, |store| store.tear_down(&key, &owner, now)).await?;
+        let is_ready =
+            self.write(&caller, &key, |store| store.tear_down(&key, &owner, now)).await?;
         if is_ready || !self.is_gone(&key).await? {
-            self.write(&key, |store| store.destroy(&key, &owner)).await?;
+            self.write(&caller, &key, |store| store.destroy(&key, &owner)).await?;
         }
-        Ok(Response::new(TeardownAndDestroyResponse {}))
+        Ok(Changed::of([&key], TeardownAndDestroyResponse {}))
     }
 }

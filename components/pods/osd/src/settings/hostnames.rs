@@ -2,6 +2,7 @@
 
 use super::spec::{self, HostSpec};
 use super::{ERROR, NODE, Report, SOURCE, SettingType, column, names};
+use crate::access::Role;
 use osbuild_cosi::v1::{HostnameSpec, HostnameStatusSpec};
 use osbuild_protocol::{HostName, Refusal, Setting, Single};
 use osbuild_resources::{PrintColumn, Spec};
@@ -12,6 +13,7 @@ pub const TYPE: SettingType = SettingType {
     columns: &[HOSTNAME],
     status_names: names("HostnameStatuses", "HostnameStatus"),
     status_columns: &[HOSTNAME, SOURCE, ERROR],
+    writer: Role::Operator,
     read: spec::read::<HostnameSpec>,
     write: spec::write::<HostnameSpec>,
     subject: |_| "the host name".to_owned(),

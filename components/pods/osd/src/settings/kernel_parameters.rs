@@ -2,6 +2,7 @@
 
 use super::spec::{self, HostSpec};
 use super::{ERROR, Report, SettingType, Wanted, column, names};
+use crate::access::Role;
 use osbuild_cosi::v1::{KernelParameterSpec, KernelParameterStatusSpec};
 use osbuild_protocol::{KernelParameter, Refusal, Setting, SettingName};
 use osbuild_resources::{PrintColumn, Spec};
@@ -12,6 +13,7 @@ pub const TYPE: SettingType = SettingType {
     columns: &[KEY, VALUE],
     status_names: names("KernelParameterStatuses", "KernelParameterStatus"),
     status_columns: &[KEY, VALUE, column("Current", "{.current}"), ERROR],
+    writer: Role::Admin,
     read: spec::read::<KernelParameterSpec>,
     write: spec::write::<KernelParameterSpec>,
     subject: |settings| format!("`{}`", KernelParameterSpec::of(settings).key),

@@ -7,6 +7,7 @@ mod resolvers;
 mod spec;
 mod time_servers;
 
+use crate::access::Role;
 use osbuild_protocol::{Observed, Setting, SettingName};
 use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
 use std::collections::BTreeMap;
@@ -30,6 +31,9 @@ pub struct SettingType {
     pub status_names: Names,
     /// Its columns.
     pub status_columns: &'static [PrintColumn],
+    /// The least role that may write resources of the type. It is an admin's if its values can give
+    /// rights on the node, or take the node down.
+    pub writer: Role,
     /// Reads a spec of the type, and returns its settings, at least one. Fails with the reason if
     /// it has neither form, if the forms differ, or if one of them is malformed.
     pub read: fn(&Spec) -> Result<Vec<Setting>, String>,

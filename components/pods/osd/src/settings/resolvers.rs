@@ -2,6 +2,7 @@
 
 use super::spec::{self, HostSpec};
 use super::{ERROR, NODE, Report, SettingType, column, names};
+use crate::access::Role;
 use osbuild_cosi::v1::{ResolverSpec, ResolverStatusSpec};
 use osbuild_protocol::{List, Refusal, Setting, SettingName, Single};
 use osbuild_resources::{PrintColumn, Spec};
@@ -18,6 +19,7 @@ pub const TYPE: SettingType = SettingType {
         column("Source", "{.searchSource}"),
         ERROR,
     ],
+    writer: Role::Operator,
     read: spec::read::<ResolverSpec>,
     write: spec::write::<ResolverSpec>,
     subject: |_| "the resolver".to_owned(),

@@ -48,7 +48,8 @@ fn of_message<S: HostSpec>(bytes: &[u8]) -> Result<Vec<Setting>, String> {
 }
 
 fn of_yaml<S: HostSpec>(text: &str) -> Result<Vec<Setting>, String> {
-    let message: S = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let message: S =
+        serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;
     message.settings().map_err(|refusal| refusal.reason)
 }
 

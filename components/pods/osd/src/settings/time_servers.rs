@@ -2,6 +2,7 @@
 
 use super::spec::{self, HostSpec};
 use super::{ERROR, NODE, Report, SOURCE, SettingType, column, names};
+use crate::access::Role;
 use osbuild_cosi::v1::{TimeServerSpec, TimeServerStatusSpec};
 use osbuild_protocol::{List, Refusal, Setting, Single};
 use osbuild_resources::{PrintColumn, Spec};
@@ -12,6 +13,7 @@ pub const TYPE: SettingType = SettingType {
     columns: &[SERVERS],
     status_names: names("TimeServerStatuses", "TimeServerStatus"),
     status_columns: &[SERVERS, SOURCE, ERROR],
+    writer: Role::Operator,
     read: spec::read::<TimeServerSpec>,
     write: spec::write::<TimeServerSpec>,
     subject: |_| "the list of time servers".to_owned(),

@@ -1,6 +1,9 @@
 //! `osd` serves clients that others wrote: one in Python, made from our `.proto` files with gRPC's
 //! own tools, and grpcurl, which knows nothing but what the server's reflection says.
 
+mod remote;
+
+use self::remote::Remote;
 use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
@@ -67,14 +70,22 @@ pub fn clients_of_others_use_it(site: &Site) -> Result<Outcome> {
     let (modules, grpcurl) = (python_modules(site)?, grpcurl(site)?);
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let socket = folder.path().join("osd.sock");
-    let _osd = Osd::start(&program(site)?, &socket)?;
+    let [program, osctl] = programs(site)?;
+    let _osd = Osd::start(&program, &socket)?;
     let mut client = Command::new("python3");
     client.arg(site.root.join(CLIENT)).arg(site.root.join(PROTOS)).arg(&socket);
     let ran = site.finish("state-api-python", client.env("PYTHONPATH", modules))?;
     let in_python = ran.output.lines().count();
     let mut outcome = Outcome { passed: in_python, ..Outcome::default() };
     by_reflection(site, &grpcurl, &socket, &mut outcome)?;
-    outcome.summary = format!("{in_python} claims in Python, {} in Go", outcome.passed - in_python);
+    let in_go = outcome.passed - in_python;
+    let folder = folder.path();
+    let remote = Remote { site, osd: &program, osctl: &osctl, grpcurl: &grpcurl, folder };
+    remote::clients_may_do_what_their_role_permits(&remote, &mut outcome)?;
+    outcome.summary = format!(
+        "{in_python} claims in Python, {in_go} in Go, {} over TLS",
+        outcome.passed - in_python - in_go
+    );
     Ok(outcome)
 }
 
@@ -105,16 +116,20 @@ fn by_reflection(site: &Site, grpcurl: &Path, socket: &Path, outcome: &mut Outco
     Ok(())
 }
 
-/// Compiles `osd`, and returns the program.
-fn program(site: &Site) -> Result<PathBuf> {
+/// Compiles `osd` and `osctl`, and returns the programs.
+pub fn programs(site: &Site) -> Result<[PathBuf; 2]> {
     let mut cargo = site.cargo()?;
-    cargo.args(["build", "--quiet", "--locked", "--package", "pod-osd"]);
+    cargo.args(["build", "--quiet", "--locked", "--package", "pod-osd", "--package", "osctl"]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
     let output = site.finish("state-api-build", &mut cargo)?.output;
-    let mut built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    built
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| Error::build("cargo did not print the path of `osd`"))
+    let built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let built = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let built: Vec<PathBuf> = built.collect();
+    let program = |name: &str| {
+        let found = built.iter().find(|path| path.ends_with(name));
+        found.cloned().ok_or_else(|| Error::build(format!("cargo has built no `{name}`")))
+    };
+    Ok([program("osd")?, program("osctl")?])
 }
 
 /// Installs the modules once, and returns their folder.

@@ -1,0 +1,179 @@
+//! Verbs and flags.
+
+use crate::address::Address;
+use crate::error::Malformed;
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use jiff::SignedDuration;
+use osbuild_protocol::Fingerprint;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+const EXAMPLES: &str = "\
+Examples:
+  osctl node add edge-1 10.0.2.15 --certificate keys/dev/admin.pem
+  osctl get                            list the types of settings
+  osctl get resolverstatuses           show the name servers of the node, and who set them
+  osctl get resolvers -o yaml          print resources as `apply` reads them
+  osctl apply -f dns.yaml --dry-run    show what would change
+  osctl apply -f dns.yaml --try 2m     change it; it is taken back unless you confirm
+  osctl confirm                        keep what was tried
+  osctl delete resolvers dns           delete a resource: the lower rank's value is back
+
+Files:
+  ~/.config/osctl/nodes/NAME.toml      a known node; XDG_CONFIG_HOME moves it";
+
+/// Reads and changes the settings of running nodes, through their API.
+///
+/// A node serves it over TLS on port 50000, if its recipe has the pod `osd` and names in `[api]`
+/// the CA of the clients that may connect. A client's certificate names its role: reader, operator
+/// or admin.
+///
+/// stdout gets only what was asked for. Everything else goes to stderr.
+///
+/// Exit codes: 0 success, 1 the node cannot be reached or fails, 2 wrong command line, document or
+/// request, 4 the node is another one than the one that was trusted.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Cli {
+    /// The verb.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// The node [default: the only one that is known]
+    #[arg(long, short, global = true, value_name = "NAME", env = "OSCTL_NODE")]
+    pub node: Option<String>,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Add, list and remove the nodes that are known
+    #[command(subcommand)]
+    Node(Node),
+    /// Show resources, or the types that the node has
+    Get {
+        /// The type: `resolvers`, `resolver` or `Resolvers.osbuild` [default: list the types]
+        r#type: Option<String>,
+        /// The identifier of one resource
+        id: Option<String>,
+        /// The form
+        #[arg(long, short, value_name = "FORM", default_value = "table")]
+        output: Form,
+        /// Go on and show changes, until interrupted
+        #[arg(long, short, requires = "type")]
+        watch: bool,
+    },
+    /// Create and update the resources of YAML documents, all or none
+    Apply {
+        /// The file with documents; `-` is stdin
+        #[arg(long, short, value_name = "FILE")]
+        file: PathBuf,
+        /// Show what would change
+        #[arg(long)]
+        dry_run: bool,
+        /// Take the changes back after this time unless they are confirmed: `90s`, `2m`, at most 1h
+        #[arg(long, value_name = "TIME", conflicts_with = "dry_run")]
+        r#try: Option<Seconds>,
+    },
+    /// Delete a resource
+    Delete {
+        /// The type
+        r#type: String,
+        /// The identifier
+        id: String,
+    },
+    /// Keep what the running try has changed
+    Confirm,
+    /// Take back what the running try has changed
+    Revert,
+    /// Show whether a try is running
+    Try,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// The verbs of `osctl node`.
+#[derive(Debug, Subcommand)]
+pub enum Node {
+    /// Add a node: connect, compare its fingerprint, and remember it
+    Add {
+        /// A name of your choice
+        name: String,
+        /// HOST, HOST:PORT or [IPV6]:PORT
+        address: Address,
+        /// The PEM file with your certificate and its key, from `cargo osbuild keys issue`
+        #[arg(long, value_name = "FILE")]
+        certificate: PathBuf,
+        /// The fingerprint that the node's console shows [default: ask]
+        #[arg(long, value_name = "sha256:…", value_parser = fingerprint)]
+        fingerprint: Option<Fingerprint>,
+    },
+    /// List the known nodes
+    List,
+    /// Forget a node
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+fn fingerprint(text: &str) -> Result<Fingerprint, Malformed> {
+    Fingerprint::parse(text)
+        .map_err(|_| Malformed("a fingerprint is `sha256:` and 64 hexadecimal digits"))
+}
+
+/// The form of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A table for people
+    Table,
+    /// YAML documents, as `apply` reads them
+    Yaml,
+    /// JSON: one object for a resource with its identifier, else a list; with `--watch` one object
+    /// a line
+    Json,
+    /// TYPE/ID, one a line
+    Name,
+}
+
+/// A time in whole seconds, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds(pub u32);
+
+impl FromStr for Seconds {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Seconds, Malformed> {
+        let time = text.parse::<SignedDuration>().ok();
+        let seconds = time.filter(|time| time.subsec_nanos() == 0).map(|time| time.as_secs());
+        let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
+        let seconds = seconds.filter(|seconds| *seconds > 0).map(Seconds);
+        seconds.ok_or(Malformed("write `90s` or `2m`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_time_has_units() {
+        let seconds = |text: &str| text.parse::<Seconds>().ok().map(|Seconds(count)| count);
+        assert_eq!(seconds("90s"), Some(90));
+        assert_eq!(seconds("2m"), Some(120));
+        assert_eq!(seconds("1h"), Some(3600));
+        for wrong in ["", "0s", "-1m", "1", "1ms", "1.5s", "100000h"] {
+            assert!(seconds(wrong).is_none_or(|count| count > 3600), "{wrong}");
+        }
+    }
+}

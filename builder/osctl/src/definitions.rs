@@ -1,0 +1,128 @@
+//! The types of resources that a node has, which the node itself describes.
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::resource;
+use osbuild_cosi::resource::Resource;
+use osbuild_cosi::resource::meta::ResourceDefinitionSpec;
+use osbuild_cosi::resource::meta::resource_definition_spec::PrintColumn;
+use prost::Message;
+
+/// The namespace and the type of the descriptions.
+const META: (&str, &str) = ("meta", "ResourceDefinitions.meta.cosi.dev");
+
+/// How many edits a word may be away from the one that is meant.
+const MAX_EDITS: usize = 3;
+
+/// A type.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The namespace of its resources.
+    pub namespace: String,
+    /// Its name: `Hostnames.osbuild`.
+    pub type_name: String,
+    /// Shorter names.
+    pub aliases: Vec<String>,
+    /// The columns of a table of its resources, after those that all have.
+    pub columns: Vec<PrintColumn>,
+}
+
+impl Definition {
+    /// Whether the user may mean this type: its name with or without what follows the dot, or an
+    /// alias, in any case.
+    fn is_named(&self, name: &str) -> bool {
+        self.names().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let plural = self.type_name.split('.').next();
+        [self.type_name.as_str()].into_iter().chain(plural).chain(self.aliases())
+    }
+
+    fn aliases(&self) -> impl Iterator<Item = &str> {
+        self.aliases.iter().map(String::as_str)
+    }
+}
+
+/// The descriptions as they are.
+pub async fn resources(connection: &Connection) -> Result<Vec<Resource>> {
+    let (namespace, type_name) = META;
+    resource::list(connection, namespace, type_name).await
+}
+
+/// All types of the node, in order of name.
+pub async fn all(connection: &Connection) -> Result<Vec<Definition>> {
+    let mut definitions = Vec::new();
+    for resource in resources(connection).await? {
+        let proto = &resource.spec.unwrap_or_default().proto_spec;
+        let spec = ResourceDefinitionSpec::decode(proto.as_slice()).map_err(|error| {
+            Error::failed("the node describes its types unreadably").caused_by(&error)
+        })?;
+        definitions.push(Definition {
+            namespace: spec.default_namespace,
+            type_name: spec.resource_type,
+            aliases: spec.all_aliases,
+            columns: spec.print_columns,
+        });
+    }
+    definitions.sort_by(|one, other| one.type_name.cmp(&other.type_name));
+    Ok(definitions)
+}
+
+/// The type that the user means.
+pub async fn named(connection: &Connection, name: &str) -> Result<Definition> {
+    choose(all(connection).await?, name)
+}
+
+fn choose(definitions: Vec<Definition>, name: &str) -> Result<Definition> {
+    let mut found: Vec<&Definition> =
+        definitions.iter().filter(|definition| definition.is_named(name)).collect();
+    if found.len() > 1 {
+        let names: Vec<_> = found.iter().map(|one| one.type_name.as_str()).collect();
+        return Err(Error::usage(format!("`{name}` may be {}", names.join(" or "))));
+    }
+    if let Some(found) = found.pop() {
+        return Ok(found.clone());
+    }
+    let error = Error::usage(format!("the node has no type `{name}`"));
+    let lower = name.to_ascii_lowercase();
+    let near = definitions.iter().flat_map(Definition::names);
+    let near = near.map(|known| (strsim::levenshtein(&known.to_ascii_lowercase(), &lower), known));
+    Err(match near.min().filter(|(edits, _)| *edits <= MAX_EDITS) {
+        Some((_, known)) => error.hint(format!("did you mean `{known}`?")),
+        None => error.hint("`osctl get` lists the types"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(type_name: &str, aliases: &[&str]) -> Definition {
+        Definition {
+            namespace: "system".into(),
+            type_name: type_name.into(),
+            aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
+            columns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_type_has_several_names() {
+        let known = || {
+            vec![
+                definition("KernelParameters.osbuild", &["kernelparameter", "kp"]),
+                definition("Things.osbuild", &["thing"]),
+                definition("Things.example", &["thing"]),
+            ]
+        };
+        for name in ["KernelParameters.osbuild", "kernelparameters", "KernelParameter", "kp"] {
+            assert_eq!(choose(known(), name).unwrap().type_name, "KernelParameters.osbuild");
+        }
+        assert_eq!(choose(known(), "things.example").unwrap().type_name, "Things.example");
+        let text = |name| choose(known(), name).unwrap_err().to_string();
+        assert!(text("thing").contains("may be Things.osbuild or Things.example"));
+        assert!(text("kernelparamter").contains("did you mean `kernelparameter`?"));
+        assert!(text("pods").contains("`osctl get` lists the types"));
+    }
+}

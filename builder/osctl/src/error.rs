@@ -1,0 +1,162 @@
+//! Errors for people: what failed, why, and what to do.
+
+use std::fmt::{self, Display};
+use std::process::ExitCode;
+use tonic::{Code, Status};
+
+/// The outcome of what may fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Which kind of error it is: its number is the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It did not work.
+    Failed = 1,
+    /// The command line, a file of the user or the request is wrong.
+    Usage = 2,
+    /// The node is another one than the one that was trusted.
+    Mismatch = 4,
+}
+
+/// An error.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// Something did not work.
+    pub fn failed(message: impl Into<String>) -> Error {
+        Self::of(Kind::Failed, message)
+    }
+
+    /// The user has to change something.
+    pub fn usage(message: impl Into<String>) -> Error {
+        Self::of(Kind::Usage, message)
+    }
+
+    /// The node is another one than the one that was trusted.
+    pub fn mismatch(message: impl Into<String>) -> Error {
+        Self::of(Kind::Mismatch, message)
+    }
+
+    fn of(kind: Kind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into(), causes: Vec::new(), hint: None }
+    }
+
+    /// Adds a cause.
+    pub fn cause(mut self, cause: impl Into<String>) -> Error {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// Adds an error and all that caused it. Many errors print their cause themselves.
+    pub fn caused_by(mut self, error: &dyn std::error::Error) -> Error {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let text = error.to_string();
+            if !self.causes.last().is_some_and(|last| last.contains(&text)) {
+                self.causes.push(text);
+            }
+            next = error.source();
+        }
+        self
+    }
+
+    /// Adds what to do.
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The exit code of the program.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.kind as u8)
+    }
+}
+
+/// `error: …`, which may have several lines, a line for each cause, and the hint. What comes from a
+/// node may contain anything, so control characters are escaped.
+impl Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.message.lines();
+        write!(out, "error: {}", printable(lines.next().unwrap_or("no reason is given")))?;
+        for line in lines {
+            write!(out, "\n  {}", printable(line))?;
+        }
+        for cause in &self.causes {
+            write!(out, "\n  caused by: {}", printable(cause))?;
+        }
+        match &self.hint {
+            Some(hint) => write!(out, "\nhint: {}", printable(hint)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a value is refused that the user has written: which form it must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+impl Display for Malformed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// The text without characters that would control a terminal.
+pub fn printable(text: &str) -> String {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_debug().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// The answer of a node that refused a call, or why there is none.
+impl From<Status> for Error {
+    fn from(status: Status) -> Error {
+        let usage = [
+            Code::InvalidArgument,
+            Code::NotFound,
+            Code::AlreadyExists,
+            Code::FailedPrecondition,
+            Code::PermissionDenied,
+        ];
+        let source = std::error::Error::source(&status);
+        match source {
+            // The connection broke.
+            Some(source) => Error::failed("the node does not answer").caused_by(source),
+            None if usage.contains(&status.code()) => Error::usage(status.message()),
+            None => Error::failed(status.message())
+                .cause(format!("the node answers {:?}", status.code())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_its_causes_and_a_hint() {
+        let io = std::io::Error::other("refused\u{1b}[2J");
+        let error = Error::failed("cannot connect").caused_by(&io).hint("look");
+        assert_eq!(
+            error.to_string(),
+            "error: cannot connect\n  caused by: refused\\u{1b}[2J\nhint: look"
+        );
+    }
+
+    #[test]
+    fn the_answer_of_a_node_tells_whose_mistake_it_is() {
+        let kind = |status: Status| Error::from(status).kind;
+        assert_eq!(kind(Status::not_found("a")), Kind::Usage);
+        assert_eq!(kind(Status::unavailable("a")), Kind::Failed);
+    }
+}

@@ -1,0 +1,181 @@
+//! The nodes that the user has added, each a file `NAME.toml`.
+
+use crate::address::Address;
+use crate::error::{Error, Malformed, Result};
+use osbuild_protocol::Fingerprint;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The folder of the nodes.
+pub struct KnownNodes {
+    folder: PathBuf,
+}
+
+/// A node that the user has added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownNode {
+    /// Where it listens.
+    pub address: Address,
+    /// What its certificate must have.
+    pub fingerprint: Fingerprint,
+    /// The PEM file with the user's certificate and key.
+    pub certificate: PathBuf,
+}
+
+/// The same as it is written.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    address: String,
+    fingerprint: String,
+    certificate: PathBuf,
+}
+
+impl KnownNodes {
+    /// Those of this user: `osctl/nodes` in `$XDG_CONFIG_HOME` or `~/.config`.
+    pub fn of_user() -> Result<KnownNodes> {
+        let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+        let configuration =
+            set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
+        let configuration = configuration.ok_or_else(|| {
+            Error::usage("there is no folder for known nodes")
+                .cause("neither XDG_CONFIG_HOME nor HOME is an absolute path")
+        })?;
+        Ok(KnownNodes { folder: configuration.join("osctl/nodes") })
+    }
+
+    /// The names of all nodes, sorted.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| cannot("read", &self.folder, &error))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| cannot("read", &self.folder, &error))?;
+            let name = entry.file_name().into_string().ok();
+            names.extend(name.and_then(|name| Some(name.strip_suffix(".toml")?.to_owned())));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The node with this name; without one, the only node there is.
+    pub fn get(&self, name: Option<&str>) -> Result<KnownNode> {
+        let names = self.names()?;
+        let add = "osctl node add NAME ADDRESS --certificate FILE";
+        let name = match (name, &names[..]) {
+            (Some(name), _) if names.iter().any(|known| known == name) => name,
+            (Some(name), _) => {
+                let error = Error::usage(format!("there is no node `{name}`"));
+                return Err(match names.is_empty() {
+                    true => error.hint(add),
+                    false => error.cause(format!("the known nodes are {}", names.join(", "))),
+                });
+            }
+            (None, [only]) => only,
+            (None, []) => return Err(Error::usage("no node is known yet").hint(add)),
+            (None, several) => {
+                return Err(Error::usage("which node?")
+                    .cause(format!("the known nodes are {}", several.join(", ")))
+                    .hint("name one with `--node`, or in OSCTL_NODE"));
+            }
+        };
+        let path = self.path(name)?;
+        let text = fs::read_to_string(&path).map_err(|error| cannot("read", &path, &error))?;
+        let written: Written =
+            toml::from_str(&text).map_err(|error| cannot("read", &path, &error))?;
+        Ok(KnownNode {
+            address: written
+                .address
+                .parse()
+                .map_err(|error: Malformed| cannot("read", &path, &error))?,
+            fingerprint: Fingerprint::parse(&written.fingerprint)
+                .map_err(|refusal| cannot("read", &path, &refusal))?,
+            certificate: written.certificate,
+        })
+    }
+
+    /// Refuses a name that a node has already, or that none can have.
+    pub fn check_new(&self, name: &str) -> Result<()> {
+        match self.path(name)?.exists() {
+            false => Ok(()),
+            true => Err(Error::usage(format!("there is a node `{name}` already"))
+                .hint(format!("osctl node remove {name}"))),
+        }
+    }
+
+    /// Adds a node.
+    pub fn add(&self, name: &str, node: &KnownNode) -> Result<()> {
+        self.check_new(name)?;
+        let path = self.path(name)?;
+        let written = Written {
+            address: node.address.to_string(),
+            fingerprint: node.fingerprint.to_string(),
+            certificate: node.certificate.clone(),
+        };
+        let text = toml::to_string(&written)
+            .map_err(|error| Error::failed("cannot write TOML").caused_by(&error))?;
+        let write = || {
+            fs::create_dir_all(&self.folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            file.write_all(text.as_bytes())?;
+            file.persist_noclobber(&path).map_err(|error| error.error)
+        };
+        write().map(drop).map_err(|error| cannot("write", &path, &error))
+    }
+
+    /// Removes a node.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path(name)?;
+        fs::remove_file(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Error::usage(format!("there is no node `{name}`")),
+            _ => cannot("remove", &path, &error),
+        })
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_plain) {
+            return Err(Error::usage(format!("`{name}` is not a name for a node"))
+                .hint("use letters, digits and `-_.`"));
+        }
+        Ok(self.folder.join(format!("{name}.toml")))
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &dyn std::error::Error) -> Error {
+    Error::failed(format!("cannot {what} `{}`", path.display())).caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_known_until_it_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = KnownNodes { folder: folder.path().join("nodes") };
+        let node = |port| KnownNode {
+            address: format!("[fe80::1%eth0]:{port}").parse().unwrap(),
+            fingerprint: Fingerprint::of(&[0x0a; 32]),
+            certificate: "/keys/admin.pem".into(),
+        };
+        assert!(nodes.get(None).is_err());
+        nodes.add("first", &node(1)).unwrap();
+        assert_eq!(nodes.get(None).unwrap(), node(1));
+        assert!(nodes.add("first", &node(2)).is_err());
+        nodes.add("second", &node(2)).unwrap();
+        assert_eq!(nodes.names().unwrap(), ["first", "second"]);
+        assert!(nodes.get(None).is_err(), "there are two");
+        assert_eq!(nodes.get(Some("second")).unwrap(), node(2));
+        nodes.remove("first").unwrap();
+        assert_eq!(nodes.get(None).unwrap(), node(2));
+        for name in ["", ".", "..", "a/b", ".toml"] {
+            assert!(nodes.add(name, &node(3)).is_err(), "{name}");
+            assert!(nodes.remove(name).is_err(), "{name}");
+        }
+    }
+}

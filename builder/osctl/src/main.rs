@@ -1,0 +1,36 @@
+//! `osctl`: reads and changes the settings of running nodes, through their API.
+//!
+//! stdout gets only what was asked for; everything else goes to stderr.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod cli;
+mod connection;
+mod definitions;
+mod error;
+mod known_nodes;
+mod pin;
+mod resource;
+mod table;
+mod verbs;
+
+use clap::Parser;
+use cli::Cli;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(verbs::run(cli)),
+        Err(error) => Err(error::Error::failed("cannot start").caused_by(&error)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            error.exit_code()
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Resources as a node sends them, and as people and programs read them.
+
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use jiff::Timestamp;
+use osbuild_cosi::resource::{ListRequest, Metadata, Resource, Spec};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// All resources of a type.
+pub async fn list(
+    connection: &Connection,
+    namespace: &str,
+    type_name: &str,
+) -> Result<Vec<Resource>> {
+    let request =
+        ListRequest { namespace: namespace.into(), r#type: type_name.into(), options: None };
+    let mut stream = connection.state().list(request).await?.into_inner();
+    let mut resources = Vec::new();
+    while let Some(message) = stream.message().await? {
+        resources.extend(message.resource);
+    }
+    Ok(resources)
+}
+
+/// The metadata of a resource, which every answer has.
+pub fn metadata(resource: &Resource) -> Metadata {
+    resource.metadata.clone().unwrap_or_default()
+}
+
+/// `TYPE/ID`.
+pub fn name(resource: &Resource) -> String {
+    let Metadata { r#type, id, .. } = metadata(resource);
+    format!("{}/{id}", r#type)
+}
+
+/// The spec as data. A spec that is no YAML is a string.
+pub fn spec(resource: &Resource) -> Value {
+    let yaml = resource.spec.as_ref().map_or("", |spec| spec.yaml_spec.as_str());
+    serde_saphyr::from_str(yaml).unwrap_or_else(|_| Value::String(yaml.to_owned()))
+}
+
+/// All of a resource as data.
+pub fn json(resource: &Resource) -> Value {
+    let metadata = metadata(resource);
+    let time = |time: Option<prost_types::Timestamp>| {
+        let time = time.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
+        time.map(|time| time.to_string())
+    };
+    let sorted = |map: std::collections::HashMap<String, String>| -> BTreeMap<String, String> {
+        map.into_iter().collect()
+    };
+    json!({
+        "namespace": metadata.namespace,
+        "type": metadata.r#type,
+        "id": metadata.id,
+        "version": metadata.version,
+        "owner": metadata.owner,
+        "phase": metadata.phase,
+        "created": time(metadata.created),
+        "updated": time(metadata.updated),
+        "finalizers": metadata.finalizers,
+        "labels": sorted(metadata.labels),
+        "annotations": sorted(metadata.annotations),
+        "spec": spec(resource),
+    })
+}
+
+/// The head of a YAML document, before its spec.
+#[derive(Serialize)]
+struct Head {
+    namespace: String,
+    r#type: String,
+    id: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+}
+
+/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words.
+pub fn yaml(resource: &Resource) -> Result<String> {
+    let Metadata { namespace, r#type, id, labels, annotations, .. } = metadata(resource);
+    let (labels, annotations) = (labels.into_iter().collect(), annotations.into_iter().collect());
+    let head = serde_saphyr::to_string(&Head { namespace, r#type, id, labels, annotations });
+    let mut text =
+        head.map_err(|error| Error::failed("cannot write YAML").caused_by(&error))? + "spec:\n";
+    let Spec { yaml_spec, .. } = resource.spec.clone().unwrap_or_default();
+    for line in yaml_spec.lines() {
+        text += &format!("  {line}\n");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource() -> Resource {
+        let metadata = Metadata {
+            namespace: "system".into(),
+            r#type: "Resolvers.osbuild".into(),
+            id: "a: b".into(),
+            version: "3".into(),
+            created: Some(prost_types::Timestamp { seconds: 86_400, nanos: 0 }),
+            labels: [("zone".to_owned(), "1".to_owned())].into(),
+            ..Metadata::default()
+        };
+        let yaml_spec = "nameserver:\n- 192.0.2.1\n".to_owned();
+        Resource { metadata: Some(metadata), spec: Some(Spec { proto_spec: vec![], yaml_spec }) }
+    }
+
+    #[test]
+    fn a_resource_is_printed_as_a_document() {
+        let text = yaml(&resource()).unwrap();
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(
+            read,
+            json!({
+                "namespace": "system",
+                "type": "Resolvers.osbuild",
+                "id": "a: b",
+                "labels": { "zone": "1" },
+                "spec": { "nameserver": ["192.0.2.1"] },
+            }),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn json_has_all_of_a_resource() {
+        let json = json(&resource());
+        assert_eq!(json["spec"]["nameserver"][0], "192.0.2.1");
+        assert_eq!(
+            (&json["version"], &json["created"]),
+            (&Value::from("3"), &Value::from("1970-01-02T00:00:00Z"))
+        );
+        assert_eq!(json["updated"], Value::Null);
+    }
+}

@@ -1,0 +1,66 @@
+//! The verbs, a file each.
+
+mod apply;
+mod delete;
+mod get;
+mod node;
+mod tries;
+
+use crate::cli::{Cli, Verb};
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::known_nodes::KnownNodes;
+use clap::CommandFactory;
+use std::io::Write;
+
+/// Does what the command line asks for.
+pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
+    let node = node.as_deref();
+    match verb {
+        Verb::Node(verb) => node::run(verb).await,
+        Verb::Get { r#type, id, output, watch } => {
+            let connection = connect(node).await?;
+            match r#type {
+                None => get::types(&connection, output).await,
+                Some(name) => get::run(&connection, &name, id, output, watch).await,
+            }
+        }
+        Verb::Apply { file, dry_run, r#try } => {
+            apply::run(async || connect(node).await, &file, dry_run, r#try).await
+        }
+        Verb::Delete { r#type, id } => delete::run(&connect(node).await?, &r#type, &id).await,
+        Verb::Confirm => tries::confirm(&connect(node).await?).await,
+        Verb::Revert => tries::revert(&connect(node).await?).await,
+        Verb::Try => tries::show(&connect(node).await?).await,
+        Verb::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "osctl", &mut text);
+            print(&String::from_utf8_lossy(&text))
+        }
+    }
+}
+
+/// Connects to the node that the user names.
+async fn connect(name: Option<&str>) -> Result<Connection> {
+    let node = KnownNodes::of_user()?.get(name)?;
+    Connection::open(&node.address, &node.certificate, Some(&node.fingerprint)).await
+}
+
+/// Writes to stdout. A reader that has enough, as `head` has, is no error.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        written => written.map_err(|error| Error::failed("cannot write").caused_by(&error)),
+    }
+}
+
+/// Writes lines to stdout.
+fn print_lines(lines: &[String]) -> Result<()> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    print(&text)
+}
+
+fn note(text: &str) {
+    eprintln!("note: {text}");
+}

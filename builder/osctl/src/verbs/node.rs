@@ -1,0 +1,79 @@
+//! `osctl node`: the nodes that are known.
+
+use super::{note, print_lines};
+use crate::address::Address;
+use crate::cli::Node;
+use crate::connection::Connection;
+use crate::definitions;
+use crate::error::{Error, Result};
+use crate::known_nodes::{KnownNode, KnownNodes};
+use crate::table::Table;
+use osbuild_protocol::Fingerprint;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+
+pub async fn run(verb: Node) -> Result<()> {
+    let nodes = KnownNodes::of_user()?;
+    match verb {
+        Node::Add { name, address, certificate, fingerprint } => {
+            nodes.check_new(&name)?;
+            let certificate = std::path::absolute(&certificate).unwrap_or(certificate);
+            let fingerprint = meet(&address, &certificate, fingerprint.as_ref()).await?;
+            let known = format!("`{name}` is known by its fingerprint {fingerprint}");
+            nodes.add(&name, &KnownNode { address, fingerprint, certificate })?;
+            note(&known);
+            Ok(())
+        }
+        Node::List => list(&nodes),
+        Node::Remove { name } => nodes.remove(&name),
+    }
+}
+
+/// Connects to a new node, whose fingerprint the user compares, and makes sure that it accepts the
+/// user's certificate.
+async fn meet(
+    address: &Address,
+    certificate: &Path,
+    expected: Option<&Fingerprint>,
+) -> Result<Fingerprint> {
+    let connection = Connection::open(address, certificate, expected).await?;
+    definitions::all(&connection).await?;
+    let fingerprint = connection.fingerprint;
+    if expected.is_none() && !trusts(address, &fingerprint)? {
+        return Err(Error::mismatch("the node is not trusted"));
+    }
+    Ok(fingerprint)
+}
+
+/// Asks whether this is the node.
+fn trusts(address: &Address, found: &Fingerprint) -> Result<bool> {
+    let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
+    if !stdin.is_terminal() || !stderr.is_terminal() {
+        return Err(Error::usage("the node is not known yet")
+            .cause(format!("its fingerprint is {found}"))
+            .hint("compare it with its console, and give it with `--fingerprint`"));
+    }
+    let mut ask = || {
+        writeln!(stderr, "{address} has the fingerprint {found}")?;
+        write!(stderr, "Does its console show the same one? [y/N] ")?;
+        let mut answer = String::new();
+        stdin.lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    };
+    ask().map_err(|error: std::io::Error| Error::failed("cannot ask").caused_by(&error))
+}
+
+fn list(nodes: &KnownNodes) -> Result<()> {
+    let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CERTIFICATE"].map(str::to_owned);
+    let mut rows = vec![titles.to_vec()];
+    for name in nodes.names()? {
+        let KnownNode { address, fingerprint, certificate } = nodes.get(Some(&name))?;
+        rows.push(vec![
+            name,
+            address.to_string(),
+            fingerprint.to_string(),
+            certificate.display().to_string(),
+        ]);
+    }
+    print_lines(&Table::with(&rows).1)
+}

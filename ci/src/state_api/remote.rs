@@ -1,0 +1,281 @@
+//! `osd` serves clients on the network: osctl, grpcurl and OpenSSL meet its TLS, and each role of
+//! their certificates.
+
+use super::Osd;
+use crate::check::Outcome;
+use crate::site::{Ran, Site};
+use osbuild::error::{Context, Error, Result};
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The names of the keys: those that `osd` trusts, and others.
+const TRUSTED: &str = "trusted";
+const OTHER: &str = "other";
+
+/// The file in which the output of `osd` is.
+const OUTPUT: &str = "osd.out";
+
+/// How long `osd` may take to listen.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// More connections than `osd` serves on the network.
+const TOO_MANY: usize = 70;
+
+/// Settings whose types need different roles.
+const RESOLVER: &str = "type: Resolver\nid: dns\nspec: { nameserver: 192.0.2.1 }\n";
+const PARAMETER: &str =
+    "type: KernelParameter\nid: swap\nspec: { key: vm.swappiness, value: '1' }\n";
+
+/// The programs and files of this check, in a folder of its own.
+pub struct Remote<'a> {
+    pub site: &'a Site<'a>,
+    pub osd: &'a Path,
+    pub osctl: &'a Path,
+    pub grpcurl: &'a Path,
+    pub folder: &'a Path,
+}
+
+/// A listening `osd`, where it listens, and the fingerprint that it prints.
+struct Listening {
+    _osd: Osd,
+    address: String,
+    fingerprint: String,
+}
+
+/// Clients on the network may do what their certificates say, and others cannot connect.
+pub fn clients_may_do_what_their_role_permits(
+    remote: &Remote,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    remote.make_keys()?;
+    let node = remote.listen(remote.key(TRUSTED, "api.crt"))?;
+    certificates_are_those_of_others_too(remote, &node, outcome)?;
+    strangers_are_refused(remote, &node, outcome)?;
+    roles_differ(remote, &node, outcome)?;
+    resources_read_back(remote, outcome)?;
+    silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
+    let Listening { _osd: osd, fingerprint, .. } = node;
+    drop(osd);
+    the_node_stays_the_same(remote, &fingerprint, outcome)
+}
+
+/// OpenSSL and grpcurl know nothing of us.
+fn certificates_are_those_of_others_too(
+    remote: &Remote,
+    node: &Listening,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let (authority, admin) = (remote.key(TRUSTED, "api.crt"), remote.key(TRUSTED, "admin.pem"));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["verify", "-x509_strict", "-purpose", "sslclient", "-CAfile"]);
+    let ran = remote.site.run("state-api-openssl", openssl.arg(&authority).arg(&admin))?;
+    claim(outcome, "OpenSSL accepts the certificate of an admin", &ran, Some(0));
+    let mut grpcurl = Command::new(remote.grpcurl);
+    grpcurl.args(["-insecure", "-cert"]).arg(&admin).arg("-key").arg(&admin);
+    let ran = remote.site.run("state-api-grpcurl", grpcurl.arg(&node.address).arg("list"))?;
+    claim(outcome, "grpcurl lists the services over TLS", &ran, Some(0));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["s_client", "-tls1_2", "-connect", &node.address, "-cert"]);
+    let ran = remote.site.run("state-api-openssl", openssl.arg(&admin).arg("-key").arg(&admin))?;
+    claim(outcome, "TLS 1.2 is refused", &ran, Some(1));
+    let mut grpcurl = Command::new(remote.grpcurl);
+    let grpcurl = grpcurl.args(["-insecure", "-connect-timeout", "5", &node.address, "list"]);
+    let ran = remote.site.run("state-api-grpcurl", grpcurl)?;
+    claim(outcome, "a client without a certificate is refused", &ran, Some(1));
+    Ok(())
+}
+
+fn strangers_are_refused(remote: &Remote, node: &Listening, outcome: &mut Outcome) -> Result<()> {
+    let mut meet = |claim_: &str, certificate: PathBuf, fingerprint: &str, code, text: &str| {
+        let mut osctl = remote.osctl();
+        osctl.args(["node", "add", "stranger", &node.address, "--fingerprint", fingerprint]);
+        let ran =
+            remote.site.run("state-api-osctl", osctl.arg("--certificate").arg(certificate))?;
+        let holds = ran.code == Some(code) && ran.output.contains(text);
+        outcome.check(claim_, holds, || ran.output.clone());
+        Ok::<(), Error>(())
+    };
+    let own = &node.fingerprint;
+    let other = remote.key(OTHER, "admin.pem");
+    meet("a certificate of another CA is refused", other, own, 1, "UnknownCA")?;
+    let old = remote.key(TRUSTED, "old.pem");
+    meet("an expired certificate is refused", old, own, 1, "your certificate has expired")?;
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let admin = remote.key(TRUSTED, "admin.pem");
+    meet("a node with another fingerprint is not used", admin, &wrong, 4, "another node")?;
+    let early = remote.key(TRUSTED, "early.pem");
+    meet("a certificate is accepted before its time", early, own, 0, "is known by")?;
+    remote.finish(&["node", "remove", "stranger"]).map(drop)
+}
+
+fn roles_differ(remote: &Remote, node: &Listening, outcome: &mut Outcome) -> Result<()> {
+    let documents = |name: &str, text: &str| {
+        let path = remote.folder.join(name);
+        fs::write(&path, text).or_build(|| format!("cannot write `{}`", path.display()))?;
+        Ok::<_, Error>(path.display().to_string())
+    };
+    let resolver = documents("resolver.yaml", RESOLVER)?;
+    let both = documents("both.yaml", &format!("{RESOLVER}---\n{PARAMETER}"))?;
+    for (role, resolver_code, both_code) in [("reader", 2, 2), ("operator", 0, 2), ("admin", 0, 0)]
+    {
+        let certificate = remote.key(TRUSTED, &format!("{role}.pem")).display().to_string();
+        let add = ["node", "add", role, &node.address, "--certificate", &certificate];
+        remote.finish(&[&add[..], &["--fingerprint", &node.fingerprint]].concat())?;
+        let codes = |file: &str| {
+            let ran = remote.run(&["--node", role, "apply", "-f", file])?;
+            Ok::<_, Error>((ran.code, ran.output))
+        };
+        let (found, output) = codes(&both)?;
+        let name = format!("{role}: a kernel parameter and a resolver end with code {both_code}");
+        outcome.check(&name, found == Some(both_code), || output);
+        let (found, output) = codes(&resolver)?;
+        let name = format!("{role}: a resolver ends with code {resolver_code}");
+        outcome.check(&name, found == Some(resolver_code), || output);
+        let ran = remote.run(&["--node", role, "get", "resolvers"])?;
+        claim(outcome, &format!("{role}: may read"), &ran, Some(0));
+    }
+    let record = fs::read_to_string(remote.folder.join(OUTPUT)).unwrap_or_default();
+    let line = "call: operator \"operator\": osbuild.v1.Configuration/Apply: done: \
+                Resolvers.osbuild(system/dns)";
+    outcome.check("the record has who changed what", record.contains(line), || record.clone());
+    Ok(())
+}
+
+fn resources_read_back(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let printed = remote.finish(&["--node", "admin", "get", "resolvers", "-o", "yaml"])?.output;
+    let path = remote.folder.join("printed.yaml");
+    fs::write(&path, &printed).or_build(|| format!("cannot write `{}`", path.display()))?;
+    let ran = remote.run(&["--node", "admin", "apply", "-f", &path.display().to_string()])?;
+    let is_same = ran.output.trim() == "unchanged Resolvers.osbuild/dns";
+    outcome.check("`apply` reads what `get` prints", is_same, || printed + &ran.output);
+    let ran = remote.run(&["--node", "admin", "delete", "resolver", "dns"])?;
+    claim(outcome, "a resource is deleted", &ran, Some(0));
+    let ran = remote.run(&["--node", "admin", "get", "resolver", "dns"])?;
+    claim(outcome, "and is gone", &ran, Some(2));
+    Ok(())
+}
+
+fn silent_connections_keep_no_local_client_out(
+    remote: &Remote,
+    node: &Listening,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let silent: Vec<_> =
+        (0..TOO_MANY).filter_map(|_| TcpStream::connect(&node.address).ok()).collect();
+    let mut grpcurl = Command::new(remote.grpcurl);
+    grpcurl.args(["-plaintext", "-unix"]).arg(remote.socket()).arg("list");
+    let ran = remote.site.run("state-api-grpcurl", &mut grpcurl)?;
+    let name = "a local client connects while silent ones hold all places on the network";
+    claim(outcome, name, &ran, Some(0));
+    drop(silent);
+    Ok(())
+}
+
+fn the_node_stays_the_same(
+    remote: &Remote,
+    fingerprint: &str,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let again = remote.listen(remote.key(TRUSTED, "api.crt"))?.fingerprint;
+    outcome.check("a restarted node has the same fingerprint", again == fingerprint, || again);
+    let closed = remote.start(&remote.folder.join("none.crt"))?;
+    let output = remote.output_of_osd("no client may connect")?;
+    drop(closed);
+    let is_closed = !output.contains("listening");
+    outcome.check("without a CA nothing listens", is_closed, || output);
+    Ok(())
+}
+
+fn claim(outcome: &mut Outcome, name: &str, ran: &Ran, code: Option<i32>) {
+    outcome.check(name, ran.code == code, || ran.output.clone());
+}
+
+impl Remote<'_> {
+    fn key(&self, keys: &str, file: &str) -> PathBuf {
+        self.project().join("keys").join(keys).join(file)
+    }
+
+    fn project(&self) -> PathBuf {
+        self.folder.join("project")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("remote.sock")
+    }
+
+    /// Makes a project with the keys, as a user does.
+    fn make_keys(&self) -> Result<()> {
+        let project = self.project();
+        self.site.copy_to(&project)?;
+        let keep = self.folder.join("keep");
+        fs::create_dir(&keep).or_build(|| format!("cannot make `{}`", keep.display()))?;
+        let osbuild = |words: &[&str]| {
+            let mut osbuild = self.site.osbuild()?;
+            osbuild.args(["--project", &project.display().to_string(), "keys"]).args(words);
+            self.site.finish("state-api-keys", &mut osbuild).map(drop)
+        };
+        for keys in [TRUSTED, OTHER] {
+            osbuild(&["new", keys])?;
+        }
+        for role in ["reader", "operator"] {
+            osbuild(&["issue", TRUSTED, role, "--role", role])?;
+        }
+        osbuild(&["issue", TRUSTED, "old", "--role", "admin", "--as-of", "2015-01-01"])?;
+        osbuild(&["issue", TRUSTED, "early", "--role", "admin", "--as-of", "2080-01-01"])
+    }
+
+    /// Starts `osd` on a free port of the loopback.
+    fn start(&self, clients: &Path) -> Result<Osd> {
+        let output = self.folder.join(OUTPUT);
+        let file = fs::File::create(&output)
+            .or_build(|| format!("cannot write `{}`", output.display()))?;
+        let mut command = Command::new(self.osd);
+        command.arg("--socket").arg(self.socket()).arg("--keep").arg(self.folder.join("keep"));
+        command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(clients);
+        let osd = command.stdin(Stdio::null()).stdout(file).spawn();
+        Ok(Osd(osd.or_build(|| "cannot start `osd`".to_owned())?))
+    }
+
+    fn listen(&self, clients: PathBuf) -> Result<Listening> {
+        let osd = self.start(&clients)?;
+        let output = self.output_of_osd("sha256:")?;
+        let words: Vec<&str> = output.lines().flat_map(str::split_whitespace).collect();
+        let ["listening", "at", address, "as", fingerprint, ..] = words[..] else {
+            return Err(Error::build("`osd` prints no address").cause(output));
+        };
+        let (address, fingerprint) = (address.to_owned(), fingerprint.to_owned());
+        Ok(Listening { _osd: osd, address, fingerprint })
+    }
+
+    /// What `osd` has printed, as soon as a whole line of it has the text.
+    fn output_of_osd(&self, text: &str) -> Result<String> {
+        let began = Instant::now();
+        loop {
+            let output = fs::read_to_string(self.folder.join(OUTPUT)).unwrap_or_default();
+            if output.contains(text) && output.ends_with('\n') {
+                return Ok(output);
+            }
+            if began.elapsed() > TIMEOUT {
+                return Err(Error::build(format!("`osd` does not print `{text}`")).cause(output));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn osctl(&self) -> Command {
+        let mut command = Command::new(self.osctl);
+        command.env("XDG_CONFIG_HOME", self.folder.join("configuration")).env_remove("OSCTL_NODE");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Result<Ran> {
+        self.site.run("state-api-osctl", self.osctl().args(words))
+    }
+
+    fn finish(&self, words: &[&str]) -> Result<Ran> {
+        self.site.finish("state-api-osctl", self.osctl().args(words))
+    }
+}

@@ -1,0 +1,118 @@
+//! `osctl` changes the settings of a node over the network.
+
+use super::node::{Node, yaml};
+use crate::check::Outcome;
+use crate::site::{Ran, Site};
+use crate::vm::node::NodeUnderTest;
+use osbuild::error::{Context, Result};
+use osbuild_abi::paths::RESOLV_CONF;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The identifier of the resource that is changed.
+const ID: &str = "remote";
+
+/// How long a try lasts whose end the check does not wait for.
+const LONG: &str = "10m";
+
+/// `osctl`, with a configuration of its own, and the port of this host that leads to the node.
+pub struct Osctl<'a> {
+    pub site: &'a Site<'a>,
+    pub program: PathBuf,
+    pub project: PathBuf,
+    pub port: u16,
+}
+
+impl Osctl<'_> {
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("XDG_CONFIG_HOME", self.project.join("out/osctl")).env_remove("OSCTL_NODE");
+        command.args(words);
+        command
+    }
+
+    /// Runs it, and returns its exit code and output.
+    fn run(&self, words: &[&str]) -> Result<Ran> {
+        self.site.run("settings-osctl", &mut self.command(words))
+    }
+
+    fn finish(&self, words: &[&str]) -> Result<String> {
+        self.site.finish("settings-osctl", &mut self.command(words)).map(|ran| ran.output)
+    }
+
+    /// The file with a document that sets this name server.
+    fn document(&self, server: &str) -> Result<String> {
+        let path = self.project.join("out").join(format!("{server}.yaml"));
+        let text = format!("type: Resolver\nid: {ID}\nspec:\n  nameserver: {server}\n");
+        fs::write(&path, text).or_build(|| format!("cannot write `{}`", path.display()))?;
+        Ok(path.display().to_string())
+    }
+}
+
+/// A person adds the node, whose console shows the same fingerprint, and changes it: for good, and
+/// as a try that is confirmed or reverted.
+pub fn changes_the_node(
+    node: &Node,
+    osctl: &Osctl,
+    running: &mut NodeUnderTest,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    is_known_by_its_fingerprint(osctl, running, outcome)?;
+    let shown = osctl.finish(&["get", "hostnamestatuses", "-o", "json"])?;
+    let status = node.resource("HostnameStatuses", "node")?;
+    let name = yaml(&status).lines().next().unwrap_or_default();
+    let name = name.trim_start_matches("hostname: ");
+    outcome.check("osctl shows the host name", shown.contains(name), || shown.clone());
+    osctl.finish(&["apply", "-f", &osctl.document("192.0.2.1")?])?;
+    has(node, "192.0.2.1", "a change over the network has its effect", outcome)?;
+    osctl.finish(&["apply", "-f", &osctl.document("192.0.2.2")?, "--try", LONG])?;
+    has(node, "192.0.2.2", "a try over the network has its effect", outcome)?;
+    osctl.finish(&["revert"])?;
+    has(node, "192.0.2.1", "a reverted one is taken back", outcome)?;
+    osctl.finish(&["apply", "-f", &osctl.document("192.0.2.3")?, "--try", LONG])?;
+    osctl.finish(&["confirm"])?;
+    let state = osctl.finish(&["try"])?;
+    outcome.check("a confirmed try is none", state == "none\n", || state.clone());
+    let late = osctl.run(&["confirm"])?;
+    outcome.check("there is nothing to confirm then", late.code == Some(2), || late.output);
+    has(node, "192.0.2.3", "a confirmed change stays", outcome)
+}
+
+fn is_known_by_its_fingerprint(
+    osctl: &Osctl,
+    running: &mut NodeUnderTest,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let (address, certificate) = (format!("127.0.0.1:{}", osctl.port), admin(&osctl.project));
+    let add = ["node", "add", "vm", &address, "--certificate", &certificate];
+    let unknown = osctl.run(&add)?;
+    let found = unknown.output.split_whitespace().find(|word| word.starts_with("sha256:"));
+    let fingerprint = found.ok_or_else(|| unknown.failure("osctl shows no fingerprint"))?;
+    outcome.check("an unknown node is not trusted", unknown.code == Some(2), || {
+        unknown.output.clone()
+    });
+    running.wait_until_printed(&format!("serves the node API as {fingerprint}"))?;
+    osctl.finish(&[&add[..], &["--fingerprint", fingerprint]].concat()).map(drop)
+}
+
+/// After a power cut the node is the same, and its settings are.
+pub fn finds_the_node_again(node: &Node, osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let shown = osctl.finish(&["get", "resolver", ID, "-o", "json"])?;
+    let holds = shown.contains("192.0.2.3");
+    outcome.check("the node has its fingerprint and settings again", holds, || shown.clone());
+    has(node, "192.0.2.3", "and its resolver", outcome)?;
+    osctl.finish(&["delete", "resolver", ID]).map(drop)
+}
+
+fn has(node: &Node, server: &str, claim: &str, outcome: &mut Outcome) -> Result<()> {
+    let within = node.becomes(RESOLV_CONF, &format!("nameserver {server}"))?;
+    let found = node.read(RESOLV_CONF)?;
+    outcome.check(claim, within.is_some(), || found);
+    Ok(())
+}
+
+/// The certificate of an admin, which the first build has made.
+fn admin(project: &Path) -> String {
+    project.join("keys/dev/admin.pem").display().to_string()
+}

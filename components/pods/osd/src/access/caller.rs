@@ -1,0 +1,167 @@
+//! The caller behind a connection, and its role.
+
+use crate::connections::Peer;
+use osbuild_failure::{Explain, Outcome};
+use std::fmt::{self, Display};
+use std::sync::Arc;
+use tonic::{Extensions, Status};
+use x509_cert::Certificate;
+use x509_cert::attr::AttributeTypeAndValue;
+use x509_cert::der::asn1::{PrintableStringRef, TeletexStringRef, Utf8StringRef};
+use x509_cert::der::oid::db::rfc4519::{COMMON_NAME, ORGANIZATION_NAME};
+use x509_cert::der::{Decode, Tag, Tagged};
+
+/// What a caller may do. Each role may do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Reads resources.
+    Reader,
+    /// Changes settings that give nobody rights on the node, and tries changes.
+    Operator,
+    /// Changes everything.
+    Admin,
+}
+
+impl Role {
+    const ALL: [Role; 3] = [Role::Reader, Role::Operator, Role::Admin];
+
+    /// Its name, which is the organization in a client's certificate.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Reader => "reader",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+
+    fn named(name: &str) -> Option<Role> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+/// The program or person behind a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The common name of its certificate. It comes from outside.
+    name: String,
+    /// None if its certificate names no role.
+    role: Option<Role>,
+    /// Whether its calls are recorded, as it comes over the network.
+    is_remote: bool,
+}
+
+impl Caller {
+    /// A program that may connect to the Unix socket.
+    pub fn local() -> Caller {
+        Caller { name: "local".to_owned(), role: Some(Role::Admin), is_remote: false }
+    }
+
+    /// The holder of a certificate, which must have been verified: its common name (CN) and the
+    /// highest role among its organizations (O).
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn of_certificate(der: &[u8]) -> Outcome<Caller> {
+        let certificate = Certificate::from_der(der).explain("read a client's certificate")?;
+        let subject = certificate.tbs_certificate.subject;
+        let values = |oid| {
+            let attributes = subject.0.iter().flat_map(|set| set.0.iter());
+            attributes.filter(move |attribute| attribute.oid == oid).filter_map(text)
+        };
+        Ok(Caller {
+            name: values(COMMON_NAME).next().unwrap_or("unnamed").to_owned(),
+            role: values(ORGANIZATION_NAME).filter_map(Role::named).max(),
+            is_remote: true,
+        })
+    }
+
+    /// The caller of the request with these extensions. One that came over no connection has no
+    /// role.
+    pub fn of(extensions: &Extensions) -> Arc<Caller> {
+        let peer = extensions.get::<Peer>();
+        peer.map_or_else(Caller::unknown, |peer| peer.caller.clone())
+    }
+
+    /// A caller without a role.
+    pub fn unknown() -> Arc<Caller> {
+        Arc::new(Caller { name: "unknown".to_owned(), role: None, is_remote: true })
+    }
+
+    /// Whether it comes over the network.
+    pub fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// Refuses what needs a higher role.
+    pub fn require(&self, least: Role, what: impl Display) -> Result<(), Status> {
+        let needed = least.name();
+        match self.role {
+            Some(role) if role >= least => Ok(()),
+            Some(_) => Err(Status::permission_denied(format!(
+                "{what} needs the role `{needed}`, and {self} has a lower one"
+            ))),
+            None => Err(Status::permission_denied(format!(
+                "{what} needs the role `{needed}`, and the certificate of {self} names none as its \
+                 organization"
+            ))),
+        }
+    }
+}
+
+/// The role and the name, which is quoted with its control characters escaped.
+impl Display for Caller {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = self.role.map_or("nobody", Role::name);
+        write!(out, "{role} {:?}", self.name)
+    }
+}
+
+/// The text of an attribute of a name, in one of the encodings that RFC 5280 has for it.
+fn text(attribute: &AttributeTypeAndValue) -> Option<&str> {
+    let value = &attribute.value;
+    match value.tag() {
+        Tag::Utf8String => value.decode_as::<Utf8StringRef>().ok().map(|text| text.as_str()),
+        Tag::PrintableString => {
+            value.decode_as::<PrintableStringRef>().ok().map(|text| text.as_str())
+        }
+        Tag::TeletexString => value.decode_as::<TeletexStringRef>().ok().map(|text| text.as_str()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
+
+    fn caller(common_name: DnValue, organization: &str) -> Caller {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.distinguished_name.push(DnType::OrganizationName, organization);
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        Caller::of_certificate(certificate.der()).unwrap()
+    }
+
+    #[test]
+    fn the_certificate_names_the_caller_and_its_role() {
+        let printable = DnValue::PrintableString("alice".try_into().unwrap());
+        for name in [DnValue::Utf8String("alice".to_owned()), printable] {
+            assert_eq!(caller(name, "operator").to_string(), "operator \"alice\"");
+        }
+        for organization in ["Admin", "admins", "osbuild", ""] {
+            let nobody = caller("alice\u{1b}[2J".into(), organization);
+            assert_eq!(nobody.to_string(), "nobody \"alice\\u{1b}[2J\"");
+        }
+        assert!(Caller::of_certificate(b"no certificate").is_err());
+    }
+
+    #[test]
+    fn each_role_may_do_what_those_before_it_may() {
+        let may = |caller: &Caller| Role::ALL.map(|role| caller.require(role, "this").is_ok());
+        assert_eq!(may(&caller("a".into(), "reader")), [true, false, false]);
+        assert_eq!(may(&caller("a".into(), "operator")), [true, true, false]);
+        assert_eq!(may(&caller("a".into(), "admin")), [true, true, true]);
+        assert_eq!(may(&Caller::local()), [true, true, true]);
+        assert_eq!(may(&Caller::unknown()), [false, false, false]);
+    }
+}

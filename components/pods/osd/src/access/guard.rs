@@ -1,0 +1,97 @@
+//! The layer before all services: it refuses calls for which the caller's role is too low, and
+//! records the calls of callers on the network.
+
+use super::record;
+use super::{Caller, Role};
+use std::convert::Infallible;
+use std::future::ready;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tower::{Layer, Service};
+
+/// The least role for a call. Which settings an operator may change depends on their type, too:
+/// [`SettingType::writer`](crate::settings::SettingType::writer).
+fn least(method: &str) -> Role {
+    let (service, name) = method.split_once('/').unwrap_or((method, ""));
+    match (service, name) {
+        ("cosi.resource.State", "Get" | "List" | "Watch")
+        | ("osbuild.v1.Configuration", "GetTry")
+        | ("grpc.health.v1.Health", _)
+        | ("grpc.reflection.v1.ServerReflection", _)
+        | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
+        ("cosi.resource.State" | "osbuild.v1.Configuration", _) => Role::Operator,
+        _ => Role::Admin,
+    }
+}
+
+/// The response of a call, once it is there.
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// Puts a [`Guard`] before a service.
+#[derive(Clone, Copy, Debug)]
+pub struct GuardLayer;
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, service: S) -> Guard<S> {
+        Guard(service)
+    }
+}
+
+/// A service that gets only the calls that its callers may make.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard<S>(S);
+
+impl<S> Service<Request<Body>> for Guard<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let caller = Caller::of(request.extensions());
+        let method = request.uri().path().trim_start_matches('/').to_owned();
+        let answered: Answer = match caller.require(least(&method), &method) {
+            Ok(()) => Box::pin(self.0.call(request)),
+            Err(status) => Box::pin(ready(Ok(status.into_http()))),
+        };
+        if !caller.is_remote() {
+            return answered;
+        }
+        Box::pin(async move {
+            let response = answered.await?;
+            record::call(&caller, &method, &response);
+            Ok(response)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_rule_names_is_for_admins() {
+        for (method, role) in [
+            ("cosi.resource.State/Get", Role::Reader),
+            ("cosi.resource.State/Update", Role::Operator),
+            ("osbuild.v1.Configuration/GetTry", Role::Reader),
+            ("osbuild.v1.Configuration/ConfirmTry", Role::Operator),
+            ("grpc.health.v1.Health/Watch", Role::Reader),
+            ("osbuild.v1.Unknown/Get", Role::Admin),
+            ("", Role::Admin),
+        ] {
+            assert_eq!(least(method), role, "{method}");
+        }
+    }
+}

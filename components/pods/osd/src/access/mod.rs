@@ -1,0 +1,11 @@
+//! Who may do what: the caller behind each connection, the role that each call needs, and a record
+//! of the calls.
+
+pub mod announce;
+pub mod caller;
+pub mod guard;
+pub mod identity;
+pub mod record;
+pub mod tls;
+
+pub use caller::{Caller, Role};

@@ -1,0 +1,100 @@
+//! The record of what comes over the network: a line on stdout for each connection and call. The
+//! container's log, which the kubelet rotates, has its time.
+
+use super::Caller;
+use osbuild_failure::Failure;
+use osbuild_resources::Key;
+use std::io::Write;
+use std::net::SocketAddr;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::{Code, Response, Status};
+
+/// Records a call once its response begins: the later messages of a stream change nothing. `method`
+/// comes from outside.
+pub fn call(caller: &Caller, method: &str, response: &http::Response<Body>) {
+    let status = Status::from_header_map(response.headers());
+    let changed = response.extensions().get::<Changed>();
+    write(&line(caller, method, changed, status.as_ref()));
+}
+
+/// Records who has connected.
+pub fn connected(caller: &Caller, from: SocketAddr) {
+    write(&format!("connection: {caller} from {from}"));
+}
+
+/// Records why a connection was closed.
+pub fn refused(failure: &Failure) {
+    write(&format!("connection: refused: {failure}"));
+}
+
+fn write(line: &str) {
+    // A closed pipe must keep nobody from repairing the node.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// What a call has changed: a service adds it to its response.
+#[derive(Clone, Debug)]
+pub struct Changed(pub Vec<String>);
+
+impl Changed {
+    /// The response of a call that has changed these resources.
+    pub fn of<'a, T>(keys: impl IntoIterator<Item = &'a Key>, message: T) -> Response<T> {
+        let mut response = Response::new(message);
+        let keys = keys.into_iter().map(Key::to_string).collect();
+        response.extensions_mut().insert(Changed(keys));
+        response
+    }
+}
+
+/// A response that succeeds has its status after its messages, so there is none yet.
+fn line(
+    caller: &Caller,
+    method: &str,
+    changed: Option<&Changed>,
+    status: Option<&Status>,
+) -> String {
+    let method = printable(method);
+    let call = format!("call: {caller}: {method}");
+    match (status.filter(|status| status.code() != Code::Ok), changed) {
+        (Some(status), _) => format!("{call}: refused: {}", printable(status.message())),
+        (None, Some(Changed(keys))) if !keys.is_empty() => {
+            format!("{call}: done: {}", printable(&keys.join(", ")))
+        }
+        _ => format!("{call}: done"),
+    }
+}
+
+/// The text in one line.
+fn printable(text: &str) -> String {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_debug().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_one_line_whatever_its_names_are() {
+        let caller = Caller::local();
+        let method = "cosi.resource.State/Get";
+        assert_eq!(
+            line(&caller, method, None, None),
+            "call: admin \"local\": cosi.resource.State/Get: done"
+        );
+        let changed = Changed(vec!["a".to_owned(), "b\u{1b}".to_owned()]);
+        assert_eq!(
+            line(&caller, method, Some(&changed), None),
+            "call: admin \"local\": cosi.resource.State/Get: done: a, b\\u{1b}"
+        );
+        let status = Status::not_found("no\nline");
+        assert_eq!(
+            line(&caller, "a\n", None, Some(&status)),
+            "call: admin \"local\": a\\n: refused: no\\nline"
+        );
+    }
+}
