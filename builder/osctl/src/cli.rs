@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::error::Malformed;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::SignedDuration;
 use osbuild_protocol::Fingerprint;
@@ -18,6 +18,8 @@ Examples:
   osctl apply -f dns.yaml --dry-run    show what would change
   osctl apply -f dns.yaml --try 2m     change it; it is taken back unless you confirm
   osctl confirm                        keep what was tried
+  osctl history                        show who changed what
+  osctl revert 7 --dry-run             show what going back to generation 7 would change
   osctl delete resolvers dns           delete a resource: the lower rank's value is back
 
 Files:
@@ -69,12 +71,9 @@ pub enum Verb {
         /// The file with documents; `-` is stdin
         #[arg(long, short, value_name = "FILE")]
         file: PathBuf,
-        /// Show what would change
-        #[arg(long)]
-        dry_run: bool,
-        /// Take the changes back after this time unless they are confirmed: `90s`, `2m`, at most 1h
-        #[arg(long, value_name = "TIME", conflicts_with = "dry_run")]
-        r#try: Option<Seconds>,
+        /// How
+        #[command(flatten)]
+        how: How,
     },
     /// Delete a resource
     Delete {
@@ -85,8 +84,20 @@ pub enum Verb {
     },
     /// Keep what the running try has changed
     Confirm,
-    /// Take back what the running try has changed
-    Revert,
+    /// List the last generations of the settings: who changed what, and when
+    History {
+        /// The form
+        #[arg(long, short, value_name = "FORM", default_value = "table")]
+        output: ListForm,
+    },
+    /// Take back what the running try has changed, or go back to a generation
+    Revert {
+        /// The generation, as `history` lists it
+        generation: Option<u64>,
+        /// How
+        #[command(flatten)]
+        how: How,
+    },
     /// Show whether a try is running
     Try,
     /// Print completions for a shell
@@ -94,6 +105,17 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
+}
+
+/// How settings are changed.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct How {
+    /// Show what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Take the changes back after this time unless they are confirmed: `90s`, `2m`, at most 1h
+    #[arg(long, value_name = "TIME", conflicts_with = "dry_run")]
+    pub r#try: Option<Seconds>,
 }
 
 /// The verbs of `osctl node`.
@@ -138,6 +160,15 @@ pub enum Form {
     Json,
     /// TYPE/ID, one a line
     Name,
+}
+
+/// The form of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListForm {
+    /// A table for people
+    Table,
+    /// JSON
+    Json,
 }
 
 /// A time in whole seconds, at least one.

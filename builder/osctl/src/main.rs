@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod changes;
 mod cli;
 mod connection;
 mod definitions;

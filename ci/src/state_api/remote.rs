@@ -5,6 +5,7 @@ use super::Osd;
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
+use serde_json::Value;
 use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,7 @@ pub fn clients_may_do_what_their_role_permits(
     strangers_are_refused(remote, &node, outcome)?;
     roles_differ(remote, &node, outcome)?;
     resources_read_back(remote, outcome)?;
+    what_was_changed_comes_back(remote, outcome)?;
     silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
     let Listening { _osd: osd, fingerprint, .. } = node;
     drop(osd);
@@ -155,6 +157,27 @@ fn resources_read_back(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     claim(outcome, "a resource is deleted", &ran, Some(0));
     let ran = remote.run(&["--node", "admin", "get", "resolver", "dns"])?;
     claim(outcome, "and is gone", &ran, Some(2));
+    Ok(())
+}
+
+/// The last change has deleted the resolver, and the generation before still has it.
+fn what_was_changed_comes_back(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let history = remote.finish(&["--node", "reader", "history", "-o", "json"])?.output;
+    let read: Value = serde_json::from_str(&history)
+        .map_err(|_| Error::build("osctl has printed no JSON").cause(history.clone()))?;
+    let [last, before] = [0, 1].map(|index| &read[index]);
+    let is_recorded = last["caller"] == "admin \"admin\""
+        && last["changes"][0]["change"] == "deleted Resolvers.osbuild/dns";
+    outcome.check("the history has who changed what", is_recorded, || history.clone());
+    let number = before["generation"].to_string();
+    let ran = remote.run(&["--node", "reader", "revert", &number])?;
+    claim(outcome, "a reader may not go back", &ran, Some(2));
+    let ran = remote.run(&["--node", "admin", "revert", &number, "--dry-run"])?;
+    let is_shown = ran.output.contains("created Resolvers.osbuild/dns\n  + nameserver:");
+    outcome.check("a dry run shows what would come back", is_shown, || ran.output);
+    remote.finish(&["--node", "admin", "revert", &number])?;
+    let ran = remote.run(&["--node", "admin", "get", "resolver", "dns"])?;
+    claim(outcome, "a generation is restored", &ran, Some(0));
     Ok(())
 }
 

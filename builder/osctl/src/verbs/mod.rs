@@ -3,10 +3,11 @@
 mod apply;
 mod delete;
 mod get;
+mod history;
 mod node;
 mod tries;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{Cli, How, Verb};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::known_nodes::KnownNodes;
@@ -25,12 +26,19 @@ pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
                 Some(name) => get::run(&connection, &name, id, output, watch).await,
             }
         }
-        Verb::Apply { file, dry_run, r#try } => {
-            apply::run(async || connect(node).await, &file, dry_run, r#try).await
-        }
+        Verb::Apply { file, how } => apply::run(async || connect(node).await, &file, how).await,
         Verb::Delete { r#type, id } => delete::run(&connect(node).await?, &r#type, &id).await,
         Verb::Confirm => tries::confirm(&connect(node).await?).await,
-        Verb::Revert => tries::revert(&connect(node).await?).await,
+        Verb::History { output } => history::show(&connect(node).await?, output).await,
+        Verb::Revert { generation: None, how: How { dry_run: false, r#try: None } } => {
+            tries::revert(&connect(node).await?).await
+        }
+        Verb::Revert { generation: None, .. } => {
+            Err(Error::usage("which generation?").hint("`osctl history` lists them"))
+        }
+        Verb::Revert { generation: Some(number), how } => {
+            history::restore(&connect(node).await?, number, how).await
+        }
         Verb::Try => tries::show(&connect(node).await?).await,
         Verb::Completions { shell } => {
             let mut text = Vec::new();

@@ -4,8 +4,9 @@ use super::node::{Node, yaml};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use crate::vm::node::NodeUnderTest;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
 use osbuild_abi::paths::RESOLV_CONF;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -102,7 +103,23 @@ pub fn finds_the_node_again(node: &Node, osctl: &Osctl, outcome: &mut Outcome) -
     let holds = shown.contains("192.0.2.3");
     outcome.check("the node has its fingerprint and settings again", holds, || shown.clone());
     has(node, "192.0.2.3", "and its resolver", outcome)?;
+    let history = osctl.finish(&["history", "-o", "json"])?;
+    let number = generation_with(&history, "192.0.2.1")
+        .ok_or_else(|| Error::build("no generation has the first change").cause(&*history))?;
+    osctl.finish(&["revert", &number])?;
+    has(node, "192.0.2.1", "an earlier generation comes back", outcome)?;
     osctl.finish(&["delete", "resolver", ID]).map(drop)
+}
+
+/// The number of the generation with a change to this name server.
+fn generation_with(history: &str, server: &str) -> Option<String> {
+    let history: Value = serde_json::from_str(history).ok()?;
+    let is_it = |one: &&Value| {
+        let changes = one["changes"].as_array().into_iter().flatten();
+        let mut after = changes.filter_map(|change| change["after"].as_str());
+        after.any(|yaml| yaml.contains(server))
+    };
+    history.as_array()?.iter().find(is_it).map(|one| one["generation"].to_string())
 }
 
 fn has(node: &Node, server: &str, claim: &str, outcome: &mut Outcome) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The service `Configuration`: several changes at once, and tries.
+//! The service `Configuration`: several changes at once, tries, and generations.
 
 use crate::access::Caller;
 use crate::access::record::Changed;
@@ -6,6 +6,7 @@ use crate::apply::Step;
 use crate::catalog;
 use crate::connections::Peer;
 use crate::documents;
+use crate::generations::{Difference, Generation};
 use crate::host;
 use crate::init::Init;
 use crate::keeper::Keeper;
@@ -14,12 +15,15 @@ use crate::wire;
 use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::configuration_server::Configuration;
 use osbuild_cosi::v1::{
-    AppliedResource, ApplyRequest, ApplyResponse, BeginTryRequest, BeginTryResponse,
-    ConfirmTryRequest, ConfirmTryResponse, GetTryRequest, GetTryResponse, RevertTryRequest,
+    self as v1, AppliedResource, ApplyRequest, ApplyResponse, BeginTryRequest, BeginTryResponse,
+    ConfirmTryRequest, ConfirmTryResponse, GetTryRequest, GetTryResponse, ListGenerationsRequest,
+    ListGenerationsResponse, RestoreGenerationRequest, RestoreGenerationResponse, RevertTryRequest,
     RevertTryResponse,
 };
 use osbuild_protocol::{Client, ClientError, RefusalCode, Request as Wanted, TryState, TryTime};
+use osbuild_resources::{Content, Key};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 use tonic::{Request, Response, Status};
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -46,6 +50,26 @@ impl ConfigurationService {
         let store = self.store.clone();
         init.converse(move |client| talk(client, &store)).await.map_err(status)
     }
+
+    /// Answers when the changes of these resources by the caller are on the disk, unless they were
+    /// none.
+    async fn keep<'k, T>(
+        &self,
+        caller: &Caller,
+        is_dry: bool,
+        keys: impl Iterator<Item = &'k Key>,
+        message: T,
+    ) -> Answer<T> {
+        if is_dry {
+            return Ok(Response::new(message));
+        }
+        let response = Changed::of(keys, message);
+        self.store.record_generation(&caller.to_string());
+        if let Some(keeper) = &self.keeper {
+            keeper.keep().await?;
+        }
+        Ok(response)
+    }
 }
 
 /// The status of a conversation that failed.
@@ -59,20 +83,49 @@ fn status(error: ClientError) -> Status {
     }
 }
 
-fn applied(Step { before, after }: Step) -> AppliedResource {
-    let outcome = match &before {
-        None => Outcome::Created,
-        Some(before) if before.content == after => Outcome::Unchanged,
-        Some(_) => Outcome::Updated,
+fn applied(key: &Key, before: Option<&Content>, after: Option<&Content>) -> AppliedResource {
+    let outcome = match (before, after) {
+        (before, after) if before == after => Outcome::Unchanged,
+        (None, _) => Outcome::Created,
+        (Some(_), Some(_)) => Outcome::Updated,
+        (Some(_), None) => Outcome::Destroyed,
+    };
+    let yaml = |content: Option<&Content>| {
+        content.map_or_else(String::new, |content| content.spec.yaml.clone())
     };
     AppliedResource {
-        namespace: after.key.kind().namespace().to_owned(),
-        r#type: after.key.kind().type_name().to_owned(),
-        id: after.key.id().to_owned(),
+        namespace: key.kind().namespace().to_owned(),
+        r#type: key.kind().type_name().to_owned(),
+        id: key.id().to_owned(),
         outcome: outcome.into(),
-        before: before.map_or_else(String::new, |before| before.content.spec.yaml.clone()),
-        after: after.spec.yaml,
+        before: yaml(before),
+        after: yaml(after),
     }
+}
+
+fn step(Step { before, after }: &Step) -> AppliedResource {
+    applied(&after.key, before.as_ref().map(|before| &before.content), Some(after))
+}
+
+fn difference(Difference { key, before, after }: &Difference) -> AppliedResource {
+    applied(key, before.as_ref(), after.as_ref())
+}
+
+fn generation((generation, differences): (&Generation, Vec<Difference>)) -> v1::Generation {
+    let since_1970 = generation.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    v1::Generation {
+        number: generation.number,
+        time_seconds: since_1970.as_secs().try_into().unwrap_or(i64::MAX),
+        caller: generation.caller.clone(),
+        changes: differences.iter().map(difference).collect(),
+    }
+}
+
+/// Refuses changes of types that the caller may not write.
+fn permit<'k>(caller: &Caller, keys: impl IntoIterator<Item = &'k Key>) -> Result<(), Status> {
+    keys.into_iter().map(Key::kind).try_for_each(|kind| {
+        caller.require(catalog::writer(kind), format_args!("a change of {kind}"))
+    })
 }
 
 #[tonic::async_trait]
@@ -81,17 +134,34 @@ impl Configuration for ConfigurationService {
         let caller = Caller::of(request.extensions());
         let ApplyRequest { documents, dry_run } = request.into_inner();
         let drafts = documents::read(&documents).map_err(wire::invalid)?;
-        for kind in drafts.iter().map(|draft| draft.key.kind()) {
-            caller.require(catalog::writer(kind), format_args!("a change of {kind}"))?;
-        }
+        permit(&caller, drafts.iter().map(|draft| &draft.key))?;
         let steps = self.store.apply(drafts, dry_run)?;
-        if let Some(keeper) = self.keeper.as_ref().filter(|_| !dry_run) {
-            keeper.keep().await?;
-        }
-        let keys: Vec<_> =
-            steps.iter().filter(|_| !dry_run).map(|step| step.after.key.clone()).collect();
-        let resources = steps.into_iter().map(applied).collect();
-        Ok(Changed::of(&keys, ApplyResponse { resources }))
+        let resources = steps.iter().map(step).collect();
+        let keys = steps.iter().map(|step| &step.after.key);
+        self.keep(&caller, dry_run, keys, ApplyResponse { resources }).await
+    }
+
+    async fn list_generations(
+        &self,
+        _: Request<ListGenerationsRequest>,
+    ) -> Answer<ListGenerationsResponse> {
+        let generations = self.store.generations();
+        let generations = generations.with_differences().into_iter().map(generation).collect();
+        Ok(Response::new(ListGenerationsResponse { generations }))
+    }
+
+    async fn restore_generation(
+        &self,
+        request: Request<RestoreGenerationRequest>,
+    ) -> Answer<RestoreGenerationResponse> {
+        let caller = Caller::of(request.extensions());
+        let RestoreGenerationRequest { number, dry_run } = request.into_inner();
+        let differences = self.store.restore_generation(number, dry_run, |differences| {
+            permit(&caller, differences.iter().map(|one| &one.key))
+        })?;
+        let resources = differences.iter().map(difference).collect();
+        let keys = differences.iter().map(|one| &one.key);
+        self.keep(&caller, dry_run, keys, RestoreGenerationResponse { resources }).await
     }
 
     async fn begin_try(&self, request: Request<BeginTryRequest>) -> Answer<BeginTryResponse> {
@@ -109,6 +179,7 @@ impl Configuration for ConfigurationService {
     }
 
     async fn confirm_try(&self, request: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
+        let caller = Caller::of(request.extensions());
         let opened = request.extensions().get::<Peer>().map(|peer| peer.opened);
         if opened < self.store.last_tried() {
             return Err(Status::failed_precondition(
@@ -124,6 +195,7 @@ impl Configuration for ConfigurationService {
             Ok(())
         };
         self.converse(confirm).await?;
+        self.store.record_generation(&caller.to_string());
         if let Some(keeper) = &self.keeper {
             keeper.keep().await?;
         }

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
+/// Whose the settings are that `init` holds and the store has lost.
+const INIT: &str = "init";
+
 /// The pause before `init` is asked again, when it could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a status may be behind, such as when the network has given another name server.
@@ -59,6 +62,7 @@ impl Host {
     async fn adopt(&self) {
         let observed = self.persist(|client, _| client.settings()).await;
         adopt(&self.store, &observed.settings);
+        self.store.record_generation(INIT);
         if let Some(keeper) = &self.keeper
             && let Err(status) = keeper.keep().await
         {

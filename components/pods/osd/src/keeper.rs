@@ -1,5 +1,6 @@
 //! Keeps resources in a file, so that they outlast the process and the boot.
 
+use crate::generations::{Generation, Generations};
 use crate::shared::SharedStore;
 use crate::wire;
 use osbuild_cosi::resource as proto;
@@ -7,8 +8,10 @@ use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 use osbuild_resources::Resource;
 use prost::Message;
+use prost_types::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -22,9 +25,32 @@ const MAX_LENGTH: u64 = 32 << 20;
 
 /// The contents of the file.
 #[derive(prost::Message)]
-struct Kept {
+struct KeptFile {
     #[prost(message, repeated, tag = "1")]
     resources: Vec<proto::Resource>,
+    #[prost(message, repeated, tag = "2")]
+    generations: Vec<KeptGeneration>,
+}
+
+#[derive(prost::Message)]
+struct KeptGeneration {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+    #[prost(message, optional, tag = "2")]
+    time: Option<Timestamp>,
+    #[prost(string, tag = "3")]
+    caller: String,
+    #[prost(message, repeated, tag = "4")]
+    settings: Vec<proto::Resource>,
+}
+
+/// What the file has kept.
+#[derive(Debug)]
+pub struct Kept {
+    /// The resources.
+    pub resources: Vec<Resource>,
+    /// The generations of those that are settings.
+    pub generations: Generations,
 }
 
 /// Writes the file when somebody asks for it. Those who ask while it is written share the next
@@ -42,17 +68,39 @@ struct Written {
     failure: Option<String>,
 }
 
-/// The resources in the folder's file.
+/// What the folder's file has.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
-pub fn read(folder: &Path) -> Outcome<Option<Vec<Resource>>> {
+pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     let cannot = format!("read `{}`", folder.join(FILE).display());
     let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(FILE, MAX_LENGTH));
     let Some(bytes) = bytes.explain(&cannot)? else { return Ok(None) };
-    let kept = Kept::decode(bytes.as_slice()).explain(&cannot)?;
-    let resources = kept.resources.into_iter().map(|sent| wire::stored(sent).explain(&cannot));
-    resources.collect::<Outcome<_>>().map(Some)
+    let kept = KeptFile::decode(bytes.as_slice()).explain(&cannot)?;
+    let resources = stored(kept.resources).explain(&cannot)?;
+    let generations = kept.generations.into_iter().map(KeptGeneration::generation);
+    let generations = generations.collect::<Result<_, _>>().explain(&cannot)?;
+    Ok(Some(Kept { resources, generations: Generations::of_earlier(generations) }))
+}
+
+fn stored(kept: Vec<proto::Resource>) -> Result<Vec<Resource>, Status> {
+    kept.into_iter().map(wire::stored).collect()
+}
+
+impl KeptGeneration {
+    fn of(Generation { number, time, caller, settings }: &Generation) -> KeptGeneration {
+        let settings = settings.iter().map(|setting| wire::resource(setting)).collect();
+        let (time, caller) = (Some(Timestamp::from(*time)), caller.clone());
+        KeptGeneration { number: *number, time, caller, settings }
+    }
+
+    fn generation(self) -> Result<Generation, Status> {
+        let KeptGeneration { number, time, caller, settings } = self;
+        let time = time.and_then(|time| SystemTime::try_from(time).ok());
+        let time = time.ok_or_else(|| wire::invalid("a generation has no time"))?;
+        let settings = stored(settings)?.into_iter().map(Arc::new).collect();
+        Ok(Generation { number, time, caller, settings })
+    }
 }
 
 impl Keeper {
@@ -92,7 +140,7 @@ async fn write(
 ) {
     while requests.changed().await.is_ok() {
         let through = *requests.borrow_and_update();
-        let bytes = encode(&store.kept());
+        let bytes = encode(&store.kept(), &store.generations());
         let folder = folder.clone();
         let write = move || folder.replace(FILE, &bytes, 0o600).err();
         let failure = tokio::task::spawn_blocking(write).await.expect("a write does not panic");
@@ -101,8 +149,10 @@ async fn write(
     }
 }
 
-fn encode(kept: &[Arc<Resource>]) -> Vec<u8> {
-    Kept { resources: kept.iter().map(|one| wire::resource(one)).collect() }.encode_to_vec()
+fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
+    let resources = kept.iter().map(|one| wire::resource(one)).collect();
+    let generations = generations.iter().map(KeptGeneration::of).collect();
+    KeptFile { resources, generations }.encode_to_vec()
 }
 
 #[cfg(test)]
@@ -130,13 +180,16 @@ mod tests {
     async fn what_was_kept_is_read_as_it_was() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().canonicalize().unwrap();
-        assert_eq!(read(&folder), Ok(None));
+        assert!(read(&folder).unwrap().is_none());
         let store = Arc::new(SharedStore::new().unwrap());
         let keeper = Keeper::start(&folder, store.clone()).unwrap();
         let created = ["a", "b"].map(|id| create(&store, id));
+        store.record_generation("me");
         keeper.keep().await.unwrap();
         let kept = read(&folder).unwrap().unwrap();
-        assert!(kept.iter().eq(created.iter().map(AsRef::as_ref)));
+        assert!(kept.resources.iter().eq(created.iter().map(AsRef::as_ref)));
+        assert!(kept.generations.iter().eq(store.generations().iter()));
+        assert_eq!(kept.generations.get(1).map(|one| one.settings.len()), Some(2));
     }
 
     #[tokio::test]
@@ -158,7 +211,10 @@ mod tests {
         let folder = place.path().canonicalize().unwrap();
         for bytes in [
             &[0xff, 0xff][..],
-            &Kept { resources: vec![proto::Resource::default()] }.encode_to_vec(),
+            &KeptFile { resources: vec![proto::Resource::default()], generations: vec![] }
+                .encode_to_vec(),
+            &KeptFile { resources: vec![], generations: vec![KeptGeneration::default()] }
+                .encode_to_vec(),
         ] {
             std::fs::write(folder.join(FILE), bytes).unwrap();
             assert!(read(&folder).is_err(), "{bytes:?}");

@@ -1,8 +1,8 @@
 //! The parts of the pod `osd`, which keeps the resources of a node and serves them.
 //!
-//! [`state`] and [`configuration`] are the services, [`shared`] is the store behind them,
-//! [`keeper`] writes it to a file, and [`host`] holds the node to it through [`init`]. [`access`]
-//! decides who may call them.
+//! [`state`] and [`configuration`] are the services, and [`shared`] is the store behind them.
+//! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
+//! through [`init`]. [`access`] decides who may call them.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod catalog;
 pub mod configuration;
 pub mod connections;
 pub mod documents;
+pub mod generations;
 pub mod host;
 pub mod init;
 pub mod keeper;

@@ -37,6 +37,15 @@ pub const MAX_STREAMS: u32 = 2048;
 /// Bytes of the headers of a call.
 pub const MAX_HEADERS: u32 = 16 << 10;
 
+/// Generations of the settings.
+pub const MAX_GENERATIONS: usize = 20;
+
+/// Bytes of the settings of all generations. A file keeps them.
+pub const MAX_GENERATION_BYTES: usize = 1 << 20;
+
+/// For how long the writes of a caller belong to one generation.
+pub const GENERATION_TIME: Duration = Duration::from_secs(1);
+
 /// What the store holds.
 pub const STORE: Limits =
     Limits { resources: 20_000, kinds: 256, bytes: 24 << 20, history_bytes: 8 << 20 };

@@ -16,7 +16,7 @@ use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Accepted;
 use pod_osd::host::Host;
 use pod_osd::init::Init;
-use pod_osd::keeper::{self, Keeper};
+use pod_osd::keeper::{self, Keeper, Kept};
 use pod_osd::shared::SharedStore;
 use pod_osd::state::StateService;
 use pod_osd::{connections, server, socket};
@@ -121,6 +121,8 @@ fn serve(Options { socket, keep, host, network, accepts }: Options) -> Outcome<(
         Some(folder) => restore(&store, folder),
         None => true,
     };
+    // The generation before the first change.
+    store.record_generation("osd");
     runtime.block_on(async {
         let (accepted, connections) = mpsc::channel(1);
         let served = match network {
@@ -173,8 +175,9 @@ fn restore(store: &SharedStore, folder: &Path) -> bool {
         eprintln!("error: {failure}; osd begins with what init holds");
         None
     });
-    let Some(kept) = kept else { return false };
-    for resource in kept {
+    let Some(Kept { resources, generations }) = kept else { return false };
+    store.restore_generations(generations);
+    for resource in resources {
         let kind = resource.content.key.kind().clone();
         if let Err(error) = store.write(&kind, |store| store.restore(resource)) {
             eprintln!("error: a kept resource is lost: {error}");

@@ -3,12 +3,13 @@
 use crate::apply::{self, Step};
 use crate::catalog::is_kept;
 use crate::documents::Draft;
+use crate::generations::{self, Difference, Generations};
 use crate::limits::{MAX_WATCHES, STORE};
 use crate::settings::{SettingType, TYPES};
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_resources::{
-    Cookie, Cursor, Error, Event, Kind, Overrun, Query, Resource, Start, Store, Target,
+    Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource, Start, Store, Target,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub struct SharedStore {
 
 struct Inner {
     store: Store,
+    /// What was kept last.
+    generations: Generations,
     /// While changes are tried.
     tried: Option<Tried>,
     /// Wakes the watches of a kind. A kind without watches has no sender.
@@ -52,7 +55,8 @@ impl SharedStore {
         let mut cookie = Cookie([0; 8]);
         getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
         let store = Store::new(cookie, STORE);
-        let inner = Inner { store, tried: None, changed: BTreeMap::new() };
+        let generations = Generations::default();
+        let inner = Inner { store, generations, tried: None, changed: BTreeMap::new() };
         Ok(SharedStore { inner: Mutex::new(inner), watches: Arc::new(Semaphore::new(MAX_WATCHES)) })
     }
 
@@ -67,7 +71,7 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let Inner { store, tried, changed } = &mut *self.lock();
+        let Inner { store, tried, changed, .. } = &mut *self.lock();
         let written = write(store)?;
         if let Some(tried) = tried.as_mut().filter(|_| SettingType::of(kind).is_some()) {
             tried.changed = Some(Instant::now());
@@ -81,7 +85,7 @@ impl SharedStore {
     /// Applies drafts of settings, all or none, unless this is a dry run. Returns what became of
     /// them, or would.
     pub fn apply(&self, drafts: Vec<Draft>, is_dry: bool) -> Result<Vec<Step>, Status> {
-        let Inner { store, tried, changed } = &mut *self.lock();
+        let Inner { store, tried, changed, .. } = &mut *self.lock();
         let steps = apply::plan(store, drafts)?;
         if is_dry {
             return Ok(steps);
@@ -97,6 +101,66 @@ impl SharedStore {
         wake(changed);
         applied.map_err(|error| wire::status(&error))?;
         Ok(steps)
+    }
+
+    /// Records the settings of now as a generation that is the caller's, unless they are tried.
+    pub fn record_generation(&self, caller: &str) {
+        self.record(|generations, settings| {
+            generations.record(caller, SystemTime::now(), settings);
+        });
+    }
+
+    /// Records the settings after a write of one resource by the caller, unless they are tried.
+    pub fn record_write(&self, caller: &str) {
+        self.record(|generations, settings| {
+            generations.record_write(caller, SystemTime::now(), settings);
+        });
+    }
+
+    fn record(&self, record: impl FnOnce(&mut Generations, Vec<Arc<Resource>>)) {
+        let Inner { store, generations, tried, .. } = &mut *self.lock();
+        if tried.is_none() {
+            record(generations, running(store));
+        }
+    }
+
+    /// The generations.
+    pub fn generations(&self) -> Generations {
+        self.lock().generations.clone()
+    }
+
+    /// Begins with the generations of an earlier process.
+    pub fn restore_generations(&self, generations: Generations) {
+        self.lock().generations = generations;
+    }
+
+    /// Gives all settings the content of a generation, unless this is a dry run. Returns what
+    /// changes.
+    ///
+    /// # Errors
+    /// There is no such generation, or `permit` refuses the changes.
+    pub fn restore_generation(
+        &self,
+        number: u64,
+        is_dry: bool,
+        permit: impl FnOnce(&[Difference]) -> Result<(), Status>,
+    ) -> Result<Vec<Difference>, Status> {
+        let Inner { store, generations, tried, changed } = &mut *self.lock();
+        let generation = generations.get(number).ok_or_else(|| {
+            Status::not_found(format!("there is no generation {number} any more, or not yet"))
+        })?;
+        let differences = generations::differences(&running(store), &generation.settings);
+        permit(&differences)?;
+        if is_dry {
+            return Ok(differences);
+        }
+        let put_back = put_back(store, &generation.settings, SystemTime::now());
+        if let Some(tried) = tried {
+            tried.changed = Some(Instant::now());
+        }
+        wake(changed);
+        put_back.map_err(|error| wire::status(&error))?;
+        Ok(differences)
     }
 
     /// Has the settings of now count as the confirmed ones until the try ends. If a try is running
@@ -123,7 +187,7 @@ impl SharedStore {
 
     /// Ends the try, and gives the settings their earlier content again.
     pub fn take_back(&self) -> Result<(), Error> {
-        let Inner { store, tried, changed } = &mut *self.lock();
+        let Inner { store, tried, changed, .. } = &mut *self.lock();
         let Some(Tried { before, .. }) = tried.take() else { return Ok(()) };
         let put_back = put_back(store, &before, SystemTime::now());
         wake(changed);
@@ -191,6 +255,12 @@ fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
 fn settings(store: &Store) -> Vec<Arc<Resource>> {
     let query = Query::default();
     TYPES.iter().flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
+}
+
+/// All settings that are not being torn down.
+fn running(store: &Store) -> Vec<Arc<Resource>> {
+    let is_running = |one: &Arc<Resource>| one.content.phase == Phase::Running;
+    settings(store).into_iter().filter(is_running).collect()
 }
 
 /// A watch of one client.

@@ -52,6 +52,7 @@ impl StateService {
     ) -> Result<T, Status> {
         self.catalog.admit(caller, key.kind())?;
         let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;
+        self.store.record_write(&caller.to_string());
         if let Some(keeper) = &self.keeper {
             keeper.keep().await?;
         }

@@ -17,7 +17,7 @@ fn least(method: &str) -> Role {
     let (service, name) = method.split_once('/').unwrap_or((method, ""));
     match (service, name) {
         ("cosi.resource.State", "Get" | "List" | "Watch")
-        | ("osbuild.v1.Configuration", "GetTry")
+        | ("osbuild.v1.Configuration", "GetTry" | "ListGenerations")
         | ("grpc.health.v1.Health", _)
         | ("grpc.reflection.v1.ServerReflection", _)
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
@@ -87,6 +87,7 @@ mod tests {
             ("cosi.resource.State/Update", Role::Operator),
             ("osbuild.v1.Configuration/GetTry", Role::Reader),
             ("osbuild.v1.Configuration/ConfirmTry", Role::Operator),
+            ("osbuild.v1.Configuration/RestoreGeneration", Role::Operator),
             ("grpc.health.v1.Health/Watch", Role::Reader),
             ("osbuild.v1.Unknown/Get", Role::Admin),
             ("", Role::Admin),

@@ -2,6 +2,7 @@
 
 mod apply;
 mod calls;
+mod generations;
 mod kept;
 mod limits;
 mod osd;

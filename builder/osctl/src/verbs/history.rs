@@ -1,0 +1,65 @@
+//! `osctl history`: the generations of the settings; and `osctl revert NUMBER`, which restores one.
+
+use super::{print, print_lines, tries};
+use crate::changes;
+use crate::cli::{How, ListForm};
+use crate::connection::Connection;
+use crate::error::{Result, printable};
+use crate::table::Table;
+use jiff::Timestamp;
+use osbuild_cosi::v1::{Generation, ListGenerationsRequest, RestoreGenerationRequest};
+use serde_json::{Value, json};
+
+/// Prints the generations, the newest first.
+pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
+    let answer = connection.configuration().list_generations(ListGenerationsRequest {}).await?;
+    let generations = answer.into_inner().generations;
+    match form {
+        ListForm::Table => {
+            let titles = ["GENERATION", "TIME", "CALLER", "CHANGES"].map(str::to_owned).to_vec();
+            let rows = generations.iter().map(row);
+            let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
+            print_lines(&Table::with(&rows).1)
+        }
+        ListForm::Json => {
+            let all = generations.iter().map(json).collect();
+            print(&format!("{:#}\n", Value::Array(all)))
+        }
+    }
+}
+
+/// Gives all settings the content that they had in a generation.
+pub async fn restore(connection: &Connection, number: u64, how: How) -> Result<()> {
+    let restore = async |dry_run| {
+        let request = RestoreGenerationRequest { number, dry_run };
+        Ok(connection.configuration().restore_generation(request).await?.into_inner().resources)
+    };
+    tries::change(connection, how, restore).await
+}
+
+fn time(generation: &Generation) -> String {
+    let time = Timestamp::from_second(generation.time_seconds);
+    time.map_or_else(|_| String::new(), |time| time.to_string())
+}
+
+fn row(generation: &Generation) -> Vec<String> {
+    let changes: Vec<_> = generation.changes.iter().map(changes::line).collect();
+    let number = generation.number.to_string();
+    vec![number, time(generation), printable(&generation.caller), changes.join(", ")]
+}
+
+fn json(generation: &Generation) -> Value {
+    let changes = generation.changes.iter().map(|change| {
+        json!({
+            "change": changes::line(change),
+            "before": change.before,
+            "after": change.after,
+        })
+    });
+    json!({
+        "generation": generation.number,
+        "time": time(generation),
+        "caller": generation.caller,
+        "changes": changes.collect::<Vec<_>>(),
+    })
+}

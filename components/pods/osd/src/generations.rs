@@ -1,0 +1,215 @@
+//! The generations of the settings: what they were after each change that is kept, and whose change
+//! it was. There is no generation of what is only tried.
+
+use crate::limits::{GENERATION_TIME, MAX_GENERATION_BYTES, MAX_GENERATIONS};
+use osbuild_resources::{Content, Key, Resource};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The settings after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Its number, which is never used again.
+    pub number: u64,
+    /// When its first change was made.
+    pub time: SystemTime,
+    /// Who made it.
+    pub caller: String,
+    /// All settings.
+    pub settings: Vec<Arc<Resource>>,
+}
+
+/// The last generations, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Generations {
+    all: VecDeque<Generation>,
+    /// Whether further writes can belong to the newest.
+    is_open: bool,
+}
+
+/// A setting that two generations do not have in common, before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The resource.
+    pub key: Key,
+    /// Its content before, if there was one.
+    pub before: Option<Content>,
+    /// Its content after, if there is one.
+    pub after: Option<Content>,
+}
+
+impl Generations {
+    /// Those that another process has recorded.
+    pub fn of_earlier(generations: Vec<Generation>) -> Generations {
+        Generations { all: generations.into(), is_open: false }
+    }
+
+    /// Records the settings as a generation, if they are others than those of the newest.
+    pub fn record(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
+        if self.changes_with(&settings) {
+            self.push(caller, now, settings);
+            self.is_open = false;
+        }
+    }
+
+    /// Records the settings after a write of one resource. The writes of a caller within a second
+    /// are one generation.
+    pub fn record_write(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
+        if !self.changes_with(&settings) {
+            return;
+        }
+        let is_open = self.is_open;
+        match self.all.back_mut().filter(|newest| is_open && newest.is_of(caller, now)) {
+            Some(newest) => newest.settings = settings,
+            None => self.push(caller, now, settings),
+        }
+        self.is_open = true;
+    }
+
+    fn changes_with(&self, settings: &[Arc<Resource>]) -> bool {
+        let newest = self.all.back();
+        newest.is_none_or(|newest| !differences(&newest.settings, settings).is_empty())
+    }
+
+    fn push(&mut self, caller: &str, time: SystemTime, settings: Vec<Arc<Resource>>) {
+        let number = self.all.back().map_or(1, |newest| newest.number + 1);
+        self.all.push_back(Generation { number, time, caller: caller.to_owned(), settings });
+        while self.all.len() > MAX_GENERATIONS || self.bytes() > MAX_GENERATION_BYTES {
+            self.all.pop_front();
+        }
+    }
+
+    /// The generation with this number.
+    pub fn get(&self, number: u64) -> Option<&Generation> {
+        self.all.iter().find(|one| one.number == number)
+    }
+
+    /// All of them, the oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Generation> {
+        self.all.iter()
+    }
+
+    /// All of them, the newest first, with what differs from the one before. Nothing is known to
+    /// differ in the oldest.
+    pub fn with_differences(&self) -> Vec<(&Generation, Vec<Difference>)> {
+        let befores = std::iter::once(None).chain(self.all.iter().map(Some));
+        let all = befores.zip(&self.all).map(|(before, generation)| {
+            let differences = before
+                .map(|before| differences(&before.settings, &generation.settings))
+                .unwrap_or_default();
+            (generation, differences)
+        });
+        let mut all: Vec<_> = all.collect();
+        all.reverse();
+        all
+    }
+
+    fn bytes(&self) -> usize {
+        self.all.iter().flat_map(|one| &one.settings).map(|setting| setting.size()).sum()
+    }
+}
+
+impl Generation {
+    /// Whether a write by this caller can belong to it.
+    fn is_of(&self, caller: &str, now: SystemTime) -> bool {
+        let age = now.duration_since(self.time);
+        self.caller == caller && age.is_ok_and(|age| age < GENERATION_TIME)
+    }
+}
+
+/// What differs between the settings before and after, in order of their names. Versions and times
+/// do not count.
+pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Difference> {
+    let mut all: BTreeMap<&Key, [Option<&Content>; 2]> = BTreeMap::new();
+    for (index, settings) in [before, after].into_iter().enumerate() {
+        for setting in settings {
+            all.entry(&setting.content.key).or_default()[index] = Some(&setting.content);
+        }
+    }
+    let changed = all.into_iter().filter(|(_, [before, after])| before != after);
+    let difference = |(key, [before, after]): (&Key, [Option<&Content>; 2])| Difference {
+        key: key.clone(),
+        before: before.cloned(),
+        after: after.cloned(),
+    };
+    changed.map(difference).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_resources::{Kind, Owner, Spec, Version};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn setting(id: &str, yaml: &str) -> Arc<Resource> {
+        let key = Key::new(Kind::new("system", "Resolvers.osbuild").unwrap(), id).unwrap();
+        let content = Content::new(key, Spec { proto: Vec::new(), yaml: yaml.to_owned() });
+        let (created, version) = (UNIX_EPOCH, Version::FIRST);
+        Arc::new(Resource { content, version, owner: Owner::default(), created, updated: created })
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn numbers(generations: &Generations) -> Vec<u64> {
+        generations.iter().map(|one| one.number).collect()
+    }
+
+    #[test]
+    fn the_writes_of_one_caller_within_a_second_are_one_generation() {
+        let mut generations = Generations::default();
+        generations.record("osd", at(0), vec![]);
+        generations.record_write("osd", at(0), vec![setting("a", "0")]);
+        generations.record_write("alice", at(0), vec![setting("a", "1")]);
+        generations.record_write("alice", at(0), vec![setting("a", "2")]);
+        assert_eq!(numbers(&generations), [1, 2, 3]);
+        generations.record_write("bob", at(0), vec![setting("a", "3")]);
+        generations.record_write("bob", at(1), vec![setting("a", "4")]);
+        assert_eq!(numbers(&generations), [1, 2, 3, 4, 5]);
+        generations.record_write("bob", at(9), vec![setting("a", "4")]);
+        assert_eq!(numbers(&generations).len(), 5, "nothing has changed");
+        // The clock was set back.
+        generations.record_write("bob", at(0), vec![]);
+        assert_eq!(numbers(&generations).len(), 6);
+        generations.record("bob", at(0), vec![setting("a", "5")]);
+        generations.record("bob", at(0), vec![setting("a", "6")]);
+        assert_eq!(numbers(&generations), [1, 2, 3, 4, 5, 6, 7, 8], "others are one each");
+    }
+
+    #[test]
+    fn each_generation_knows_what_differs_from_the_one_before() {
+        let mut generations = Generations::default();
+        generations.record("osd", at(0), vec![setting("a", "1"), setting("b", "1")]);
+        generations.record("osd", at(9), vec![setting("a", "2"), setting("c", "1")]);
+        let all = generations.with_differences();
+        let [(newest, differences), (oldest, none)] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((newest.number, oldest.number, none.len()), (2, 1, 0));
+        let yaml = |content: &Option<Content>| content.as_ref().map(|one| one.spec.yaml.clone());
+        let shown: Vec<_> = differences
+            .iter()
+            .map(|one| (one.key.id(), yaml(&one.before), yaml(&one.after)))
+            .collect();
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            shown,
+            [("a", text("1"), text("2")), ("b", text("1"), None), ("c", None, text("1"))]
+        );
+    }
+
+    #[test]
+    fn the_oldest_generations_go() {
+        let mut generations = Generations::default();
+        for second in 0..30 {
+            generations.record("osd", at(2 * second), vec![setting("a", &second.to_string())]);
+        }
+        assert_eq!(numbers(&generations), (11..=30).collect::<Vec<_>>());
+        let large = "a".repeat(MAX_GENERATION_BYTES / 2);
+        generations.record("osd", at(100), vec![setting("a", &large)]);
+        generations.record("osd", at(200), vec![setting("b", &large)]);
+        assert_eq!(numbers(&generations), [32]);
+        generations.record("osd", at(300), vec![setting("b", &large.repeat(2))]);
+        assert_eq!(numbers(&generations), [0; 0], "it does not fit");
+    }
+}
