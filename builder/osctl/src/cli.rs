@@ -27,9 +27,9 @@ Files:
 
 /// Reads and changes the settings of running nodes, through their API.
 ///
-/// A node serves it over TLS on port 50000, if its recipe has the pod `osd` and names in `[api]`
-/// the CA of the clients that may connect. A client's certificate names its role: reader, operator
-/// or admin.
+/// A node serves it over TLS on port 50000, if its recipe has the pod `osd`, and the recipe or the
+/// node document names in `[api]` the CA of the clients that may connect. A client's certificate
+/// names its role: reader, operator or admin.
 ///
 /// stdout gets only what was asked for. Everything else goes to stderr.
 ///
@@ -100,6 +100,21 @@ pub enum Verb {
     },
     /// Show whether a try is running
     Try,
+    /// Show the state of the node: readiness, addresses, slots, daemons
+    Status {
+        /// The form
+        #[arg(long, short, value_name = "FORM", default_value = "table")]
+        output: ListForm,
+    },
+    /// Start a daemon of the node again
+    Restart {
+        /// The daemon
+        daemon: Daemon,
+    },
+    /// End the pods within their grace, and reboot the node
+    Reboot,
+    /// End the pods within their grace, and power the node off
+    PowerOff,
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -160,6 +175,13 @@ pub enum Form {
     Json,
     /// TYPE/ID, one a line
     Name,
+}
+
+/// A daemon that can be restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Daemon {
+    /// The kubelet, with the configuration that is now on the disk
+    Kubelet,
 }
 
 /// The form of a list.

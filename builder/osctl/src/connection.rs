@@ -6,6 +6,7 @@ use crate::pin::Pin;
 use hyper_util::rt::TokioIo;
 use osbuild_cosi::resource::state_client::StateClient;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
+use osbuild_cosi::v1::node_client::NodeClient;
 use osbuild_protocol::Fingerprint;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -92,6 +93,11 @@ impl Connection {
         StateClient::new(self.channel.clone()).max_decoding_message_size(4 << 20)
     }
 
+    /// The service of the node as a whole.
+    pub fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel.clone())
+    }
+
     /// The service of changes and tries.
     pub fn configuration(&self) -> ConfigurationClient<Channel> {
         ConfigurationClient::new(self.channel.clone()).max_decoding_message_size(4 << 20)
@@ -121,7 +127,8 @@ fn refused(
             "your certificate has expired: cargo osbuild keys issue NAME USER --role ROLE"
         }
         Some(rustls::Error::AlertReceived(_)) => {
-            "the CA of your certificate must be in the file that `[api]` of the recipe names"
+            "the CA of your certificate must be one that `[api]` of the node's recipe or document \
+             names"
         }
         _ => return cannot.caused_by(error),
     };

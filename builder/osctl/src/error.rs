@@ -109,9 +109,9 @@ impl Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// The text without characters that would control a terminal.
+/// The text without characters that would control a terminal, but for tabs.
 pub fn printable(text: &str) -> String {
-    let escape = |c: char| match c.is_control() {
+    let escape = |c: char| match c.is_control() && c != '\t' {
         true => c.escape_debug().to_string(),
         false => c.to_string(),
     };

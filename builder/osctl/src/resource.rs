@@ -1,7 +1,7 @@
 //! Resources as a node sends them, and as people and programs read them.
 
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use jiff::Timestamp;
 use osbuild_cosi::resource::{ListRequest, Metadata, Resource, Spec};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub fn metadata(resource: &Resource) -> Metadata {
 /// `TYPE/ID`.
 pub fn name(resource: &Resource) -> String {
     let Metadata { r#type, id, .. } = metadata(resource);
-    format!("{}/{id}", r#type)
+    printable(&format!("{}/{id}", r#type))
 }
 
 /// The spec as data. A spec that is no YAML is a string.
@@ -79,7 +79,8 @@ struct Head {
     annotations: BTreeMap<String, String>,
 }
 
-/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words.
+/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words; YAML
+/// has no control characters, so those are escaped.
 pub fn yaml(resource: &Resource) -> Result<String> {
     let Metadata { namespace, r#type, id, labels, annotations, .. } = metadata(resource);
     let (labels, annotations) = (labels.into_iter().collect(), annotations.into_iter().collect());
@@ -88,7 +89,7 @@ pub fn yaml(resource: &Resource) -> Result<String> {
         head.map_err(|error| Error::failed("cannot write YAML").caused_by(&error))? + "spec:\n";
     let Spec { yaml_spec, .. } = resource.spec.clone().unwrap_or_default();
     for line in yaml_spec.lines() {
-        text += &format!("  {line}\n");
+        text += &format!("  {}\n", printable(line));
     }
     Ok(text)
 }

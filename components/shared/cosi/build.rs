@@ -9,13 +9,14 @@ use std::path::PathBuf;
 /// The folder of the `.proto` files, which are named by their paths in it.
 const FOLDER: &str = "proto";
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
     "osbuild/v1/configuration.proto",
     "osbuild/v1/hostname.proto",
     "osbuild/v1/kernel_parameter.proto",
+    "osbuild/v1/node.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",
 ];

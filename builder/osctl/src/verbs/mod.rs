@@ -5,9 +5,10 @@ mod delete;
 mod get;
 mod history;
 mod node;
+mod node_state;
 mod tries;
 
-use crate::cli::{Cli, How, Verb};
+use crate::cli::{Cli, Daemon, How, Verb};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::known_nodes::KnownNodes;
@@ -40,6 +41,12 @@ pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
             history::restore(&connect(node).await?, number, how).await
         }
         Verb::Try => tries::show(&connect(node).await?).await,
+        Verb::Status { output } => node_state::show(&connect(node).await?, output).await,
+        Verb::Restart { daemon: Daemon::Kubelet } => {
+            node_state::restart_kubelet(&connect(node).await?).await
+        }
+        Verb::Reboot => node_state::reboot(&connect(node).await?).await,
+        Verb::PowerOff => node_state::power_off(&connect(node).await?).await,
         Verb::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "osctl", &mut text);

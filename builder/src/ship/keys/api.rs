@@ -22,7 +22,7 @@ const ADMIN: &str = "admin.pem";
 pub enum ClientRole {
     /// Read resources
     Reader,
-    /// Also change settings that give nobody rights on the node, and try changes
+    /// Also change settings that give nobody rights on the node, try changes, and reboot
     Operator,
     /// Change everything
     Admin,

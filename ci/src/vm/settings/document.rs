@@ -5,10 +5,16 @@ use crate::check::Outcome;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
 
-/// The document on DATA, and its text. The image does not allow the last parameter.
+/// The document on DATA.
 pub const FILE: &str = "osbuild/node.toml";
-pub const TEXT: &str = "time-servers = [\"document.example\"]\n\n[kernel-parameters]\n\
-                        \"vm.dirty_ratio\" = 33\n\"kernel.panic\" = 0\n";
+
+/// Its text, which names this CA of clients. The image does not allow the last parameter.
+pub fn text(clients: &str) -> String {
+    format!(
+        "time-servers = [\"{TIME_SERVER}\"]\n\n[kernel-parameters]\n\"vm.dirty_ratio\" = 33\n\
+         \"kernel.panic\" = 0\n\n[api]\nclients = \"\"\"\n{clients}\"\"\"\n"
+    )
+}
 
 /// Its time server, as the file of time servers has it.
 pub const TIME_SERVER: &str = "document.example";

@@ -67,6 +67,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     lab.change_data()?;
     let mut running = lab.boot("without-file")?;
     document::is_in_effect(node, &mut running, &mut outcome)?;
+    remote::obeys_the_documents_clients(&lab.osctl, &mut outcome)?;
     kernel_parameters::begin_with_what_init_holds(node, &mut outcome)?;
     single::are_still_set(node, "need no osd", &mut outcome)?;
     kernel_parameters::gives_the_value_back(node, &mut outcome)?;
@@ -81,8 +82,9 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// `osctl` changes settings over the network. A change is tried, and taken back at its deadline, on
-/// request, when `osd` crashes or hangs, and with the power; unless it is confirmed.
+/// `osctl` changes settings over the network, and ends the node. A change is tried, and taken back
+/// at its deadline, on request, when `osd` crashes or hangs, and with the power; unless it is
+/// confirmed.
 pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "tries")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -96,8 +98,9 @@ pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     tries::end(node, &mut running, &mut outcome)?;
     running.power_off()?;
 
-    let _running = lab.boot("at-last")?;
+    let mut running = lab.boot("at-last")?;
     tries::is_gone_after_a_power_cut(node, &mut outcome)?;
+    remote::ends_the_node(&lab.osctl, &mut running, &mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
 }
@@ -153,7 +156,7 @@ impl<'a> Lab<'a> {
     fn change_data(&self) -> Result<()> {
         let data = Data::of(self.site, self.disk.path())?;
         data.change(&format!("rm {KEPT}\n"))?;
-        data.write(&[document::FILE], document::TEXT)?;
+        data.write(&[document::FILE], &document::text(&self.osctl.other_clients()?))?;
         data.put_into(self.disk.path())
     }
 }

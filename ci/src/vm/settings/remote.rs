@@ -1,6 +1,6 @@
 //! `osctl` changes the settings of a node over the network.
 
-use super::node::{Node, yaml};
+use super::node::{Node, TIMEOUT, yaml};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use crate::vm::node::NodeUnderTest;
@@ -10,9 +10,18 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The keys that the image names, which its first build makes, and those of the node document.
+const DEV: &str = "dev";
+const OTHER: &str = "site";
 
 /// The identifier of the resource that is changed.
 const ID: &str = "remote";
+
+/// The pause before the state is read again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long a try lasts whose end the check does not wait for.
 const LONG: &str = "10m";
@@ -40,6 +49,15 @@ impl Osctl<'_> {
 
     fn finish(&self, words: &[&str]) -> Result<String> {
         self.site.finish("settings-osctl", &mut self.command(words)).map(|ran| ran.output)
+    }
+
+    /// Makes keys that the image does not name, and returns the certificate of their CA.
+    pub fn other_clients(&self) -> Result<String> {
+        let mut osbuild = self.site.osbuild()?;
+        osbuild.args(["--project", &self.project.display().to_string(), "keys", "new", OTHER]);
+        self.site.finish("settings-keys", &mut osbuild)?;
+        let path = self.project.join("keys").join(OTHER).join("api.crt");
+        fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))
     }
 
     /// The file with a document that sets this name server.
@@ -85,7 +103,7 @@ fn is_known_by_its_fingerprint(
     running: &mut NodeUnderTest,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let (address, certificate) = (format!("127.0.0.1:{}", osctl.port), admin(&osctl.project));
+    let (address, certificate) = (format!("127.0.0.1:{}", osctl.port), admin(&osctl.project, DEV));
     let add = ["node", "add", "vm", &address, "--certificate", &certificate];
     let unknown = osctl.run(&add)?;
     let found = unknown.output.split_whitespace().find(|word| word.starts_with("sha256:"));
@@ -95,6 +113,41 @@ fn is_known_by_its_fingerprint(
     });
     running.wait_until_printed(&format!("serves the node API as {fingerprint}"))?;
     osctl.finish(&[&add[..], &["--fingerprint", fingerprint]].concat()).map(drop)
+}
+
+/// The node shows its state, starts its kubelet again, and ends.
+pub fn ends_the_node(
+    osctl: &Osctl,
+    running: &mut NodeUnderTest,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let shown = osctl.finish(&["status"])?;
+    let has_all = ["node ", "SLOT-A: version ", "kubelet ", "containerd "]
+        .iter()
+        .all(|text| shown.contains(text));
+    outcome.check("osctl shows the state of the node", has_all, || shown.clone());
+    let before = kubelet(osctl)?;
+    osctl.finish(&["restart", "kubelet"])?;
+    let began = Instant::now();
+    while kubelet(osctl)? == before && began.elapsed() < TIMEOUT {
+        sleep(PAUSE);
+    }
+    let after = kubelet(osctl)?;
+    let is_another = after != before && after["state"] == "running";
+    outcome.check("osctl restarts the kubelet", is_another, || format!("{before}, {after}"));
+    osctl.finish(&["power-off"])?;
+    running.end()?;
+    outcome.check("osctl powers the node off", true, String::new);
+    Ok(())
+}
+
+/// The state of the kubelet's process.
+fn kubelet(osctl: &Osctl) -> Result<Value> {
+    let shown = osctl.finish(&["status", "-o", "json"])?;
+    let status: Value = serde_json::from_str(&shown)
+        .map_err(|_| Error::build("osctl has printed no JSON").cause(&*shown))?;
+    let mut processes = status["processes"].as_array().into_iter().flatten();
+    Ok(processes.find(|process| process["name"] == "kubelet").cloned().unwrap_or_default())
 }
 
 /// After a power cut the node is the same, and its settings are.
@@ -129,7 +182,23 @@ fn has(node: &Node, server: &str, claim: &str, outcome: &mut Outcome) -> Result<
     Ok(())
 }
 
-/// The certificate of an admin, which the first build has made.
-fn admin(project: &Path) -> String {
-    project.join("keys/dev/admin.pem").display().to_string()
+/// The clients of the node document may connect, and those of the image may not.
+pub fn obeys_the_documents_clients(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let address = format!("127.0.0.1:{}", osctl.port);
+    let add = |keys| {
+        let certificate = admin(&osctl.project, keys);
+        osctl.run(&["node", "add", keys, &address, "--certificate", &certificate])
+    };
+    let ran = add(OTHER)?;
+    let is_met = ran.output.contains("the node is not known yet");
+    outcome.check("a client of the node document may connect", is_met, || ran.output);
+    let ran = add(DEV)?;
+    let is_refused = ran.output.contains("UnknownCA");
+    outcome.check("one of the image may not any more", is_refused, || ran.output);
+    Ok(())
+}
+
+/// The certificate of an admin with these keys.
+fn admin(project: &Path, keys: &str) -> String {
+    project.join("keys").join(keys).join("admin.pem").display().to_string()
 }

@@ -8,7 +8,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{DOCUMENT_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT};
+use osbuild_abi::paths::{
+    DOCUMENT_CLIENTS, DOCUMENT_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT,
+};
 use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file::read;
@@ -47,6 +49,8 @@ pub fn apply() -> Outcome {
     run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
     let folder = Path::new(NODE_DOCUMENT).parent().unwrap_or(Path::new("/"));
     let in_effect = node_document::in_effect(folder, kubeconfig.exists());
+    let clients = in_effect.as_ref().and_then(|document| document.api.as_ref());
+    run_files::set(DOCUMENT_CLIENTS, clients.map(|api| api.clients.as_str()))?;
     document::write(&in_effect.as_ref().map(Document::settings).unwrap_or_default())?;
     keep_document(in_effect.as_ref())?;
     let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;

@@ -1,23 +1,20 @@
-//! The connections of clients, whose number is limited: those over the Unix socket, and those over
-//! TLS, whose callers their certificates name.
+//! The connections of clients, whose number is limited, and those over the Unix socket.
 
-use crate::access::{Caller, record};
-use crate::limits::{HANDSHAKE_TIMEOUT, MAX_CONNECTIONS, MAX_REMOTE_CONNECTIONS};
-use osbuild_failure::{Explain, Failure, Outcome};
+use crate::access::Caller;
+use crate::limits::MAX_CONNECTIONS;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::sleep;
 use tonic::transport::server::Connected;
 
 /// The pause after a connection that could not be accepted, as the next one may fail likewise.
-const PAUSE: Duration = Duration::from_millis(100);
+pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection that counts until it is closed.
 pub struct Connection {
@@ -26,7 +23,8 @@ pub struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
-trait Duplex: AsyncRead + AsyncWrite + Send {}
+/// A stream of bytes in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
@@ -63,53 +61,14 @@ pub fn local(listener: UnixListener, to: Accepted) {
     });
 }
 
-/// Accepts the connections of clients that have a certificate. One too many is closed at once; one
-/// whose handshake is not finished counts. They take no places of local clients. There has to be a
-/// runtime.
-pub fn remote(listener: TcpListener, tls: TlsAcceptor, to: Accepted) {
-    let permits = Arc::new(Semaphore::new(MAX_REMOTE_CONNECTIONS));
-    tokio::spawn(async move {
-        loop {
-            let accepted = listener.accept().await;
-            let Ok((stream, _)) = accepted.inspect_err(report) else {
-                sleep(PAUSE).await;
-                continue;
-            };
-            let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
-            let (tls, to) = (tls.clone(), to.clone());
-            tokio::spawn(async move {
-                let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit)).await;
-                match shaken.unwrap_or_else(|_| Err(Failure::new("it takes too long"))) {
-                    // The server ends together with the process.
-                    Ok(connection) => drop(to.send(connection).await),
-                    Err(failure) => record::refused(&failure),
-                }
-            });
-        }
-    });
-}
-
-async fn shake_hands(
-    stream: TcpStream,
-    tls: &TlsAcceptor,
-    permit: OwnedSemaphorePermit,
-) -> Outcome<Connection> {
-    stream.set_nodelay(true).explain("configure a connection")?;
-    let from = stream.peer_addr().explain("read an address")?;
-    let stream = tls.accept(stream).await.explain(from)?;
-    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
-    let caller = Caller::of_certificate(certificate)?;
-    record::connected(&caller, from);
-    Ok(Connection::new(stream, Arc::new(caller), permit))
-}
-
-fn report(error: &io::Error) {
+/// Prints why a connection was not accepted.
+pub fn report(error: &io::Error) {
     eprintln!("error: cannot accept a connection: {error}");
 }
 
 impl Connection {
-    fn new(
+    /// A connection that takes a place until it is closed.
+    pub fn new(
         stream: impl Duplex + 'static,
         caller: Arc<Caller>,
         permit: OwnedSemaphorePermit,

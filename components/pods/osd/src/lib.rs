@@ -1,8 +1,9 @@
 //! The parts of the pod `osd`, which keeps the resources of a node and serves them.
 //!
-//! [`state`] and [`configuration`] are the services, and [`shared`] is the store behind them.
+//! [`state`], [`configuration`] and [`node`] are the services, for clients of the node and of the
+//! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
-//! through [`init`]. [`access`] decides who may call them.
+//! through [`init`].
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,8 @@ pub mod host;
 pub mod init;
 pub mod keeper;
 pub mod limits;
+pub mod network;
+pub mod node;
 pub mod server;
 pub mod settings;
 pub mod shared;

@@ -7,16 +7,15 @@
 #![forbid(unsafe_code)]
 
 use osbuild_failure::{Explain, Outcome};
-use osbuild_protocol::Fingerprint;
-use pod_osd::access::announce::announce;
+use pod_osd::access::clients::Clients;
 use pod_osd::access::identity::Identity;
-use pod_osd::access::tls;
 use pod_osd::catalog::{Accepts, Catalog};
 use pod_osd::configuration::ConfigurationService;
-use pod_osd::connections::Accepted;
 use pod_osd::host::Host;
 use pod_osd::init::Init;
 use pod_osd::keeper::{self, Keeper, Kept};
+use pod_osd::network::Network;
+use pod_osd::node::NodeService;
 use pod_osd::shared::SharedStore;
 use pod_osd::state::StateService;
 use pod_osd::{connections, server, socket};
@@ -27,11 +26,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 const USAGE: &str = "\
-usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--listen ADDRESS --clients FILE]
+usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
+           [--listen ADDRESS --clients FILE…]
            --socket PATH
 
 Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
@@ -39,8 +38,10 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --socket PATH      the Unix socket, which only osd's user may connect to
   --keep FOLDER      keep the resources in this folder; without it they are gone when osd ends
   --host PATH        hold the node to its resources, through this socket of init
+  --admin PATH       show the state of the node and reboot it, through this socket of init
   --listen ADDRESS   serve with TLS at this address and port, too
-  --clients FILE     the CA of the clients there in PEM; without such a file nothing listens
+  --clients FILE     the CA of the clients there in PEM; of several files the first that exists
+                     counts, and while there is none nothing listens
   --accept-any-type  accept resources without a known definition, for the tests of other projects
 ";
 
@@ -53,14 +54,15 @@ struct Options {
     socket: PathBuf,
     keep: Option<PathBuf>,
     host: Option<PathBuf>,
-    network: Option<Network>,
+    admin: Option<PathBuf>,
+    remote: Option<Remote>,
     accepts: Accepts,
 }
 
-/// Where it serves clients on the network.
-struct Network {
+/// Where it serves clients on the network, and the files with their CAs.
+struct Remote {
     address: SocketAddr,
-    clients: PathBuf,
+    clients: Vec<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -86,30 +88,31 @@ fn main() -> ExitCode {
 
 fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
-    let (mut listen, mut clients) = (None, None);
+    let (mut admin, mut listen, mut clients) = (None, None, Vec::new());
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
             "--keep" => keep = Some(words.next()?.into()),
             "--host" => host = Some(words.next()?.into()),
+            "--admin" => admin = Some(words.next()?.into()),
             "--listen" => listen = Some(words.next()?.parse().ok()?),
-            "--clients" => clients = Some(words.next()?.into()),
+            "--clients" => clients.push(words.next()?.into()),
             "--accept-any-type" => accepts = Accepts::Any,
             "--help" => return Some(Command::Help),
             _ => return None,
         }
     }
-    let network = match (listen, clients) {
-        (Some(address), Some(clients)) => Some(Network { address, clients }),
-        (None, None) => None,
+    let remote = match (listen, clients.is_empty()) {
+        (Some(address), false) => Some(Remote { address, clients }),
+        (None, true) => None,
         _ => return None,
     };
-    Some(Command::Serve(Options { socket: socket?, keep, host, network, accepts }))
+    Some(Command::Serve(Options { socket: socket?, keep, host, admin, remote, accepts }))
 }
 
 /// Serves until a signal ends the process. One thread is enough: what waits for a disk or for
 /// `init` has threads of its own.
-fn serve(Options { socket, keep, host, network, accepts }: Options) -> Outcome<()> {
+fn serve(Options { socket, keep, host, admin, remote, accepts }: Options) -> Outcome<()> {
     exit_on_signals()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -125,16 +128,15 @@ fn serve(Options { socket, keep, host, network, accepts }: Options) -> Outcome<(
     store.record_generation("osd");
     runtime.block_on(async {
         let (accepted, connections) = mpsc::channel(1);
-        let served = match network {
-            Some(network) => listen(&network, keep.as_deref(), accepted.clone()).await?,
-            None => None,
-        };
+        let init = host.map(|socket| Arc::new(Init::new(socket)));
+        if let Some(Remote { address, clients }) = remote {
+            let identity = keep.as_deref().map_or_else(Identity::temporary, Identity::in_folder)?;
+            let clients = Clients::new(clients, identity);
+            let network = Network { address, clients, init: init.clone() };
+            tokio::spawn(network.listen(accepted.clone()));
+        }
         let keeper = keep.map(|folder| Keeper::start(&folder, store.clone()).map(Arc::new));
         let keeper = keeper.transpose()?;
-        let init = host.map(|socket| Arc::new(Init::new(socket)));
-        if let (Some(init), Some(fingerprint)) = (&init, served) {
-            tokio::spawn(announce(init.clone(), fingerprint));
-        }
         if let Some(init) = init.clone() {
             let host = Host { store: store.clone(), keeper: keeper.clone(), init };
             tokio::spawn(host.run(!is_restored));
@@ -142,30 +144,9 @@ fn serve(Options { socket, keep, host, network, accepts }: Options) -> Outcome<(
         connections::local(socket::listen(&socket)?, accepted);
         let state = StateService::new(store.clone(), catalog, keeper.clone());
         let configuration = ConfigurationService { store, keeper, init };
-        server::serve(connections, state, configuration).await.explain("serve")
+        let node = NodeService { admin: admin.map(Init::new) };
+        server::serve(connections, state, configuration, node).await.explain("serve")
     })
-}
-
-/// Serves clients on the network, if there is a CA of theirs. Prints the address and returns the
-/// fingerprint of the node.
-async fn listen(
-    network: &Network,
-    keep: Option<&Path>,
-    accepted: Accepted,
-) -> Outcome<Option<Fingerprint>> {
-    let Network { address, clients } = network;
-    let identity = keep.map_or_else(Identity::temporary, Identity::in_folder)?;
-    let fingerprint = identity.fingerprint();
-    let Some(tls) = tls::acceptor(clients, identity)? else {
-        println!("no client may connect over the network: there is no `{}`", clients.display());
-        return Ok(None);
-    };
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.explain(format_args!("listen at {address}"))?;
-    let address = listener.local_addr().explain("read the address")?;
-    println!("listening at {address} as {fingerprint}");
-    connections::remote(listener, tls, accepted);
-    Ok(Some(fingerprint))
 }
 
 /// Puts the kept resources back. Returns whether there were any: what `init` holds is not withdrawn

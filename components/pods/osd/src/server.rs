@@ -4,10 +4,12 @@ use crate::access::guard::GuardLayer;
 use crate::configuration::ConfigurationService;
 use crate::connections::Connection;
 use crate::limits::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
+use crate::node::NodeService;
 use crate::state::StateService;
 use osbuild_cosi::DESCRIPTORS;
 use osbuild_cosi::resource::state_server::StateServer;
 use osbuild_cosi::v1::configuration_server::ConfigurationServer;
+use osbuild_cosi::v1::node_server::NodeServer;
 use std::error::Error;
 use std::io;
 use tokio::sync::mpsc::Receiver;
@@ -19,15 +21,17 @@ use tonic::transport::Server;
 use tonic::{Code, Status};
 use tower::util::MapResponseLayer;
 
-/// Serves both services, their health, and the definitions of all of them.
+/// Serves the services, their health, and the definitions of all of them.
 pub async fn serve(
     connections: Receiver<Connection>,
     state: StateService,
     configuration: ConfigurationService,
+    node: NodeService,
 ) -> Result<(), Box<dyn Error>> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<StateServer<StateService>>().await;
     health.set_serving::<ConfigurationServer<ConfigurationService>>().await;
+    health.set_serving::<NodeServer<NodeService>>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -42,6 +46,7 @@ pub async fn serve(
         .layer(MapResponseLayer::new(name_exhaustion))
         .add_service(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ConfigurationServer::new(configuration).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(NodeServer::new(node).max_decoding_message_size(MAX_MESSAGE))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

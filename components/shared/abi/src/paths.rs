@@ -51,6 +51,9 @@ pub const API: &str = "/usr/share/osbuild/api";
 /// The CAs whose clients may connect over the network, in PEM; missing if none may.
 pub const API_CLIENTS: &str = "/usr/share/osbuild/api/clients.crt";
 
+/// The CAs that the node document names in their place, in PEM; missing if it names none.
+pub const DOCUMENT_CLIENTS: &str = "/run/osbuild/api/clients.crt";
+
 /// The files of an installer; missing on other nodes.
 pub const INSTALL: &str = "/usr/share/osbuild/install";
 /// The disk image to install.

@@ -3,6 +3,7 @@
 //!
 //! The crate is pure: it performs no I/O.
 
+mod api;
 mod cluster;
 mod credential_providers;
 mod host;
@@ -14,6 +15,7 @@ mod server;
 mod taint;
 mod token;
 
+pub use api::Api;
 pub use cluster::{Certificates, Cluster, Domain};
 pub use credential_providers::CredentialProviders;
 pub use host::{KernelParameters, Resolver};
@@ -43,6 +45,8 @@ pub struct Document {
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
+    /// Who may use the node API over the network.
+    pub api: Option<Api>,
     /// The cluster that the node joins.
     pub cluster: Option<Cluster>,
     /// How the kubelet registers the node.
@@ -105,6 +109,7 @@ mod tests {
     #[test]
     fn every_key_of_the_example_is_read() {
         let document = Document::parse(WHOLE).unwrap();
+        assert!(document.api.clone().unwrap().clients.as_str().contains("BEGIN CERTIFICATE"));
         let cluster = document.cluster.clone().unwrap();
         assert_eq!(cluster.server.as_str(), "https://api.example.org:6443");
         assert!(cluster.certificate_authority.as_str().contains("BEGIN CERTIFICATE"));

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::reply::OK;
 use crate::{
-    HostSettings, InstallPermit, LastSeen, MAX_LINE, Refusal, Reply, Request, Slots, fd_passing,
+    HostSettings, InstallPermit, LastSeen, MAX_LINE, NodeStatus, Refusal, Reply, Request, Slots,
+    fd_passing,
 };
 
 /// The maximum bytes of a reply; the longest has as many kernel parameters as `init` holds.
@@ -46,6 +47,14 @@ impl Client {
     /// Sends a request whose reply has no data.
     pub fn send(&mut self, request: &Request) -> Result {
         self.ask(request, None).map(drop)
+    }
+
+    /// Asks for the state of the node.
+    pub fn status(&mut self) -> Result<NodeStatus> {
+        match self.ask(&Request::Status, None)? {
+            (Reply::Node(status), _) => Ok(*status),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Asks for the state of the slots.

@@ -16,7 +16,7 @@ use x509_cert::der::{Decode, Tag, Tagged};
 pub enum Role {
     /// Reads resources.
     Reader,
-    /// Changes settings that give nobody rights on the node, and tries changes.
+    /// Changes settings that give nobody rights on the node, tries changes, and reboots.
     Operator,
     /// Changes everything.
     Admin,

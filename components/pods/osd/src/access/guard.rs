@@ -18,10 +18,12 @@ fn least(method: &str) -> Role {
     match (service, name) {
         ("cosi.resource.State", "Get" | "List" | "Watch")
         | ("osbuild.v1.Configuration", "GetTry" | "ListGenerations")
+        | ("osbuild.v1.Node", "GetStatus")
         | ("grpc.health.v1.Health", _)
         | ("grpc.reflection.v1.ServerReflection", _)
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
-        ("cosi.resource.State" | "osbuild.v1.Configuration", _) => Role::Operator,
+        ("cosi.resource.State" | "osbuild.v1.Configuration", _)
+        | ("osbuild.v1.Node", "RestartKubelet" | "Reboot") => Role::Operator,
         _ => Role::Admin,
     }
 }
@@ -88,6 +90,9 @@ mod tests {
             ("osbuild.v1.Configuration/GetTry", Role::Reader),
             ("osbuild.v1.Configuration/ConfirmTry", Role::Operator),
             ("osbuild.v1.Configuration/RestoreGeneration", Role::Operator),
+            ("osbuild.v1.Node/GetStatus", Role::Reader),
+            ("osbuild.v1.Node/Reboot", Role::Operator),
+            ("osbuild.v1.Node/PowerOff", Role::Admin),
             ("grpc.health.v1.Health/Watch", Role::Reader),
             ("osbuild.v1.Unknown/Get", Role::Admin),
             ("", Role::Admin),

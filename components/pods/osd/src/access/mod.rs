@@ -3,6 +3,7 @@
 
 pub mod announce;
 pub mod caller;
+pub mod clients;
 pub mod guard;
 pub mod identity;
 pub mod record;

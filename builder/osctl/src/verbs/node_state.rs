@@ -1,0 +1,155 @@
+//! `osctl status`, `restart`, `reboot` and `power-off`: the node as a whole.
+
+use super::{note, print, print_lines};
+use crate::cli::ListForm;
+use crate::connection::Connection;
+use crate::error::{Result, printable};
+use crate::table::Table;
+use osbuild_cosi::v1::process::State;
+use osbuild_cosi::v1::{
+    GetStatusRequest, GetStatusResponse, PowerOffRequest, Process, RebootRequest,
+    RestartKubeletRequest, Slot,
+};
+use serde_json::{Value, json};
+
+/// Prints the state of the node.
+pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
+    let status = connection.node().get_status(GetStatusRequest {}).await?.into_inner();
+    match form {
+        ListForm::Table => print_lines(&lines(&status)),
+        ListForm::Json => print(&format!("{:#}\n", json(&status))),
+    }
+}
+
+/// Has the kubelet start again.
+pub async fn restart_kubelet(connection: &Connection) -> Result<()> {
+    connection.node().restart_kubelet(RestartKubeletRequest {}).await?;
+    note("the kubelet is restarted");
+    Ok(())
+}
+
+/// Reboots the node.
+pub async fn reboot(connection: &Connection) -> Result<()> {
+    connection.node().reboot(RebootRequest {}).await?;
+    note("the node ends its pods, and reboots");
+    Ok(())
+}
+
+/// Powers the node off.
+pub async fn power_off(connection: &Connection) -> Result<()> {
+    connection.node().power_off(PowerOffRequest {}).await?;
+    note("the node ends its pods, and powers off");
+    Ok(())
+}
+
+/// The status as data, with words for the states of processes.
+fn json(status: &GetStatusResponse) -> Value {
+    let mut json = json!(status);
+    for (index, process) in status.processes.iter().enumerate() {
+        json["processes"][index]["state"] = match process.state() {
+            State::Running => "running",
+            State::Failed => "failed",
+            State::Ended => "ended",
+        }
+        .into();
+    }
+    json
+}
+
+fn lines(status: &GetStatusResponse) -> Vec<String> {
+    let ready = match status.ready_milliseconds {
+        Some(time) => format!("after {}", seconds(time)),
+        None => "no".to_owned(),
+    };
+    let mut rows = vec![
+        ["node".to_owned(), status.node_name.clone()],
+        ["host name".to_owned(), status.host_name.clone()],
+        ["ready".to_owned(), ready],
+        ["up".to_owned(), seconds(status.uptime_milliseconds)],
+        ["secure boot".to_owned(), status.secure_boot.clone()],
+        ["watchdog".to_owned(), status.watchdog.clone()],
+    ];
+    rows.extend(status.addresses.iter().map(|address| ["address".to_owned(), address.clone()]));
+    let running = ["running", "other"].into_iter().zip(&status.slots);
+    rows.extend(running.map(|(which, slot)| [format!("{which} slot"), words(slot)]));
+    if !status.slots_error.is_empty() {
+        rows.push(["slots".to_owned(), format!("unknown: {}", status.slots_error)]);
+    }
+    rows.extend(status.processes.iter().map(|process| [process.name.clone(), state(process)]));
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    Table::with(&rows).1
+}
+
+fn words(Slot { name, contents, state, .. }: &Slot) -> String {
+    format!("{name}: {contents}, {state}")
+}
+
+fn state(process: &Process) -> String {
+    match process.state() {
+        State::Running => {
+            format!("running since {}, pid {}", seconds(process.since_milliseconds), process.pid)
+        }
+        State::Failed => format!("failed {} times in a row", process.failures),
+        State::Ended => "ended".to_owned(),
+    }
+}
+
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_a_line_for_each_fact() {
+        let slot = |name: &str, state: &str| Slot {
+            name: name.into(),
+            contents: "version 1.35.8, sha256 35c42810ed99".into(),
+            version: "1.35.8".into(),
+            state: state.into(),
+        };
+        let status = GetStatusResponse {
+            host_name: "edge".into(),
+            node_name: "edge\u{1b}".into(),
+            uptime_milliseconds: 61_250,
+            ready_milliseconds: Some(12_513),
+            secure_boot: "on".into(),
+            watchdog: "none".into(),
+            addresses: vec!["10.0.2.15/24 on eth0".into()],
+            slots: vec![slot("SLOT-A", "good"), slot("SLOT-B", "not to be booted")],
+            slots_error: String::new(),
+            processes: vec![
+                Process {
+                    name: "kubelet".into(),
+                    state: State::Running.into(),
+                    pid: 7,
+                    since_milliseconds: 4_805,
+                    failures: 0,
+                },
+                Process { name: "images".into(), ..Process::default() },
+            ],
+        };
+        assert_eq!(
+            lines(&status),
+            [
+                "node          edge\\u{1b}",
+                "host name     edge",
+                "ready         after 12.5 s",
+                "up            61.2 s",
+                "secure boot   on",
+                "watchdog      none",
+                "address       10.0.2.15/24 on eth0",
+                "running slot  SLOT-A: version 1.35.8, sha256 35c42810ed99, good",
+                "other slot    SLOT-B: version 1.35.8, sha256 35c42810ed99, not to be booted",
+                "kubelet       running since 4.8 s, pid 7",
+                "images        ended",
+            ]
+        );
+        let json = json(&status);
+        assert_eq!(json["readyMilliseconds"], 12_513);
+        assert_eq!(json["processes"][0]["state"], "running");
+    }
+}

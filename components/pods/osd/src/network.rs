@@ -1,0 +1,101 @@
+//! The connections of clients on the network, whose callers their certificates name.
+
+use crate::access::announce::announce;
+use crate::access::clients::Clients;
+use crate::access::{Caller, record};
+use crate::connections::{Accepted, Connection, PAUSE, report};
+use crate::init::Init;
+use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
+use osbuild_failure::{Explain, Failure, Outcome};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// The pause before the program looks again whether clients may connect.
+const CLOSED_PAUSE: Duration = Duration::from_secs(2);
+
+/// Where clients on the network connect, and which may.
+pub struct Network {
+    /// The address and port.
+    pub address: SocketAddr,
+    /// The CAs of those that may connect.
+    pub clients: Clients,
+    /// `init`, which prints the node's fingerprint.
+    pub init: Option<Arc<Init>>,
+}
+
+impl Network {
+    /// Listens while there is a CA of clients. What keeps it from that is printed, and tried again.
+    pub async fn listen(mut self, to: Accepted) {
+        let mut printed = String::new();
+        loop {
+            let Err(failure) = self.listen_once(&to).await else { return };
+            let failure = failure.to_string();
+            if failure != printed {
+                println!("no client may connect over the network: {failure}");
+                printed = failure;
+            }
+            sleep(CLOSED_PAUSE).await;
+        }
+    }
+
+    /// Listens until there is no CA any more. One connection too many is closed at once; one whose
+    /// handshake is not finished counts. They take no places of local clients.
+    async fn listen_once(&mut self, to: &Accepted) -> Outcome<()> {
+        self.acceptor()?;
+        let listener = TcpListener::bind(self.address).await;
+        let listener = listener.explain(format_args!("listen at {}", self.address))?;
+        self.begin(listener.local_addr().explain("read the address")?);
+        let permits = Arc::new(Semaphore::new(MAX_REMOTE_CONNECTIONS));
+        loop {
+            let accepted = listener.accept().await;
+            let tls = self.acceptor()?;
+            let Ok((stream, _)) = accepted.inspect_err(report) else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+            tokio::spawn(serve(stream, tls, permit, to.clone()));
+        }
+    }
+
+    fn acceptor(&mut self) -> Outcome<TlsAcceptor> {
+        self.clients.acceptor()?.ok_or_else(|| Failure::new("there is no CA of clients"))
+    }
+
+    fn begin(&self, address: SocketAddr) {
+        let fingerprint = self.clients.identity().fingerprint();
+        println!("listening at {address} as {fingerprint}");
+        if let Some(init) = &self.init {
+            tokio::spawn(announce(init.clone(), fingerprint));
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, tls: TlsAcceptor, permit: OwnedSemaphorePermit, to: Accepted) {
+    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit)).await;
+    match shaken.unwrap_or_else(|_| Err(Failure::new("it takes too long"))) {
+        // The server ends together with the process.
+        Ok(connection) => drop(to.send(connection).await),
+        Err(failure) => record::refused(&failure),
+    }
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    tls: &TlsAcceptor,
+    permit: OwnedSemaphorePermit,
+) -> Outcome<Connection> {
+    stream.set_nodelay(true).explain("configure a connection")?;
+    let from = stream.peer_addr().explain("read an address")?;
+    let stream = tls.accept(stream).await.explain(from)?;
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
+    let caller = Caller::of_certificate(certificate)?;
+    record::connected(&caller, from);
+    Ok(Connection::new(stream, Arc::new(caller), permit))
+}

@@ -1,0 +1,117 @@
+//! The service `Node`: the node as a whole.
+
+use crate::init::Init;
+use osbuild_cosi::v1::node_server::Node;
+use osbuild_cosi::v1::process::State;
+use osbuild_cosi::v1::{
+    GetStatusRequest, GetStatusResponse, PowerOffRequest, PowerOffResponse, Process, RebootRequest,
+    RebootResponse, RestartKubeletRequest, RestartKubeletResponse, Slot,
+};
+use osbuild_protocol::{
+    Client, ClientError, Contents, NodeStatus, ProcessState, ProcessStatus, Request as Wanted,
+    SlotStatus, Slots,
+};
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Serves the state of the node, through `init`.
+pub struct NodeService {
+    /// The `admin` socket of `init`, if there is a node.
+    pub admin: Option<Init>,
+}
+
+impl NodeService {
+    async fn converse<T: Send + 'static>(
+        &self,
+        talk: impl FnOnce(&mut Client) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, Status> {
+        let Some(admin) = &self.admin else {
+            return Err(Status::unimplemented("osd acts on no node"));
+        };
+        admin.converse(talk).await.map_err(|error| match error {
+            ClientError::Refused(refusal) => Status::failed_precondition(refusal.reason),
+            error => Status::unavailable(error.to_string()),
+        })
+    }
+
+    async fn send<T>(&self, request: Wanted, message: T) -> Answer<T> {
+        self.converse(move |client| client.send(&request)).await?;
+        Ok(Response::new(message))
+    }
+}
+
+#[tonic::async_trait]
+impl Node for NodeService {
+    async fn get_status(&self, _: Request<GetStatusRequest>) -> Answer<GetStatusResponse> {
+        self.converse(Client::status).await.map(|found| Response::new(status(found)))
+    }
+
+    async fn restart_kubelet(
+        &self,
+        _: Request<RestartKubeletRequest>,
+    ) -> Answer<RestartKubeletResponse> {
+        self.send(Wanted::RestartKubelet, RestartKubeletResponse {}).await
+    }
+
+    async fn reboot(&self, _: Request<RebootRequest>) -> Answer<RebootResponse> {
+        self.send(Wanted::Reboot, RebootResponse {}).await
+    }
+
+    async fn power_off(&self, _: Request<PowerOffRequest>) -> Answer<PowerOffResponse> {
+        self.send(Wanted::PowerOff, PowerOffResponse {}).await
+    }
+}
+
+fn status(found: NodeStatus) -> GetStatusResponse {
+    let (slots, slots_error) = match &found.slots {
+        Slots::Known(slots) => {
+            let slots = std::iter::once(&slots.running).chain(&slots.other);
+            (slots.map(slot).collect(), String::new())
+        }
+        Slots::Unknown => (Vec::new(), "the boot program has not reported them".to_owned()),
+        Slots::Unreadable(reason) => (Vec::new(), reason.clone()),
+    };
+    GetStatusResponse {
+        host_name: found.host_name,
+        node_name: found.node_name,
+        uptime_milliseconds: milliseconds(found.uptime),
+        ready_milliseconds: found.ready.map(milliseconds),
+        secure_boot: found.secure_boot,
+        watchdog: found.watchdog,
+        addresses: found.addresses,
+        slots,
+        slots_error,
+        processes: found.processes.into_iter().map(process).collect(),
+    }
+}
+
+fn slot(slot: &SlotStatus) -> Slot {
+    let version = match &slot.contents {
+        Contents::Release(release) => release.version.clone(),
+        _ => String::new(),
+    };
+    let (contents, state) = (slot.contents.words(), slot.state.words());
+    Slot { name: slot.name.clone(), contents, version, state }
+}
+
+fn process(ProcessStatus { name, state }: ProcessStatus) -> Process {
+    let ended = Process { name, ..Process::default() };
+    match state {
+        ProcessState::Running { pid, since } => Process {
+            state: State::Running.into(),
+            pid,
+            since_milliseconds: milliseconds(since),
+            ..ended
+        },
+        ProcessState::Failed { times } => {
+            Process { state: State::Failed.into(), failures: times, ..ended }
+        }
+        ProcessState::Ended => ended,
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
