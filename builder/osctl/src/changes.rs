@@ -23,7 +23,12 @@ pub fn difference(change: &AppliedResource) -> Vec<String> {
         let lines = lines.iter().filter(|line| !others.contains(line));
         lines.map(|line| format!("  {sign} {}", printable(line))).collect::<Vec<_>>()
     };
-    [vec![line(change)], only('-', &before, &after), only('+', &after, &before)].concat()
+    let mut lines = [only('-', &before, &after), only('+', &after, &before)].concat();
+    if lines.is_empty() && before != after {
+        // The same lines in another order.
+        lines = [only('-', &before, &[]), only('+', &after, &[])].concat();
+    }
+    [vec![line(change)], lines].concat()
 }
 
 #[cfg(test)]

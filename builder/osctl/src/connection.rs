@@ -80,7 +80,9 @@ impl Connection {
             std::future::ready(stream.map_err(std::io::Error::from))
         });
         // The URL gives HTTP/2 an authority; nothing is looked up.
-        let endpoint = Endpoint::from_static("http://osd");
+        let endpoint = Endpoint::from_static("http://osd")
+            .http2_keep_alive_interval(TIMEOUT)
+            .keep_alive_timeout(TIMEOUT);
         let channel = endpoint.connect_with_connector(once).await;
         let channel = channel.map_err(|error| cannot().caused_by(&error))?;
         let fingerprint = pin.seen().ok_or_else(cannot)?;

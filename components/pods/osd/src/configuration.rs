@@ -30,6 +30,7 @@ type Answer<T> = Result<Response<T>, Status>;
 
 /// Serves tries. `init` keeps the time and takes back what it has set; the store takes back its
 /// resources.
+#[derive(Clone)]
 pub struct ConfigurationService {
     /// The resources.
     pub store: Arc<SharedStore>,
@@ -49,6 +50,22 @@ impl ConfigurationService {
         };
         let store = self.store.clone();
         init.converse(move |client| talk(client, &store)).await.map_err(status)
+    }
+
+    async fn confirm(&self, caller: &Caller) -> Result<(), Status> {
+        let confirm = |client: &mut Client, store: &SharedStore| {
+            // Changes that `init` does not have yet are part of the try.
+            host::apply(client, store)?;
+            client.send(&Wanted::ConfirmTry)?;
+            store.confirm_try();
+            Ok(())
+        };
+        self.converse(confirm).await?;
+        self.store.record_generation(&caller.to_string());
+        match &self.keeper {
+            Some(keeper) => keeper.keep().await,
+            None => Ok(()),
+        }
     }
 
     /// Answers when the changes of these resources by the caller are on the disk, unless they were
@@ -137,7 +154,9 @@ impl Configuration for ConfigurationService {
         permit(&caller, drafts.iter().map(|draft| &draft.key))?;
         let steps = self.store.apply(drafts, dry_run)?;
         let resources = steps.iter().map(step).collect();
-        let keys = steps.iter().map(|step| &step.after.key);
+        let is_changed =
+            |step: &&Step| step.before.as_ref().is_none_or(|before| before.content != step.after);
+        let keys = steps.iter().filter(is_changed).map(|step| &step.after.key);
         self.keep(&caller, dry_run, keys, ApplyResponse { resources }).await
     }
 
@@ -187,22 +206,17 @@ impl Configuration for ConfigurationService {
                  may keep clients from connecting",
             ));
         }
-        let confirm = |client: &mut Client, store: &SharedStore| {
-            // Changes that `init` does not have yet are part of the try.
-            host::apply(client, store)?;
-            client.send(&Wanted::ConfirmTry)?;
-            store.confirm_try();
-            Ok(())
-        };
-        self.converse(confirm).await?;
-        self.store.record_generation(&caller.to_string());
-        if let Some(keeper) = &self.keeper {
-            keeper.keep().await?;
-        }
+        permit(&caller, self.store.tried_differences().iter().map(|one| &one.key))?;
+        // What `init` has confirmed has to be on the disk, even if the caller does not wait for it.
+        let service = self.clone();
+        let confirmed = tokio::spawn(async move { service.confirm(&caller).await });
+        confirmed.await.expect("no confirmation panics")?;
         Ok(Response::new(ConfirmTryResponse {}))
     }
 
-    async fn revert_try(&self, _: Request<RevertTryRequest>) -> Answer<RevertTryResponse> {
+    async fn revert_try(&self, request: Request<RevertTryRequest>) -> Answer<RevertTryResponse> {
+        let caller = Caller::of(request.extensions());
+        permit(&caller, self.store.tried_differences().iter().map(|one| &one.key))?;
         let revert = |client: &mut Client, store: &SharedStore| {
             host::apply(client, store)?;
             client.send(&Wanted::RevertTry)?;
@@ -237,7 +251,7 @@ mod tests {
         let service = ConfigurationService { store: store.clone(), keeper: None, init: None };
         let confirm = async |opened| {
             let mut request = Request::new(ConfirmTryRequest {});
-            request.extensions_mut().insert(Peer { caller: Caller::unknown(), opened });
+            request.extensions_mut().insert(Peer { caller: Arc::new(Caller::local()), opened });
             service.confirm_try(request).await.unwrap_err().code()
         };
         let before = Instant::now();

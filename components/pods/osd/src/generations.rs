@@ -2,7 +2,7 @@
 //! it was. There is no generation of what is only tried.
 
 use crate::limits::{GENERATION_TIME, MAX_GENERATION_BYTES, MAX_GENERATIONS};
-use osbuild_resources::{Content, Key, Resource};
+use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Resource, Store};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,6 +24,8 @@ pub struct Generation {
 #[derive(Clone, Debug, Default)]
 pub struct Generations {
     all: VecDeque<Generation>,
+    /// The number of the last one that there ever was.
+    last: u64,
     /// Whether further writes can belong to the newest.
     is_open: bool,
 }
@@ -40,9 +42,15 @@ pub struct Difference {
 }
 
 impl Generations {
-    /// Those that another process has recorded.
-    pub fn of_earlier(generations: Vec<Generation>) -> Generations {
-        Generations { all: generations.into(), is_open: false }
+    /// Those that another process has recorded, and the number of its last one.
+    pub fn of_earlier(generations: Vec<Generation>, last: u64) -> Generations {
+        let newest = generations.last().map_or(0, |newest| newest.number);
+        Generations { all: generations.into(), last: last.max(newest), is_open: false }
+    }
+
+    /// The number of the last one that there ever was.
+    pub fn last(&self) -> u64 {
+        self.last
     }
 
     /// Records the settings as a generation, if they are others than those of the newest.
@@ -73,7 +81,8 @@ impl Generations {
     }
 
     fn push(&mut self, caller: &str, time: SystemTime, settings: Vec<Arc<Resource>>) {
-        let number = self.all.back().map_or(1, |newest| newest.number + 1);
+        self.last += 1;
+        let number = self.last;
         self.all.push_back(Generation { number, time, caller: caller.to_owned(), settings });
         while self.all.len() > MAX_GENERATIONS || self.bytes() > MAX_GENERATION_BYTES {
             self.all.pop_front();
@@ -136,10 +145,35 @@ pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Dif
     changed.map(difference).collect()
 }
 
+/// Changes exactly these settings, which belong to nobody. An error leaves some changed.
+///
+/// # Errors
+/// A resource has an owner, is being torn down, or is held by finalizers.
+pub fn carry_out(
+    store: &mut Store,
+    differences: &[Difference],
+    now: SystemTime,
+) -> Result<(), Error> {
+    let nobody = Owner::default();
+    for Difference { key, before, after } in differences {
+        match (before, after) {
+            (_, None) => store.destroy(key, &nobody)?,
+            (None, Some(after)) => drop(store.create(after.clone(), nobody.clone(), now)?),
+            (Some(_), Some(after)) => {
+                let version = Some(store.get(key)?.version);
+                let phase = Some(Phase::Running);
+                let expected = Expected { version, owner: nobody.clone(), phase };
+                drop(store.update(after.clone(), expected, now)?);
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osbuild_resources::{Kind, Owner, Spec, Version};
+    use osbuild_resources::{Kind, Spec, Version};
     use std::time::{Duration, UNIX_EPOCH};
 
     fn setting(id: &str, yaml: &str) -> Arc<Resource> {
@@ -211,5 +245,7 @@ mod tests {
         assert_eq!(numbers(&generations), [32]);
         generations.record("osd", at(300), vec![setting("b", &large.repeat(2))]);
         assert_eq!(numbers(&generations), [0; 0], "it does not fit");
+        generations.record("osd", at(400), vec![]);
+        assert_eq!(numbers(&generations), [34], "a number is never used again");
     }
 }

@@ -30,6 +30,8 @@ struct KeptFile {
     resources: Vec<proto::Resource>,
     #[prost(message, repeated, tag = "2")]
     generations: Vec<KeptGeneration>,
+    #[prost(uint64, tag = "3")]
+    last_generation: u64,
 }
 
 #[derive(prost::Message)]
@@ -80,7 +82,10 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     let resources = stored(kept.resources).explain(&cannot)?;
     let generations = kept.generations.into_iter().map(KeptGeneration::generation);
     let generations = generations.collect::<Result<_, _>>().explain(&cannot)?;
-    Ok(Some(Kept { resources, generations: Generations::of_earlier(generations) }))
+    Ok(Some(Kept {
+        resources,
+        generations: Generations::of_earlier(generations, kept.last_generation),
+    }))
 }
 
 fn stored(kept: Vec<proto::Resource>) -> Result<Vec<Resource>, Status> {
@@ -151,8 +156,9 @@ async fn write(
 
 fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
     let resources = kept.iter().map(|one| wire::resource(one)).collect();
+    let last_generation = generations.last();
     let generations = generations.iter().map(KeptGeneration::of).collect();
-    KeptFile { resources, generations }.encode_to_vec()
+    KeptFile { resources, generations, last_generation }.encode_to_vec()
 }
 
 #[cfg(test)]
@@ -211,9 +217,9 @@ mod tests {
         let folder = place.path().canonicalize().unwrap();
         for bytes in [
             &[0xff, 0xff][..],
-            &KeptFile { resources: vec![proto::Resource::default()], generations: vec![] }
+            &KeptFile { resources: vec![proto::Resource::default()], ..KeptFile::default() }
                 .encode_to_vec(),
-            &KeptFile { resources: vec![], generations: vec![KeptGeneration::default()] }
+            &KeptFile { generations: vec![KeptGeneration::default()], ..KeptFile::default() }
                 .encode_to_vec(),
         ] {
             std::fs::write(folder.join(FILE), bytes).unwrap();

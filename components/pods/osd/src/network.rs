@@ -36,7 +36,7 @@ impl Network {
             let Err(failure) = self.listen_once(&to).await else { return };
             let failure = failure.to_string();
             if failure != printed {
-                println!("no client may connect over the network: {failure}");
+                record::write(&format!("no client may connect over the network: {failure}"));
                 printed = failure;
             }
             sleep(CLOSED_PAUSE).await;
@@ -69,7 +69,7 @@ impl Network {
 
     fn begin(&self, address: SocketAddr) {
         let fingerprint = self.clients.identity().fingerprint();
-        println!("listening at {address} as {fingerprint}");
+        record::write(&format!("listening at {address} as {fingerprint}"));
         if let Some(init) = &self.init {
             tokio::spawn(announce(init.clone(), fingerprint));
         }

@@ -154,13 +154,24 @@ impl SharedStore {
         if is_dry {
             return Ok(differences);
         }
-        let put_back = put_back(store, &generation.settings, SystemTime::now());
+        let (before, now) = (settings(store), SystemTime::now());
+        let carried_out = generations::carry_out(store, &differences, now);
+        if carried_out.is_err() {
+            put_back(store, &before, now).map_err(|error| wire::status(&error))?;
+        }
         if let Some(tried) = tried {
             tried.changed = Some(Instant::now());
         }
         wake(changed);
-        put_back.map_err(|error| wire::status(&error))?;
+        carried_out.map_err(|error| wire::status(&error))?;
         Ok(differences)
+    }
+
+    /// What the running try has changed.
+    pub fn tried_differences(&self) -> Vec<Difference> {
+        let Inner { store, tried, .. } = &*self.lock();
+        let before = tried.as_ref().map(|tried| tried.before.clone());
+        before.map_or_else(Vec::new, |before| generations::differences(&before, &settings(store)))
     }
 
     /// Has the settings of now count as the confirmed ones until the try ends. If a try is running

@@ -108,9 +108,12 @@ impl Caller {
     }
 }
 
-/// The role and the name, which is quoted with its control characters escaped.
+/// `local`, or the role and the name, which is quoted with its control characters escaped.
 impl Display for Caller {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_remote {
+            return out.write_str("local");
+        }
         let role = self.role.map_or("nobody", Role::name);
         write!(out, "{role} {:?}", self.name)
     }

@@ -6,9 +6,14 @@ use osbuild_failure::Failure;
 use osbuild_resources::Key;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tonic::body::Body;
 use tonic::codegen::http;
 use tonic::{Code, Response, Status};
+
+/// The time between two records of refused connections.
+const REFUSALS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Records a call once its response begins: the later messages of a stream change nothing. `method`
 /// comes from outside.
@@ -23,12 +28,19 @@ pub fn connected(caller: &Caller, from: SocketAddr) {
     write(&format!("connection: {caller} from {from}"));
 }
 
-/// Records why a connection was closed.
+/// Records why a connection was closed, once a second at most: strangers must not push what others
+/// have done out of the log.
 pub fn refused(failure: &Failure) {
-    write(&format!("connection: refused: {failure}"));
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_none_or(|last| last.elapsed() >= REFUSALS_PAUSE) {
+        *last = Some(Instant::now());
+        write(&format!("connection: refused: {failure}"));
+    }
 }
 
-fn write(line: &str) {
+/// Writes a line to stdout.
+pub fn write(line: &str) {
     // A closed pipe must keep nobody from repairing the node.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
@@ -82,19 +94,16 @@ mod tests {
     fn a_call_is_one_line_whatever_its_names_are() {
         let caller = Caller::local();
         let method = "cosi.resource.State/Get";
-        assert_eq!(
-            line(&caller, method, None, None),
-            "call: admin \"local\": cosi.resource.State/Get: done"
-        );
+        assert_eq!(line(&caller, method, None, None), "call: local: cosi.resource.State/Get: done");
         let changed = Changed(vec!["a".to_owned(), "b\u{1b}".to_owned()]);
         assert_eq!(
             line(&caller, method, Some(&changed), None),
-            "call: admin \"local\": cosi.resource.State/Get: done: a, b\\u{1b}"
+            "call: local: cosi.resource.State/Get: done: a, b\\u{1b}"
         );
         let status = Status::not_found("no\nline");
         assert_eq!(
             line(&caller, "a\n", None, Some(&status)),
-            "call: admin \"local\": a\\n: refused: no\\nline"
+            "call: local: a\\n: refused: no\\nline"
         );
     }
 }

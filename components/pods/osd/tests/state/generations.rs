@@ -1,7 +1,8 @@
 //! Settings as they were before.
 
 use crate::kept::{get_of, keep};
-use crate::osd::{Osd, code};
+use crate::osd::{Osd, code, create, create_as, metadata, thing};
+use osbuild_cosi::resource::{Resource, Spec, TeardownRequest};
 use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::{
@@ -48,7 +49,7 @@ async fn an_earlier_generation_is_restored_as_a_new_one_also_after_a_restart() {
     apply(client, both).await;
     let before = generations(client).await;
     let numbers: Vec<_> = before.iter().map(|one| (one.number, one.caller.as_str())).collect();
-    assert_eq!(numbers, [(3, "admin \"local\""), (2, "admin \"local\""), (1, "osd")]);
+    assert_eq!(numbers, [(3, "local"), (2, "local"), (1, "osd")]);
     assert_eq!(
         outcomes(&before[0].changes),
         [("name", Outcome::Created), ("dns", Outcome::Updated)]
@@ -71,4 +72,34 @@ async fn an_earlier_generation_is_restored_as_a_new_one_also_after_a_restart() {
     assert_eq!((after[0].number, &after[1..]), (4, &before[..]));
     assert_eq!(outcomes(&restore(client, 1, false).await.unwrap()), [("dns", Outcome::Destroyed)]);
     assert_eq!(code(restore(client, 99, false).await), Code::NotFound);
+}
+
+/// A generation has only what its author could have written.
+#[tokio::test]
+async fn a_generation_leaves_alone_what_is_torn_down_or_has_an_owner() {
+    let osd = Osd::start_with(&[]);
+    let (client, state) = (&mut Client::new(osd.channel().await), &mut osd.client().await);
+    let resource = |type_name: &str, yaml: &str| {
+        let mut sent = thing("held");
+        metadata(&mut sent).r#type = type_name.into();
+        Resource { spec: Some(Spec { proto_spec: vec![], yaml_spec: yaml.into() }), ..sent }
+    };
+    let mut held = resource("KernelParameters.osbuild", "key: vm.swappiness\nvalue: 10\n");
+    metadata(&mut held).finalizers.push("controller".into());
+    create(state, held).await.unwrap();
+    let teardown = TeardownRequest {
+        namespace: "system".into(),
+        r#type: "KernelParameters.osbuild".into(),
+        id: "held".into(),
+        options: None,
+    };
+    state.teardown(teardown).await.unwrap();
+    let newest = generations(client).await[0].number;
+    assert_eq!(restore(client, newest, false).await.unwrap(), []);
+    let found = get_of(state, "KernelParameters.osbuild", "held").await.unwrap();
+    assert_eq!(found.metadata.unwrap().phase, "tearingDown");
+
+    create_as(state, resource(RESOLVER, "search: local\n"), "controller").await.unwrap();
+    assert_eq!(code(restore(client, 1, false).await), Code::PermissionDenied);
+    get_of(state, RESOLVER, "held").await.unwrap();
 }
