@@ -1,7 +1,7 @@
 //! The layer before all services: it refuses calls for which the caller's role is too low, and
 //! records the calls of callers on the network.
 
-use super::record;
+use super::record::OpenCall;
 use super::{Caller, Role};
 use std::convert::Infallible;
 use std::future::ready;
@@ -70,9 +70,10 @@ where
         if !caller.is_remote() {
             return answered;
         }
+        let call = OpenCall::new(caller, method);
         Box::pin(async move {
             let response = answered.await?;
-            record::call(&caller, &method, &response);
+            call.answered(&response);
             Ok(response)
         })
     }

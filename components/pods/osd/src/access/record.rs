@@ -6,7 +6,7 @@ use osbuild_failure::Failure;
 use osbuild_resources::Key;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -15,12 +15,37 @@ use tonic::{Code, Response, Status};
 /// The time between two records of refused connections.
 const REFUSALS_PAUSE: Duration = Duration::from_secs(1);
 
-/// Records a call once its response begins: the later messages of a stream change nothing. `method`
-/// comes from outside.
-pub fn call(caller: &Caller, method: &str, response: &http::Response<Body>) {
-    let status = Status::from_header_map(response.headers());
-    let changed = response.extensions().get::<Changed>();
-    write(&line(caller, method, changed, status.as_ref()));
+/// A call without a response. If it is dropped, its client has reset the stream or closed the
+/// connection, and that is recorded.
+pub struct OpenCall {
+    caller: Arc<Caller>,
+    /// It comes from outside.
+    method: String,
+    is_answered: bool,
+}
+
+impl OpenCall {
+    /// A call of the method.
+    pub fn new(caller: Arc<Caller>, method: String) -> OpenCall {
+        OpenCall { caller, method, is_answered: false }
+    }
+
+    /// Records the response once it begins: the later messages of a stream change nothing.
+    pub fn answered(mut self, response: &http::Response<Body>) {
+        self.is_answered = true;
+        let status = Status::from_header_map(response.headers());
+        let changed = response.extensions().get::<Changed>();
+        write(&line(&self.caller, &self.method, changed, status.as_ref()));
+    }
+}
+
+/// Nobody can tell from here how far the call went, so the record says no more than that.
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            write(&aborted(&self.caller, &self.method));
+        }
+    }
 }
 
 /// Records who has connected.
@@ -57,6 +82,10 @@ impl Changed {
         response.extensions_mut().insert(Changed(keys));
         response
     }
+}
+
+fn aborted(caller: &Caller, method: &str) -> String {
+    format!("call: {caller}: {}: aborted by its client, perhaps after a change", printable(method))
 }
 
 /// A response that succeeds has its status after its messages, so there is none yet.

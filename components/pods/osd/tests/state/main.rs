@@ -5,5 +5,7 @@ mod calls;
 mod generations;
 mod kept;
 mod limits;
+mod network;
 mod osd;
+mod remote;
 mod watch;

@@ -39,6 +39,16 @@ impl Osd {
         Osd { folder, child }
     }
 
+    /// The program that was started, with its socket in the folder.
+    pub fn of(folder: TempDir, child: Child) -> Osd {
+        Osd { folder, child }
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
