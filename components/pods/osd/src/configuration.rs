@@ -251,7 +251,8 @@ mod tests {
         let service = ConfigurationService { store: store.clone(), keeper: None, init: None };
         let confirm = async |opened| {
             let mut request = Request::new(ConfirmTryRequest {});
-            request.extensions_mut().insert(Peer { caller: Arc::new(Caller::local()), opened });
+            let caller = Arc::new(Caller::local());
+            request.extensions_mut().insert(Peer { caller, opened, quota: None });
             service.confirm_try(request).await.unwrap_err().code()
         };
         let before = Instant::now();

@@ -1,6 +1,7 @@
 //! The connections of clients, whose number is limited, and those over the Unix socket.
 
 use crate::access::Caller;
+use crate::access::quota::{Held, Quota};
 use crate::limits::MAX_CONNECTIONS;
 use std::io;
 use std::pin::Pin;
@@ -20,7 +21,15 @@ pub const PAUSE: Duration = Duration::from_millis(100);
 pub struct Connection {
     stream: Pin<Box<dyn Duplex>>,
     peer: Peer,
-    _permit: OwnedSemaphorePermit,
+    _places: Places,
+}
+
+/// The places that a connection takes.
+pub struct Places {
+    /// That of its side, the node or the network.
+    pub of_side: OwnedSemaphorePermit,
+    /// That of its caller, if its number is limited.
+    pub of_caller: Option<Held>,
 }
 
 /// A stream of bytes in both directions.
@@ -35,10 +44,20 @@ pub struct Peer {
     pub caller: Arc<Caller>,
     /// When the connection was opened.
     pub opened: Instant,
+    /// What the caller may hold at once, if it comes over the network.
+    pub quota: Option<Quota>,
 }
 
 /// Where accepted connections go.
 pub type Accepted = mpsc::Sender<Connection>;
+
+/// Accepted connections. What HTTP/2 allows differs.
+pub struct Connections {
+    /// Those over the Unix socket.
+    pub local: mpsc::Receiver<Connection>,
+    /// Those over the network.
+    pub remote: mpsc::Receiver<Connection>,
+}
 
 /// Accepts the connections of local clients. One too many is closed at once. There has to be a
 /// runtime.
@@ -53,7 +72,9 @@ pub fn local(listener: UnixListener, to: Accepted) {
                 continue;
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
-            let connection = Connection::new(stream, caller.clone(), permit);
+            let places = Places { of_side: permit, of_caller: None };
+            let peer = Peer { caller: caller.clone(), opened: Instant::now(), quota: None };
+            let connection = Connection::new(stream, peer, places);
             if to.send(connection).await.is_err() {
                 return;
             }
@@ -67,14 +88,9 @@ pub fn report(error: &io::Error) {
 }
 
 impl Connection {
-    /// A connection that takes a place until it is closed.
-    pub fn new(
-        stream: impl Duplex + 'static,
-        caller: Arc<Caller>,
-        permit: OwnedSemaphorePermit,
-    ) -> Connection {
-        let peer = Peer { caller, opened: Instant::now() };
-        Connection { stream: Box::pin(stream), peer, _permit: permit }
+    /// A connection that takes its places until it is closed.
+    pub fn new(stream: impl Duplex + 'static, peer: Peer, places: Places) -> Connection {
+        Connection { stream: Box::pin(stream), peer, _places: places }
     }
 }
 

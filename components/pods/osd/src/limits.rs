@@ -13,6 +13,14 @@ pub const MAX_CONNECTIONS: usize = 64;
 /// Connections at a time over the network.
 pub const MAX_REMOTE_CONNECTIONS: usize = 64;
 
+/// Calls at a time of all clients on the network, watches among them. One caller has a quarter of
+/// this, and of the connections and bytes.
+pub const MAX_REMOTE_CALLS: usize = 256;
+
+/// Bytes of the requests of clients on the network that are read, and of the responses to them that
+/// are not sent yet. A quarter of it is the greatest message that clients of gRPC accept.
+pub const MAX_REMOTE_BYTES: usize = 16 << 20;
+
 /// How long a client on the network may take to show its certificate.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -22,7 +30,7 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// See [`KEEPALIVE_INTERVAL`].
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Watches and waiting calls, of all clients.
+/// Watches and waiting calls of clients on the node.
 pub const MAX_WATCHES: usize = 1024;
 
 /// Bytes of the label queries of a list or watch, with [`TERM`] for each term. A watch keeps them.
@@ -31,11 +39,24 @@ pub const MAX_QUERY: usize = 8 << 10;
 /// Bytes that a term of a label query takes beside its texts, rounded up.
 pub const TERM: usize = 128;
 
-/// Calls at a time on one connection, watches among them.
-pub const MAX_STREAMS: u32 = 2048;
+/// What HTTP/2 lets a client do on one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Calls at a time, watches among them.
+    pub streams: u32,
+    /// Bytes of the headers of a call.
+    pub headers: u32,
+    /// Bytes that it sends before they are read, if not HTTP/2's own number.
+    pub window: Option<u32>,
+}
 
-/// Bytes of the headers of a call.
-pub const MAX_HEADERS: u32 = 16 << 10;
+/// For clients on the node.
+pub const LOCAL_HTTP: HttpLimits = HttpLimits { streams: 2048, headers: 16 << 10, window: None };
+
+/// For clients on the network. More streams than a caller may have calls, so that one too many is
+/// refused with a reason.
+pub const REMOTE_HTTP: HttpLimits =
+    HttpLimits { streams: 100, headers: 4 << 10, window: Some(64 << 10) };
 
 /// Generations of the settings.
 pub const MAX_GENERATIONS: usize = 20;

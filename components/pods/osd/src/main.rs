@@ -11,6 +11,7 @@ use pod_osd::access::clients::Clients;
 use pod_osd::access::identity::Identity;
 use pod_osd::catalog::{Accepts, Catalog};
 use pod_osd::configuration::ConfigurationService;
+use pod_osd::connections::Connections;
 use pod_osd::host::Host;
 use pod_osd::init::Init;
 use pod_osd::keeper::{self, Keeper, Kept};
@@ -127,13 +128,15 @@ fn serve(Options { socket, keep, host, admin, remote, accepts }: Options) -> Out
     // The generation before the first change.
     store.record_generation("osd");
     runtime.block_on(async {
-        let (accepted, connections) = mpsc::channel(1);
+        let (accepted, local) = mpsc::channel(1);
+        let (accepted_remote, remote_connections) = mpsc::channel(1);
+        let connections = Connections { local, remote: remote_connections };
         let init = host.map(|socket| Arc::new(Init::new(socket)));
         if let Some(Remote { address, clients }) = remote {
             let identity = keep.as_deref().map_or_else(Identity::temporary, Identity::in_folder)?;
             let clients = Clients::new(clients, identity);
-            let network = Network { address, clients, init: init.clone() };
-            tokio::spawn(network.listen(accepted.clone()));
+            let network = Network { address, clients, init: init.clone(), quotas: Arc::default() };
+            tokio::spawn(network.listen(accepted_remote));
         }
         let keeper = keep.map(|folder| Keeper::start(&folder, store.clone()).map(Arc::new));
         let keeper = keeper.transpose()?;

@@ -2,14 +2,16 @@
 
 use crate::access::announce::announce;
 use crate::access::clients::Clients;
+use crate::access::quota::{Limited, Quotas};
 use crate::access::{Caller, record};
-use crate::connections::{Accepted, Connection, PAUSE, report};
+use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, report};
 use crate::init::Init;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
 use osbuild_failure::{Explain, Failure, Outcome};
+use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
@@ -26,6 +28,8 @@ pub struct Network {
     pub clients: Clients,
     /// `init`, which prints the node's fingerprint.
     pub init: Option<Arc<Init>>,
+    /// What the clients may hold at once.
+    pub quotas: Arc<Quotas>,
 }
 
 impl Network {
@@ -59,7 +63,7 @@ impl Network {
                 continue;
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
-            tokio::spawn(serve(stream, tls, permit, to.clone()));
+            tokio::spawn(serve(stream, tls, permit, self.quotas.clone(), to.clone()));
         }
     }
 
@@ -76,8 +80,14 @@ impl Network {
     }
 }
 
-async fn serve(stream: TcpStream, tls: TlsAcceptor, permit: OwnedSemaphorePermit, to: Accepted) {
-    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit)).await;
+async fn serve(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    permit: OwnedSemaphorePermit,
+    quotas: Arc<Quotas>,
+    to: Accepted,
+) {
+    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit, &quotas)).await;
     match shaken.unwrap_or_else(|_| Err(Failure::new("it takes too long"))) {
         // The server ends together with the process.
         Ok(connection) => drop(to.send(connection).await),
@@ -89,6 +99,7 @@ async fn shake_hands(
     stream: TcpStream,
     tls: &TlsAcceptor,
     permit: OwnedSemaphorePermit,
+    quotas: &Quotas,
 ) -> Outcome<Connection> {
     stream.set_nodelay(true).explain("configure a connection")?;
     let from = stream.peer_addr().explain("read an address")?;
@@ -96,6 +107,12 @@ async fn shake_hands(
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
     let caller = Caller::of_certificate(certificate)?;
+    let quota = quotas.of(Sha256::digest(certificate).into());
+    let place = quota
+        .hold(Limited::Connections, 1)
+        .map_err(|status| Failure::new(format!("{caller} from {from}: {}", status.message())))?;
     record::connected(&caller, from);
-    Ok(Connection::new(stream, Arc::new(caller), permit))
+    let peer = Peer { caller: Arc::new(caller), opened: Instant::now(), quota: Some(quota) };
+    let places = Places { of_side: permit, of_caller: Some(place) };
+    Ok(Connection::new(stream, peer, places))
 }

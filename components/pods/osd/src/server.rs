@@ -2,8 +2,10 @@
 
 use crate::access::guard::GuardLayer;
 use crate::configuration::ConfigurationService;
-use crate::connections::Connection;
-use crate::limits::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS};
+use crate::connections::{Connection, Connections};
+use crate::limits::{
+    HttpLimits, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LOCAL_HTTP, MAX_MESSAGE, REMOTE_HTTP,
+};
 use crate::node::NodeService;
 use crate::state::StateService;
 use osbuild_cosi::DESCRIPTORS;
@@ -17,13 +19,14 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Response};
-use tonic::transport::Server;
+use tonic::service::Routes;
+use tonic::transport::{self, Server};
 use tonic::{Code, Status};
 use tower::util::MapResponseLayer;
 
 /// Serves the services, their health, and the definitions of all of them.
 pub async fn serve(
-    connections: Receiver<Connection>,
+    connections: Connections,
     state: StateService,
     configuration: ConfigurationService,
     node: NodeService,
@@ -37,22 +40,37 @@ pub async fn serve(
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    Server::builder()
-        .max_concurrent_streams(MAX_STREAMS)
-        .http2_max_header_list_size(MAX_HEADERS)
-        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .layer(GuardLayer)
-        .layer(MapResponseLayer::new(name_exhaustion))
-        .add_service(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
+    let routes = Routes::new(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ConfigurationServer::new(configuration).max_decoding_message_size(MAX_MESSAGE))
         .add_service(NodeServer::new(node).max_decoding_message_size(MAX_MESSAGE))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?)
-        .serve_with_incoming(ReceiverStream::new(connections).map(Ok::<_, io::Error>))
-        .await?;
+        .add_service(reflection().build_v1alpha()?);
+    let Connections { local, remote } = connections;
+    tokio::try_join!(
+        serve_side(local, LOCAL_HTTP, routes.clone()),
+        serve_side(remote, REMOTE_HTTP, routes)
+    )?;
     Ok(())
+}
+
+async fn serve_side(
+    connections: Receiver<Connection>,
+    limits: HttpLimits,
+    routes: Routes,
+) -> Result<(), transport::Error> {
+    Server::builder()
+        .max_concurrent_streams(limits.streams)
+        .http2_max_header_list_size(limits.headers)
+        .initial_stream_window_size(limits.window)
+        .initial_connection_window_size(limits.window)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .layer(GuardLayer)
+        .layer(MapResponseLayer::new(name_exhaustion))
+        .add_routes(routes)
+        .serve_with_incoming(ReceiverStream::new(connections).map(Ok::<_, io::Error>))
+        .await
 }
 
 /// Gives the refusal of a large message the code that other servers of gRPC give it; tonic's is

@@ -74,9 +74,9 @@ impl StateService {
     /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
     /// of the same name that was created since is not the caller's. There is one thread, so what it
     /// returns is true until the caller waits for something.
-    async fn is_gone(&self, key: &Key) -> Result<bool, Status> {
+    async fn is_gone(&self, caller: &Caller, key: &Key) -> Result<bool, Status> {
         let target = Target::Resource(key.clone());
-        let (mut events, mut watch) = self.store.watch(target, &Start::Now, false)?;
+        let (mut events, mut watch) = self.store.watch(caller, target, &Start::Now, false)?;
         loop {
             let destroyed = |event: &Event| {
                 matches!(event, Event::Absent(_) | Event::Changed(Change::Destroyed(_), _))
@@ -157,7 +157,8 @@ impl State for StateService {
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Answer<Self::WatchStream> {
-        watches::open(&self.store, request.into_inner()).map(Response::new)
+        let caller = Caller::of(request.extensions());
+        watches::open(&self.store, &caller, request.into_inner()).map(Response::new)
     }
 
     async fn teardown(&self, request: Request<TeardownRequest>) -> Answer<TeardownResponse> {
@@ -182,7 +183,7 @@ impl State for StateService {
         let now = SystemTime::now();
         let is_ready =
             self.write(&caller, &key, |store| store.tear_down(&key, &owner, now)).await?;
-        if is_ready || !self.is_gone(&key).await? {
+        if is_ready || !self.is_gone(&caller, &key).await? {
             self.write(&caller, &key, |store| store.destroy(&key, &owner)).await?;
         }
         Ok(Changed::of([&key], TeardownAndDestroyResponse {}))

@@ -1,5 +1,6 @@
 //! The streams of `Watch`.
 
+use crate::access::Caller;
 use crate::limits::MAX_MESSAGE;
 use crate::shared::{SharedStore, Watch};
 use crate::wire;
@@ -22,7 +23,11 @@ const KNOWS_ALL_EVENTS: i32 = 1;
 
 /// Begins a watch. Its messages are made when the client takes them: a slow client keeps nothing in
 /// memory, and loses its place in the history.
-pub fn open(store: &Arc<SharedStore>, request: WatchRequest) -> Result<Messages, Status> {
+pub fn open(
+    store: &Arc<SharedStore>,
+    caller: &Caller,
+    request: WatchRequest,
+) -> Result<Messages, Status> {
     let options = request.options.unwrap_or_default();
     let kind = wire::kind(&request.namespace, &request.r#type)?;
     let start = start(&options)?;
@@ -34,7 +39,7 @@ pub fn open(store: &Arc<SharedStore>, request: WatchRequest) -> Result<Messages,
         }
         None => Target::Kind(kind.clone(), wire::query(options.label_query, options.id_query)?),
     };
-    let (events, watch) = store.watch(target, &start, announced)?;
+    let (events, watch) = store.watch(caller, target, &start, announced)?;
     let knows_all_events = request.api_version >= KNOWS_ALL_EVENTS;
     let pending = events.into();
     let feed = Feed { kind, watch, pending, aggregated, knows_all_events };

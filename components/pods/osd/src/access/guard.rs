@@ -1,11 +1,15 @@
 //! The layer before all services: it refuses calls for which the caller's role is too low, and
 //! records the calls of callers on the network.
 
+use super::metered::{Excess, MeteredRequest, MeteredResponse};
+use super::quota::Limited;
 use super::record::OpenCall;
 use super::{Caller, Role};
+use crate::connections::Peer;
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -63,20 +67,40 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let caller = Caller::of(request.extensions());
         let method = request.uri().path().trim_start_matches('/').to_owned();
-        let answered: Answer = match caller.require(least(&method), &method) {
-            Ok(()) => Box::pin(self.0.call(request)),
-            Err(status) => Box::pin(ready(Ok(status.into_http()))),
-        };
-        if !caller.is_remote() {
-            return answered;
+        let needed = least(&method);
+        if let Err(status) = caller.require(needed, &method) {
+            return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
         }
-        let call = OpenCall::new(caller, method);
-        Box::pin(async move {
-            let response = answered.await?;
-            call.answered(&response);
-            Ok(response)
-        })
+        let quota = request.extensions().get::<Peer>().and_then(|peer| peer.quota.clone());
+        let Some(quota) = quota else { return Box::pin(self.0.call(request)) };
+        let call = match quota.hold(Limited::Calls, 1) {
+            Ok(call) => call,
+            Err(status) => {
+                return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
+            }
+        };
+        // A reader changes nothing.
+        let excess = if needed == Role::Reader { Excess::Refused } else { Excess::Sent };
+        let answered = self.0.call(request.map(|body| MeteredRequest::body(body, &quota)));
+        Box::pin(recorded(caller, method, async move {
+            Ok(MeteredResponse::of(answered.await?, quota, call, excess).await)
+        }))
     }
+}
+
+/// Records the call of a client on the network.
+async fn recorded(
+    caller: Arc<Caller>,
+    method: String,
+    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
+) -> Result<Response<Body>, Infallible> {
+    if !caller.is_remote() {
+        return answer.await;
+    }
+    let call = OpenCall::new(caller, method);
+    let response = answer.await?;
+    call.answered(&response);
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ pub mod caller;
 pub mod clients;
 pub mod guard;
 pub mod identity;
+mod metered;
+pub mod quota;
 pub mod record;
 pub mod tls;
 

@@ -1,10 +1,12 @@
 //! Clients on the network: what is recorded of them, and how their connections end.
 
-use crate::osd::{TYPE, create, metadata, thing};
+use crate::osd::{Client, NAMESPACE, TYPE, all, code, create, metadata, thing, watch};
 use crate::remote::RemoteOsd;
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
+use osbuild_cosi::resource::{ListRequest, ListResponse, TeardownAndDestroyRequest, WatchOptions};
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
+use tonic::{Code, Response, Status, Streaming};
 
 /// How long a call may go on that waits for another one.
 const WAIT: Duration = Duration::from_millis(300);
@@ -34,4 +36,84 @@ async fn a_call_that_its_client_aborts_is_recorded() {
     // Its runtime forgets the connection with the call.
     task.abort();
     remote.recorded(line, 2).await;
+}
+
+/// The limit of the pod's memory, in KiB.
+const MEMORY_LIMIT: usize = 64 << 10;
+
+/// A list whose messages the client does not take.
+async fn untaken_list(mut client: Client) -> Result<Streaming<ListResponse>, Status> {
+    let (namespace, r#type) = (NAMESPACE.into(), TYPE.into());
+    let request = ListRequest { namespace, r#type, options: None };
+    client.list(request).await.map(Response::into_inner)
+}
+
+#[tokio::test]
+async fn clients_that_take_nothing_do_not_fill_the_memory() {
+    let mut remote = RemoteOsd::start(&[]);
+    let local = &mut remote.osd.client().await;
+    for id in ["a", "b", "c"] {
+        let mut large = thing(id);
+        large.spec.as_mut().unwrap().proto_spec = vec![0; 1_000_000];
+        create(local, large).await.unwrap();
+    }
+    let mut held = Vec::new();
+    let mut refused = 0;
+    for caller in 0..4 {
+        let reader = remote.identity(&caller.to_string(), "reader");
+        for _ in 0..16 {
+            let client = remote.state(&reader).await;
+            for _ in 0..20 {
+                match untaken_list(client.clone()).await {
+                    Ok(stream) => held.push(stream),
+                    Err(status) => {
+                        assert_eq!(status.code(), Code::ResourceExhausted);
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(held.len() <= 256 && refused >= 4 * 16 * 20 - 256, "{} {refused}", held.len());
+    let memory = peak_memory(remote.osd.process().id());
+    assert!(memory < MEMORY_LIMIT, "{memory} KiB");
+    let mut watches = Vec::new();
+    for _ in 0..1000 {
+        watches.push(watch(local, all(WatchOptions::default())).await.unwrap());
+    }
+    // What is not needed any more is there for others.
+    drop(held);
+    let client = remote.state(&remote.identity("0", "reader")).await;
+    while untaken_list(client.clone()).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The most memory that a process has had, in KiB.
+fn peak_memory(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn one_caller_keeps_no_other_out() {
+    let remote = RemoteOsd::start(&[]);
+    let [greedy, other] = ["greedy", "other"].map(|name| remote.identity(name, "reader"));
+    let mut connections = Vec::new();
+    for _ in 0..16 {
+        connections.push(remote.state(&greedy).await);
+    }
+    let mut watches = Vec::new();
+    for _ in 0..64 {
+        let client = &mut connections[0];
+        watches.push(watch(client, all(WatchOptions::default())).await.unwrap());
+    }
+    let refused = connections[1].watch(all(WatchOptions::default())).await;
+    assert_eq!(code(refused), Code::ResourceExhausted);
+    let mut seventeenth = remote.tls(&greedy).await.unwrap();
+    let read = timeout(10 * WAIT, seventeenth.read(&mut [0; 64])).await.unwrap();
+    assert!(!matches!(read, Ok(1..)), "{read:?}");
+    remote.recorded("your certificate would hold more than 16 connections", 1).await;
+    watch(&mut remote.state(&other).await, all(WatchOptions::default())).await.unwrap();
 }

@@ -100,6 +100,7 @@ impl RemoteOsd {
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from("osd").unwrap();
         let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
