@@ -252,7 +252,7 @@ mod tests {
         let confirm = async |opened| {
             let mut request = Request::new(ConfirmTryRequest {});
             let caller = Arc::new(Caller::local());
-            request.extensions_mut().insert(Peer { caller, opened, quota: None });
+            request.extensions_mut().insert(Peer { caller, opened, remote: None });
             service.confirm_try(request).await.unwrap_err().code()
         };
         let before = Instant::now();

@@ -6,6 +6,7 @@ use crate::limits::MAX_CONNECTIONS;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -44,8 +45,17 @@ pub struct Peer {
     pub caller: Arc<Caller>,
     /// When the connection was opened.
     pub opened: Instant,
-    /// What the caller may hold at once, if it comes over the network.
-    pub quota: Option<Quota>,
+    /// What is known of a client on the network.
+    pub remote: Option<RemotePeer>,
+}
+
+/// A client on the network.
+#[derive(Clone, Debug)]
+pub struct RemotePeer {
+    /// What the caller may hold at once.
+    pub quota: Quota,
+    /// Set at the first call.
+    pub has_called: Arc<AtomicBool>,
 }
 
 /// Where accepted connections go.
@@ -73,7 +83,7 @@ pub fn local(listener: UnixListener, to: Accepted) {
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
             let places = Places { of_side: permit, of_caller: None };
-            let peer = Peer { caller: caller.clone(), opened: Instant::now(), quota: None };
+            let peer = Peer { caller: caller.clone(), opened: Instant::now(), remote: None };
             let connection = Connection::new(stream, peer, places);
             if to.send(connection).await.is_err() {
                 return;

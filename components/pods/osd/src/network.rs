@@ -2,15 +2,17 @@
 
 use crate::access::announce::announce;
 use crate::access::clients::Clients;
+use crate::access::expiry::Expiring;
 use crate::access::quota::{Limited, Quotas};
-use crate::access::{Caller, record};
-use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, report};
+use crate::access::{Caller, caller, record, tls};
+use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, RemotePeer, report};
 use crate::init::Init;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
 use osbuild_failure::{Explain, Failure, Outcome};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -97,22 +99,34 @@ async fn serve(
 
 async fn shake_hands(
     stream: TcpStream,
-    tls: &TlsAcceptor,
+    acceptor: &TlsAcceptor,
     permit: OwnedSemaphorePermit,
     quotas: &Quotas,
 ) -> Outcome<Connection> {
     stream.set_nodelay(true).explain("configure a connection")?;
     let from = stream.peer_addr().explain("read an address")?;
-    let stream = tls.accept(stream).await.explain(from)?;
+    let stream = match acceptor.accept(stream).await {
+        Err(error) if tls::is_without_role(&error) => {
+            return Err(Failure::new(format!(
+                "{from}: the certificate names no role as its organization"
+            )));
+        }
+        accepted => accepted.explain(from)?,
+    };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
+    let not_after = caller::not_after(certificate)?;
     let caller = Caller::of_certificate(certificate)?;
     let quota = quotas.of(Sha256::digest(certificate).into());
     let place = quota
         .hold(Limited::Connections, 1)
         .map_err(|status| Failure::new(format!("{caller} from {from}: {}", status.message())))?;
     record::connected(&caller, from);
-    let peer = Peer { caller: Arc::new(caller), opened: Instant::now(), quota: Some(quota) };
+    let has_called = Arc::new(AtomicBool::new(false));
+    let client = format!("{caller} from {from}");
+    let stream = Expiring::new(stream, client, has_called.clone(), not_after);
+    let remote = Some(RemotePeer { quota, has_called });
+    let peer = Peer { caller: Arc::new(caller), opened: Instant::now(), remote };
     let places = Places { of_side: permit, of_caller: Some(place) };
     Ok(Connection::new(stream, peer, places))
 }

@@ -1,9 +1,10 @@
 //! The caller behind a connection, and its role.
 
 use crate::connections::Peer;
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 use std::fmt::{self, Display};
 use std::sync::Arc;
+use std::time::SystemTime;
 use tonic::{Extensions, Status};
 use x509_cert::Certificate;
 use x509_cert::attr::AttributeTypeAndValue;
@@ -44,7 +45,7 @@ impl Role {
 pub struct Caller {
     /// The common name of its certificate. It comes from outside.
     name: String,
-    /// None if its certificate names no role.
+    /// None if it came over no connection.
     role: Option<Role>,
     /// Whether its calls are recorded, as it comes over the network.
     is_remote: bool,
@@ -60,7 +61,7 @@ impl Caller {
     /// highest role among its organizations (O).
     ///
     /// # Errors
-    /// It is malformed.
+    /// It is malformed, or none of its organizations is a role.
     pub fn of_certificate(der: &[u8]) -> Outcome<Caller> {
         let certificate = Certificate::from_der(der).explain("read a client's certificate")?;
         let subject = certificate.tbs_certificate.subject;
@@ -68,9 +69,10 @@ impl Caller {
             let attributes = subject.0.iter().flat_map(|set| set.0.iter());
             attributes.filter(move |attribute| attribute.oid == oid).filter_map(text)
         };
+        let role = values(ORGANIZATION_NAME).filter_map(Role::named).max();
         Ok(Caller {
             name: values(COMMON_NAME).next().unwrap_or("unnamed").to_owned(),
-            role: values(ORGANIZATION_NAME).filter_map(Role::named).max(),
+            role: Some(role.ok_or_else(|| Failure::new("no organization is a role"))?),
             is_remote: true,
         })
     }
@@ -101,8 +103,7 @@ impl Caller {
                 "{what} needs the role `{needed}`, and {self} has a lower one"
             ))),
             None => Err(Status::permission_denied(format!(
-                "{what} needs the role `{needed}`, and the certificate of {self} names none as its \
-                 organization"
+                "{what} needs the role `{needed}`, and {self} has none"
             ))),
         }
     }
@@ -117,6 +118,15 @@ impl Display for Caller {
         let role = self.role.map_or("nobody", Role::name);
         write!(out, "{role} {:?}", self.name)
     }
+}
+
+/// The last moment at which a certificate is valid.
+///
+/// # Errors
+/// It is malformed.
+pub fn not_after(der: &[u8]) -> Outcome<SystemTime> {
+    let certificate = Certificate::from_der(der).explain("read a client's certificate")?;
+    Ok(certificate.tbs_certificate.validity.not_after.to_system_time())
 }
 
 /// The text of an attribute of a name, in one of the encodings that RFC 5280 has for it.
@@ -138,11 +148,15 @@ mod tests {
     use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
 
     fn caller(common_name: DnValue, organization: &str) -> Caller {
+        Caller::of_certificate(&certificate(common_name, organization)).unwrap()
+    }
+
+    fn certificate(common_name: DnValue, organization: &str) -> Vec<u8> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, common_name);
         params.distinguished_name.push(DnType::OrganizationName, organization);
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        Caller::of_certificate(certificate.der()).unwrap()
+        certificate.der().to_vec()
     }
 
     #[test]
@@ -151,9 +165,11 @@ mod tests {
         for name in [DnValue::Utf8String("alice".to_owned()), printable] {
             assert_eq!(caller(name, "operator").to_string(), "operator \"alice\"");
         }
+        let hostile = caller("alice\u{1b}[2J".into(), "reader");
+        assert_eq!(hostile.to_string(), "reader \"alice\\u{1b}[2J\"");
         for organization in ["Admin", "admins", "osbuild", ""] {
-            let nobody = caller("alice\u{1b}[2J".into(), organization);
-            assert_eq!(nobody.to_string(), "nobody \"alice\\u{1b}[2J\"");
+            let without_role = certificate("alice".into(), organization);
+            assert!(Caller::of_certificate(&without_role).is_err(), "{organization}");
         }
         assert!(Caller::of_certificate(b"no certificate").is_err());
     }

@@ -5,11 +5,12 @@ use super::metered::{Excess, MeteredRequest, MeteredResponse};
 use super::quota::Limited;
 use super::record::OpenCall;
 use super::{Caller, Role};
-use crate::connections::Peer;
+use crate::connections::{Peer, RemotePeer};
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -67,12 +68,17 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let caller = Caller::of(request.extensions());
         let method = request.uri().path().trim_start_matches('/').to_owned();
+        let remote = request.extensions().get::<Peer>().and_then(|peer| peer.remote.clone());
+        if let Some(remote) = &remote {
+            remote.has_called.store(true, Ordering::Relaxed);
+        }
         let needed = least(&method);
         if let Err(status) = caller.require(needed, &method) {
             return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
         }
-        let quota = request.extensions().get::<Peer>().and_then(|peer| peer.quota.clone());
-        let Some(quota) = quota else { return Box::pin(self.0.call(request)) };
+        let Some(RemotePeer { quota, .. }) = remote else {
+            return Box::pin(self.0.call(request));
+        };
         let call = match quota.hold(Limited::Calls, 1) {
             Ok(call) => call,
             Err(status) => {

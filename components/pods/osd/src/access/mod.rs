@@ -4,6 +4,7 @@
 pub mod announce;
 pub mod caller;
 pub mod clients;
+pub mod expiry;
 pub mod guard;
 pub mod identity;
 mod metered;

@@ -1,5 +1,6 @@
 //! TLS 1.3, with certificates on both sides (RFC 8446).
 
+use super::Caller;
 use super::identity::Identity;
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -12,6 +13,7 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
     SignatureScheme,
 };
+use std::io;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
@@ -38,7 +40,7 @@ pub fn acceptor(clients: &[u8], identity: &Identity) -> Outcome<TlsAcceptor> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .explain("use TLS 1.3")?
-        .with_client_cert_verifier(Arc::new(AtAnyEarlyTime(verifier)))
+        .with_client_cert_verifier(Arc::new(WithRole(verifier)))
         .with_single_cert(vec![certificate.clone()], key.clone_key())
         .explain("use the node's certificate")?;
     config.alpn_protocols = vec![HTTP_2.to_vec()];
@@ -48,12 +50,24 @@ pub fn acceptor(clients: &[u8], identity: &Identity) -> Outcome<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A verifier that lets a certificate be used before its time: the clock of a node without a
+/// The error of a certificate that a CA has signed and that names no role. Its client gets the alert
+/// `access_denied`.
+const WITHOUT_ROLE: Error =
+    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+
+/// Whether a handshake has failed because the client's certificate names no role.
+pub fn is_without_role(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    inner == Some(&WITHOUT_ROLE)
+}
+
+/// A verifier that refuses certificates without a role, which would hold a place and may do
+/// nothing, and lets a certificate be used before its time: the clock of a node without a
 /// network may be decades behind, and the person who would set it has to connect first.
 #[derive(Debug)]
-struct AtAnyEarlyTime(Arc<dyn ClientCertVerifier>);
+struct WithRole(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for AtAnyEarlyTime {
+impl ClientCertVerifier for WithRole {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.0.root_hint_subjects()
     }
@@ -64,12 +78,16 @@ impl ClientCertVerifier for AtAnyEarlyTime {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        match self.0.verify_client_cert(certificate, intermediates, now) {
+        let verified = match self.0.verify_client_cert(certificate, intermediates, now) {
             Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
                 not_before,
                 ..
             })) => self.0.verify_client_cert(certificate, intermediates, not_before),
             verified => verified,
+        };
+        match Caller::of_certificate(certificate) {
+            Err(_) if verified.is_ok() => Err(WITHOUT_ROLE),
+            _ => verified,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::osd::{Client, NAMESPACE, TYPE, all, code, create, metadata, thing, watch};
 use crate::remote::RemoteOsd;
 use osbuild_cosi::resource::{ListRequest, ListResponse, TeardownAndDestroyRequest, WatchOptions};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 use tonic::{Code, Response, Status, Streaming};
@@ -116,4 +116,41 @@ async fn one_caller_keeps_no_other_out() {
     assert!(!matches!(read, Ok(1..)), "{read:?}");
     remote.recorded("your certificate would hold more than 16 connections", 1).await;
     watch(&mut remote.state(&other).await, all(WatchOptions::default())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_without_a_role_is_refused_at_the_handshake() {
+    let remote = RemoteOsd::start(&[]);
+    let mut stream = remote.tls(&remote.identity("alice", "osbuild")).await.unwrap();
+    let alert = stream.read(&mut [0; 64]).await.unwrap_err();
+    let alert = alert.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let denied = rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied);
+    assert_eq!(alert, Some(&denied));
+    remote.recorded("the certificate names no role as its organization", 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_makes_no_call_is_closed() {
+    let remote = RemoteOsd::start(&[]);
+    let mut stream = remote.tls(&remote.identity("alice", "reader")).await.unwrap();
+    let closed = async { while !matches!(stream.read(&mut [0; 64]).await, Ok(0) | Err(_)) {} };
+    let began = Instant::now();
+    timeout(Duration::from_secs(30), closed).await.unwrap();
+    assert!(began.elapsed() > Duration::from_secs(9));
+    let record = remote.recorded("it makes no call", 1).await;
+    assert!(record.contains("connection: closed: reader \"alice\" from 127.0.0.1:"), "{record}");
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_certificate() {
+    let remote = RemoteOsd::start(&[]);
+    let end = SystemTime::now() + Duration::from_secs(3);
+    let alice = remote.identity_until("alice", "reader", end);
+    let mut client = remote.state(&alice).await;
+    watch(&mut client, all(WatchOptions::default())).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(client.watch(all(WatchOptions::default())).await.is_err());
+    remote.recorded("its certificate has expired", 1).await;
+    let mut again = remote.tls(&alice).await.unwrap();
+    assert!(again.read(&mut [0; 64]).await.is_err());
 }
