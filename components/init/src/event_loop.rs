@@ -74,6 +74,8 @@ pub enum Deadline {
     KernelParameters,
     /// A try of settings is over.
     Try,
+    /// The node is not ready with its settings in time.
+    Start,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

@@ -1,6 +1,7 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
 mod document;
+mod goes_back;
 mod hostile;
 mod kernel_parameters;
 mod node;
@@ -20,6 +21,7 @@ use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
 use osbuild::error::Result;
+use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::osd::PORT;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -105,6 +107,41 @@ pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// A node that does not get ready with its newest settings starts with those with which it was
+/// ready, and goes back to them. A node whose starts are interrupted does so, too.
+pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
+    let lab = Lab::new(site, "goes-back")?;
+    let (node, mut outcome) = (&lab.node, Outcome::default());
+
+    let mut running = lab.boot("first")?;
+    // Nothing is good before the slot is.
+    running.wait_for(SLOT_GOOD)?;
+    goes_back::sets_good_ones(node)?;
+    running.power_off()?;
+
+    let running = lab.boot("good")?;
+    goes_back::sets_bad_ones(node)?;
+    running.power_off()?;
+
+    let mut running = lab.boot("bad")?;
+    goes_back::is_ready_with_good_ones(node, &mut running, &mut outcome)?;
+    running.power_off()?;
+
+    let mut running = lab.boot("after")?;
+    goes_back::stays_with_good_ones(node, &mut running, &mut outcome)?;
+    running.power_off()?;
+
+    for number in 1..=goes_back::STARTS {
+        let mut running = lab.start(&format!("interrupted-{number}"))?;
+        running.wait_for(goes_back::ARE_SET)?;
+        running.power_off()?;
+    }
+    let mut running = lab.boot("uninterrupted")?;
+    goes_back::has_counted_starts(node, &mut running, &mut outcome)?;
+    outcome.summary = format!("{} claims", outcome.passed);
+    Ok(outcome)
+}
+
 /// A node with `osd`, and the disk that it keeps.
 struct Lab<'a> {
     site: &'a Site<'a>,
@@ -138,18 +175,27 @@ impl<'a> Lab<'a> {
     /// Boots the node, and waits for `osd`. `boot` distinguishes its log from those of its other
     /// boots.
     fn boot(&self, boot: &str) -> Result<NodeUnderTest<'a>> {
+        let running = self.machine(boot)?.boot()?;
+        // READY does not wait for `osd`.
+        self.node.resource("HostnameStatuses", "node")?;
+        Ok(running)
+    }
+
+    /// Powers the node on, and does not wait.
+    fn start(&self, boot: &str) -> Result<NodeUnderTest<'a>> {
+        self.machine(boot)?.start()
+    }
+
+    fn machine(&self, boot: &str) -> Result<Machine<'a>> {
         let log = format!("{}-{boot}", self.name);
-        let running = Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?
+        let machine = Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?;
+        Ok(machine
             .keep(self.disk.path())
             .forward(self.node.osd, probe::OSD)
             .forward(self.osctl.port, PORT)
             .forward(self.node.files, probe::FILE)
             .forward(self.node.signals, probe::SIGNAL)
-            .forward(self.node.sockets, probe::SOCKET)
-            .boot()?;
-        // READY does not wait for `osd`.
-        self.node.resource("HostnameStatuses", "node")?;
-        Ok(running)
+            .forward(self.node.sockets, probe::SOCKET))
     }
 
     /// Removes the file of `osd` from DATA of the node, which is off, and adds a node document.

@@ -74,6 +74,18 @@ impl Node<'_> {
         }
     }
 
+    /// Whether there is no resource with this identifier, soon.
+    pub fn is_gone(&self, type_name: &str, id: &str) -> Result<bool> {
+        let began = Instant::now();
+        while self.call("Get", &name(type_name, id)).is_ok() {
+            if began.elapsed() > TIMEOUT {
+                return Ok(false);
+            }
+            sleep(10 * PAUSE);
+        }
+        Ok(true)
+    }
+
     /// Calls a method of `Configuration`, and returns its answer.
     pub fn configure(&self, method: &str, request: &Value) -> Result<Value> {
         self.request(&format!("osbuild.v1.Configuration/{method}"), request)

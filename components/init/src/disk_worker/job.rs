@@ -14,6 +14,7 @@ use crate::daemons::static_pods;
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, room, tidy, writable,
 };
+use crate::host::settings::fallback::{Fallback, Proof};
 use crate::host::settings::kept;
 use crate::host::{clock, host_name};
 use crate::processes::program::Program;
@@ -47,8 +48,11 @@ pub enum Job {
     MovePanics,
     /// Reads the host names that are known before the network.
     ReadHostNames,
-    /// Reads the settings that requests of earlier boots have set.
-    ReadSettings,
+    /// Reads the settings that requests of earlier boots have set, and counts the start.
+    ReadSettings {
+        /// Whether the slot is on trial.
+        is_on_trial: bool,
+    },
     /// Removes containerd's copies of the node's own images.
     RemoveOldImages,
 
@@ -83,6 +87,12 @@ pub enum Job {
     KeepHostName(String),
     /// Keeps the settings that requests have set: the text of the file.
     KeepSettings(String),
+    /// Keeps the number of starts that have failed with the newest settings or earlier ones.
+    CountFailedStarts(u32),
+    /// Keeps what the node has shown about its settings by being ready.
+    KeepProof(Proof),
+    /// Keeps that a client knows that the node has gone back to earlier settings.
+    KeepAcknowledged,
 
     /// Counts a boot that failed because of containerd.
     CountFailedBoot,
@@ -122,8 +132,8 @@ pub enum Done {
         /// The last one that the network gave.
         kept: Option<String>,
     },
-    /// Of [`Job::ReadSettings`]: the text of the file.
-    Settings(Outcome<Option<String>>),
+    /// Of [`Job::ReadSettings`]: the choice, and whether the start is counted.
+    Settings(Fallback, Outcome),
     /// Of [`Job::ReadSlots`].
     Slots(Outcome<Slots>),
     /// Of [`Job::OpenSlot`].
@@ -172,7 +182,7 @@ impl Job {
             Self::MountWritable => "mount-writable",
             Self::MovePanics => "move-panics",
             Self::ReadHostNames => "read-host-names",
-            Self::ReadSettings => "read-settings",
+            Self::ReadSettings { .. } => "read-settings",
             Self::RemoveOldImages => "remove-old-images",
             Self::ReadSlots => "read-slots",
             Self::OpenSlot => "open-slot",
@@ -189,6 +199,9 @@ impl Job {
             Self::ClearForJoining => "clear-for-joining",
             Self::KeepHostName(_) => "keep-host-name",
             Self::KeepSettings(_) => "keep-settings",
+            Self::CountFailedStarts(_) => "count-failed-starts",
+            Self::KeepProof(_) => "keep-proof",
+            Self::KeepAcknowledged => "keep-acknowledged",
             Self::CountFailedBoot => "count-failed-boot",
             Self::ForgetFailedBoots => "forget-failed-boots",
             Self::KeepClock => "keep-clock",
@@ -224,7 +237,7 @@ impl Job {
             Self::ReadHostNames => {
                 Done::HostNames { of_machine: host_name::of_machine(), kept: host_name::kept() }
             }
-            Self::ReadSettings => Done::Settings(kept::read()),
+            Self::ReadSettings { is_on_trial } => start_settings(is_on_trial),
             Self::RemoveOldImages => Done::Plain(old_images::remove()),
             Self::ReadSlots => Done::Slots(source.status()),
             Self::OpenSlot => Done::SlotOpened(source.open_other()),
@@ -253,6 +266,9 @@ impl Job {
             }
             Self::KeepHostName(name) => Done::Plain(host_name::keep(&name)),
             Self::KeepSettings(text) => Done::Plain(kept::write(&text)),
+            Self::CountFailedStarts(failures) => Done::Plain(kept::count(failures)),
+            Self::KeepProof(proof) => Done::Plain(kept::prove(&proof)),
+            Self::KeepAcknowledged => Done::Plain(kept::acknowledge()),
             Self::CountFailedBoot => Done::FailedBootCounted(containerd_reset::count()),
             Self::ForgetFailedBoots => Done::Plain(containerd_reset::reset()),
             Self::KeepClock => {
@@ -274,6 +290,17 @@ fn mount_data(source: &BootSource, in_memory: bool) -> Done {
     };
     let outcome = disk.map(|disk| disk.into_iter().for_each(|disk| source.set_disk(disk)));
     Done::DataMounted(lines, outcome)
+}
+
+/// A start that cannot be counted is made all the same.
+fn start_settings(is_on_trial: bool) -> Done {
+    match kept::read().map(|kept| Fallback::new(kept, is_on_trial)) {
+        Ok(fallback) => {
+            let counted = fallback.count().map_or(Ok(()), kept::count);
+            Done::Settings(fallback, counted)
+        }
+        Err(failure) => Done::Settings(Fallback::default(), Err(failure)),
+    }
 }
 
 fn mark_good(source: &BootSource) -> Done {

@@ -15,7 +15,6 @@ use crate::host::watch::Watch;
 use crate::host::{cgroups, link, mounts, settings, sysctl};
 use crate::processes::program::Program;
 use crate::sequence::{Condition, Ends, Machine, Phase};
-use crate::uptime::uptime;
 
 impl Machine<Step> for Dispatcher {
     fn start(&mut self, step: Step) -> Outcome {
@@ -56,7 +55,10 @@ impl Machine<Step> for Dispatcher {
             }
             Step::Panics => self.ask_in_phase(Job::MovePanics),
             Step::HostName => self.ask_in_phase(Job::ReadHostNames),
-            Step::Settings => self.ask_in_phase(Job::ReadSettings),
+            Step::Settings => {
+                let is_on_trial = self.trial.is_on();
+                self.ask_in_phase(Job::ReadSettings { is_on_trial })
+            }
             Step::Sockets => {
                 self.sockets.open()?;
                 self.logind.open()
@@ -111,12 +113,6 @@ impl Dispatcher {
         self.settings.set(Source::Dhcp, [(Single::HostName, kept)])
     }
 
-    fn restore_settings(&mut self, text: &str) {
-        for reason in self.settings.restore(text, uptime()) {
-            self.console.say(settings::NAME, reason);
-        }
-    }
-
     fn start_watchdog(&mut self) -> Outcome {
         let started = watchdog::start(self.facts.command_line().watchdog_seconds);
         started.lines.iter().for_each(|line| self.console.say("watchdog", line));
@@ -158,9 +154,9 @@ impl Dispatcher {
                 Ok(())
             }
             Done::HostNames { of_machine, kept } => self.set_host_names(of_machine, kept),
-            Done::Settings(text) => {
-                text?.iter().for_each(|text| self.restore_settings(text));
-                Ok(())
+            Done::Settings(fallback, counted) => {
+                self.start_settings(fallback);
+                counted
             }
             Done::Plain(outcome) => outcome,
             // No phase asks for these.

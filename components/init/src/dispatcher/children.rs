@@ -69,7 +69,14 @@ impl Dispatcher {
     pub(super) fn on_exit(&mut self, program: Program, exit: Exit) {
         match exit {
             Exit::AsAsked => {}
-            Exit::Restarts(message) => self.console.say(program.name(), message),
+            Exit::Restarts(message) => {
+                self.console.say(program.name(), message);
+                if program.life() == Life::Daemon {
+                    let process = self.processes.get(program);
+                    let times = process.map_or(0, |process| process.backoff.failures());
+                    self.on_daemon_failed(program.name(), times);
+                }
+            }
             Exit::Report { text, .. } if program == Program::Health => self.on_health(&text),
             Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
             Exit::Done if self.end.is_none() => self.on_done(program),
@@ -115,6 +122,7 @@ impl Dispatcher {
         let lacks = if self.addresses.is_empty() { READY_WITHOUT_ADDRESS } else { "" };
         self.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
         self.ask(Job::ForgetFailedBoots);
+        self.on_ready_with_settings();
         self.hold_gate();
         self.follow_cluster();
     }

@@ -99,7 +99,7 @@ impl Dispatcher {
             | Done::WritableMounted(_)
             | Done::PanicsMoved(_)
             | Done::HostNames { .. }
-            | Done::Settings(_) => {}
+            | Done::Settings(..) => {}
         }
     }
 

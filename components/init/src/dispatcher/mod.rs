@@ -241,6 +241,7 @@ impl Dispatcher {
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
             (Deadline::KernelParameters, self.settings.deadline()),
             (Deadline::Try, self.settings.try_deadline()),
+            (Deadline::Start, self.settings.start_deadline().filter(|_| runs)),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -295,6 +296,7 @@ impl Dispatcher {
             Deadline::Room => self.measure_room(),
             Deadline::KernelParameters => self.on_parameters_due(now),
             Deadline::Try => self.on_try_deadline(now),
+            Deadline::Start => self.on_start_deadline(),
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }

@@ -71,7 +71,7 @@ impl Dispatcher {
             }
             Request::BeginTry(time) => self.begin_try(time)?,
             Request::ConfirmTry => return self.confirm_try(client).map(|()| None),
-            Request::RevertTry => self.revert_try()?,
+            Request::RevertTry => return self.revert_try(client),
             Request::Observe => reply = Reply::Settings(self.settings.observe(uptime())),
             Request::Serves(fingerprint) => self.on_serves(fingerprint),
             Request::Status => {

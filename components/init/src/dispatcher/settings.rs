@@ -7,9 +7,13 @@ use osbuild_protocol::{Refusal, Reply, SettingName, Single, TryTime};
 use super::{Dispatcher, Program};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
+use crate::host::settings::fallback::{Fallback, MAX_FAILURES, Proof};
 use crate::host::settings::{NAME, document};
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
+
+/// How long the node has to be ready, if its board names no deadline.
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Dispatcher {
     /// A request over the socket `host` has changed a setting: it is kept, unless it is tried.
@@ -57,11 +61,14 @@ impl Dispatcher {
         self.keep_settings(client)
     }
 
-    pub(super) fn revert_try(&mut self) -> Result<(), Refusal> {
+    pub(super) fn revert_try(&mut self, client: ClientId) -> Result<Option<Answer>, Refusal> {
+        if self.settings.acknowledge() {
+            return self.ask_for(client, Wants::Disk, Job::KeepAcknowledged).map(|()| None);
+        }
         if let Some(lines) = self.settings.revert_try(uptime())? {
             self.on_taken_back(lines, "on request");
         }
-        Ok(())
+        Ok(Some(Reply::Done.into()))
     }
 
     pub(super) fn on_try_deadline(&mut self, now: Duration) {
@@ -100,6 +107,57 @@ impl Dispatcher {
     pub(super) fn on_parameters_due(&mut self, now: Duration) {
         let lines = self.settings.hold_kernel_parameters(now);
         self.say_about_settings(lines);
+    }
+
+    /// Sets what this start takes of the kept settings.
+    pub(super) fn start_settings(&mut self, fallback: Fallback) {
+        let lines = self.settings.start(fallback, self.start_timeout(), uptime());
+        self.say_about_settings(lines);
+    }
+
+    /// A daemon has failed so many times in a row.
+    pub(super) fn on_daemon_failed(&mut self, name: &str, times: u32) {
+        if times > 0 && times.is_multiple_of(MAX_FAILURES) {
+            self.give_up_settings(&format!("{name} has failed {times} times in a row"));
+        }
+    }
+
+    pub(super) fn on_start_deadline(&mut self) {
+        let seconds = self.start_timeout().as_secs();
+        self.give_up_settings(&format!("the node is not ready after {seconds} s"));
+    }
+
+    /// The settings may be the reason why the node does not get ready.
+    fn give_up_settings(&mut self, reason: &str) {
+        let timeout = self.start_timeout();
+        let Some((failures, lines)) = self.settings.give_up(reason, timeout, uptime()) else {
+            return;
+        };
+        self.ask(Job::CountFailedStarts(failures));
+        self.say_about_settings(lines);
+        self.on_many_settings();
+        // A daemon may have started with what is taken back, and go on without a part of itself.
+        if let Some(containerd) = self.processes.get_mut(Program::Containerd) {
+            containerd.run_again(uptime());
+        }
+        self.restart_kubelet();
+    }
+
+    /// The node is ready, or its slot has become a good one as well: its settings are good, or it
+    /// has gone back to those that are.
+    pub(super) fn on_ready_with_settings(&mut self) {
+        let Some(proof) = self.settings.on_ready(self.trial.is_on()) else { return };
+        if let Proof::GoneBack(_) = proof {
+            let text = "the node is ready with earlier settings, and goes back to them";
+            self.say_about_settings([text.to_owned()]);
+        }
+        self.ask(Job::KeepProof(proof));
+    }
+
+    /// How long the node has to be ready: so that a slot on trial can still get ready with earlier
+    /// settings.
+    fn start_timeout(&self) -> Duration {
+        self.facts.command_line().gate_deadline.map_or(START_TIMEOUT, |deadline| deadline / 2)
     }
 
     fn say_about_settings(&mut self, lines: impl IntoIterator<Item = String>) {

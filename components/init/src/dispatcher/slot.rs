@@ -88,6 +88,7 @@ impl Dispatcher {
         if !is_still_on_trial {
             let actions = self.reach.on_good();
             self.carry_out_reach(actions);
+            self.on_ready_with_settings();
         } else if let Some(trial) = self.processes.get_mut(Program::Trial) {
             trial.run_again(uptime() + RETRY);
         }

@@ -68,6 +68,11 @@ impl ConfigurationService {
         }
     }
 
+    /// Refuses a change, unless it is a dry run, while the node starts with earlier settings.
+    fn admit(&self, is_dry: bool) -> Result<(), Status> {
+        if is_dry { Ok(()) } else { self.store.admit_changes() }
+    }
+
     /// Answers when the changes of these resources by the caller are on the disk, unless they were
     /// none.
     async fn keep<'k, T>(
@@ -152,6 +157,7 @@ impl Configuration for ConfigurationService {
         let ApplyRequest { documents, dry_run } = request.into_inner();
         let drafts = documents::read(&documents).map_err(wire::invalid)?;
         permit(&caller, drafts.iter().map(|draft| &draft.key))?;
+        self.admit(dry_run)?;
         let steps = self.store.apply(drafts, dry_run)?;
         let resources = steps.iter().map(step).collect();
         let is_changed =
@@ -175,6 +181,7 @@ impl Configuration for ConfigurationService {
     ) -> Answer<RestoreGenerationResponse> {
         let caller = Caller::of(request.extensions());
         let RestoreGenerationRequest { number, dry_run } = request.into_inner();
+        self.admit(dry_run)?;
         let differences = self.store.restore_generation(number, dry_run, |differences| {
             permit(&caller, differences.iter().map(|one| &one.key))
         })?;

@@ -2,14 +2,15 @@
 //! what they no longer say, and writes their statuses. It compares all of them after each change,
 //! so nothing is lost when it or `init` was away.
 
+use crate::adopt;
 use crate::init::Init;
 use crate::keeper::Keeper;
-use crate::settings::{Report, SettingType, TYPES, Wanted};
+use crate::settings::{Report, TYPES, Wanted};
 use crate::shared::SharedStore;
 use futures_util::future::select_all;
 use osbuild_protocol::{
     Client, ClientError, HostSettings, Observed, RefusalCode, Request, Setting, SettingName,
-    TryState,
+    StartSettings, TryState,
 };
 use osbuild_resources::{Content, Error, Expected, Key, Kind, Owner, Query, Spec, Store};
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ const INIT: &str = "init";
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a status may be behind, such as when the network has given another name server.
 const REFRESH: Duration = Duration::from_secs(5);
+
+/// Why `init` does not hold a setting while it starts the node.
+const LEFT_OUT: &str = "starts with it have failed, and the node is not ready yet";
 
 /// The owner of the statuses.
 const OWNER: &str = "host";
@@ -41,6 +45,12 @@ pub struct Host {
 /// The statuses of a kind by their identifiers.
 type Statuses = BTreeMap<String, Spec>;
 
+/// What has become of the settings.
+pub struct Applied {
+    statuses: Vec<(Kind, Statuses)>,
+    start: StartSettings,
+}
+
 impl Host {
     /// Acts until the process ends. If `adopts`, the store begins with what `init` holds.
     pub async fn run(self, adopts: bool) {
@@ -50,8 +60,12 @@ impl Host {
         let mut changes: Vec<_> = TYPES.iter().map(|one| self.store.changes(&one.kind())).collect();
         loop {
             changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
-            for (kind, statuses) in self.persist(apply).await {
+            let applied = self.persist(apply).await;
+            for (kind, statuses) in applied.statuses {
                 publish(&self.store, &kind, statuses);
+            }
+            if applied.start == StartSettings::GoneBack && self.take_note().await {
+                continue;
             }
             let changed = changes.iter_mut().map(|one| Box::pin(one.changed()));
             // The store has the senders while there are receivers.
@@ -61,13 +75,30 @@ impl Host {
 
     async fn adopt(&self) {
         let observed = self.persist(|client, _| client.settings()).await;
-        adopt(&self.store, &observed.settings);
+        adopt::adopt(&self.store, &observed.settings);
+        self.keep().await;
+    }
+
+    /// Keeps that `init` has gone back, so that no later start undoes it, and tells `init` so.
+    /// Returns whether that worked.
+    async fn take_note(&self) -> bool {
+        if !self.keep().await {
+            return false;
+        }
+        eprintln!("note: the node has gone back to earlier settings");
+        self.persist(|client, _| client.send(&Request::RevertTry)).await;
+        true
+    }
+
+    /// Keeps what `init` holds as a generation of its own. Returns whether that worked.
+    async fn keep(&self) -> bool {
         self.store.record_generation(INIT);
-        if let Some(keeper) = &self.keeper
-            && let Err(status) = keeper.keep().await
-        {
+        let Some(keeper) = &self.keeper else { return true };
+        let kept = keeper.keep().await;
+        if let Err(status) = &kept {
             eprintln!("error: {}", status.message());
         }
+        kept.is_ok()
     }
 
     /// Talks with `init` until that succeeds.
@@ -93,23 +124,37 @@ impl Host {
     }
 }
 
-/// Has `init` hold exactly the settings of the store. Returns the statuses by their kinds.
-pub fn apply(
-    client: &mut Client,
-    store: &SharedStore,
-) -> Result<Vec<(Kind, Statuses)>, ClientError> {
-    let before = client.settings()?;
-    agree_on_try(client, store, before.tried)?;
+/// Has `init` hold exactly the settings of the store; or the store those of `init`, if that has
+/// gone back to earlier ones.
+pub fn apply(client: &mut Client, store: &SharedStore) -> Result<Applied, ClientError> {
+    let HostSettings { tried, start, settings: held } = client.settings()?;
+    store.set_start(start);
+    agree_on_try(client, store, tried)?;
+    if start == StartSettings::GoneBack
+        && let Err(error) = adopt::go_back(store, &held)
+    {
+        eprintln!("error: a resource is not as it was before: {error}");
+    }
     let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
     let settings: Vec<&Setting> =
         wanted.iter().flatten().flat_map(|wanted| &wanted.settings).collect();
-    let errors = bring_about(client, &settings)?;
+    let errors = match start {
+        StartSettings::Newest => bring_about(client, &settings)?,
+        StartSettings::Earlier | StartSettings::GoneBack => left_out(&held, &settings),
+    };
     let HostSettings { settings: observed, .. } = client.settings()?;
     let statuses = TYPES.iter().zip(&wanted).map(|(one, wanted): (_, &Vec<Wanted>)| {
         let report = Report { wanted, observed: &observed, errors: &errors };
         (one.status_kind(), one.statuses(&report))
     });
-    Ok(statuses.collect())
+    Ok(Applied { statuses: statuses.collect(), start })
+}
+
+/// The errors of settings that `init` does not hold, as the node has started with earlier ones.
+fn left_out(held: &[Observed], settings: &[&Setting]) -> BTreeMap<SettingName, String> {
+    let is_held = |setting: &Setting| held.iter().any(|one| one.wanted.as_ref() == Some(setting));
+    let left_out = settings.iter().filter(|setting| !is_held(setting));
+    left_out.map(|setting| (setting.name(), LEFT_OUT.to_owned())).collect()
 }
 
 /// Takes back what `init` has taken back, as the time of the try is over. A try that `osd` does not
@@ -163,30 +208,6 @@ fn is_about_setting(code: RefusalCode) -> bool {
     !matches!(code, RefusalCode::Busy | RefusalCode::NoTry)
 }
 
-/// Adds what `init` holds to the store: a resource for all that belongs together.
-fn adopt(store: &SharedStore, observed: &[Observed]) {
-    for one in &TYPES {
-        let held = observed.iter().filter_map(|observed| observed.wanted.clone());
-        let mut resources: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
-        for setting in held.filter(|setting| (one.covers)(&setting.name())) {
-            let id = match setting.name() {
-                SettingName::KernelParameter(key) => key.to_string(),
-                SettingName::Single(_) => "node".to_owned(),
-            };
-            resources.entry(id).or_default().push(setting);
-        }
-        resources.iter().for_each(|(id, settings)| create(store, one, id, settings));
-    }
-}
-
-/// Creates a resource, unless a client has created it in the meantime.
-fn create(store: &SharedStore, one: &SettingType, id: &str, settings: &[Setting]) {
-    let Ok(key) = Key::new(one.kind(), id) else { return };
-    let content = Content::new(key, (one.write)(settings));
-    let created = |store: &mut Store| store.create(content, Owner::default(), SystemTime::now());
-    let _ = store.write(&one.kind(), created);
-}
-
 /// Replaces the statuses of a kind in the store.
 fn publish(store: &SharedStore, kind: &Kind, statuses: Statuses) {
     if let Err(error) = store.write(kind, |store| replace(store, kind, statuses)) {
@@ -220,27 +241,6 @@ fn replace(store: &mut Store, kind: &Kind, mut statuses: Statuses) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_init_holds_becomes_a_resource_for_all_that_belongs_together() {
-        let store = SharedStore::new().unwrap();
-        let observed = [
-            "host-name edge-7",
-            "name-servers 10.0.2.3",
-            "search-domains local",
-            "kernel-parameter vm.swappiness 10",
-        ];
-        let observed = observed.map(|line| {
-            let wanted = Setting::parse(line).unwrap();
-            let (name, current) = (wanted.name(), wanted.value());
-            Observed { name, wanted: Some(wanted), source: None, current }
-        });
-        adopt(&store, &observed);
-        let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
-        let wanted: Vec<_> =
-            wanted.iter().flatten().map(|one| (one.id.as_str(), one.settings.len())).collect();
-        assert_eq!(wanted, [("node", 1), ("vm.swappiness", 1), ("node", 2)]);
-    }
 
     #[test]
     fn a_status_changes_only_when_it_says_something_else() {

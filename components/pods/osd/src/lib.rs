@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod adopt;
 pub mod apply;
 pub mod catalog;
 pub mod configuration;

@@ -9,6 +9,7 @@ use crate::limits::{MAX_WATCHES, STORE};
 use crate::settings::{SettingType, TYPES};
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
+use osbuild_protocol::StartSettings;
 use osbuild_resources::{
     Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource, Start, Store, Target,
 };
@@ -31,6 +32,8 @@ struct Inner {
     generations: Generations,
     /// While changes are tried.
     tried: Option<Tried>,
+    /// The settings with which the node has started.
+    start: StartSettings,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
 }
@@ -57,7 +60,8 @@ impl SharedStore {
         getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
         let store = Store::new(cookie, STORE);
         let generations = Generations::default();
-        let inner = Inner { store, generations, tried: None, changed: BTreeMap::new() };
+        let (start, changed) = (StartSettings::default(), BTreeMap::new());
+        let inner = Inner { store, generations, tried: None, start, changed };
         Ok(SharedStore { inner: Mutex::new(inner), watches: Arc::new(Semaphore::new(MAX_WATCHES)) })
     }
 
@@ -81,6 +85,25 @@ impl SharedStore {
             watches.send_replace(());
         }
         Ok(written)
+    }
+
+    /// Refuses changes of settings by clients while the node does not run with the newest ones.
+    pub fn admit_changes(&self) -> Result<(), Status> {
+        match self.lock().start {
+            StartSettings::Newest => Ok(()),
+            StartSettings::Earlier => Err(Status::unavailable(
+                "starts with the newest settings have failed: the node starts with earlier ones, \
+                 and takes changes once it is ready",
+            )),
+            StartSettings::GoneBack => Err(Status::unavailable(
+                "the node is going back to earlier settings, and takes changes after that",
+            )),
+        }
+    }
+
+    /// Takes note of the settings with which the node has started.
+    pub fn set_start(&self, start: StartSettings) {
+        self.lock().start = start;
     }
 
     /// Applies drafts of settings, all or none, unless this is a dry run. Returns what became of
@@ -146,7 +169,7 @@ impl SharedStore {
         is_dry: bool,
         permit: impl FnOnce(&[Difference]) -> Result<(), Status>,
     ) -> Result<Vec<Difference>, Status> {
-        let Inner { store, generations, tried, changed } = &mut *self.lock();
+        let Inner { store, generations, tried, changed, .. } = &mut *self.lock();
         let generation = generations.get(number).ok_or_else(|| {
             Status::not_found(format!("there is no generation {number} any more, or not yet"))
         })?;
@@ -166,6 +189,24 @@ impl SharedStore {
         wake(changed);
         carried_out.map_err(|error| wire::status(&error))?;
         Ok(differences)
+    }
+
+    /// Gives all settings the content that they had in the newest generation for which `is_it`
+    /// holds; without one there are no settings. Nothing changes if it holds for those of now.
+    /// Returns whether there was one.
+    ///
+    /// # Errors
+    /// A resource cannot be replaced.
+    pub fn go_back(&self, is_it: impl Fn(&[Arc<Resource>]) -> bool) -> Result<bool, Error> {
+        let Inner { store, generations, changed, .. } = &mut *self.lock();
+        if is_it(&running(store)) {
+            return Ok(true);
+        }
+        let found = generations.iter().rev().find(|generation| is_it(&generation.settings));
+        let before = found.map(|generation| generation.settings.clone());
+        let put_back = put_back(store, before.as_deref().unwrap_or_default(), SystemTime::now());
+        wake(changed);
+        put_back.map(|()| before.is_some())
     }
 
     /// What the running try has changed.

@@ -95,8 +95,8 @@ pub use request::{ClockReport, Request};
 #[cfg(feature = "std")]
 pub use setting::{
     Domain, Entry, HostSettings, KernelParameter, List, MAX_PARAMETERS, NameServers, Observed,
-    ParameterKey, ParameterValue, SearchDomains, Setting, SettingName, Single, TimeServer,
-    TimeServers, TryState, TryTime, words,
+    ParameterKey, ParameterValue, SearchDomains, Setting, SettingName, Single, StartSettings,
+    TimeServer, TimeServers, TryState, TryTime, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -36,7 +36,7 @@ const ROWS: [Row; 23] = [
     (HOST, "try SECONDS", "try 60", "none"),
     (HOST, "confirm", "confirm", "none"),
     (HOST, "revert", "revert", "none"),
-    (HOST, "observe", "observe", "`try`, `wanted`, `current`"),
+    (HOST, "observe", "observe", "`try`, `start`, `wanted`, `current`"),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
 ];
 

@@ -1,29 +1,97 @@
-//! The file on DATA with the settings that requests over the socket `host` have given values: one
+//! The files on DATA with the settings that requests over the socket `host` have given values: one
 //! on each line.
 
 use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::Folder;
 use osbuild_protocol::{MAX_PARAMETERS, Setting, SettingName};
 
+use super::fallback::{Kept, Proof};
 use crate::data;
 
-/// The name of the file.
+/// The file with the newest ones.
 const FILE: &str = "host-settings";
+/// The file with those with which the node was ready last.
+const GOOD: &str = "host-settings-good";
+/// The file with those from which the node has gone back, until a client takes note of that.
+const BAD: &str = "host-settings-bad";
+/// The file with the number of starts that have failed since, in decimal digits.
+const FAILURES: &str = "host-settings-failures";
+/// The maximum length of that file in bytes.
+const MAX_COUNT_LENGTH: u64 = 16;
 /// The maximum length of the file in bytes: that of all settings, each as long as it can be, and
 /// of as many that are refused.
 const MAX_LENGTH: u64 = 96 << 10;
 /// The maximum number of lines that are kept although they are refused.
 const MAX_REFUSED: usize = MAX_PARAMETERS;
 
-/// The text of the file; none if there is no file.
-pub fn read() -> Outcome<Option<String>> {
-    let text = data::folder::open()?.read_text(FILE, MAX_LENGTH);
-    text.explain(format_args!("read {FILE} on DATA"))
+/// Reads what there is.
+///
+/// # Errors
+/// The newest settings cannot be read. Anything else that cannot be read counts as missing.
+pub fn read() -> Outcome<Kept> {
+    read_from(&data::folder::open()?)
 }
 
-/// Replaces the file, flushed to the disk.
+/// Replaces the newest settings, flushed to the disk. Starts that failed with others do not count
+/// for these.
 pub fn write(text: &str) -> Outcome {
     let data = data::folder::open()?;
-    data.replace(FILE, text.as_bytes(), 0o644).explain(format_args!("write {FILE} on DATA"))
+    remove(&data, FAILURES)?;
+    replace(&data, FILE, text)
+}
+
+/// Keeps the number of failed starts.
+pub fn count(failures: u32) -> Outcome {
+    replace(&data::folder::open()?, FAILURES, &format!("{failures}\n"))
+}
+
+/// Keeps what the node has shown by being ready.
+pub fn prove(proof: &Proof) -> Outcome {
+    prove_in(&data::folder::open()?, proof)
+}
+
+/// Keeps that a client knows that the node has gone back.
+pub fn acknowledge() -> Outcome {
+    remove(&data::folder::open()?, BAD)
+}
+
+fn read_from(data: &Folder) -> Outcome<Kept> {
+    let newest = data.read_text(FILE, MAX_LENGTH).explain(format_args!("read {FILE} on DATA"))?;
+    let other = |name, length| data.read_text(name, length).ok().flatten();
+    let failures = other(FAILURES, MAX_COUNT_LENGTH).and_then(|text| text.trim().parse().ok());
+    Ok(Kept {
+        newest: newest.unwrap_or_default(),
+        good: other(GOOD, MAX_LENGTH),
+        failures: failures.unwrap_or(0),
+        is_unacknowledged: other(BAD, MAX_LENGTH).is_some(),
+    })
+}
+
+/// Power may fail between any two of these writes: then the next start is made with the newest
+/// settings, or with those to which the node has gone back.
+fn prove_in(data: &Folder, proof: &Proof) -> Outcome {
+    match proof {
+        Proof::NoFailure => remove(data, FAILURES),
+        Proof::Good(text) => {
+            replace(data, GOOD, text)?;
+            remove(data, FAILURES)
+        }
+        Proof::GoneBack(text) => {
+            let bad = read_from(data)?.newest;
+            replace(data, BAD, &bad)?;
+            remove(data, FAILURES)?;
+            replace(data, GOOD, text)?;
+            replace(data, FILE, text)
+        }
+    }
+}
+
+fn replace(data: &Folder, name: &str, text: &str) -> Outcome {
+    data.replace(name, text.as_bytes(), 0o644).explain(format_args!("write {name} on DATA"))
+}
+
+fn remove(data: &Folder, name: &str) -> Outcome {
+    data.remove(name).explain(format_args!("remove {name} from DATA"))
 }
 
 /// The text for these settings, and for the lines that were refused.
@@ -79,6 +147,46 @@ mod tests {
         assert_eq!(kept(&refused), all);
         refused.forget(&setting("kernel-parameter kernel.panic 1").name());
         assert_eq!(kept(&refused), "host-name edge-7\nmotd hello\n");
+    }
+
+    const NEW: &str = "host-name new\n";
+    const OLD: &str = "host-name old\n";
+
+    /// DATA of a node that has gone back, or is about to.
+    fn data() -> (tempfile::TempDir, Folder) {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(&place.path().canonicalize().unwrap(), "aside").unwrap();
+        (place, folder)
+    }
+
+    fn kept(newest: &str, good: Option<&str>, failures: u32, is_unacknowledged: bool) -> Kept {
+        let (newest, good) = (newest.to_owned(), good.map(str::to_owned));
+        Kept { newest, good, failures, is_unacknowledged }
+    }
+
+    #[test]
+    fn the_files_show_what_the_node_has_proved() {
+        let (_place, data) = data();
+        assert_eq!(read_from(&data).unwrap(), Kept::default());
+        replace(&data, FILE, NEW).unwrap();
+        replace(&data, FAILURES, "2\n").unwrap();
+        assert_eq!(read_from(&data).unwrap(), kept(NEW, None, 2, false));
+        prove_in(&data, &Proof::Good(NEW.to_owned())).unwrap();
+        assert_eq!(read_from(&data).unwrap(), kept(NEW, Some(NEW), 0, false));
+        replace(&data, FAILURES, "1\n").unwrap();
+        prove_in(&data, &Proof::NoFailure).unwrap();
+        assert_eq!(read_from(&data).unwrap(), kept(NEW, Some(NEW), 0, false));
+        prove_in(&data, &Proof::GoneBack(OLD.to_owned())).unwrap();
+        assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(OLD), 0, true));
+    }
+
+    #[test]
+    fn a_malformed_number_of_failures_is_none() {
+        let (_place, data) = data();
+        for text in ["", "many", "-1", "4294967296"] {
+            replace(&data, FAILURES, text).unwrap();
+            assert_eq!(read_from(&data).unwrap().failures, 0, "{text}");
+        }
     }
 
     #[test]

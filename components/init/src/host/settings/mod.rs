@@ -3,6 +3,7 @@
 //! it is set again.
 
 pub mod document;
+pub mod fallback;
 pub mod kept;
 mod tried;
 mod values;
@@ -13,6 +14,7 @@ use osbuild_failure::Outcome;
 use osbuild_protocol::{HostSettings, Observed, Refusal, Setting, SettingName, Single, TryTime};
 use osbuild_ranks::Source;
 
+use self::fallback::{Fallback, Proof};
 use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
@@ -31,6 +33,7 @@ pub struct Settings {
     kernel_parameters: KernelParameters,
     refused: Refused,
     tried: Try,
+    fallback: Fallback,
     /// The lines of the node document.
     document: String,
     /// Bounds the lines on the console.
@@ -125,16 +128,63 @@ impl Settings {
             current: String::new(),
         });
         let settings = single.chain(self.kernel_parameters.observe()).chain(refused);
-        HostSettings { tried: self.tried.state(now), settings: settings.collect() }
+        let (tried, start) = (self.tried.state(now), self.fallback.state());
+        HostSettings { tried, start, settings: settings.collect() }
     }
 
-    /// Whether requests may change settings, see [`Try::admit`].
+    /// Whether requests may change settings, see [`Try::admit`] and [`Fallback::admit`].
     pub fn admit(&self) -> Result<(), Refusal> {
+        self.fallback.admit()?;
         self.tried.admit()
+    }
+
+    /// Sets what this start takes of the kept settings. The node has `timeout` to be ready with
+    /// them. Returns lines for the console.
+    pub fn start(&mut self, fallback: Fallback, timeout: Duration, now: Duration) -> Vec<String> {
+        self.fallback = fallback;
+        self.fallback.expect_ready(now + timeout);
+        let text = self.fallback.text().to_owned();
+        let mut lines: Vec<String> = self.fallback.line().into_iter().collect();
+        lines.extend(self.restore(&text, now));
+        lines
+    }
+
+    /// Goes on with other settings, as this start has failed for `reason`. The node has `timeout`
+    /// to be ready with them. Returns the number of failed starts to keep, and lines for the
+    /// console; nothing if there is no other choice.
+    pub fn give_up(
+        &mut self,
+        reason: &str,
+        timeout: Duration,
+        now: Duration,
+    ) -> Option<(u32, Vec<String>)> {
+        let mut lines = vec![self.fallback.give_up(reason)?];
+        let text = self.fallback.text().to_owned();
+        self.fallback.expect_ready(now + timeout);
+        // What is tried is not kept, and the node does not start with it.
+        self.tried = Try::default();
+        lines.extend(self.go_back_to(&text, now));
+        Some((self.fallback.count()?, lines))
+    }
+
+    /// When a start has failed without the node being ready, since boot.
+    pub fn start_deadline(&self) -> Option<Duration> {
+        self.fallback.deadline()
+    }
+
+    /// The node is ready: returns what to keep of that, if anything.
+    pub fn on_ready(&mut self, is_on_trial: bool) -> Option<Proof> {
+        self.fallback.on_ready(&self.text(), is_on_trial)
+    }
+
+    /// Takes note that a client knows that the node has gone back. Returns whether it had.
+    pub fn acknowledge(&mut self) -> bool {
+        self.fallback.acknowledge()
     }
 
     /// Has changes taken back unless they are confirmed in time.
     pub fn begin_try(&mut self, time: TryTime, now: Duration) -> Result<(), Refusal> {
+        self.fallback.admit()?;
         let mut tried = std::mem::take(&mut self.tried);
         let begun = tried.begin(time, || self.text(), now);
         self.tried = tried;

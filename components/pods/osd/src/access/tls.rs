@@ -50,8 +50,8 @@ pub fn acceptor(clients: &[u8], identity: &Identity) -> Outcome<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The error of a certificate that a CA has signed and that names no role. Its client gets the alert
-/// `access_denied`.
+/// The error of a certificate that a CA has signed and that names no role. Its client gets the
+/// alert `access_denied`.
 const WITHOUT_ROLE: Error =
     Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
 

@@ -5,6 +5,7 @@ mod domain;
 mod kernel_parameter;
 mod list;
 mod observed;
+mod start;
 mod time_server;
 mod tried;
 
@@ -13,6 +14,7 @@ pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, Parame
 pub use list::{Entry, List};
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
+pub use start::StartSettings;
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
 

@@ -2,7 +2,7 @@
 
 use osbuild_ranks::Source;
 
-use super::{Setting, SettingName, TryState, words};
+use super::{Setting, SettingName, StartSettings, TryState, words};
 
 /// The word for no source.
 const NONE: &str = "none";
@@ -12,6 +12,8 @@ const NONE: &str = "none";
 pub struct HostSettings {
     /// Whether changes are tried.
     pub tried: TryState,
+    /// Whether the node has started with the newest ones.
+    pub start: StartSettings,
     /// Those of which a node has one each, and the kernel parameters that requests have set.
     pub settings: Vec<Observed>,
 }
@@ -37,14 +39,15 @@ impl Observed {
 }
 
 /// The lines of a reply, each with its end.
-pub(crate) fn encode(HostSettings { tried, settings }: &HostSettings) -> String {
+pub(crate) fn encode(HostSettings { tried, start, settings }: &HostSettings) -> String {
     let lines = settings.iter().map(|Observed { name, wanted, source, current }| {
         let wanted = wanted.iter().map(|wanted| format!("wanted {wanted}\n")).collect::<String>();
         let source = source.map_or(NONE, Source::name);
         let current = format!("current {source} {name} {}", words(current));
         format!("{wanted}{}\n", current.trim_end())
     });
-    format!("try {}\n", tried.encode()) + &lines.collect::<String>()
+    let lines: String = lines.collect();
+    format!("try {}\nstart {}\n{lines}", tried.encode(), start.word())
 }
 
 /// Reads the lines of a reply. Settings that this release does not know are left out.
@@ -55,6 +58,7 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         match key {
             "try" => host.tried = TryState::decode(value)?,
+            "start" => host.start = StartSettings::decode(value)?,
             "wanted" => wanted = Setting::parse(value).ok(),
             "current" => {
                 let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
@@ -95,7 +99,7 @@ mod tests {
                 "10",
             ),
         ];
-        HostSettings { tried: TryState::Running(59), settings }
+        HostSettings { tried: TryState::Running(59), start: StartSettings::GoneBack, settings }
     }
 
     #[test]
@@ -122,7 +126,7 @@ mod tests {
         // Those that are held, and those that a smaller list refuses.
         let all: Vec<Observed> =
             vec![parameter; 2 * MAX_PARAMETERS].into_iter().chain([domains, servers]).collect();
-        let length = encode(&HostSettings { tried: TryState::None, settings: all }).len();
+        let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }
 }
