@@ -1,6 +1,7 @@
 //! Compiles the `.proto` files in Rust, so no `protoc` is needed.
 
 use prost::Message;
+use prost_types::FileDescriptorSet;
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 /// The folder of the `.proto` files, which are named by their paths in it.
 const FOLDER: &str = "proto";
 
-const FILES: [&str; 9] = [
+/// The files of the node's own API.
+const FILES: [&str; 10] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -17,15 +19,20 @@ const FILES: [&str; 9] = [
     "osbuild/v1/hostname.proto",
     "osbuild/v1/kernel_parameter.proto",
     "osbuild/v1/node.proto",
+    "osbuild/v1/plugin.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",
 ];
+
+/// The files of the API for plugins.
+const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.proto"];
 
 /// The package whose messages are YAML, too, with the same names.
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 10] = [
+const OPTIONAL: [&str; 11] = [
+    "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
     "HostnameStatusSpec.version",
@@ -38,13 +45,22 @@ const OPTIONAL: [&str; 10] = [
     "TimeServerStatusSpec.version",
 ];
 
+/// Fields of it that may be missing from the YAML, and are left out when they are empty.
+const MISSING: [(&str, &str); 4] = [
+    ("PluginGrantSpec.inputs", "Vec::is_empty"),
+    ("PluginGrantSpec.outputs", "Vec::is_empty"),
+    ("PluginInput.id", "Option::is_none"),
+    ("PluginOutput.columns", "Vec::is_empty"),
+];
+
 /// Lists in it, for which a person may write one word.
 const LISTS: [&str; 3] =
     ["ResolverSpec.nameserver", "ResolverSpec.search", "TimeServerSpec.server"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={FOLDER}");
-    let mut files = protox::compile(FILES, [FOLDER])?;
+    let files = protox::compile(FILES, [FOLDER])?;
+    let plugin_files = protox::compile(PLUGIN_FILES, [FOLDER])?;
     let derive = "#[derive(serde::Deserialize, serde::Serialize)]";
     let strict = "#[serde(deny_unknown_fields, rename_all = \"camelCase\")]";
     let mut code = tonic_prost_build::configure()
@@ -59,10 +75,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         let list = "#[serde(default, deserialize_with = \"crate::yaml::one_or_more\")]";
         code = code.field_attribute(format!("{YAML}.{field}"), list);
     }
-    code.compile_fds(files.clone())?;
-    // Server reflection needs the definitions, not their comments.
-    files.file.iter_mut().for_each(|file| file.source_code_info = None);
+    for (field, is_empty) in MISSING {
+        let skip = format!("#[serde(default, skip_serializing_if = \"{is_empty}\")]");
+        code = code.field_attribute(format!("{YAML}.{field}"), skip);
+    }
+    code.compile_fds(protox::compile(FILES.iter().chain(&PLUGIN_FILES), [FOLDER])?)?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("descriptors.bin"), files.encode_to_vec())?;
+    fs::write(out.join("descriptors.bin"), without_comments(files).encode_to_vec())?;
+    fs::write(out.join("plugins.bin"), without_comments(plugin_files).encode_to_vec())?;
     Ok(())
+}
+
+/// Server reflection needs the definitions, not their comments.
+fn without_comments(mut files: FileDescriptorSet) -> FileDescriptorSet {
+    files.file.iter_mut().for_each(|file| file.source_code_info = None);
+    files
 }

@@ -1,4 +1,4 @@
-//! The messages and services of COSI's resource API, generated from the files in `proto`.
+//! The messages and services of COSI's APIs, generated from the files in `proto`.
 //!
 //! Packages, names and field numbers of `cosi` are those of COSI's specification, so any client of
 //! it speaks with ours. The messages of `osbuild.v1` are YAML, too. The crate has no behaviour of
@@ -19,11 +19,26 @@ pub mod resource {
     }
 }
 
+/// The package `cosi.runtime`: the services for plugins.
+#[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
+pub mod runtime {
+    tonic::include_proto!("cosi.runtime");
+}
+
+/// The package `engine`: how a plugin introduces itself.
+#[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
+pub mod engine {
+    tonic::include_proto!("engine");
+}
+
 /// The package `osbuild.v1`: the specs of the node's own resources.
 #[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
 pub mod v1 {
     tonic::include_proto!("osbuild.v1");
 }
 
-/// The definitions of all files as an encoded `FileDescriptorSet`, for server reflection.
+/// The definitions of the API for plugins as an encoded `FileDescriptorSet`.
+pub const PLUGIN_DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("plugins");
+
+/// The definitions of the node's own API as an encoded `FileDescriptorSet`, for server reflection.
 pub const DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("descriptors");
