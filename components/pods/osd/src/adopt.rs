@@ -1,6 +1,7 @@
 //! Takes over what `init` holds: when the store has nothing, and when `init` has gone back to
 //! earlier settings.
 
+use crate::client_type::ClientType;
 use crate::settings::{SettingType, TYPES};
 use crate::shared::SharedStore;
 use osbuild_protocol::{Observed, Setting, SettingName};
@@ -42,7 +43,7 @@ pub fn go_back(store: &SharedStore, observed: &[Observed]) -> Result<(), Error> 
 /// The settings of resources, as `init` has them.
 fn lines(resources: &[Arc<Resource>]) -> BTreeSet<String> {
     let settings = resources.iter().filter_map(|resource| {
-        let one = SettingType::of(resource.content.key.kind())?;
+        let one = ClientType::of(resource.content.key.kind())?.of_host()?;
         (one.read)(&resource.content.spec).ok()
     });
     settings.flatten().map(|setting| setting.to_string()).collect()

@@ -1,7 +1,7 @@
 //! Applies drafts of resources, all or none.
 
+use crate::client_type::ClientType;
 use crate::documents::Draft;
-use crate::settings::SettingType;
 use crate::wire;
 use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Query, Resource, Store};
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub struct Step {
 /// What to do for the drafts, in their order.
 ///
 /// # Errors
-/// A resource belongs to an owner or is being torn down, or two would set the same.
+/// A resource belongs to an owner or is being torn down, two would set the same, or there would be
+/// too many.
 pub fn plan(store: &Store, drafts: Vec<Draft>) -> Result<Vec<Step>, Status> {
     let steps: Vec<Step> =
         drafts.into_iter().map(|draft| step(store, draft)).collect::<Result<_, _>>()?;
@@ -53,15 +54,21 @@ fn set_different_things(store: &Store, steps: &[Step]) -> Result<(), Status> {
     let query = Query::default();
     let changed = steps.iter().map(|step| &step.after.key);
     let changed: Vec<&Key> = changed.collect();
-    for one in steps.iter().filter_map(|step| SettingType::of(step.after.key.kind())) {
+    for one in steps.iter().filter_map(|step| ClientType::of(step.after.key.kind())) {
         let kind = one.kind();
         let kept = store.list(&kind, &query).map(|found| found.content.clone());
         let kept = kept.filter(|content| !changed.contains(&&content.key));
         let new = steps.iter().map(|step| step.after.clone());
         let mut subjects: BTreeMap<String, Key> = BTreeMap::new();
-        for content in kept.chain(new.filter(|content| *content.key.kind() == kind)) {
-            let Ok(settings) = (one.read)(&content.spec) else { continue };
-            let subject = (one.subject)(&settings);
+        let contents: Vec<_> =
+            kept.chain(new.filter(|content| *content.key.kind() == kind)).collect();
+        if contents.len() > one.max_count() {
+            let message = format!("there are at most {} resources of {kind}", one.max_count());
+            return Err(Status::resource_exhausted(message));
+        }
+        for content in contents {
+            let Ok(checked) = one.check(content.key.id(), &content.spec) else { continue };
+            let Some(subject) = checked.subject else { continue };
             if let Some(other) = subjects.insert(subject.clone(), content.key.clone()) {
                 let message = format!("both {other} and {} set {subject}", content.key);
                 return Err(Status::invalid_argument(message));

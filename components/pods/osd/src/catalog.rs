@@ -1,18 +1,21 @@
 //! The types that the node knows.
 
 use crate::access::{Caller, Role};
-use crate::settings::{NAMESPACE as SYSTEM, SettingType, TYPES};
+use crate::client_type::{Checked, ClientType};
+use crate::plugins::{CONTROLLER_STATUSES, PLUGINS, STATUS_COLUMNS, status};
+use crate::settings::{NAMESPACE as SYSTEM, TYPES};
 use crate::shared::SharedStore;
 use crate::wire;
 use osbuild_cosi::resource::meta::resource_definition_spec::{PrintColumn, Sensitivity};
 use osbuild_cosi::resource::meta::{NamespaceSpec, ResourceDefinitionSpec};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_resources::{
-    Content, Definition, Key, Kind, Names, Owner, PrintColumn as Column, Query,
-    Sensitivity as Secrecy, Spec, Store,
+    Content, Definition, Error, Expected, Key, Kind, Names, Owner, PrintColumn as Column, Query,
+    Resource, Sensitivity as Secrecy, Spec, Store,
 };
 use prost::Message;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::SystemTime;
 use tonic::Status;
 
@@ -20,8 +23,11 @@ use tonic::Status;
 const META: &str = "meta";
 
 /// Namespaces, each with its purpose.
-const NAMESPACES: [(&str, &str); 2] =
-    [(META, "Namespaces and types of resources."), (SYSTEM, "Settings of the node itself.")];
+const NAMESPACES: [(&str, &str); 3] = [
+    (META, "Namespaces and types of resources."),
+    (SYSTEM, "Settings of the node itself."),
+    (PLUGINS, "What plugins write."),
+];
 
 const NAMESPACE_NAMES: Names =
     Names { plural: "Namespaces", singular: "Namespace", suffix: "meta.cosi.dev" };
@@ -41,42 +47,47 @@ pub enum Accepts {
     Any,
 }
 
-/// The known types, and what else is accepted.
+/// What is accepted.
 pub struct Catalog {
-    namespaces: Definition,
-    types: Definition,
-    /// The types of settings and of their statuses.
-    settings: Vec<Definition>,
     accepts: Accepts,
 }
 
+/// The types of this release: namespaces, definitions themselves, and those of the node.
+pub fn definitions() -> Outcome<Vec<Definition<'static>>> {
+    let define = |names: &Names<'static>, namespace, aliases: &[&str]| {
+        Definition::new(names, namespace, aliases).explain("define a type")
+    };
+    let aliases = [Column { name: "Aliases", json_path: "{.aliases[:]}" }];
+    let mut definitions = vec![
+        define(&NAMESPACE_NAMES, META, &["ns"])?,
+        define(&DEFINITION_NAMES, META, &["api-resources"])?.with_columns(&aliases),
+        define(&CONTROLLER_STATUSES, SYSTEM, &[])?.with_columns(STATUS_COLUMNS),
+    ];
+    for one in ClientType::all() {
+        definitions.push(define(&one.names(), SYSTEM, &[])?.with_columns(one.columns()));
+    }
+    for one in &TYPES {
+        let definition = define(&one.status_names, SYSTEM, &[])?;
+        definitions.push(definition.with_columns(one.status_columns));
+    }
+    Ok(definitions)
+}
+
 impl Catalog {
-    /// The types of this release: namespaces, definitions themselves, and settings.
-    pub fn new(accepts: Accepts) -> Outcome<Catalog> {
-        let define = |names, namespace, aliases: &[&str]| {
-            Definition::new(names, namespace, aliases).explain("define a type")
-        };
-        let mut settings = Vec::new();
-        for SettingType { names, columns, status_names, status_columns, .. } in &TYPES {
-            settings.push(define(names, SYSTEM, &[])?.with_columns(columns));
-            settings.push(define(status_names, SYSTEM, &[])?.with_columns(status_columns));
-        }
-        Ok(Catalog {
-            namespaces: define(&NAMESPACE_NAMES, META, &["ns"])?,
-            types: define(&DEFINITION_NAMES, META, &["api-resources"])?
-                .with_columns(&[Column { name: "Aliases", json_path: "{.aliases[:]}" }]),
-            settings,
-            accepts,
-        })
+    /// A catalog that accepts these types.
+    pub fn new(accepts: Accepts) -> Catalog {
+        Catalog { accepts }
     }
 
     /// Refuses a write to resources of the kind.
     pub fn admit(&self, caller: &Caller, kind: &Kind) -> Result<(), Status> {
         caller.require(writer(kind), format_args!("a change of {kind}"))?;
         if !is_kept(kind) {
-            return Err(Status::permission_denied(format!("osd alone writes resources of {kind}")));
+            let writer = if kind.namespace() == PLUGINS { "a plugin" } else { "osd" };
+            let message = format!("{writer} alone writes resources of {kind}");
+            return Err(Status::permission_denied(message));
         }
-        if SettingType::of(kind).is_some() || self.accepts == Accepts::Any {
+        if ClientType::of(kind).is_some() || self.accepts == Accepts::Any {
             Ok(())
         } else {
             Err(Status::invalid_argument(format!("there is no kind {kind}")))
@@ -86,63 +97,93 @@ impl Catalog {
     /// Checks what a client wants to write, and adds the form of its spec that is missing.
     pub fn check(content: &mut Content, store: &Store) -> Result<(), Status> {
         let kind = content.key.kind();
-        let Some(SettingType { read, write, subject, .. }) = SettingType::of(kind) else {
-            return Ok(());
-        };
-        let settings = read(&content.spec).map_err(wire::invalid)?;
-        let subject_of_this = subject(&settings);
+        let Some(one) = ClientType::of(kind) else { return Ok(()) };
+        let checked = one.check(content.key.id(), &content.spec).map_err(wire::invalid)?;
+        let Checked { spec, subject } = checked;
         let query = Query::default();
-        let other = store.list(kind, &query).find(|other| {
-            let subject = read(&other.content.spec).map(|settings| subject(&settings));
-            other.content.key != content.key && subject.as_ref() == Ok(&subject_of_this)
-        });
-        if let Some(other) = other {
-            let message = format!("{} sets {subject_of_this} already", other.content.key);
-            return Err(Status::invalid_argument(message));
+        let others = store.list(kind, &query).filter(|other| other.content.key != content.key);
+        let others: Vec<_> = others.collect();
+        if others.len() >= one.max_count() {
+            let message = format!("there are at most {} resources of {kind}", one.max_count());
+            return Err(Status::resource_exhausted(message));
         }
-        content.spec = write(&settings);
+        if let Some(subject) = subject {
+            let sets_it = |other: &&Arc<Resource>| {
+                let other = one.check(other.content.key.id(), &other.content.spec);
+                other.is_ok_and(|other| other.subject.as_ref() == Some(&subject))
+            };
+            if let Some(other) = others.iter().find(sets_it) {
+                let message = format!("{} sets {subject} already", other.content.key);
+                return Err(Status::invalid_argument(message));
+            }
+        }
+        content.spec = spec;
         Ok(())
     }
+}
 
-    /// Creates the resources from which clients learn namespaces and types.
-    pub fn publish(&self, store: &SharedStore) -> Outcome<()> {
-        for (name, description) in NAMESPACES {
-            let spec = NamespaceSpec { description: description.to_owned() };
-            create(store, &self.namespaces, name, &spec, &Namespace { description })?;
-        }
-        for definition in [&self.namespaces, &self.types].into_iter().chain(&self.settings) {
-            let yaml = Yaml::of(definition);
-            create(store, &self.types, &definition.id(), &message(definition), &yaml)?;
-        }
-        Ok(())
+/// Creates the resources from which clients learn namespaces and types.
+pub fn publish(store: &SharedStore) -> Outcome<()> {
+    let kind = kind_of(&NAMESPACE_NAMES)?;
+    for (name, description) in NAMESPACES {
+        let message = NamespaceSpec { description: description.to_owned() };
+        let spec = spec(&message, &Namespace { description });
+        write(store, &kind, name, spec).explain("create a namespace")?;
     }
+    for definition in &definitions()? {
+        define(store, definition).explain("create a definition")?;
+    }
+    Ok(())
+}
+
+/// Publishes a definition, in the place of one of the same type.
+pub fn define(store: &SharedStore, definition: &Definition) -> Result<(), Error> {
+    let Ok(kind) = kind_of(&DEFINITION_NAMES) else { return Ok(()) };
+    write(store, &kind, &definition.id(), spec(&message(definition), &Yaml::of(definition)))
+}
+
+/// Takes the definition of a type back.
+pub fn undefine(store: &SharedStore, type_name: &str) -> Result<(), Error> {
+    let key = kind_of(&DEFINITION_NAMES).map(|kind| Key::new(kind, &type_name.to_lowercase()));
+    let Ok(Ok(key)) = key else { return Ok(()) };
+    let owner = Owner(META.to_owned());
+    store.write_beside(key.kind(), |store| store.destroy(&key, &owner))
+}
+
+fn kind_of(Names { plural, suffix, .. }: &Names) -> Outcome<Kind> {
+    Kind::new(META, &format!("{plural}.{suffix}")).explain("name a type")
 }
 
 /// Whether clients write resources of the kind, which are kept over restarts. The others are those
 /// that this program writes itself at each start.
 pub fn is_kept(kind: &Kind) -> bool {
-    kind.namespace() != META && !TYPES.iter().any(|one| one.status_kind() == *kind)
+    ![META, PLUGINS].contains(&kind.namespace())
+        && *kind != status::kind()
+        && !TYPES.iter().any(|one| one.status_kind() == *kind)
 }
 
 /// The least role that may write resources of the kind.
 pub fn writer(kind: &Kind) -> Role {
-    SettingType::of(kind).map_or(Role::Admin, |setting| setting.writer)
+    ClientType::of(kind).map_or(Role::Admin, ClientType::writer)
 }
 
-fn create(
-    store: &SharedStore,
-    definition: &Definition,
-    id: &str,
-    message: &impl Message,
-    yaml: &impl Serialize,
-) -> Outcome<()> {
-    let key = Key::new(definition.kind.clone(), id).explain("name a resource")?;
-    let yaml = serde_saphyr::to_string(yaml).explain("write YAML")?;
-    let content = Content::new(key, Spec { proto: message.encode_to_vec(), yaml });
-    let owner = Owner(META.to_owned());
-    let created =
-        store.write(&definition.kind, |store| store.create(content, owner, SystemTime::now()));
-    created.explain("create a resource").map(drop)
+fn write(store: &SharedStore, kind: &Kind, id: &str, spec: Spec) -> Result<(), Error> {
+    let Ok(key) = Key::new(kind.clone(), id) else { return Ok(()) };
+    let (owner, now) = (Owner(META.to_owned()), SystemTime::now());
+    store.write_beside(kind, |store| match store.get(&key) {
+        Err(_) => store.create(Content::new(key, spec), owner, now).map(drop),
+        Ok(found) if found.content.spec == spec => Ok(()),
+        Ok(found) => {
+            let content = Content { spec, ..found.content.clone() };
+            let expected = Expected { version: Some(found.version), owner, phase: None };
+            store.update(content, expected, now).map(drop)
+        }
+    })
+}
+
+fn spec(message: &impl Message, yaml: &impl Serialize) -> Spec {
+    let yaml = serde_saphyr::to_string(yaml).expect("names and lists of names are YAML");
+    Spec { proto: message.encode_to_vec(), yaml }
 }
 
 fn message(definition: &Definition) -> ResourceDefinitionSpec {
@@ -182,20 +223,20 @@ struct Yaml<'a> {
     default_namespace: &'a str,
     aliases: &'a [String],
     all_aliases: &'a [String],
-    print_columns: Vec<YamlColumn>,
+    print_columns: Vec<YamlColumn<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<&'static str>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct YamlColumn {
-    name: &'static str,
-    json_path: &'static str,
+struct YamlColumn<'a> {
+    name: &'a str,
+    json_path: &'a str,
 }
 
 impl<'a> Yaml<'a> {
-    fn of(definition: &'a Definition) -> Yaml<'a> {
+    fn of(definition: &'a Definition<'a>) -> Yaml<'a> {
         let columns = definition.print_columns.iter();
         Yaml {
             r#type: definition.kind.type_name(),
@@ -221,7 +262,7 @@ mod tests {
 
     #[test]
     fn only_known_types_are_accepted_unless_any_is() {
-        let [known, any] = [Accepts::Known, Accepts::Any].map(|it| Catalog::new(it).unwrap());
+        let [known, any] = [Accepts::Known, Accepts::Any].map(Catalog::new);
         assert!(known.admit(&Caller::local(), &kind(SYSTEM, "KernelParameters.osbuild")).is_ok());
         for kind in [kind("default", "os/path"), kind("default", "KernelParameters.osbuild")] {
             let refused = known.admit(&Caller::local(), &kind).unwrap_err();
@@ -233,10 +274,13 @@ mod tests {
     #[test]
     fn nobody_writes_definitions_and_statuses() {
         for accepts in [Accepts::Known, Accepts::Any] {
-            let catalog = Catalog::new(accepts).unwrap();
-            for kind in
-                [kind(META, "Namespaces.meta.cosi.dev"), kind(SYSTEM, "HostnameStatuses.osbuild")]
-            {
+            let catalog = Catalog::new(accepts);
+            for kind in [
+                kind(META, "Namespaces.meta.cosi.dev"),
+                kind(SYSTEM, "HostnameStatuses.osbuild"),
+                kind(SYSTEM, "ControllerStatuses.osbuild"),
+                kind(PLUGINS, "Things.example"),
+            ] {
                 let refused = catalog.admit(&Caller::local(), &kind).unwrap_err();
                 assert_eq!(refused.code(), tonic::Code::PermissionDenied);
             }
@@ -284,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_definition_is_published_with_the_names_that_clients_read() {
-        let definitions = Catalog::new(Accepts::Known).unwrap().settings;
+        let definitions = definitions().unwrap();
         let is_it = |one: &&Definition| one.display_type == "KernelParameter";
         let definition = definitions.iter().find(is_it).unwrap();
         let yaml = serde_saphyr::to_string(&Yaml::of(definition)).unwrap();

@@ -18,11 +18,11 @@ use tonic::transport::server::Connected;
 /// The pause after a connection that could not be accepted, as the next one may fail likewise.
 pub const PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection that counts until it is closed.
-pub struct Connection {
+/// A connection that has its place until it is closed.
+pub struct Connection<P = Peer, Place = Places> {
     stream: Pin<Box<dyn Duplex>>,
-    peer: Peer,
-    _places: Places,
+    peer: P,
+    _place: Place,
 }
 
 /// The places that a connection takes.
@@ -100,19 +100,26 @@ pub fn report(error: &io::Error) {
 impl Connection {
     /// A connection that takes its places until it is closed.
     pub fn new(stream: impl Duplex + 'static, peer: Peer, places: Places) -> Connection {
-        Connection { stream: Box::pin(stream), peer, _places: places }
+        Connection::of(stream, peer, places)
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = Peer;
+impl<P, Place> Connection<P, Place> {
+    /// A connection to this peer.
+    pub fn of(stream: impl Duplex + 'static, peer: P, place: Place) -> Connection<P, Place> {
+        Connection { stream: Box::pin(stream), peer, _place: place }
+    }
+}
 
-    fn connect_info(&self) -> Peer {
+impl<P: Clone + Send + Sync + 'static, Place> Connected for Connection<P, Place> {
+    type ConnectInfo = P;
+
+    fn connect_info(&self) -> P {
         self.peer.clone()
     }
 }
 
-impl AsyncRead for Connection {
+impl<P: Unpin, Place: Unpin> AsyncRead for Connection<P, Place> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -122,7 +129,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<P: Unpin, Place: Unpin> AsyncWrite for Connection<P, Place> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

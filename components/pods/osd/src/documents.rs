@@ -1,6 +1,6 @@
 //! Resources as people write them: YAML documents with `---` between.
 
-use crate::settings::{SettingType, TYPES};
+use crate::client_type::ClientType;
 use osbuild_resources::{Key, Labels, Spec};
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub fn read(text: &str) -> Result<Vec<Draft>, String> {
 impl Document {
     fn draft(self) -> Result<Draft, String> {
         let Document { api, version, r#type, namespace, id, labels, annotations, spec } = self;
-        let one = SettingType::named(&r#type).ok_or_else(|| no_type(&r#type))?;
+        let one = ClientType::named(&r#type).ok_or_else(|| no_type(&r#type))?;
         let kind = one.kind();
         let fixed = [
             ("api", api, API),
@@ -76,13 +76,13 @@ impl Document {
         }
         let key = Key::new(kind, &id).map_err(|error| error.to_string())?;
         let yaml = serde_saphyr::to_string(&spec).map_err(|error| error.to_string())?;
-        let settings = (one.read)(&Spec { proto: Vec::new(), yaml })?;
-        Ok(Draft { key, labels, annotations, spec: (one.write)(&settings) })
+        let spec = one.check(&id, &Spec { proto: Vec::new(), yaml })?.spec;
+        Ok(Draft { key, labels, annotations, spec })
     }
 }
 
 fn no_type(name: &str) -> String {
-    let known: Vec<&str> = TYPES.iter().map(|one| one.names.singular).collect();
+    let known: Vec<&str> = ClientType::all().map(|one| one.names().singular).collect();
     format!("there is no type `{name}`; the types are {}", known.join(", "))
 }
 

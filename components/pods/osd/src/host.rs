@@ -43,7 +43,7 @@ pub struct Host {
 }
 
 /// The statuses of a kind by their identifiers.
-type Statuses = BTreeMap<String, Spec>;
+pub type Statuses = BTreeMap<String, Spec>;
 
 /// What has become of the settings.
 pub struct Applied {
@@ -62,7 +62,7 @@ impl Host {
             changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
             let applied = self.persist(apply).await;
             for (kind, statuses) in applied.statuses {
-                publish(&self.store, &kind, statuses);
+                publish(&self.store, OWNER, &kind, statuses);
             }
             if applied.start == StartSettings::GoneBack && self.take_note().await {
                 continue;
@@ -208,15 +208,20 @@ fn is_about_setting(code: RefusalCode) -> bool {
     !matches!(code, RefusalCode::Busy | RefusalCode::NoTry)
 }
 
-/// Replaces the statuses of a kind in the store.
-fn publish(store: &SharedStore, kind: &Kind, statuses: Statuses) {
-    if let Err(error) = store.write(kind, |store| replace(store, kind, statuses)) {
+/// Replaces the statuses of a kind in the store, all of which belong to the owner.
+pub fn publish(store: &SharedStore, owner: &str, kind: &Kind, statuses: Statuses) {
+    if let Err(error) = store.write(kind, |store| replace(store, owner, kind, statuses)) {
         eprintln!("error: cannot write a status: {error}");
     }
 }
 
-fn replace(store: &mut Store, kind: &Kind, mut statuses: Statuses) -> Result<(), Error> {
-    let (owner, query) = (Owner(OWNER.to_owned()), Query::default());
+fn replace(
+    store: &mut Store,
+    owner: &str,
+    kind: &Kind,
+    mut statuses: Statuses,
+) -> Result<(), Error> {
+    let (owner, query) = (Owner(owner.to_owned()), Query::default());
     let found: Vec<_> = store.list(kind, &query).collect();
     for found in found {
         let key = &found.content.key;
@@ -252,12 +257,12 @@ mod tests {
             Statuses::from([("node".to_owned(), spec)])
         };
         let version = || store.read(|store| store.get(&key)).unwrap().version.to_string();
-        publish(&store, &kind, statuses("hostname: a"));
-        publish(&store, &kind, statuses("hostname: a"));
+        publish(&store, OWNER, &kind, statuses("hostname: a"));
+        publish(&store, OWNER, &kind, statuses("hostname: a"));
         assert_eq!(version(), "1");
-        publish(&store, &kind, statuses("hostname: b"));
+        publish(&store, OWNER, &kind, statuses("hostname: b"));
         assert_eq!(version(), "2");
-        publish(&store, &kind, Statuses::new());
+        publish(&store, OWNER, &kind, Statuses::new());
         assert!(store.read(|store| store.get(&key)).is_err());
     }
 }

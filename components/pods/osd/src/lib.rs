@@ -3,7 +3,7 @@
 //! [`state`], [`configuration`] and [`node`] are the services, for clients of the node and of the
 //! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
-//! through [`init`].
+//! through [`init`]. [`plugins`] are programs of others that do the same.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ pub mod access;
 pub mod adopt;
 pub mod apply;
 pub mod catalog;
+pub mod client_type;
 pub mod configuration;
 pub mod connections;
 pub mod documents;
@@ -21,6 +22,7 @@ pub mod keeper;
 pub mod limits;
 pub mod network;
 pub mod node;
+pub mod plugins;
 pub mod server;
 pub mod settings;
 pub mod shared;

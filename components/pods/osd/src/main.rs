@@ -9,7 +9,7 @@
 use osbuild_failure::{Explain, Outcome};
 use pod_osd::access::clients::Clients;
 use pod_osd::access::identity::Identity;
-use pod_osd::catalog::{Accepts, Catalog};
+use pod_osd::catalog::{self, Accepts, Catalog};
 use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Connections;
 use pod_osd::host::Host;
@@ -19,7 +19,7 @@ use pod_osd::network::Network;
 use pod_osd::node::NodeService;
 use pod_osd::shared::SharedStore;
 use pod_osd::state::StateService;
-use pod_osd::{connections, server, socket};
+use pod_osd::{connections, plugins, server, socket};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 use std::net::SocketAddr;
@@ -32,6 +32,7 @@ use tokio::sync::mpsc;
 const USAGE: &str = "\
 usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
            [--listen ADDRESS --clients FILE…]
+           [--plugins FOLDER [--test-plugin NAME]]
            --socket PATH
 
 Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
@@ -43,11 +44,14 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --listen ADDRESS   serve with TLS at this address and port, too
   --clients FILE     the CA of the clients there in PEM; of several files the first that exists
                      counts, and while there is none nothing listens
+  --plugins FOLDER   serve plugins, each at the socket NAME/socket in this folder
+  --test-plugin NAME serve a plugin that may do everything, with --accept-any-type only, for the
+                     tests of other projects
   --accept-any-type  accept resources without a known definition, for the tests of other projects
 ";
 
 enum Command {
-    Serve(Options),
+    Serve(Box<Options>),
     Help,
 }
 
@@ -57,6 +61,7 @@ struct Options {
     host: Option<PathBuf>,
     admin: Option<PathBuf>,
     remote: Option<Remote>,
+    plugins: Option<plugins::Options>,
     accepts: Accepts,
 }
 
@@ -68,7 +73,7 @@ struct Remote {
 
 fn main() -> ExitCode {
     let outcome = match command(std::env::args().skip(1)) {
-        Some(Command::Serve(options)) => serve(options),
+        Some(Command::Serve(options)) => serve(*options),
         Some(Command::Help) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -90,6 +95,7 @@ fn main() -> ExitCode {
 fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
     let (mut admin, mut listen, mut clients) = (None, None, Vec::new());
+    let (mut folder, mut test_plugin) = (None, None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
@@ -98,6 +104,8 @@ fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--admin" => admin = Some(words.next()?.into()),
             "--listen" => listen = Some(words.next()?.parse().ok()?),
             "--clients" => clients.push(words.next()?.into()),
+            "--plugins" => folder = Some(words.next()?.into()),
+            "--test-plugin" => test_plugin = Some(words.next()?),
             "--accept-any-type" => accepts = Accepts::Any,
             "--help" => return Some(Command::Help),
             _ => return None,
@@ -108,19 +116,25 @@ fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         (None, true) => None,
         _ => return None,
     };
-    Some(Command::Serve(Options { socket: socket?, keep, host, admin, remote, accepts }))
+    if test_plugin.is_some() && (folder.is_none() || accepts != Accepts::Any) {
+        return None;
+    }
+    let plugins = folder.map(|folder| plugins::Options { folder, test_plugin });
+    let options = Options { socket: socket?, keep, host, admin, remote, plugins, accepts };
+    Some(Command::Serve(Box::new(options)))
 }
 
 /// Serves until a signal ends the process. One thread is enough: what waits for a disk or for
 /// `init` has threads of its own.
-fn serve(Options { socket, keep, host, admin, remote, accepts }: Options) -> Outcome<()> {
+fn serve(options: Options) -> Outcome<()> {
+    let Options { socket, keep, host, admin, remote, plugins, accepts } = options;
     exit_on_signals()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .explain("start the runtime")?;
-    let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts)?);
-    catalog.publish(&store)?;
+    let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts));
+    catalog::publish(&store)?;
     let is_restored = match &keep {
         Some(folder) => restore(&store, folder),
         None => true,
@@ -145,6 +159,9 @@ fn serve(Options { socket, keep, host, admin, remote, accepts }: Options) -> Out
             tokio::spawn(host.run(!is_restored));
         }
         connections::local(socket::listen(&socket)?, accepted);
+        if let Some(options) = plugins {
+            plugins::start(store.clone(), options)?;
+        }
         let state = StateService::new(store.clone(), catalog, keeper.clone());
         let configuration = ConfigurationService { store, keeper, init };
         let node = NodeService { admin: admin.map(Init::new) };

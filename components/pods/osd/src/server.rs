@@ -75,7 +75,7 @@ async fn serve_side(
 
 /// Gives the refusal of a large message the code that other servers of gRPC give it; tonic's is
 /// `OUT_OF_RANGE`, which nothing else here returns.
-fn name_exhaustion(mut response: Response<Body>) -> Response<Body> {
+pub fn name_exhaustion(mut response: Response<Body>) -> Response<Body> {
     if let Some(code) = response.headers_mut().get_mut(Status::GRPC_STATUS)
         && Code::from_bytes(code.as_bytes()) == Code::OutOfRange
     {

@@ -3,10 +3,10 @@
 use crate::access::Caller;
 use crate::apply::{self, Step};
 use crate::catalog::is_kept;
+use crate::client_type::ClientType;
 use crate::documents::Draft;
 use crate::generations::{self, Difference, Generations};
 use crate::limits::{MAX_WATCHES, STORE};
-use crate::settings::{SettingType, TYPES};
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::StartSettings;
@@ -76,9 +76,27 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.change(kind, ClientType::of(kind).is_some(), write)
+    }
+
+    /// Does the same for what changes no setting: resources and finalizers of plugins.
+    pub fn write_beside<T>(
+        &self,
+        kind: &Kind,
+        write: impl FnOnce(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.change(kind, false, write)
+    }
+
+    fn change<T>(
+        &self,
+        kind: &Kind,
+        is_setting: bool,
+        write: impl FnOnce(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let Inner { store, tried, changed, .. } = &mut *self.lock();
         let written = write(store)?;
-        if let Some(tried) = tried.as_mut().filter(|_| SettingType::of(kind).is_some()) {
+        if let Some(tried) = tried.as_mut().filter(|_| is_setting) {
             tried.changed = Some(Instant::now());
         }
         if let Some(watches) = changed.get(kind) {
@@ -191,9 +209,9 @@ impl SharedStore {
         Ok(differences)
     }
 
-    /// Gives all settings the content that they had in the newest generation for which `is_it`
-    /// holds; without one there are no settings. Nothing changes if it holds for those of now.
-    /// Returns whether there was one.
+    /// Gives the settings of the host the content that they had in the newest generation for which
+    /// `is_it` holds; without one there are no such settings. Nothing changes if it holds for those
+    /// of now. Returns whether there was one.
     ///
     /// # Errors
     /// A resource cannot be replaced.
@@ -204,7 +222,9 @@ impl SharedStore {
         }
         let found = generations.iter().rev().find(|generation| is_it(&generation.settings));
         let before = found.map(|generation| generation.settings.clone());
-        let put_back = put_back(store, before.as_deref().unwrap_or_default(), SystemTime::now());
+        let of_host = ClientType::all().filter(|one| one.of_host().is_some());
+        let resources = before.as_deref().unwrap_or_default();
+        let put_back = put_back_of(of_host, store, resources, SystemTime::now());
         wake(changed);
         put_back.map(|()| before.is_some())
     }
@@ -254,7 +274,7 @@ impl SharedStore {
         let confirmed = before.unwrap_or_else(|| settings(store));
         let others = store.all().filter(|one| {
             let kind = one.content.key.kind();
-            is_kept(kind) && SettingType::of(kind).is_none()
+            is_kept(kind) && ClientType::of(kind).is_none()
         });
         confirmed.into_iter().chain(others.cloned().map(Arc::new)).collect()
     }
@@ -280,6 +300,21 @@ impl SharedStore {
                 Status::resource_exhausted(format!("{MAX_WATCHES} watches are open already"))
             })?),
         };
+        self.open(target, start, announced, permit)
+    }
+
+    /// Begins the watch of a controller's input, whose number is limited elsewhere.
+    pub fn watch_input(self: &Arc<Self>, target: Target) -> Result<Watch, Status> {
+        self.open(target, &Start::Now, false, None).map(|(_, watch)| watch)
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        target: Target,
+        start: &Start,
+        announced: bool,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<(Vec<Event>, Watch), Status> {
         let mut inner = self.lock();
         let (events, cursor) =
             inner.store.watch(target, start, announced).map_err(|error| wire::status(&error))?;
@@ -294,7 +329,17 @@ impl SharedStore {
 
 /// Gives all settings their earlier content again.
 fn put_back(store: &mut Store, before: &[Arc<Resource>], now: SystemTime) -> Result<(), Error> {
-    for kind in TYPES.iter().map(SettingType::kind) {
+    put_back_of(ClientType::all(), store, before, now)
+}
+
+/// The same for settings of these types.
+fn put_back_of(
+    types: impl Iterator<Item = ClientType>,
+    store: &mut Store,
+    before: &[Arc<Resource>],
+    now: SystemTime,
+) -> Result<(), Error> {
+    for kind in types.map(ClientType::kind) {
         let of_kind = before.iter().filter(|one| *one.content.key.kind() == kind);
         let of_kind: Vec<_> = of_kind.cloned().collect();
         store.take_back(&kind, &of_kind, now)?;
@@ -304,7 +349,7 @@ fn put_back(store: &mut Store, before: &[Arc<Resource>], now: SystemTime) -> Res
 
 /// Wakes the watches of all settings.
 fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
-    for watches in TYPES.iter().filter_map(|one| changed.get(&one.kind())) {
+    for watches in ClientType::all().filter_map(|one| changed.get(&one.kind())) {
         watches.send_replace(());
     }
 }
@@ -312,7 +357,8 @@ fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
 /// All settings.
 fn settings(store: &Store) -> Vec<Arc<Resource>> {
     let query = Query::default();
-    TYPES.iter().flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
+    let all = ClientType::all();
+    all.flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
 }
 
 /// All settings that are not being torn down.
@@ -333,12 +379,17 @@ impl Watch {
     /// Waits until there are events, and returns them, up to about `max_bytes`.
     pub async fn next(&mut self, max_bytes: usize) -> Result<Vec<Event>, Overrun> {
         loop {
-            let events = self.store.read(|store| store.read(&mut self.cursor, max_bytes))?;
+            let events = self.read(max_bytes)?;
             if !events.is_empty() {
                 return Ok(events);
             }
             self.changed.changed().await.expect("a sender outlives its receivers");
         }
+    }
+
+    /// The events until now, up to about `max_bytes`.
+    pub fn read(&mut self, max_bytes: usize) -> Result<Vec<Event>, Overrun> {
+        self.store.read(|store| store.read(&mut self.cursor, max_bytes))
     }
 }
 

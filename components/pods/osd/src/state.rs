@@ -3,8 +3,8 @@
 use crate::access::Caller;
 use crate::access::record::Changed;
 use crate::catalog::Catalog;
+use crate::client_type::ClientType;
 use crate::keeper::Keeper;
-use crate::settings::SettingType;
 use crate::shared::SharedStore;
 use crate::watches::{self, Messages};
 use crate::wire;
@@ -52,7 +52,7 @@ impl StateService {
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.catalog.admit(caller, key.kind())?;
-        if SettingType::of(key.kind()).is_some() {
+        if ClientType::of(key.kind()).is_some() {
             self.store.admit_changes()?;
         }
         let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;

@@ -5,14 +5,14 @@ use std::error::Error;
 use std::fmt;
 
 /// The names of a type. English has no rule for plurals, so the author of a type writes both forms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names<'a> {
     /// The plural in camel case, such as `KernelParameters`.
-    pub plural: &'static str,
+    pub plural: &'a str,
     /// The singular, such as `KernelParameter`.
-    pub singular: &'static str,
+    pub singular: &'a str,
     /// What follows the plural and a dot, such as `meta.cosi.dev`.
-    pub suffix: &'static str,
+    pub suffix: &'a str,
 }
 
 /// Whether only administrators may read a type.
@@ -26,39 +26,39 @@ pub enum Sensitivity {
 
 /// A column that clients print beside namespace, type, identifier and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrintColumn {
+pub struct PrintColumn<'a> {
     /// Its header.
-    pub name: &'static str,
+    pub name: &'a str,
     /// Where its value is in the YAML of the spec.
-    pub json_path: &'static str,
+    pub json_path: &'a str,
 }
 
 /// What a client may know about a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
+pub struct Definition<'a> {
     /// The kind: the type, in the namespace where its resources are.
     pub kind: Kind,
     /// The singular, which clients print.
-    pub display_type: &'static str,
+    pub display_type: &'a str,
     /// Short names that clients list.
     pub aliases: Vec<String>,
     /// All names that clients accept beside the type's.
     pub all_aliases: Vec<String>,
     /// Its columns.
-    pub print_columns: Vec<PrintColumn>,
+    pub print_columns: Vec<PrintColumn<'a>>,
     /// Who may read it.
     pub sensitivity: Sensitivity,
 }
 
-impl Definition {
+impl<'a> Definition<'a> {
     /// Checks the names by COSI's rules, and derives from them the aliases that follow `aliases`:
     /// the singular, the plural's capitals (with and without an `s`), the plural, and the plural
     /// with each beginning of the suffix.
     pub fn new(
-        names: &Names,
+        names: &Names<'a>,
         namespace: &str,
         aliases: &[&str],
-    ) -> Result<Definition, InvalidDefinition> {
+    ) -> Result<Definition<'a>, InvalidDefinition> {
         let type_name = names.type_name()?;
         let kind =
             Kind::new(namespace, &type_name).map_err(|_| names.refuse("has no namespace"))?;
@@ -87,8 +87,24 @@ impl Definition {
     }
 
     /// The definition with these columns.
-    pub fn with_columns(self, print_columns: &[PrintColumn]) -> Definition {
+    pub fn with_columns(self, print_columns: &[PrintColumn<'a>]) -> Definition<'a> {
         Definition { print_columns: print_columns.to_vec(), ..self }
+    }
+
+    /// The definition without the aliases that other types have.
+    ///
+    /// # Errors
+    /// Another type has its plural or singular.
+    pub fn beside(mut self, others: &[&Definition]) -> Result<Definition<'a>, InvalidDefinition> {
+        let taken = |alias: &String| others.iter().any(|other| other.all_aliases.contains(alias));
+        let type_name = self.kind.type_name().to_owned();
+        let plural = type_name.split('.').next().unwrap_or_default().to_lowercase();
+        if taken(&plural) || taken(&self.display_type.to_lowercase()) {
+            return Err(InvalidDefinition { type_name, reason: "has a name of another type" });
+        }
+        self.aliases.retain(|alias| !taken(alias));
+        self.all_aliases.retain(|alias| !taken(alias));
+        Ok(self)
     }
 
     /// The identifier of the definition's own resource.
@@ -97,7 +113,7 @@ impl Definition {
     }
 }
 
-impl Names {
+impl Names<'_> {
     /// The full name, if both its parts follow COSI's rules.
     fn type_name(&self) -> Result<String, InvalidDefinition> {
         let is_name = |name: &str| {
@@ -180,6 +196,24 @@ mod tests {
         };
         assert_eq!(aliases("Routes", "Route"), ["route"]);
         assert_eq!(aliases("LinkStatuses", "LinkStatus"), ["linkstatus", "ls"]);
+    }
+
+    #[test]
+    fn aliases_of_other_types_are_left_to_them() {
+        let define = |plural, singular| {
+            let names = Names { plural, singular, suffix: "example" };
+            Definition::new(&names, "plugins", &[]).unwrap()
+        };
+        let others = [&define("KernelParameters", "KernelParameter")];
+        let definition = define("KernelPanics", "KernelPanic").beside(&others).unwrap();
+        assert_eq!(definition.aliases, ["kernelpanic"]);
+        assert_eq!(definition.all_aliases, ["kernelpanics", "kernelpanic"]);
+        let refused = define("Kernelparameters", "Other").beside(&others).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the type `Kernelparameters.example` has a name of another type"
+        );
+        assert!(define("Others", "KernelParameter").beside(&others).is_err());
     }
 
     #[test]

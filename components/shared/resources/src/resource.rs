@@ -78,18 +78,24 @@ const OVERHEAD: usize = 512;
 /// The same for each entry of a map or set.
 const ENTRY_OVERHEAD: usize = 64;
 
-impl Resource {
-    /// The memory that the resource takes, roughly.
+impl Content {
+    /// The memory that a resource with this content takes, roughly.
     pub fn size(&self) -> usize {
-        let Content { key, finalizers, labels, annotations, spec, .. } = &self.content;
+        let Content { key, finalizers, labels, annotations, spec, .. } = self;
         let pairs = labels.iter().chain(annotations);
         let pairs = pairs.map(|(key, value)| key.len() + value.len() + ENTRY_OVERHEAD);
         let finalizers = finalizers.iter().map(|name| name.len() + ENTRY_OVERHEAD);
-        let names = [key.kind().namespace(), key.kind().type_name(), key.id(), &self.owner.0];
-        let names = names.map(str::len);
+        let names = [key.kind().namespace(), key.kind().type_name(), key.id()].map(str::len);
         OVERHEAD
             + names.into_iter().chain(pairs).chain(finalizers).sum::<usize>()
             + spec.proto.len()
             + spec.yaml.len()
+    }
+}
+
+impl Resource {
+    /// The memory that the resource takes, roughly.
+    pub fn size(&self) -> usize {
+        self.content.size() + self.owner.0.len()
     }
 }

@@ -4,7 +4,7 @@
 mod hostnames;
 mod kernel_parameters;
 mod resolvers;
-mod spec;
+pub mod spec;
 mod time_servers;
 
 use crate::access::Role;
@@ -24,13 +24,13 @@ const NODE: &str = "node";
 /// A type of settings, and that of its statuses.
 pub struct SettingType {
     /// The names of the type.
-    pub names: Names,
+    pub names: Names<'static>,
     /// Its columns.
-    pub columns: &'static [PrintColumn],
+    pub columns: &'static [PrintColumn<'static>],
     /// The names of the type of the statuses.
-    pub status_names: Names,
+    pub status_names: Names<'static>,
     /// Its columns.
-    pub status_columns: &'static [PrintColumn],
+    pub status_columns: &'static [PrintColumn<'static>],
     /// The least role that may write resources of the type. It is an admin's if its values can give
     /// rights on the node, or take the node down.
     pub writer: Role,
@@ -73,26 +73,6 @@ pub struct Report<'a> {
 }
 
 impl SettingType {
-    /// The type that this kind is of, if it is one of settings.
-    pub fn of(kind: &Kind) -> Option<&'static SettingType> {
-        Self::all().iter().find(|one| one.kind() == *kind)
-    }
-
-    /// The type with this name: its singular, its plural or its full name, in any case.
-    pub fn named(name: &str) -> Option<&'static SettingType> {
-        let is_named = |one: &&SettingType| {
-            let Names { plural, singular, suffix } = one.names;
-            let full = format!("{plural}.{suffix}");
-            [singular, plural, &full].iter().any(|known| known.eq_ignore_ascii_case(name))
-        };
-        Self::all().iter().find(is_named)
-    }
-
-    fn all() -> &'static [SettingType] {
-        static ALL: [SettingType; 4] = TYPES;
-        &ALL
-    }
-
     /// The kind of its resources.
     pub fn kind(&self) -> Kind {
         kind(&self.names)
@@ -159,11 +139,11 @@ fn kind(names: &Names) -> Kind {
 }
 
 /// The names of a type of the node.
-const fn names(plural: &'static str, singular: &'static str) -> Names {
+const fn names(plural: &'static str, singular: &'static str) -> Names<'static> {
     Names { plural, singular, suffix: SUFFIX }
 }
 
-const fn column(name: &'static str, json_path: &'static str) -> PrintColumn {
+const fn column(name: &'static str, json_path: &'static str) -> PrintColumn<'static> {
     PrintColumn { name, json_path }
 }
 
@@ -198,15 +178,6 @@ mod tests {
             assert_eq!((one.read)(&message), Ok(settings.clone()));
             let yaml = Spec { proto: Vec::new(), ..both };
             assert_eq!((one.read)(&yaml), Ok(settings), "{}", yaml.yaml);
-        }
-    }
-
-    #[test]
-    fn a_type_is_found_by_its_kind() {
-        for one in &TYPES {
-            let found = SettingType::of(&one.kind()).unwrap();
-            assert_eq!(found.names.plural, one.names.plural);
-            assert!(SettingType::of(&one.status_kind()).is_none());
         }
     }
 

@@ -5,6 +5,7 @@ use osbuild_resources::Spec;
 use prost::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::{self, Debug};
 
 /// A message whose fields are settings of the host.
 pub trait HostSpec: Message + Default + DeserializeOwned + Serialize {
@@ -20,15 +21,41 @@ pub trait HostSpec: Message + Default + DeserializeOwned + Serialize {
 
 /// Reads a spec that a client has written, as a message, as YAML, or as both.
 pub fn read<S: HostSpec>(spec: &Spec) -> Result<Vec<Setting>, String> {
-    let message = (!spec.proto.is_empty()).then(|| of_message::<S>(&spec.proto)).transpose()?;
-    let yaml = (!spec.yaml.trim().is_empty()).then(|| of_yaml::<S>(&spec.yaml)).transpose()?;
+    let settings = |message: S| message.settings().map(Settings).map_err(|refusal| refusal.reason);
+    read_as(spec, settings).map(|Settings(settings)| settings)
+}
+
+/// Settings as messages show them.
+#[derive(PartialEq)]
+struct Settings(Vec<Setting>);
+
+impl Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(Setting::to_string).collect();
+        f.write_str(&lines.join(", "))
+    }
+}
+
+/// Reads a spec, and what its message says.
+pub fn read_as<M: Message + Default + DeserializeOwned, T: Debug + PartialEq>(
+    spec: &Spec,
+    read: impl Fn(M) -> Result<T, String>,
+) -> Result<T, String> {
+    let of_message = || M::decode(spec.proto.as_slice()).map_err(|error| error.to_string());
+    let of_yaml = || serde_saphyr::from_str(&spec.yaml).map_err(without_snippet);
+    let message = (!spec.proto.is_empty()).then(|| of_message().and_then(&read)).transpose()?;
+    let yaml = (!spec.yaml.trim().is_empty()).then(|| of_yaml().and_then(&read)).transpose()?;
     match (message, yaml) {
         (Some(message), Some(yaml)) if message != yaml => {
-            Err(format!("the message is `{}`, but the YAML is `{}`", text(&message), text(&yaml)))
+            Err(format!("the message is `{message:?}`, but the YAML is `{yaml:?}`"))
         }
-        (Some(settings), _) | (None, Some(settings)) => Ok(settings),
+        (Some(found), _) | (None, Some(found)) => Ok(found),
         (None, None) => Err("the spec is empty".to_owned()),
     }
+}
+
+fn without_snippet(error: serde_saphyr::Error) -> String {
+    error.without_snippet().to_string()
 }
 
 /// Both forms of the spec of settings.
@@ -40,21 +67,6 @@ pub fn write<S: HostSpec>(settings: &[Setting]) -> Spec {
 pub fn both(message: &(impl Message + Serialize)) -> Spec {
     let yaml = serde_saphyr::to_string(message).expect("words and lists of words are YAML");
     Spec { proto: message.encode_to_vec(), yaml }
-}
-
-fn of_message<S: HostSpec>(bytes: &[u8]) -> Result<Vec<Setting>, String> {
-    let message = S::decode(bytes).map_err(|error| error.to_string())?;
-    message.settings().map_err(|refusal| refusal.reason)
-}
-
-fn of_yaml<S: HostSpec>(text: &str) -> Result<Vec<Setting>, String> {
-    let message: S =
-        serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;
-    message.settings().map_err(|refusal| refusal.reason)
-}
-
-fn text(settings: &[Setting]) -> String {
-    settings.iter().map(Setting::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

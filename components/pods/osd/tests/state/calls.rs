@@ -166,15 +166,17 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
     let client = &mut osd.client().await;
     let mut ids =
         async |type_name| list_of(client, "meta", type_name, ListOptions::default()).await.unwrap();
-    assert_eq!(ids("Namespaces.meta.cosi.dev").await, ["meta", "system"]);
+    assert_eq!(ids("Namespaces.meta.cosi.dev").await, ["meta", "plugins", "system"]);
     assert_eq!(
         ids("ResourceDefinitions.meta.cosi.dev").await,
         [
+            "controllerstatuses.osbuild",
             "hostnames.osbuild",
             "hostnamestatuses.osbuild",
             "kernelparameters.osbuild",
             "kernelparameterstatuses.osbuild",
             "namespaces.meta.cosi.dev",
+            "plugingrants.osbuild",
             "resolvers.osbuild",
             "resolverstatuses.osbuild",
             "resourcedefinitions.meta.cosi.dev",

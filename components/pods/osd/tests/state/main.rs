@@ -7,5 +7,6 @@ mod kept;
 mod limits;
 mod network;
 mod osd;
+mod plugins;
 mod remote;
 mod watch;

@@ -5,7 +5,7 @@ use osbuild_cosi::resource::{
     CreateOptions, CreateRequest, Metadata, Resource, Spec, UpdateOptions, UpdateRequest,
     WatchOptions, WatchRequest, WatchResponse,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -60,15 +60,7 @@ impl Osd {
 
     /// A connection, as soon as the program serves.
     pub async fn channel(&self) -> Channel {
-        let endpoint =
-            Endpoint::from_shared(format!("unix://{}", self.socket().display())).unwrap();
-        for _ in 0..500 {
-            if let Ok(channel) = endpoint.connect().await {
-                return channel;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("osd does not serve");
+        channel(&self.socket()).await
     }
 
     /// Ends the program as a crash does, and starts another with the same socket.
@@ -83,6 +75,18 @@ impl Osd {
     }
 }
 
+/// A connection to the socket, as soon as somebody serves there.
+pub async fn channel(socket: &Path) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
+    for _ in 0..500 {
+        if let Ok(channel) = endpoint.connect().await {
+            return channel;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("osd does not serve");
+}
+
 impl Drop for Osd {
     fn drop(&mut self) {
         self.child.kill().unwrap();
@@ -90,7 +94,7 @@ impl Drop for Osd {
     }
 }
 
-fn spawn(socket: &std::path::Path, arguments: &[&str]) -> Child {
+fn spawn(socket: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
     command.arg("--socket").arg(socket).args(arguments).spawn().unwrap()
 }

@@ -1,0 +1,115 @@
+//! The types whose resources clients write. Tries and generations cover all of them.
+
+use crate::access::Role;
+use crate::plugins::grant::Grant;
+use crate::plugins::limits::MAX_PLUGINS;
+use crate::plugins::{GRANT_COLUMNS, PLUGIN_GRANTS};
+use crate::settings::{NAMESPACE, SettingType, TYPES, spec};
+use osbuild_cosi::v1::PluginGrantSpec;
+use osbuild_resources::{Kind, Names, PrintColumn, Spec};
+
+/// A type whose resources clients write.
+#[derive(Clone, Copy)]
+pub enum ClientType {
+    /// Settings of the host.
+    Setting(&'static SettingType),
+    /// What plugins may do.
+    Grant,
+}
+
+/// What a spec says.
+pub struct Checked {
+    /// Both of its forms.
+    pub spec: Spec,
+    /// What it is about, if no two resources may be about the same.
+    pub subject: Option<String>,
+}
+
+impl ClientType {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = ClientType> {
+        static SETTINGS: [SettingType; 4] = TYPES;
+        SETTINGS.iter().map(ClientType::Setting).chain([ClientType::Grant])
+    }
+
+    /// The type that this kind is of.
+    pub fn of(kind: &Kind) -> Option<ClientType> {
+        Self::all().find(|one| one.kind() == *kind)
+    }
+
+    /// The type with this name: its singular, its plural or its full name, in any case.
+    pub fn named(name: &str) -> Option<ClientType> {
+        let is_named = |one: &ClientType| {
+            let Names { plural, singular, suffix } = one.names();
+            let full = format!("{plural}.{suffix}");
+            [singular, plural, &full].iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Self::all().find(is_named)
+    }
+
+    /// The type of setting, if the host has it.
+    pub fn of_host(self) -> Option<&'static SettingType> {
+        match self {
+            ClientType::Setting(one) => Some(one),
+            ClientType::Grant => None,
+        }
+    }
+
+    /// Its names.
+    pub fn names(self) -> Names<'static> {
+        match self {
+            ClientType::Setting(one) => one.names,
+            ClientType::Grant => PLUGIN_GRANTS,
+        }
+    }
+
+    /// Its columns.
+    pub fn columns(self) -> &'static [PrintColumn<'static>] {
+        match self {
+            ClientType::Setting(one) => one.columns,
+            ClientType::Grant => GRANT_COLUMNS,
+        }
+    }
+
+    /// The kind of its resources.
+    pub fn kind(self) -> Kind {
+        let Names { plural, suffix, .. } = self.names();
+        let type_name = format!("{plural}.{suffix}");
+        Kind::new(NAMESPACE, &type_name).expect("the names of a type are valid")
+    }
+
+    /// The least role that may write them.
+    pub fn writer(self) -> Role {
+        match self {
+            ClientType::Setting(one) => one.writer,
+            ClientType::Grant => Role::Admin,
+        }
+    }
+
+    /// How many there may be.
+    pub fn max_count(self) -> usize {
+        match self {
+            ClientType::Setting(_) => usize::MAX,
+            ClientType::Grant => MAX_PLUGINS,
+        }
+    }
+
+    /// Checks the spec of the resource with this identifier.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn check(self, id: &str, spec: &Spec) -> Result<Checked, String> {
+        match self {
+            ClientType::Setting(one) => {
+                let settings = (one.read)(spec)?;
+                let subject = Some((one.subject)(&settings));
+                Ok(Checked { spec: (one.write)(&settings), subject })
+            }
+            ClientType::Grant => {
+                let grant: PluginGrantSpec = spec::read_as(spec, Ok)?;
+                Grant::new(id, &grant)?;
+                Ok(Checked { spec: spec::both(&grant), subject: None })
+            }
+        }
+    }
+}
