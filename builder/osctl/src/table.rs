@@ -62,13 +62,21 @@ pub fn row(resource: &Resource, columns: &[PrintColumn]) -> Vec<String> {
     common.into_iter().chain(own).map(|text| printable(&text)).collect()
 }
 
-/// The text at a path of the form `{.field.field}`, or `{.field[:]}` for all values of a list. A
-/// path of another form, and one that leads nowhere, has none.
+/// The text at a path of the form `{.field.field}`, where `field[:]` is all values of a list. A path
+/// of another form, and one that leads nowhere, has none.
 fn cell(spec: &Value, path: &str) -> String {
     let path = path.strip_prefix("{.").and_then(|path| path.strip_suffix('}'));
-    let fields = path.map(|path| path.strip_suffix("[:]").unwrap_or(path).split('.'));
-    let found = fields.and_then(|mut fields| fields.try_fold(spec, |value, name| value.get(name)));
-    found.map_or_else(String::new, text)
+    let Some(path) = path else { return String::new() };
+    let found = path.split('.').fold(vec![spec], |found, field| {
+        let (name, is_list) = field.strip_suffix("[:]").map_or((field, false), |name| (name, true));
+        let values = found.into_iter().filter_map(|value| value.get(name));
+        let all = values.flat_map(|value| match value {
+            Value::Array(values) if is_list => values.iter().collect(),
+            value => vec![value],
+        });
+        all.collect()
+    });
+    found.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 fn text(value: &Value) -> String {
@@ -96,11 +104,19 @@ mod tests {
 
     #[test]
     fn a_cell_is_read_by_its_path() {
-        let spec = json!({ "key": "a", "list": ["b", 1], "deep": { "er": true } });
+        let spec = json!({
+            "key": "a",
+            "list": ["b", 1],
+            "deep": { "er": true },
+            "each": [{ "name": "c" }, { "name": "d" }, {}],
+        });
         for (path, text) in [
             ("{.key}", "a"),
             ("{.list[:]}", "b,1"),
+            ("{.list}", "b,1"),
             ("{.deep.er}", "true"),
+            ("{.each[:].name}", "c,d"),
+            ("{.each.name}", ""),
             ("{.none}", ""),
             ("{.key.none}", ""),
             ("{.list[0]}", ""),

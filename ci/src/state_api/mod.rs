@@ -1,6 +1,7 @@
 //! `osd` serves clients that others wrote: one in Python, made from our `.proto` files with gRPC's
 //! own tools, and grpcurl, which knows nothing but what the server's reflection says.
 
+mod plugin;
 mod remote;
 
 use self::remote::Remote;
@@ -34,18 +35,18 @@ const PROTOS: &str = "components/shared/cosi/proto";
 /// How long `osd` may take to make its socket.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running `osd`. Dropping it ends the program.
-struct Osd(Child);
+/// A running `osd`, or a plugin of it. Dropping it ends the program.
+struct Program(Child);
 
-impl Osd {
-    fn start(program: &Path, socket: &Path) -> Result<Osd> {
+impl Program {
+    fn start(program: &Path, socket: &Path) -> Result<Program> {
         let mut command = Command::new(program);
         let osd = command
             .args(["--accept-any-type", "--socket"])
             .arg(socket)
             .stdin(Stdio::null())
             .spawn();
-        let osd = Osd(osd.or_build(|| "cannot start `osd`".to_owned())?);
+        let osd = Program(osd.or_build(|| "cannot start `osd`".to_owned())?);
         let began = Instant::now();
         while !socket.exists() {
             if began.elapsed() > TIMEOUT {
@@ -57,7 +58,7 @@ impl Osd {
     }
 }
 
-impl Drop for Osd {
+impl Drop for Program {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.0.kill();
@@ -71,16 +72,17 @@ pub fn clients_of_others_use_it(site: &Site) -> Result<Outcome> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let socket = folder.path().join("osd.sock");
     let [program, osctl] = programs(site)?;
-    let _osd = Osd::start(&program, &socket)?;
+    let _osd = Program::start(&program, &socket)?;
     let mut client = Command::new("python3");
     client.arg(site.root.join(CLIENT)).arg(site.root.join(PROTOS)).arg(&socket);
-    let ran = site.finish("state-api-python", client.env("PYTHONPATH", modules))?;
+    let ran = site.finish("state-api-python", client.env("PYTHONPATH", &modules))?;
     let in_python = ran.output.lines().count();
     let mut outcome = Outcome { passed: in_python, ..Outcome::default() };
     by_reflection(site, &grpcurl, &socket, &mut outcome)?;
     let in_go = outcome.passed - in_python;
     let folder = folder.path();
-    let remote = Remote { site, osd: &program, osctl: &osctl, grpcurl: &grpcurl, folder };
+    let (osd, modules) = (&program, &modules);
+    let remote = Remote { site, osd, osctl: &osctl, grpcurl: &grpcurl, modules, folder };
     remote::clients_may_do_what_their_role_permits(&remote, &mut outcome)?;
     outcome.summary = format!(
         "{in_python} claims in Python, {in_go} in Go, {} over TLS",

@@ -1,7 +1,7 @@
 //! `osd` serves clients on the network: osctl, grpcurl and OpenSSL meet its TLS, and each role of
 //! their certificates.
 
-use super::Osd;
+use super::{Program, plugin};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
@@ -36,12 +36,14 @@ pub struct Remote<'a> {
     pub osd: &'a Path,
     pub osctl: &'a Path,
     pub grpcurl: &'a Path,
+    /// gRPC's modules for Python.
+    pub modules: &'a Path,
     pub folder: &'a Path,
 }
 
 /// A listening `osd`, where it listens, and the fingerprint that it prints.
 struct Listening {
-    _osd: Osd,
+    _osd: Program,
     address: String,
     fingerprint: String,
 }
@@ -58,6 +60,7 @@ pub fn clients_may_do_what_their_role_permits(
     roles_differ(remote, &node, outcome)?;
     resources_read_back(remote, outcome)?;
     what_was_changed_comes_back(remote, outcome)?;
+    plugin::does_what_its_grant_says(remote, outcome)?;
     silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
     let Listening { _osd: osd, fingerprint, .. } = node;
     drop(osd);
@@ -215,7 +218,7 @@ fn the_node_stays_the_same(
     listens.map(|()| outcome.check("a CA that comes later is enough", true, String::new))
 }
 
-fn claim(outcome: &mut Outcome, name: &str, ran: &Ran, code: Option<i32>) {
+pub fn claim(outcome: &mut Outcome, name: &str, ran: &Ran, code: Option<i32>) {
     outcome.check(name, ran.code == code, || ran.output.clone());
 }
 
@@ -228,6 +231,11 @@ impl Remote<'_> {
         self.folder.join("project")
     }
 
+    /// The folder with the sockets of plugins.
+    pub fn plugins(&self) -> PathBuf {
+        self.folder.join("plugins")
+    }
+
     fn socket(&self) -> PathBuf {
         self.folder.join("remote.sock")
     }
@@ -236,8 +244,9 @@ impl Remote<'_> {
     fn make_keys(&self) -> Result<()> {
         let project = self.project();
         self.site.copy_to(&project)?;
-        let keep = self.folder.join("keep");
-        fs::create_dir(&keep).or_build(|| format!("cannot make `{}`", keep.display()))?;
+        for folder in [self.folder.join("keep"), self.plugins()] {
+            fs::create_dir(&folder).or_build(|| format!("cannot make `{}`", folder.display()))?;
+        }
         let osbuild = |words: &[&str]| {
             let mut osbuild = self.site.osbuild()?;
             osbuild.args(["--project", &project.display().to_string(), "keys"]).args(words);
@@ -254,15 +263,16 @@ impl Remote<'_> {
     }
 
     /// Starts `osd` on a free port of the loopback.
-    fn start(&self, clients: &Path) -> Result<Osd> {
+    fn start(&self, clients: &Path) -> Result<Program> {
         let output = self.folder.join(OUTPUT);
         let file = fs::File::create(&output)
             .or_build(|| format!("cannot write `{}`", output.display()))?;
         let mut command = Command::new(self.osd);
         command.arg("--socket").arg(self.socket()).arg("--keep").arg(self.folder.join("keep"));
         command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(clients);
+        command.arg("--plugins").arg(self.plugins());
         let osd = command.stdin(Stdio::null()).stdout(file).spawn();
-        Ok(Osd(osd.or_build(|| "cannot start `osd`".to_owned())?))
+        Ok(Program(osd.or_build(|| "cannot start `osd`".to_owned())?))
     }
 
     fn listen(&self, clients: PathBuf) -> Result<Listening> {
@@ -297,11 +307,11 @@ impl Remote<'_> {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Result<Ran> {
+    pub fn run(&self, words: &[&str]) -> Result<Ran> {
         self.site.run("state-api-osctl", self.osctl().args(words))
     }
 
-    fn finish(&self, words: &[&str]) -> Result<Ran> {
+    pub fn finish(&self, words: &[&str]) -> Result<Ran> {
         self.site.finish("state-api-osctl", self.osctl().args(words))
     }
 }

@@ -40,8 +40,8 @@ pub const PLUGIN_GRANTS: Names =
 
 /// The columns of grants.
 pub const GRANT_COLUMNS: &[PrintColumn] = &[
-    PrintColumn { name: "Inputs", json_path: "{.inputs[*].type}" },
-    PrintColumn { name: "Outputs", json_path: "{.outputs[*].type}" },
+    PrintColumn { name: "Inputs", json_path: "{.inputs[:].type}" },
+    PrintColumn { name: "Outputs", json_path: "{.outputs[:].type}" },
 ];
 
 /// The names of the type of what `osd` says of controllers.
@@ -52,7 +52,7 @@ pub const CONTROLLER_STATUSES: Names =
 pub const STATUS_COLUMNS: &[PrintColumn] = &[
     PrintColumn { name: "Plugin", json_path: "{.plugin}" },
     PrintColumn { name: "Connected", json_path: "{.connected}" },
-    PrintColumn { name: "Outputs", json_path: "{.outputs}" },
+    PrintColumn { name: "Outputs", json_path: "{.outputs[:]}" },
     PrintColumn { name: "Last reconcile", json_path: "{.lastReconcile}" },
 ];
 
