@@ -3,7 +3,7 @@
 
 use crate::limits::{GENERATION_TIME, MAX_GENERATION_BYTES, MAX_GENERATIONS};
 use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Resource, Store};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -127,20 +127,21 @@ impl Generation {
     }
 }
 
-/// What differs between the settings before and after, in order of their names. Versions and times
-/// do not count.
+/// What differs between the settings before and after, in order of their names. Versions, times and
+/// finalizers do not count: controllers put finalizers, and no person goes back to one.
 pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Difference> {
-    let mut all: BTreeMap<&Key, [Option<&Content>; 2]> = BTreeMap::new();
+    let mut all: BTreeMap<&Key, [Option<Content>; 2]> = BTreeMap::new();
     for (index, settings) in [before, after].into_iter().enumerate() {
-        for setting in settings {
-            all.entry(&setting.content.key).or_default()[index] = Some(&setting.content);
+        for Resource { content, .. } in settings.iter().map(AsRef::as_ref) {
+            let setting = Content { finalizers: BTreeSet::new(), ..content.clone() };
+            all.entry(&content.key).or_default()[index] = Some(setting);
         }
     }
     let changed = all.into_iter().filter(|(_, [before, after])| before != after);
-    let difference = |(key, [before, after]): (&Key, [Option<&Content>; 2])| Difference {
+    let difference = |(key, [before, after]): (&Key, [Option<Content>; 2])| Difference {
         key: key.clone(),
-        before: before.cloned(),
-        after: after.cloned(),
+        before,
+        after,
     };
     changed.map(difference).collect()
 }
@@ -160,10 +161,11 @@ pub fn carry_out(
             (_, None) => store.destroy(key, &nobody)?,
             (None, Some(after)) => drop(store.create(after.clone(), nobody.clone(), now)?),
             (Some(_), Some(after)) => {
-                let version = Some(store.get(key)?.version);
-                let phase = Some(Phase::Running);
+                let found = store.get(key)?;
+                let finalizers = found.content.finalizers.clone();
+                let (version, phase) = (Some(found.version), Some(Phase::Running));
                 let expected = Expected { version, owner: nobody.clone(), phase };
-                drop(store.update(after.clone(), expected, now)?);
+                store.update(Content { finalizers, ..after.clone() }, expected, now)?;
             }
         }
     }

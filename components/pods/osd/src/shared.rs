@@ -7,6 +7,7 @@ use crate::client_type::ClientType;
 use crate::documents::Draft;
 use crate::generations::{self, Difference, Generations};
 use crate::limits::{MAX_WATCHES, STORE};
+use crate::plugins::finalizers::Finalizers;
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::StartSettings;
@@ -34,6 +35,7 @@ struct Inner {
     tried: Option<Tried>,
     /// The settings with which the node has started.
     start: StartSettings,
+    finalizers: Finalizers,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
 }
@@ -60,8 +62,14 @@ impl SharedStore {
         getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
         let store = Store::new(cookie, STORE);
         let generations = Generations::default();
-        let (start, changed) = (StartSettings::default(), BTreeMap::new());
-        let inner = Inner { store, generations, tried: None, start, changed };
+        let inner = Inner {
+            store,
+            generations,
+            tried: None,
+            start: StartSettings::default(),
+            finalizers: Finalizers::default(),
+            changed: BTreeMap::new(),
+        };
         Ok(SharedStore { inner: Mutex::new(inner), watches: Arc::new(Semaphore::new(MAX_WATCHES)) })
     }
 
@@ -122,6 +130,20 @@ impl SharedStore {
     /// Takes note of the settings with which the node has started.
     pub fn set_start(&self, start: StartSettings) {
         self.lock().start = start;
+    }
+
+    /// Changes the finalizers of plugins on a resource of this kind.
+    pub fn change_finalizers(
+        &self,
+        kind: &Kind,
+        change: impl FnOnce(&mut Finalizers, &mut Store) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Inner { store, finalizers, changed, .. } = &mut *self.lock();
+        change(finalizers, store)?;
+        if let Some(watches) = changed.get(kind) {
+            watches.send_replace(());
+        }
+        Ok(())
     }
 
     /// Applies drafts of settings, all or none, unless this is a dry run. Returns what became of
@@ -267,16 +289,18 @@ impl SharedStore {
         put_back
     }
 
-    /// What outlasts the process: confirmed settings, and the other resources that clients write.
+    /// What outlasts the process: confirmed settings, and the other resources that clients write,
+    /// without the finalizers of plugins.
     pub fn kept(&self) -> Vec<Arc<Resource>> {
-        let Inner { store, tried, .. } = &*self.lock();
+        let Inner { store, tried, finalizers, .. } = &*self.lock();
         let before = tried.as_ref().map(|tried| tried.before.clone());
         let confirmed = before.unwrap_or_else(|| settings(store));
         let others = store.all().filter(|one| {
             let kind = one.content.key.kind();
             is_kept(kind) && ClientType::of(kind).is_none()
         });
-        confirmed.into_iter().chain(others.cloned().map(Arc::new)).collect()
+        let confirmed = confirmed.iter().map(AsRef::as_ref);
+        confirmed.chain(others).map(|one| Arc::new(finalizers.without(one))).collect()
     }
 
     /// What wakes up at each change of a kind. Unlike a watch it takes no place of a client's, and

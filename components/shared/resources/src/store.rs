@@ -86,7 +86,8 @@ impl Store {
     }
 
     /// Gives the resources of a kind the content again that they had when `before` was read, of all
-    /// owners. Those that are not among them are destroyed, also with finalizers.
+    /// owners. Those that are not among them are destroyed, also with finalizers. The others keep the
+    /// finalizers that they have now: who put one has it, whatever the content is.
     pub fn take_back(
         &mut self,
         kind: &Kind,
@@ -98,8 +99,13 @@ impl Store {
         for found in &found {
             let key = &found.content.key;
             match before.iter().find(|before| before.content.key == *key) {
-                Some(before) if before.content == found.content => {}
-                Some(before) => drop(self.replace(found, before.content.clone(), now)?),
+                Some(before) => {
+                    let finalizers = found.content.finalizers.clone();
+                    let content = Content { finalizers, ..before.content.clone() };
+                    if content != found.content {
+                        self.replace(found, content, now)?;
+                    }
+                }
                 None => self.remove(found),
             }
         }
@@ -325,7 +331,9 @@ pub(crate) mod tests {
         }
         let before: Vec<_> = store.list(&kind(), &Query::default()).collect();
         let expected = Expected { version: version(1), owner: owner("me"), phase: None };
-        store.update(with("changed", "new"), expected, later(1)).unwrap();
+        let mut changed = with("changed", "new");
+        changed.finalizers.insert("other".into());
+        store.update(changed, expected, later(1)).unwrap();
         store.destroy(&key("destroyed"), &owner("me")).unwrap();
         let mut created = with("created", "new");
         created.finalizers.insert("other".into());
@@ -335,7 +343,9 @@ pub(crate) mod tests {
         let contents = |list: &[Arc<Resource>]| -> Vec<Content> {
             list.iter().map(|found| found.content.clone()).collect()
         };
-        assert_eq!(contents(&after), contents(&before));
+        let mut expected = contents(&before);
+        expected[0].finalizers.insert("other".into());
+        assert_eq!(contents(&after), expected);
         let versions =
             ["changed", "destroyed", "same"].map(|id| store.get(&key(id)).unwrap().version);
         assert_eq!(versions.map(Some), [version(3), version(1), version(1)]);

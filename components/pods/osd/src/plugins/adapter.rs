@@ -256,7 +256,7 @@ impl ControllerAdapter for AdapterService {
             request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         require_strong(&caller, &key)?;
-        self.sessions.hold(&caller, &key, &finalizers)?;
+        self.sessions.hold(&caller, &key, finalizers.into_iter().collect())?;
         Ok(Response::new(RuntimeAddFinalizerResponse {}))
     }
 
@@ -270,7 +270,7 @@ impl ControllerAdapter for AdapterService {
             request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         require_strong(&caller, &key)?;
-        self.sessions.release(&caller, &key, &finalizers)?;
+        self.sessions.release(&caller, &key, &finalizers.into_iter().collect())?;
         Ok(Response::new(RuntimeRemoveFinalizerResponse {}))
     }
 }

@@ -10,6 +10,7 @@
 pub mod access;
 pub mod adapter;
 pub mod engine;
+pub mod finalizers;
 pub mod grant;
 pub mod grants;
 pub mod limits;

@@ -2,12 +2,12 @@
 
 use super::access::Access;
 use super::grant::Rights;
-use super::limits::{MAX_BYTES, MAX_CONNECTIONS, MAX_FINALIZERS, MAX_RESOURCES};
+use super::limits::{MAX_BYTES, MAX_CONNECTIONS, MAX_FINALIZERS, MAX_NAME, MAX_RESOURCES};
 use super::pace::Pace;
 use super::registry::{Controller, Refusal, Registry, SessionId, Token};
 use crate::shared::SharedStore;
 use crate::wire;
-use osbuild_resources::{Content, Error, Expected, Key, Kind, Query, Resource, Store};
+use osbuild_resources::{Content, Key, Kind, Query, Resource, Store};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
@@ -108,12 +108,11 @@ impl Sessions {
         }
         drop(inner);
         for (key, finalizers) in held {
-            let release = |store: &mut Store| {
-                change_finalizers(store, &key, |held| held.retain(|one| !finalizers.contains(one)))
-            };
-            match self.store.write_beside(key.kind(), release) {
-                Ok(_) | Err(Error::NotFound(_)) => {}
-                Err(error) => eprintln!("error: a finalizer of the plugin `{name}` stays: {error}"),
+            let released = self
+                .store
+                .change_finalizers(key.kind(), |held, store| held.take(store, &key, &finalizers));
+            if let Err(error) = released {
+                eprintln!("error: a finalizer of the plugin `{name}` stays: {error}");
             }
         }
         self.changed.send_replace(());
@@ -317,7 +316,16 @@ impl Sessions {
     }
 
     /// Puts finalizers of the caller on a resource.
-    pub fn hold(&self, caller: &Caller, key: &Key, finalizers: &[String]) -> Result<(), Status> {
+    pub fn hold(
+        &self,
+        caller: &Caller,
+        key: &Key,
+        finalizers: BTreeSet<String>,
+    ) -> Result<(), Status> {
+        if finalizers.iter().any(|one| !(1..=MAX_NAME).contains(&one.len())) {
+            let message = format!("a finalizer has from one to {MAX_NAME} bytes");
+            return Err(Status::invalid_argument(message));
+        }
         let mut inner = self.lock();
         let plugin = inner.plugins.get_mut(&*caller.plugin).ok_or_else(no_grant)?;
         plugin.held.retain(|key, _| self.store.read(|store| store.get(key).is_ok()));
@@ -326,38 +334,37 @@ impl Sessions {
             let message = format!("a plugin has at most {MAX_FINALIZERS} finalizers");
             return Err(Status::resource_exhausted(message));
         }
-        let put = |store: &mut Store| {
-            change_finalizers(store, key, |held| held.extend(finalizers.iter().cloned()))
-        };
-        self.store.write_beside(key.kind(), put).map_err(|error| wire::status(&error))?;
-        plugin.held.entry(key.clone()).or_default().extend(finalizers.iter().cloned());
+        let put = self
+            .store
+            .change_finalizers(key.kind(), |held, store| held.put(store, key, &finalizers));
+        put.map_err(|error| wire::status(&error))?;
+        plugin.held.entry(key.clone()).or_default().extend(finalizers);
         Ok(())
     }
 
     /// Takes finalizers from a resource, unless another plugin has put them.
-    pub fn release(&self, caller: &Caller, key: &Key, finalizers: &[String]) -> Result<(), Status> {
+    pub fn release(
+        &self,
+        caller: &Caller,
+        key: &Key,
+        finalizers: &BTreeSet<String>,
+    ) -> Result<(), Status> {
         let mut inner = self.lock();
-        let others = inner.plugins.iter().filter(|(name, _)| ***name != *caller.plugin);
-        for (other, plugin) in others {
-            let held = plugin.held.get(key);
-            if held.is_some_and(|held| finalizers.iter().any(|one| held.contains(one))) {
-                let message = format!("the plugin `{other}` has put a finalizer on {key}");
-                return Err(Status::permission_denied(message));
-            }
-        }
-        let take = |store: &mut Store| {
-            change_finalizers(store, key, |held| held.retain(|one| !finalizers.contains(one)))
+        let mut others = inner.plugins.iter().filter(|(name, _)| ***name != *caller.plugin);
+        let holds = |plugin: &Plugin| {
+            plugin.held.get(key).is_some_and(|held| !held.is_disjoint(finalizers))
         };
-        match self.store.write_beside(key.kind(), take) {
-            Ok(_) | Err(Error::NotFound(_)) => {}
-            Err(error) => return Err(wire::status(&error)),
+        if let Some((other, _)) = others.find(|(_, plugin)| holds(plugin)) {
+            let message = format!("the plugin `{other}` has put a finalizer on {key}");
+            return Err(Status::permission_denied(message));
         }
+        let taken = self
+            .store
+            .change_finalizers(key.kind(), |held, store| held.take(store, key, finalizers));
+        taken.map_err(|error| wire::status(&error))?;
         let plugin = inner.plugins.get_mut(&*caller.plugin).ok_or_else(no_grant)?;
         if let Some(held) = plugin.held.get_mut(key) {
             held.retain(|one| !finalizers.contains(one));
-            if held.is_empty() {
-                plugin.held.remove(key);
-            }
         }
         Ok(())
     }
@@ -392,23 +399,6 @@ fn owners(store: &Store, kinds: &[Kind]) -> BTreeSet<String> {
     let query = Query::default();
     let found = kinds.iter().flat_map(|kind| store.list(kind, &query));
     found.map(|found| found.owner.0.clone()).collect()
-}
-
-/// Changes the finalizers of a resource, whoever owns it, unless they stay the same.
-fn change_finalizers(
-    store: &mut Store,
-    key: &Key,
-    change: impl FnOnce(&mut BTreeSet<String>),
-) -> Result<(), Error> {
-    let found = store.get(key)?;
-    let mut content = found.content.clone();
-    change(&mut content.finalizers);
-    if content == found.content {
-        return Ok(());
-    }
-    let owner = found.owner.clone();
-    let expected = Expected { version: Some(found.version), owner, phase: None };
-    store.update(content, expected, SystemTime::now()).map(drop)
 }
 
 /// A secret that nobody can guess.

@@ -18,8 +18,8 @@ use osbuild_cosi::runtime::{
     RuntimeTeardownRequest, RuntimeUpdateRequest, RuntimeWatchForRequest, StartRequest,
     StopRequest, UpdateInputsRequest,
 };
-use osbuild_cosi::v1::ApplyRequest;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
+use osbuild_cosi::v1::{ApplyRequest, ListGenerationsRequest, RestoreGenerationRequest};
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::process::Command;
@@ -443,6 +443,52 @@ async fn a_finalizer_holds_a_setting_until_its_plugin_lets_go() {
     node.destroy(HOSTNAMES, "a").await.unwrap();
     plugin.remove_finalizer(HOSTNAMES, "a").await.unwrap();
     assert_eq!(code(plugin.add_finalizer(HOSTNAMES, "a").await), Code::NotFound);
+}
+
+#[tokio::test]
+async fn what_a_plugin_writes_makes_no_generation_and_is_not_kept() {
+    let kept = tempfile::tempdir().unwrap();
+    let keep = kept.path().display().to_string();
+    let mut node = Node::start_with(&["--keep", &keep]).await;
+    node.apply(GRANT).await.unwrap();
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    let plugin = node.registered().await;
+    plugin.add_finalizer(HOSTNAMES, "a").await.unwrap();
+    plugin.create(greeting("a")).await.unwrap();
+    node.apply("{type: Resolver, id: dns, spec: {search: local}}").await.unwrap();
+    let mut configuration = ConfigurationClient::new(node.osd.channel().await);
+    let found = configuration.list_generations(ListGenerationsRequest {}).await.unwrap();
+    let newest = &found.into_inner().generations[0];
+    let changed: Vec<_> = newest.changes.iter().map(|change| change.id.as_str()).collect();
+    assert_eq!(changed, ["dns"]);
+
+    let folder = node.plugins.path().display().to_string();
+    node.osd.restart_with(&["--plugins", &folder, "--keep", &keep]);
+    let plugin = node.registered().await;
+    assert_eq!(plugin.list(PLUGINS, GREETINGS).await.unwrap(), 0);
+    node.destroy(HOSTNAMES, "a").await.expect("its finalizer is not kept");
+}
+
+#[tokio::test]
+async fn a_grant_comes_back_with_a_generation() {
+    let node = Node::granted().await;
+    let mut configuration = ConfigurationClient::new(node.osd.channel().await);
+    node.destroy("PluginGrants.osbuild", "greeter").await.unwrap();
+    let request = RestoreGenerationRequest { number: 2, dry_run: false };
+    configuration.restore_generation(request).await.unwrap();
+    node.registered().await;
+}
+
+#[tokio::test]
+async fn there_are_few_plugins() {
+    let node = Node::start().await;
+    let grant = |number| format!("{{type: PluginGrant, id: p{number}, spec: {{}}}}");
+    let grants: Vec<String> = (0..16).map(grant).collect();
+    node.apply(&grants.join("\n---\n")).await.unwrap();
+    node.apply(&grant(0)).await.unwrap();
+    assert_eq!(code(node.apply(&grant(16)).await), Code::ResourceExhausted);
+    let refused = node.apply("{type: PluginGrant, id: ../a, spec: {}}").await;
+    assert_eq!(code(refused), Code::InvalidArgument);
 }
 
 #[tokio::test]

@@ -1,0 +1,71 @@
+//! The finalizers that plugins have put on the resources of others.
+
+use osbuild_resources::{Error, Expected, Key, Resource, Store};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+/// Finalizers of plugins by the resources that they are on. They do not outlast the process, as the
+/// plugins do not either.
+#[derive(Debug, Default)]
+pub struct Finalizers(BTreeMap<Key, BTreeSet<String>>);
+
+impl Finalizers {
+    /// Puts finalizers on a resource.
+    pub fn put(
+        &mut self,
+        store: &mut Store,
+        key: &Key,
+        finalizers: &BTreeSet<String>,
+    ) -> Result<(), Error> {
+        change(store, key, |found| found.extend(finalizers.iter().cloned()))?;
+        self.0.retain(|key, _| store.get(key).is_ok());
+        self.0.entry(key.clone()).or_default().extend(finalizers.iter().cloned());
+        Ok(())
+    }
+
+    /// Takes finalizers from a resource. One that is gone has none.
+    pub fn take(
+        &mut self,
+        store: &mut Store,
+        key: &Key,
+        finalizers: &BTreeSet<String>,
+    ) -> Result<(), Error> {
+        match change(store, key, |found| found.retain(|one| !finalizers.contains(one))) {
+            Ok(()) | Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(held) = self.0.get_mut(key) {
+            held.retain(|one| !finalizers.contains(one));
+            if held.is_empty() {
+                self.0.remove(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The resource without them.
+    pub fn without(&self, resource: &Resource) -> Resource {
+        let mut resource = resource.clone();
+        if let Some(held) = self.0.get(&resource.content.key) {
+            resource.content.finalizers.retain(|one| !held.contains(one));
+        }
+        resource
+    }
+}
+
+/// Changes the finalizers of a resource of any owner, unless they stay the same.
+fn change(
+    store: &mut Store,
+    key: &Key,
+    change: impl FnOnce(&mut BTreeSet<String>),
+) -> Result<(), Error> {
+    let found = store.get(key)?;
+    let mut content = found.content.clone();
+    change(&mut content.finalizers);
+    if content == found.content {
+        return Ok(());
+    }
+    let owner = found.owner.clone();
+    let expected = Expected { version: Some(found.version), owner, phase: None };
+    store.update(content, expected, SystemTime::now()).map(drop)
+}
