@@ -62,8 +62,8 @@ pub fn row(resource: &Resource, columns: &[PrintColumn]) -> Vec<String> {
     common.into_iter().chain(own).map(|text| printable(&text)).collect()
 }
 
-/// The text at a path of the form `{.field.field}`, where `field[:]` is all values of a list. A path
-/// of another form, and one that leads nowhere, has none.
+/// The text at a path of the form `{.field.field}`, where `field[:]` is all values of a list. A
+/// path of another form, and one that leads nowhere, has none.
 fn cell(spec: &Value, path: &str) -> String {
     let path = path.strip_prefix("{.").and_then(|path| path.strip_suffix('}'));
     let Some(path) = path else { return String::new() };

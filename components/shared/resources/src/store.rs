@@ -86,8 +86,8 @@ impl Store {
     }
 
     /// Gives the resources of a kind the content again that they had when `before` was read, of all
-    /// owners. Those that are not among them are destroyed, also with finalizers. The others keep the
-    /// finalizers that they have now: who put one has it, whatever the content is.
+    /// owners. Those that are not among them are destroyed, also with finalizers. The others keep
+    /// the finalizers that they have now, which belong to those who put them.
     pub fn take_back(
         &mut self,
         kind: &Kind,

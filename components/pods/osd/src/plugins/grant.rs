@@ -198,7 +198,7 @@ mod tests {
             ],
             outputs: vec![
                 output("Greetings.example", "Greeting", "exclusive"),
-                output("Wishes.example", "Wish", "shared"),
+                output("Letters.example", "Letter", "shared"),
             ],
         }
     }
@@ -223,15 +223,15 @@ mod tests {
             assert_eq!(refused, format!("the grant has no input `{input}`"));
         }
         for role in [Weak, DestroyReady] {
-            assert_eq!(check(vec![declared(role, "Wishes.example", None)], vec![]), Ok(()));
+            assert_eq!(check(vec![declared(role, "Letters.example", None)], vec![]), Ok(()));
         }
-        assert!(check(vec![declared(Strong, "Wishes.example", None)], vec![]).is_err());
+        assert!(check(vec![declared(Strong, "Letters.example", None)], vec![]).is_err());
         use OutputKind::{Exclusive, Shared};
         for (kind, name, is_granted) in [
             (Exclusive, "Greetings.example", true),
             (Shared, "Greetings.example", true),
-            (Shared, "Wishes.example", true),
-            (Exclusive, "Wishes.example", false),
+            (Shared, "Letters.example", true),
+            (Exclusive, "Letters.example", false),
             (Shared, "Hostnames.osbuild", false),
         ] {
             assert_eq!(check(vec![], vec![written(kind, name)]).is_ok(), is_granted, "{name}");
@@ -254,7 +254,7 @@ mod tests {
         assert!(refused("Others.example", "Hostname").ends_with("has a name of another type"));
         assert!(refused("greetings.example", "Greeting").ends_with("is not in camel case"));
         assert!(refused("Greetings", "Greeting").ends_with("no suffix of lower-case labels"));
-        assert!(refused("Wishes.example", "Wish").ends_with("is there twice"));
+        assert!(refused("Letters.example", "Letter").ends_with("is there twice"));
     }
 
     #[test]

@@ -15,13 +15,13 @@ pub const MAX_COLUMNS: usize = 16;
 /// Bytes of a name in a grant, and of a controller's name or finalizer.
 pub const MAX_NAME: usize = 128;
 
-/// Connections of a plugin at a time.
-pub const MAX_CONNECTIONS: usize = 4;
+/// Connections of a plugin at a time: one that starts again may still have its old one.
+pub const MAX_CONNECTIONS: usize = 2;
 
 /// Calls at a time on one connection, streams among them.
-pub const MAX_STREAMS: u32 = 32;
+pub const MAX_STREAMS: u32 = 16;
 
-/// Bytes of a message from a plugin.
+/// Bytes of a message from a plugin. Each of its calls at a time may have received as much.
 pub const MAX_MESSAGE: usize = 64 << 10;
 
 /// Controllers of a plugin, and inputs and outputs of each.

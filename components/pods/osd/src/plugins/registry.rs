@@ -182,8 +182,8 @@ impl Display for Refusal {
         match self {
             Refusal::InvalidName => write!(
                 f,
-                "a controller's name has up to {MAX_NAME} letters, digits and signs, and is none of \
-                 `{}`",
+                "a controller's name has up to {MAX_NAME} letters, digits and signs, and is none \
+                 of `{}`",
                 RESERVED.join("`, `")
             ),
             Refusal::NameInUse(name) => write!(f, "there is a controller `{name}` already"),

@@ -40,7 +40,7 @@ spec:
     singular: Greeting
     kind: exclusive
     columns: [{name: Greeting, jsonPath: '{.greeting}'}]
-  - {type: Wishes.example, singular: Wish, kind: shared}
+  - {type: Letters.example, singular: Letter, kind: shared}
 ";
 const HOSTNAMES: &str = "Hostnames.osbuild";
 const GREETINGS: &str = "Greetings.example";
@@ -329,7 +329,7 @@ async fn a_plugin_may_do_no_more_than_its_grant_and_its_registration() {
         (vec![input(Weak, "Resolvers.osbuild", None)], vec![]),
         (vec![input(Strong, "Resolvers.osbuild", Some("dns"))], vec![]),
         (vec![input(Weak, "KernelParameters.osbuild", None)], vec![]),
-        (vec![], vec![output(Exclusive, "Wishes.example")]),
+        (vec![], vec![output(Exclusive, "Letters.example")]),
         (vec![], vec![output(Shared, HOSTNAMES)]),
         (vec![], vec![output(Shared, "Others.example")]),
     ] {
@@ -348,7 +348,7 @@ async fn a_plugin_may_do_no_more_than_its_grant_and_its_registration() {
     });
     for refused in [
         resource("system", HOSTNAMES, "b"),
-        resource(PLUGINS, "Wishes.example", "a"),
+        resource(PLUGINS, "Letters.example", "a"),
         resource("system", GREETINGS, "a"),
     ] {
         assert_eq!(code(plugin.create(refused).await), Code::PermissionDenied);
@@ -594,7 +594,7 @@ async fn a_plugin_that_writes_and_calls_without_end_is_refused() {
 async fn a_plugin_has_few_connections() {
     let node = Node::granted().await;
     let mut open = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..2 {
         let plugin = node.connect().await;
         plugin.runtime().start(StartRequest {}).await.unwrap();
         open.push(plugin);
@@ -653,4 +653,41 @@ async fn a_plugin_that_may_do_everything_has_to_be_asked_for() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// The page for authors of plugins has the plugin, the grant and the commands that the check
+/// `state API` runs.
+#[test]
+fn the_example_of_the_documentation_is_the_one_that_is_tested() {
+    let page = include_str!("../../../../../builder/docs/plugins.md");
+    for (language, example) in
+        [("python", include_str!("../full_name.py")), ("yaml", include_str!("../full_name.yaml"))]
+    {
+        assert!(page.contains(&format!("```{language}\n{example}```\n")), "{language}");
+    }
+    let lines = include_str!("../full_name.py").lines().count();
+    assert!(lines <= 50, "the example has {lines} lines");
+}
+
+#[test]
+fn the_documentation_has_the_limits_of_plugins() {
+    use pod_osd::plugins::limits;
+    let page = include_str!("../../../../../builder/docs/plugins.md");
+    for row in [
+        format!("| {} plugins", limits::MAX_PLUGINS),
+        format!("| {} inputs, {} outputs", limits::MAX_GRANTED_INPUTS, limits::MAX_GRANTED_OUTPUTS),
+        format!("| {} connections of a plugin", limits::MAX_CONNECTIONS),
+        format!("| {} calls at a time", limits::MAX_STREAMS),
+        format!("| {} controllers of a plugin", limits::MAX_CONTROLLERS),
+        format!("| {} KiB for a message", limits::MAX_MESSAGE >> 10),
+        format!(
+            "| {} resources of a plugin, {} KiB",
+            limits::MAX_RESOURCES,
+            limits::MAX_BYTES >> 10
+        ),
+        format!("| {} finalizers of a plugin", limits::MAX_FINALIZERS),
+        format!("| {} calls a second", 1000 / limits::CALL_INTERVAL.as_millis()),
+    ] {
+        assert!(page.contains(&row), "{row}");
+    }
 }
