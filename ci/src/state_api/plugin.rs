@@ -37,6 +37,10 @@ pub fn does_what_its_grant_says(remote: &Remote, outcome: &mut Outcome) -> Resul
     claim(outcome, "an operator may not grant anything", &ran, Some(2));
     let ran = apply(remote, "admin", &grant)?;
     claim(outcome, "an admin grants a plugin its rights", &ran, Some(0));
+    let printed = remote.finish(&["--node", "admin", "get", "plugingrants", "-o", "yaml"])?.output;
+    let ran = apply(remote, "admin", &write(remote, "printed-grant.yaml", &printed)?)?;
+    let is_same = ran.output.trim() == "unchanged PluginGrants.osbuild/full-name";
+    outcome.check("`apply` reads the grant that `get` prints", is_same, || printed + &ran.output);
     let mut plugin = Plugin::start(remote, &modules)?;
     remote.finish(&["--node", "admin", "apply", "-f", &settings(remote)?])?;
     let get = ["--node", "reader", "get", "fullnames"];

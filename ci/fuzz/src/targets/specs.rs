@@ -1,6 +1,7 @@
-//! Specs of settings that clients send to `osd`, as messages and as YAML.
+//! Specs of settings and of grants that clients send to `osd`, as messages and as YAML.
 
 use osbuild_resources::Spec;
+use pod_osd::client_type::ClientType;
 use pod_osd::settings::{SettingType, TYPES};
 
 use crate::target::{Memory, Outcome, Target};
@@ -21,6 +22,13 @@ fn run(input: &[u8]) -> Outcome {
             outcome = Outcome::Accepted;
         }
     }
+    for spec in [&message, &yaml] {
+        if let Ok(checked) = ClientType::Grant.check("plugin", spec) {
+            let again = ClientType::Grant.check("plugin", &checked.spec);
+            assert_eq!(again.map(|again| again.spec), Ok(checked.spec));
+            outcome = Outcome::Accepted;
+        }
+    }
     outcome
 }
 
@@ -37,5 +45,12 @@ fn seeds() -> Vec<Vec<u8>> {
         let read = TYPES.iter().find_map(|one| Some((one.write)(&(one.read)(&spec).ok()?)));
         seeds.extend(read.map(|both| both.proto));
     }
+    let grant = "inputs:\n- {namespace: system, type: Hostnames.osbuild, id: a, kind: weak}\n\
+                 outputs:\n- type: As.example\n  singular: A1\n  kind: shared\n  \
+                 columns: [{name: B, jsonPath: b}]\n";
+    let spec = Spec { proto: Vec::new(), yaml: grant.to_owned() };
+    let checked = ClientType::Grant.check("plugin", &spec).map(|checked| checked.spec.proto);
+    seeds.extend(checked);
+    seeds.push(grant.as_bytes().to_vec());
     seeds
 }

@@ -196,7 +196,7 @@ fn destroy(store: &mut Store, key: &Key, owner: &Owner) -> Result<(), Error> {
 /// Removes the folders of an earlier process whose plugins have no grant any more.
 fn remove_others(folder: &Path, wanted: &BTreeMap<String, Rights>) -> Outcome<()> {
     let entries = fs::read_dir(folder).explain(format_args!("read `{}`", folder.display()))?;
-    for entry in entries.filter_map(Result::ok) {
+    for entry in entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir()) {
         let is_wanted = entry.file_name().to_str().is_some_and(|name| wanted.contains_key(name));
         if !is_wanted && let Err(failure) = socket::remove(&entry.path()) {
             eprintln!("error: {failure}");
