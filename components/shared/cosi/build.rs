@@ -11,12 +11,13 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
     "osbuild/v1/configuration.proto",
     "osbuild/v1/hostname.proto",
+    "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
     "osbuild/v1/node.proto",
     "osbuild/v1/plugin.proto",

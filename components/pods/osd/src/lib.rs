@@ -3,9 +3,10 @@
 //! [`state`], [`configuration`] and [`node`] are the services, for clients of the node and of the
 //! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
-//! through [`init`]. [`plugins`] are programs of others that do the same.
+//! through [`init`]. [`plugins`] are programs of others that do the same. [`inspection`] forwards
+//! calls to [`inspect`], which runs in a container of its own.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod access;
 pub mod adopt;
@@ -18,6 +19,8 @@ pub mod documents;
 pub mod generations;
 pub mod host;
 pub mod init;
+pub mod inspect;
+pub mod inspection;
 pub mod keeper;
 pub mod limits;
 pub mod network;

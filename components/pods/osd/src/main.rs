@@ -14,12 +14,13 @@ use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Connections;
 use pod_osd::host::Host;
 use pod_osd::init::Init;
+use pod_osd::inspection::InspectionService;
 use pod_osd::keeper::{self, Keeper, Kept};
 use pod_osd::network::Network;
 use pod_osd::node::NodeService;
 use pod_osd::shared::SharedStore;
 use pod_osd::state::StateService;
-use pod_osd::{connections, plugins, server, socket};
+use pod_osd::{connections, inspect, plugins, server, socket};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 use std::net::SocketAddr;
@@ -27,13 +28,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 const USAGE: &str = "\
 usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
            [--listen ADDRESS --clients FILE…]
-           [--plugins FOLDER [--test-plugin NAME]]
+           [--plugins FOLDER [--test-plugin NAME]] [--inspect PATH]
            --socket PATH
+       osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
 
 Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
 
@@ -47,11 +50,19 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --plugins FOLDER   serve plugins, each at the socket NAME/socket in this folder
   --test-plugin NAME serve a plugin that may do everything, with --accept-any-type only, for the
                      tests of other projects
+  --inspect PATH     show logs and processes, through this socket of `osd inspect`
   --accept-any-type  accept resources without a known definition, for the tests of other projects
+
+`osd inspect` reads logs and processes for osd, with rights that osd does not have.
+
+  --logs FOLDER      the logs of the daemons, and in `pods` those of the containers
+  --processes FOLDER the processes (proc(5))
+  --pod NAME         the pod that this process is in
 ";
 
 enum Command {
     Serve(Box<Options>),
+    Inspect(inspect::Options),
     Help,
 }
 
@@ -62,6 +73,7 @@ struct Options {
     admin: Option<PathBuf>,
     remote: Option<Remote>,
     plugins: Option<plugins::Options>,
+    inspect: Option<PathBuf>,
     accepts: Accepts,
 }
 
@@ -74,6 +86,7 @@ struct Remote {
 fn main() -> ExitCode {
     let outcome = match command(std::env::args().skip(1)) {
         Some(Command::Serve(options)) => serve(*options),
+        Some(Command::Inspect(options)) => inspect(options),
         Some(Command::Help) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -92,10 +105,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
+fn command(words: impl Iterator<Item = String>) -> Option<Command> {
+    let mut words = words.peekable();
+    match words.next_if(|word| word == "inspect") {
+        Some(_) => inspect_command(words),
+        None => serve_command(words),
+    }
+}
+
+fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
+    let (mut socket, mut logs, mut processes, mut pod) = (None, None, None, None);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--socket" => socket = Some(words.next()?.into()),
+            "--logs" => logs = Some(words.next()?.into()),
+            "--processes" => processes = Some(words.next()?.into()),
+            "--pod" => pod = Some(words.next()?),
+            _ => return None,
+        }
+    }
+    Some(Command::Inspect(inspect::Options {
+        socket: socket?,
+        logs: logs?,
+        processes: processes?,
+        pod: pod?,
+    }))
+}
+
+fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
     let (mut admin, mut listen, mut clients) = (None, None, Vec::new());
-    let (mut folder, mut test_plugin) = (None, None);
+    let (mut folder, mut test_plugin, mut inspect) = (None, None, None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
@@ -106,6 +146,7 @@ fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--clients" => clients.push(words.next()?.into()),
             "--plugins" => folder = Some(words.next()?.into()),
             "--test-plugin" => test_plugin = Some(words.next()?),
+            "--inspect" => inspect = Some(words.next()?.into()),
             "--accept-any-type" => accepts = Accepts::Any,
             "--help" => return Some(Command::Help),
             _ => return None,
@@ -120,19 +161,16 @@ fn command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         return None;
     }
     let plugins = folder.map(|folder| plugins::Options { folder, test_plugin });
-    let options = Options { socket: socket?, keep, host, admin, remote, plugins, accepts };
+    let options = Options { socket: socket?, keep, host, admin, remote, plugins, inspect, accepts };
     Some(Command::Serve(Box::new(options)))
 }
 
 /// Serves until a signal ends the process. One thread is enough: what waits for a disk or for
 /// `init` has threads of its own.
 fn serve(options: Options) -> Outcome<()> {
-    let Options { socket, keep, host, admin, remote, plugins, accepts } = options;
+    let Options { socket, keep, host, admin, remote, plugins, inspect, accepts } = options;
     exit_on_signals()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .explain("start the runtime")?;
+    let runtime = runtime()?;
     let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts));
     catalog::publish(&store)?;
     let is_restored = match &keep {
@@ -165,8 +203,19 @@ fn serve(options: Options) -> Outcome<()> {
         let state = StateService::new(store.clone(), catalog, keeper.clone());
         let configuration = ConfigurationService { store, keeper, init };
         let node = NodeService { admin: admin.map(Init::new) };
-        server::serve(connections, state, configuration, node).await.explain("serve")
+        let inspection = InspectionService::new(inspect);
+        server::serve(connections, state, configuration, node, inspection).await.explain("serve")
     })
+}
+
+/// Serves as the container `inspect` until a signal ends the process.
+fn inspect(options: inspect::Options) -> Outcome<()> {
+    exit_on_signals()?;
+    runtime()?.block_on(inspect::serve(options))
+}
+
+fn runtime() -> Outcome<Runtime> {
+    Builder::new_current_thread().enable_all().build().explain("start the runtime")
 }
 
 /// Puts the kept resources back. Returns whether there were any: what `init` holds is not withdrawn

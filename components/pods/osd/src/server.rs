@@ -3,6 +3,7 @@
 use crate::access::guard::GuardLayer;
 use crate::configuration::ConfigurationService;
 use crate::connections::{Connection, Connections};
+use crate::inspection::InspectionService;
 use crate::limits::{
     HttpLimits, KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT, LOCAL_HTTP, MAX_MESSAGE, REMOTE_HTTP,
 };
@@ -11,6 +12,7 @@ use crate::state::StateService;
 use osbuild_cosi::DESCRIPTORS;
 use osbuild_cosi::resource::state_server::StateServer;
 use osbuild_cosi::v1::configuration_server::ConfigurationServer;
+use osbuild_cosi::v1::inspect_server::InspectServer;
 use osbuild_cosi::v1::node_server::NodeServer;
 use std::error::Error;
 use std::io;
@@ -30,11 +32,13 @@ pub async fn serve(
     state: StateService,
     configuration: ConfigurationService,
     node: NodeService,
+    inspection: InspectionService,
 ) -> Result<(), Box<dyn Error>> {
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<StateServer<StateService>>().await;
     health.set_serving::<ConfigurationServer<ConfigurationService>>().await;
     health.set_serving::<NodeServer<NodeService>>().await;
+    health.set_serving::<InspectServer<InspectionService>>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -43,6 +47,7 @@ pub async fn serve(
     let routes = Routes::new(StateServer::new(state).max_decoding_message_size(MAX_MESSAGE))
         .add_service(ConfigurationServer::new(configuration).max_decoding_message_size(MAX_MESSAGE))
         .add_service(NodeServer::new(node).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(InspectServer::new(inspection).max_decoding_message_size(MAX_MESSAGE))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

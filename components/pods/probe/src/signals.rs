@@ -23,7 +23,7 @@ pub fn send(proc: &Path, request: &str) -> io::Result<()> {
 }
 
 /// Finds the process that runs the program `NAME`: a daemon, which is in PID 1's mount namespace,
-/// or else one of a pod.
+/// or else one of a pod. A program that runs as another one has another name (proc(5), `comm`).
 fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
     let host = fs::read_link(proc.join("1/ns/mnt"))?;
     let mut of_pod = None;
@@ -38,7 +38,9 @@ fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
         else {
             continue;
         };
-        if program.file_name().is_none_or(|found| found != name) {
+        let runs_as = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        let is_named = name.starts_with(runs_as.trim_end()) && !runs_as.trim_end().is_empty();
+        if program.file_name().is_none_or(|found| found != name) || !is_named {
             continue;
         }
         if namespace == host {

@@ -24,6 +24,7 @@ fn least(method: &str) -> Role {
         ("cosi.resource.State", "Get" | "List" | "Watch")
         | ("osbuild.v1.Configuration", "GetTry" | "ListGenerations")
         | ("osbuild.v1.Node", "GetStatus")
+        | ("osbuild.v1.Inspect", "ListLogs" | "ReadLog" | "ReadKernelLog" | "ListProcesses")
         | ("grpc.health.v1.Health", _)
         | ("grpc.reflection.v1.ServerReflection", _)
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
@@ -122,6 +123,8 @@ mod tests {
             ("osbuild.v1.Configuration/ConfirmTry", Role::Operator),
             ("osbuild.v1.Configuration/RestoreGeneration", Role::Operator),
             ("osbuild.v1.Node/GetStatus", Role::Reader),
+            ("osbuild.v1.Inspect/ReadLog", Role::Reader),
+            ("osbuild.v1.Inspect/Unknown", Role::Admin),
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),
             ("grpc.health.v1.Health/Watch", Role::Reader),

@@ -3,6 +3,7 @@
 mod apply;
 mod calls;
 mod generations;
+mod inspect;
 mod kept;
 mod limits;
 mod network;

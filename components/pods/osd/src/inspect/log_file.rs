@@ -1,0 +1,249 @@
+//! Reads the files of a log, from a line near the end, and on while they grow.
+
+use super::log_line::Lines;
+use super::logs::Log;
+use osbuild_cosi::v1::LogLine;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// How much is read at once, in bytes.
+const BLOCK: usize = 32 << 10;
+
+/// The longest line that stays whole, in bytes.
+const MAX_LINE: usize = 64 << 10;
+
+/// A log that is being read.
+pub struct LogFile {
+    /// The files that come after the open one.
+    next: std::vec::IntoIter<PathBuf>,
+    /// The file that is read, and its path.
+    open: Option<(File, PathBuf)>,
+    /// The start of a line whose end is not read yet.
+    begun: Vec<u8>,
+    lines: Lines,
+}
+
+impl LogFile {
+    /// Begins with the last `tail` lines, or with the first line.
+    pub fn open(log: &Log, tail: Option<u32>) -> io::Result<LogFile> {
+        let (mut skipped, mut position) = (0, 0);
+        if let Some(mut wanted) = tail.map(u64::from) {
+            for (index, path) in log.files.iter().enumerate().rev() {
+                let Some(file) = open(path)? else { continue };
+                let (found, at) = tail_of(&file, wanted)?;
+                (skipped, position) = (index, at);
+                wanted -= found;
+                if wanted == 0 {
+                    break;
+                }
+            }
+        }
+        let mut files = log.files[skipped..].iter().cloned();
+        let (first, next) = (files.next(), files.collect::<Vec<_>>().into_iter());
+        let mut log = LogFile { next, open: None, begun: Vec::new(), lines: Lines::new(log.form) };
+        if let Some(path) = first {
+            log.go_on_with(path, position)?;
+        }
+        Ok(log)
+    }
+
+    /// The next lines, about [`BLOCK`] bytes of them; nothing at the end for now.
+    pub fn read(&mut self) -> io::Result<Vec<LogLine>> {
+        loop {
+            let Some((file, _)) = &mut self.open else {
+                let Some(path) = self.next.next() else { return Ok(Vec::new()) };
+                self.go_on_with(path, 0)?;
+                continue;
+            };
+            let mut block = vec![0u8; BLOCK];
+            let read = file.read(&mut block)?;
+            if read > 0 {
+                let lines = self.take(&block[..read]);
+                if lines.is_empty() {
+                    continue;
+                }
+                return Ok(lines);
+            }
+            match self.next.next() {
+                Some(path) => self.go_on_with(path, 0)?,
+                None => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// Goes on with the file that has replaced the open one, if one has. There are no more lines in
+    /// the open one then.
+    pub fn follow(&mut self) -> io::Result<()> {
+        let Some((file, path)) = &self.open else { return Ok(()) };
+        let Some(new) = open(path)? else { return Ok(()) };
+        let identity = |file: &File| fstat(file).map(|found| (found.st_dev, found.st_ino));
+        if identity(&new)? != identity(file)? {
+            let path = path.clone();
+            self.open = Some((new, path));
+        }
+        Ok(())
+    }
+
+    fn go_on_with(&mut self, path: PathBuf, position: u64) -> io::Result<()> {
+        self.open = match open(&path)? {
+            Some(mut file) => {
+                file.seek(SeekFrom::Start(position))?;
+                Some((file, path))
+            }
+            None => None,
+        };
+        Ok(())
+    }
+
+    fn take(&mut self, block: &[u8]) -> Vec<LogLine> {
+        let mut lines = Vec::new();
+        for part in block.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(part);
+            let is_whole = self.begun.last() == Some(&b'\n');
+            if is_whole || self.begun.len() > MAX_LINE {
+                let bytes = std::mem::take(&mut self.begun);
+                let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+                lines.extend(self.lines.read(text));
+            }
+        }
+        lines
+    }
+}
+
+/// Opens a regular file; nothing if it is missing or of another kind.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(CWD, path, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
+    Ok((kind == FileType::RegularFile).then(|| File::from(file)))
+}
+
+/// How many of the last `wanted` lines the file has, and where the first of these begins.
+fn tail_of(file: &File, wanted: u64) -> io::Result<(u64, u64)> {
+    let length = file.metadata()?.len();
+    let (mut found, mut end) = (0, length);
+    let mut block = vec![0u8; BLOCK];
+    while end > 0 && wanted > 0 {
+        let begin = end.saturating_sub(BLOCK as u64);
+        let part = &mut block[..(end - begin) as usize];
+        file.read_exact_at(part, begin)?;
+        for (index, byte) in part.iter().enumerate().rev() {
+            let after = begin + index as u64 + 1;
+            // The end of the last line begins no other one.
+            if *byte == b'\n' && after < length {
+                found += 1;
+                if found == wanted {
+                    return Ok((found, after));
+                }
+            }
+        }
+        end = begin;
+    }
+    match (length, wanted) {
+        (0, _) => Ok((0, 0)),
+        (_, 0) => Ok((0, length)),
+        _ => Ok((found + 1, 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::log_line::Form;
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    fn log(folder: &tempfile::TempDir, files: &[(&str, &str)]) -> Log {
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let names = ["kubelet.log.old", "kubelet.log"];
+        let files = names.map(|name| folder.path().join(name)).to_vec();
+        Log { files, form: Form::Plain }
+    }
+
+    fn all(file: &mut LogFile) -> Vec<String> {
+        let mut all = Vec::new();
+        loop {
+            let lines = file.read().unwrap();
+            if lines.is_empty() {
+                return all;
+            }
+            all.extend(lines.into_iter().map(|line| line.text));
+        }
+    }
+
+    #[test]
+    fn the_lines_of_all_files_come_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(&folder, &[("kubelet.log.old", "1\n2\n"), ("kubelet.log", "3\n\n5\n")]);
+        assert_eq!(all(&mut LogFile::open(&log, None).unwrap()), ["1", "2", "3", "", "5"]);
+    }
+
+    #[test]
+    fn the_last_lines_may_begin_in_an_older_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(&folder, &[("kubelet.log.old", "1\n2\n"), ("kubelet.log", "3\n4\n5")]);
+        let tail = |count| all(&mut LogFile::open(&log, Some(count)).unwrap());
+        assert_eq!(tail(0), [""; 0]);
+        // The end of the last line is missing, so it is not whole yet.
+        assert_eq!(tail(2), ["4"]);
+        assert_eq!(tail(3), ["3", "4"]);
+        assert_eq!(tail(4), ["2", "3", "4"]);
+        assert_eq!(tail(9), ["1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn a_long_log_is_read_from_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let text: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+        let log = log(&folder, &[("kubelet.log", &text)]);
+        let lines = all(&mut LogFile::open(&log, Some(10_000)).unwrap());
+        assert_eq!((lines.len(), lines[0].as_str()), (10_000, "line 10000"));
+        assert_eq!(lines[9_999], "line 19999");
+    }
+
+    #[test]
+    fn a_file_that_grows_and_is_replaced_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(&folder, &[("kubelet.log", "1\n2")]);
+        let path = folder.path().join("kubelet.log");
+        let mut file = LogFile::open(&log, None).unwrap();
+        assert_eq!(all(&mut file), ["1"]);
+        fs::File::options().append(true).open(&path).unwrap().write_all(b" 3\n").unwrap();
+        file.follow().unwrap();
+        assert_eq!(all(&mut file), ["2 3"]);
+        fs::rename(&path, folder.path().join("kubelet.log.old")).unwrap();
+        file.follow().unwrap();
+        fs::write(&path, "4\n").unwrap();
+        file.follow().unwrap();
+        assert_eq!(all(&mut file), ["4"]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(&folder, &[("secret", "secret\n")]);
+        let path = folder.path().join("kubelet.log");
+        std::os::unix::fs::symlink(folder.path().join("secret"), &path).unwrap();
+        assert_eq!(all(&mut LogFile::open(&log, None).unwrap()), [""; 0]);
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(CWD, &path, Mode::RUSR).unwrap();
+        assert_eq!(all(&mut LogFile::open(&log, Some(3)).unwrap()), [""; 0]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_takes_bounded_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log(&folder, &[("kubelet.log", &"a".repeat(300 << 10))]);
+        let lines = all(&mut LogFile::open(&log, None).unwrap());
+        assert!(lines.len() >= 3 && lines.iter().all(|line| line.len() <= MAX_LINE + BLOCK));
+    }
+}

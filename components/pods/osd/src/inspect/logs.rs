@@ -1,0 +1,191 @@
+//! The logs of the node: where they are, and what they are called.
+//!
+//! `init` writes `NAME.log` for each daemon, `NAME.log.old` with what was in it before it was full,
+//! and `NAME.log.1` of the last boot. The kubelet writes `pods/NAMESPACE_POD_UID/CONTAINER/N.log`
+//! for the N-th run of a container. A name of a client is only compared with these.
+
+use super::log_line::Form;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The folder of the logs of containers, in that of all logs.
+const PODS: &str = "pods";
+
+/// A log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Its files, the oldest first. The last one grows; those before it may be missing.
+    pub files: Vec<PathBuf>,
+    /// The form of its lines.
+    pub form: Form,
+}
+
+/// Which log of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// That of now.
+    Current,
+    /// That of the last boot, or of the run before.
+    Previous,
+}
+
+/// The names of all logs, in order.
+pub fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = daemons(folder)?;
+    names.extend(containers(folder)?.into_keys());
+    Ok(names)
+}
+
+/// The log with this name; nothing if there is none.
+pub fn find(folder: &Path, name: &str, run: Run) -> io::Result<Option<Log>> {
+    if daemons(folder)?.iter().any(|daemon| daemon == name) {
+        let file = |suffix: &str| folder.join(format!("{name}.log{suffix}"));
+        let files = match run {
+            Run::Current => vec![file(".old"), file("")],
+            Run::Previous => vec![file(".1")],
+        };
+        return Ok(Some(Log { files, form: Form::Plain }));
+    }
+    let Some(folder) = containers(folder)?.remove(name) else { return Ok(None) };
+    let runs = runs(&folder)?;
+    let number = match run {
+        Run::Current => runs.last(),
+        Run::Previous => runs.iter().rev().nth(1),
+    };
+    let file = number.map(|number| folder.join(format!("{number}.log")));
+    Ok(file.map(|file| Log { files: vec![file], form: Form::Cri }))
+}
+
+/// The name of a pod, by the identifier of each.
+pub fn pods(folder: &Path) -> io::Result<BTreeMap<String, String>> {
+    let pods = entries(&folder.join(PODS))?.into_iter();
+    Ok(pods.filter_map(|entry| pod(&entry).map(|(name, uid)| (uid, name))).collect())
+}
+
+fn daemons(folder: &Path) -> io::Result<Vec<String>> {
+    let names = entries(folder)?.into_iter();
+    Ok(names.filter_map(|name| name.strip_suffix(".log").map(str::to_owned)).collect())
+}
+
+/// The folder with the logs of each container. Of pods with the same name the newest counts.
+fn containers(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
+    let folder = folder.join(PODS);
+    let mut newest: BTreeMap<String, (SystemTime, PathBuf)> = BTreeMap::new();
+    for entry in entries(&folder)? {
+        let Some((pod, _)) = pod(&entry) else { continue };
+        for container in entries(&folder.join(&entry))? {
+            let path = folder.join(&entry).join(&container);
+            let Ok(changed) = fs::symlink_metadata(&path).and_then(|found| found.modified()) else {
+                continue;
+            };
+            let found = newest.entry(format!("{pod}/{container}")).or_insert((changed, path));
+            if changed > found.0 {
+                *found = (changed, folder.join(&entry).join(&container));
+            }
+        }
+    }
+    Ok(newest.into_iter().map(|(name, (_, path))| (name, path)).collect())
+}
+
+/// The numbers of the runs of a container, in order.
+fn runs(folder: &Path) -> io::Result<Vec<u64>> {
+    let names = entries(folder)?.into_iter();
+    let mut runs: Vec<u64> =
+        names.filter_map(|name| name.strip_suffix(".log")?.parse().ok()).collect();
+    runs.sort_unstable();
+    Ok(runs)
+}
+
+/// The name of a pod, `NAMESPACE/POD`, and its identifier, from the name of its folder.
+fn pod(folder: &str) -> Option<(String, String)> {
+    let (rest, uid) = folder.rsplit_once('_')?;
+    let (namespace, name) = rest.split_once('_')?;
+    Some((format!("{namespace}/{name}"), uid.to_owned()))
+}
+
+/// The names in a folder, in order. A folder that is missing has none, and so has a file.
+fn entries(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in [
+            "init.log",
+            "init.log.1",
+            "init.log.old",
+            "kubelet.log",
+            "pods/kube-system_dhcp-edge_5d0c/dhcp/0.log",
+            "pods/kube-system_dhcp-edge_5d0c/dhcp/9.log",
+            "pods/kube-system_dhcp-edge_5d0c/dhcp/10.log",
+            "pods/kube-system_dhcp-edge_5d0c/dhcp/10.log.20261126-151217",
+            "pods/a file of somebody",
+        ] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        folder
+    }
+
+    fn files(folder: &Path, name: &str, run: Run) -> Option<Vec<String>> {
+        let log = find(folder, name, run).unwrap()?;
+        let relative = |path: &PathBuf| path.strip_prefix(folder).unwrap().display().to_string();
+        Some(log.files.iter().map(relative).collect())
+    }
+
+    #[test]
+    fn the_logs_are_those_of_daemons_and_of_containers() {
+        let folder = folder();
+        let names = names(folder.path()).unwrap();
+        assert_eq!(names, ["init", "kubelet", "kube-system/dhcp-edge/dhcp"]);
+        let pods = pods(folder.path()).unwrap();
+        assert_eq!(pods["5d0c"], "kube-system/dhcp-edge");
+    }
+
+    #[test]
+    fn the_newest_run_is_the_current_one() {
+        let folder = folder();
+        let files = |name, run| files(folder.path(), name, run).map(|files| files.join(" "));
+        assert_eq!(files("init", Run::Current).as_deref(), Some("init.log.old init.log"));
+        assert_eq!(files("init", Run::Previous).as_deref(), Some("init.log.1"));
+        let container = |number| Some(format!("pods/kube-system_dhcp-edge_5d0c/dhcp/{number}.log"));
+        assert_eq!(files("kube-system/dhcp-edge/dhcp", Run::Current), container(10));
+        assert_eq!(files("kube-system/dhcp-edge/dhcp", Run::Previous), container(9));
+    }
+
+    #[test]
+    fn a_name_that_is_not_listed_leads_nowhere() {
+        let folder = folder();
+        for name in
+            ["", ".", "..", "/etc/passwd", "../init", "pods/x", "init.log", "kube-system/dhcp-edge"]
+        {
+            assert_eq!(find(folder.path(), name, Run::Current).unwrap(), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_node_without_logs_has_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(names(&folder.path().join("missing")).unwrap().is_empty());
+    }
+}

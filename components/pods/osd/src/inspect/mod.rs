@@ -1,0 +1,14 @@
+//! The container `inspect`: reads what a person asks of a node that has a problem.
+//!
+//! It has rights that `osd` does not have, and serves `osd` alone, over a socket of their pod. It
+//! changes nothing on the node.
+
+mod kernel_log;
+mod log_file;
+mod log_line;
+mod logs;
+mod processes;
+mod server;
+mod sys;
+
+pub use server::{Options, serve};

@@ -1,0 +1,187 @@
+//! The server of the container `inspect`.
+
+use super::log_file::LogFile;
+use super::logs::{self, Run};
+use super::{kernel_log, processes, sys};
+use crate::socket;
+use osbuild_cosi::v1::inspect_server::{Inspect, InspectServer};
+use osbuild_cosi::v1::{
+    KernelMessage, ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse,
+    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+};
+use osbuild_failure::{Explain, Outcome};
+use rustix::thread::set_name;
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+/// Logs that are read at a time.
+const MAX_READERS: usize = 32;
+
+/// The pause before a log is looked at again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The most messages of the kernel in one message of the service.
+const MAX_MESSAGES: usize = 256;
+
+/// Where the container finds what it reads.
+pub struct Options {
+    /// The socket at which it serves.
+    pub socket: PathBuf,
+    /// The folder of the logs.
+    pub logs: PathBuf,
+    /// The file system with the processes of the node (proc(5)).
+    pub processes: PathBuf,
+    /// The pod that it runs in, `NAMESPACE/POD`.
+    pub pod: String,
+}
+
+/// The name of the process, which distinguishes it from the other one of the program.
+const NAME: &CStr = c"inspect";
+
+/// Serves until the process ends. There has to be a runtime.
+///
+/// # Errors
+/// The socket cannot be made, or the server fails.
+pub async fn serve(options: Options) -> Outcome<()> {
+    set_name(NAME).explain("name the process")?;
+    let listener = socket::listen(&options.socket)?;
+    let readers = Arc::new(Semaphore::new(MAX_READERS));
+    let service = InspectService { options: Arc::new(options), readers };
+    Server::builder()
+        .add_service(InspectServer::new(service))
+        .serve_with_incoming(UnixListenerStream::new(listener))
+        .await
+        .explain("serve")
+}
+
+struct InspectService {
+    options: Arc<Options>,
+    readers: Arc<Semaphore>,
+}
+
+impl InspectService {
+    fn reader(&self) -> Result<OwnedSemaphorePermit, Status> {
+        self.readers.clone().try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!("{MAX_READERS} logs are being read already"))
+        })
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+type Messages<T> = ReceiverStream<Result<T, Status>>;
+
+/// Sends what is read until there is no more, or until nobody takes it.
+type To<T> = Sender<Result<T, Status>>;
+
+fn failed(error: io::Error) -> Status {
+    Status::internal(error.to_string())
+}
+
+#[tonic::async_trait]
+impl Inspect for InspectService {
+    type ReadLogStream = Messages<ReadLogResponse>;
+    type ReadKernelLogStream = Messages<ReadKernelLogResponse>;
+
+    async fn list_logs(&self, _: Request<ListLogsRequest>) -> Answer<ListLogsResponse> {
+        let names = logs::names(&self.options.logs).map_err(failed)?;
+        Ok(Response::new(ListLogsResponse { names }))
+    }
+
+    async fn read_log(&self, request: Request<ReadLogRequest>) -> Answer<Self::ReadLogStream> {
+        let ReadLogRequest { name, tail_lines, follow, previous } = request.into_inner();
+        let run = if previous { Run::Previous } else { Run::Current };
+        let log = logs::find(&self.options.logs, &name, run).map_err(failed)?;
+        let log = log.ok_or_else(|| Status::not_found(format!("there is no log `{name}`")))?;
+        let (permit, file) = (self.reader()?, LogFile::open(&log, tail_lines).map_err(failed)?);
+        let (to, messages) = mpsc::channel(1);
+        tokio::spawn(async move {
+            if let Err(error) = send_log(file, follow, &to).await {
+                let _ = to.send(Err(failed(error))).await;
+            }
+            drop(permit);
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
+    async fn read_kernel_log(
+        &self,
+        request: Request<ReadKernelLogRequest>,
+    ) -> Answer<Self::ReadKernelLogStream> {
+        let ReadKernelLogRequest { tail_lines, follow } = request.into_inner();
+        let permit = self.reader()?;
+        let (to, messages) = mpsc::channel(1);
+        tokio::spawn(async move {
+            if let Err(error) = send_kernel_log(tail_lines, follow, &to).await {
+                let _ = to.send(Err(failed(error))).await;
+            }
+            drop(permit);
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
+    async fn list_processes(
+        &self,
+        _: Request<ListProcessesRequest>,
+    ) -> Answer<ListProcessesResponse> {
+        let Options { processes, logs, pod, .. } = &*self.options;
+        let processes = processes::list(processes, logs, pod).map_err(failed)?;
+        Ok(Response::new(ListProcessesResponse { processes }))
+    }
+}
+
+async fn send_log(mut file: LogFile, follows: bool, to: &To<ReadLogResponse>) -> io::Result<()> {
+    loop {
+        let lines = file.read()?;
+        if !lines.is_empty() {
+            if to.send(Ok(ReadLogResponse { lines })).await.is_err() {
+                return Ok(());
+            }
+        } else if !follows || pause_is_last(to).await {
+            return Ok(());
+        } else {
+            file.follow()?;
+        }
+    }
+}
+
+async fn send_kernel_log(
+    tail: Option<u32>,
+    follows: bool,
+    to: &To<ReadKernelLogResponse>,
+) -> io::Result<()> {
+    let mut messages = kernel_log::messages(&sys::kernel_log()?);
+    if let Some(tail) = tail {
+        messages.drain(..messages.len().saturating_sub(tail as usize));
+    }
+    let mut last: Option<KernelMessage> = None;
+    loop {
+        for part in messages.chunks(MAX_MESSAGES) {
+            let messages = part.to_vec();
+            if to.send(Ok(ReadKernelLogResponse { messages })).await.is_err() {
+                return Ok(());
+            }
+        }
+        last = messages.pop().or(last);
+        if !follows || pause_is_last(to).await {
+            return Ok(());
+        }
+        messages = kernel_log::after(kernel_log::messages(&sys::kernel_log()?), last.as_ref());
+    }
+}
+
+/// Waits before a log is looked at again. Returns whether the client has gone.
+async fn pause_is_last<T>(to: &To<T>) -> bool {
+    tokio::select! {
+        () = to.closed() => true,
+        () = sleep(PAUSE) => false,
+    }
+}

@@ -1,0 +1,74 @@
+//! The service `Inspect`, which the container `inspect` of the pod serves: `osd` decides who may
+//! call it, and forwards the calls.
+
+use hyper_util::rt::TokioIo;
+use osbuild_cosi::v1::inspect_client::InspectClient;
+use osbuild_cosi::v1::inspect_server::Inspect;
+use osbuild_cosi::v1::{
+    ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse,
+    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response, Status, Streaming};
+use tower::service_fn;
+
+/// The greatest answer, in bytes: a list of processes.
+const MAX_ANSWER: usize = 4 << 20;
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Forwards the calls.
+pub struct InspectionService(Option<InspectClient<Channel>>);
+
+impl InspectionService {
+    /// Connects at the first call to the container at this socket, if there is a node. There has to
+    /// be a runtime.
+    pub fn new(socket: Option<PathBuf>) -> InspectionService {
+        InspectionService(socket.map(|socket| {
+            let socket = Arc::new(socket);
+            let connect = service_fn(move |_| {
+                let socket = socket.clone();
+                async move { UnixStream::connect(&*socket).await.map(TokioIo::new) }
+            });
+            // The URL gives HTTP/2 an authority; nothing is looked up.
+            let channel =
+                Endpoint::from_static("http://inspect").connect_with_connector_lazy(connect);
+            InspectClient::new(channel).max_decoding_message_size(MAX_ANSWER)
+        }))
+    }
+
+    fn client(&self) -> Result<InspectClient<Channel>, Status> {
+        self.0.clone().ok_or_else(|| Status::unimplemented("osd acts on no node"))
+    }
+}
+
+#[tonic::async_trait]
+impl Inspect for InspectionService {
+    type ReadLogStream = Streaming<ReadLogResponse>;
+    type ReadKernelLogStream = Streaming<ReadKernelLogResponse>;
+
+    async fn list_logs(&self, request: Request<ListLogsRequest>) -> Answer<ListLogsResponse> {
+        self.client()?.list_logs(request.into_inner()).await
+    }
+
+    async fn read_log(&self, request: Request<ReadLogRequest>) -> Answer<Self::ReadLogStream> {
+        self.client()?.read_log(request.into_inner()).await
+    }
+
+    async fn read_kernel_log(
+        &self,
+        request: Request<ReadKernelLogRequest>,
+    ) -> Answer<Self::ReadKernelLogStream> {
+        self.client()?.read_kernel_log(request.into_inner()).await
+    }
+
+    async fn list_processes(
+        &self,
+        request: Request<ListProcessesRequest>,
+    ) -> Answer<ListProcessesResponse> {
+        self.client()?.list_processes(request.into_inner()).await
+    }
+}

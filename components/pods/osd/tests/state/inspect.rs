@@ -1,0 +1,147 @@
+//! The container `inspect`, and `osd` before it.
+
+use crate::osd::{Osd, channel, code};
+use osbuild_cosi::v1::inspect_client::InspectClient;
+use osbuild_cosi::v1::{ListLogsRequest, ListProcessesRequest, ReadLogRequest};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command};
+use tempfile::TempDir;
+use tonic::Code;
+use tonic::transport::Channel;
+
+/// `osd inspect`, which ends with the test.
+struct Inspect {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Inspect {
+    fn start() -> Inspect {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("logs")).unwrap();
+        let child = Inspect::spawn(folder.path());
+        Inspect { folder, child }
+    }
+
+    fn spawn(folder: &Path) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
+        command.arg("inspect").arg("--socket").arg(folder.join("socket"));
+        command.arg("--logs").arg(folder.join("logs")).args([
+            "--processes",
+            "/proc",
+            "--pod",
+            "kube-system/osd",
+        ]);
+        command.spawn().unwrap()
+    }
+
+    fn log(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join("logs").join(name)
+    }
+
+    fn socket(&self) -> String {
+        self.folder.path().join("socket").display().to_string()
+    }
+
+    /// An `osd` that forwards to it, and a client of that.
+    async fn client(&self) -> (Osd, InspectClient<Channel>) {
+        let osd = Osd::start_with(&["--inspect", &self.socket()]);
+        let client = InspectClient::new(osd.channel().await);
+        channel(Path::new(&self.socket())).await;
+        (osd, client)
+    }
+}
+
+impl Drop for Inspect {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn request(name: &str) -> ReadLogRequest {
+    ReadLogRequest { name: name.into(), ..ReadLogRequest::default() }
+}
+
+#[tokio::test]
+async fn a_log_is_read_and_followed() {
+    let inspect = Inspect::start();
+    fs::write(inspect.log("kubelet.log"), "one\ntwo\n").unwrap();
+    let (_osd, mut client) = inspect.client().await;
+    let names = client.list_logs(ListLogsRequest {}).await.unwrap().into_inner().names;
+    assert_eq!(names, ["kubelet"]);
+    let following = ReadLogRequest { tail_lines: Some(1), follow: true, ..request("kubelet") };
+    let mut lines = client.read_log(following).await.unwrap().into_inner();
+    assert_eq!(lines.message().await.unwrap().unwrap().lines[0].text, "two");
+    let mut file = File::options().append(true).open(inspect.log("kubelet.log")).unwrap();
+    file.write_all(b"three\n").unwrap();
+    assert_eq!(lines.message().await.unwrap().unwrap().lines[0].text, "three");
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_listed_is_not_found() {
+    let inspect = Inspect::start();
+    let (_osd, mut client) = inspect.client().await;
+    for name in ["kubelet", "../socket", "/etc/passwd"] {
+        let refused = client.read_log(request(name)).await;
+        assert_eq!(code(refused.map(drop)), Code::NotFound, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn too_many_readers_are_refused_until_one_goes() {
+    let inspect = Inspect::start();
+    fs::write(inspect.log("kubelet.log"), "one\n").unwrap();
+    let (_osd, mut client) = inspect.client().await;
+    let following = ReadLogRequest { follow: true, ..request("kubelet") };
+    let mut streams = Vec::new();
+    let refused = loop {
+        match client.read_log(following.clone()).await {
+            Ok(stream) => streams.push(stream),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!((streams.len(), refused.code()), (32, Code::ResourceExhausted));
+    streams.clear();
+    for _ in 0..200 {
+        if client.read_log(following.clone()).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("a reader that has gone keeps its place");
+}
+
+#[tokio::test]
+async fn the_processes_are_those_of_the_machine() {
+    let inspect = Inspect::start();
+    let (_osd, mut client) = inspect.client().await;
+    let answer = client.list_processes(ListProcessesRequest {}).await.unwrap().into_inner();
+    let pid = i32::try_from(inspect.child.id()).unwrap();
+    let own = answer.processes.iter().find(|process| process.pid == pid).unwrap();
+    assert!(own.command.contains("inspect --socket"), "{}", own.command);
+}
+
+#[tokio::test]
+async fn osd_connects_again_when_the_container_is_back() {
+    let mut inspect = Inspect::start();
+    fs::write(inspect.log("kubelet.log"), "one\n").unwrap();
+    let (_osd, mut client) = inspect.client().await;
+    assert!(client.list_logs(ListLogsRequest {}).await.is_ok());
+    inspect.child.kill().unwrap();
+    inspect.child.wait().unwrap();
+    let away = client.list_logs(ListLogsRequest {}).await;
+    assert_eq!(code(away), Code::Unavailable);
+    inspect.child = Inspect::spawn(inspect.folder.path());
+    channel(Path::new(&inspect.socket())).await;
+    assert!(client.list_logs(ListLogsRequest {}).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_osd_without_a_node_inspects_nothing() {
+    let osd = Osd::start_with(&[]);
+    let mut client = InspectClient::new(osd.channel().await);
+    assert_eq!(code(client.list_logs(ListLogsRequest {}).await), Code::Unimplemented);
+}
