@@ -18,6 +18,7 @@ Examples:
   osctl apply -f dns.yaml --dry-run    show what would change
   osctl apply -f dns.yaml --try 2m     change it; it is taken back unless you confirm
   osctl confirm                        keep what was tried
+  osctl logs kubelet --tail 20 -f      show what the kubelet writes
   osctl history                        show who changed what
   osctl revert 7 --dry-run             show what going back to generation 7 would change
   osctl delete resolvers dns           delete a resource: the lower rank's value is back
@@ -106,6 +107,33 @@ pub enum Verb {
         #[arg(long, short, value_name = "FORM", default_value = "table")]
         output: ListForm,
     },
+    /// Print a log of a daemon or a container, or list the logs
+    Logs {
+        /// A daemon, such as `kubelet`; or a container: `NAMESPACE/POD/CONTAINER`, or enough of it
+        /// [default: list the logs]
+        name: Option<String>,
+        /// Which lines
+        #[command(flatten)]
+        lines: Lines,
+        /// The log of the last boot, or of the container that ran before
+        #[arg(long, short, requires = "name")]
+        previous: bool,
+        /// Show when a container wrote each line
+        #[arg(long, short, requires = "name")]
+        timestamps: bool,
+    },
+    /// Print the messages of the kernel
+    Dmesg {
+        /// Which lines
+        #[command(flatten)]
+        lines: Lines,
+    },
+    /// List the processes of the node, with their pods
+    Ps {
+        /// The form
+        #[arg(long, short, value_name = "FORM", default_value = "table")]
+        output: ListForm,
+    },
     /// Start a daemon of the node again
     Restart {
         /// The daemon
@@ -131,6 +159,17 @@ pub struct How {
     /// Take the changes back after this time unless they are confirmed: `90s`, `2m`, at most 1h
     #[arg(long, value_name = "TIME", conflicts_with = "dry_run")]
     pub r#try: Option<Seconds>,
+}
+
+/// Which lines of a log.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Lines {
+    /// Go on with lines as they are written, until interrupted
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Begin with the last N lines [default: all]
+    #[arg(long, value_name = "N")]
+    pub tail: Option<u32>,
 }
 
 /// The verbs of `osctl node`.

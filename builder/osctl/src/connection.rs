@@ -6,6 +6,7 @@ use crate::pin::Pin;
 use hyper_util::rt::TokioIo;
 use osbuild_cosi::resource::state_client::StateClient;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
+use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::node_client::NodeClient;
 use osbuild_protocol::Fingerprint;
 use rustls::pki_types::pem::PemObject;
@@ -98,6 +99,11 @@ impl Connection {
     /// The service of the node as a whole.
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone())
+    }
+
+    /// The service of logs and processes.
+    pub fn inspect(&self) -> InspectClient<Channel> {
+        InspectClient::new(self.channel.clone()).max_decoding_message_size(4 << 20)
     }
 
     /// The service of changes and tries.

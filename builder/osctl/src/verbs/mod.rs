@@ -4,8 +4,10 @@ mod apply;
 mod delete;
 mod get;
 mod history;
+mod logs;
 mod node;
 mod node_state;
+mod processes;
 mod tries;
 
 use crate::cli::{Cli, Daemon, How, Verb};
@@ -42,6 +44,13 @@ pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
         }
         Verb::Try => tries::show(&connect(node).await?).await,
         Verb::Status { output } => node_state::show(&connect(node).await?, output).await,
+        Verb::Logs { name: None, .. } => logs::list(&connect(node).await?).await,
+        Verb::Logs { name: Some(name), lines, previous, timestamps } => {
+            let reading = logs::Reading { lines, previous, timestamps };
+            logs::show(&connect(node).await?, &name, reading).await
+        }
+        Verb::Dmesg { lines } => logs::show_kernel(&connect(node).await?, lines).await,
+        Verb::Ps { output } => processes::show(&connect(node).await?, output).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await
         }

@@ -115,6 +115,22 @@ fn is_known_by_its_fingerprint(
     osctl.finish(&[&add[..], &["--fingerprint", fingerprint]].concat()).map(drop)
 }
 
+/// The node shows its logs and processes.
+fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let mut shows = |claim: &str, words: &[&str], texts: &[&str]| -> Result<()> {
+        let shown = osctl.finish(words)?;
+        let has_all = texts.iter().all(|text| shown.contains(text));
+        outcome.check(claim, has_all, || shown);
+        Ok(())
+    };
+    shows("osctl lists the logs", &["logs"], &["init\n", "kubelet\n", "/dhcp\n", "/osd\n"])?;
+    shows("it shows the log of a daemon", &["logs", "init"], &["phase kubelet", "READY"])?;
+    shows("and of its last boot", &["logs", "init", "--previous"], &["phase kubelet"])?;
+    shows("it shows the log of a container", &["logs", "osd", "-t"], &["connection: admin"])?;
+    shows("it shows the kernel's messages", &["dmesg"], &["Linux version", "Command line"])?;
+    shows("it shows processes with their pods", &["ps"], &["/bin/init", "kube-system/osd-"])
+}
+
 /// The node shows its state, starts its kubelet again, and ends.
 pub fn ends_the_node(
     osctl: &Osctl,
@@ -126,6 +142,7 @@ pub fn ends_the_node(
         .iter()
         .all(|text| shown.contains(text));
     outcome.check("osctl shows the state of the node", has_all, || shown.clone());
+    shows_what_runs(osctl, outcome)?;
     let before = kubelet(osctl)?;
     osctl.finish(&["restart", "kubelet"])?;
     let began = Instant::now();

@@ -1,0 +1,86 @@
+//! `osctl ps`: the processes of the node.
+
+use super::{print, print_lines};
+use crate::cli::ListForm;
+use crate::connection::Connection;
+use crate::error::{Result, printable};
+use crate::table::Table;
+use osbuild_cosi::v1::{HostProcess, ListProcessesRequest};
+use serde_json::json;
+
+/// Prints the processes.
+pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
+    let answer = connection.inspect().list_processes(ListProcessesRequest {}).await?;
+    let processes = answer.into_inner().processes;
+    match form {
+        ListForm::Table => print_lines(&lines(&processes)),
+        ListForm::Json => print(&format!("{:#}\n", json!(processes))),
+    }
+}
+
+fn lines(processes: &[HostProcess]) -> Vec<String> {
+    let titles = ["PID", "PARENT", "USER", "STATE", "MEMORY", "CPU", "POD", "COMMAND"];
+    let rows = processes.iter().map(|process| {
+        // A thread of the kernel has no command line.
+        let command = match process.command.is_empty() {
+            true => format!("[{}]", process.name),
+            false => process.command.clone(),
+        };
+        vec![
+            process.pid.to_string(),
+            process.parent.to_string(),
+            process.user.to_string(),
+            printable(&process.state),
+            mebibytes(process.memory_bytes),
+            seconds(process.processor_milliseconds),
+            printable(&process.pod),
+            printable(&command),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(titles.map(str::to_owned).to_vec()).chain(rows).collect();
+    Table::with(&rows).1
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let tenths = bytes.saturating_mul(10) >> 20;
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
+
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_a_line() {
+        let kernel = HostProcess {
+            pid: 2,
+            name: "kthreadd".into(),
+            state: "S".into(),
+            ..HostProcess::default()
+        };
+        let dhcp = HostProcess {
+            pid: 97,
+            parent: 80,
+            name: "dhcp".into(),
+            command: "/dhcp\u{1b}".into(),
+            state: "R".into(),
+            user: 0,
+            memory_bytes: 3 << 19,
+            processor_milliseconds: 1_250,
+            started_milliseconds: 5_000,
+            pod: "kube-system/dhcp-edge".into(),
+        };
+        assert_eq!(
+            lines(&[kernel, dhcp]),
+            [
+                "PID  PARENT  USER  STATE  MEMORY   CPU    POD                    COMMAND",
+                "2    0       0     S      0.0 MiB  0.0 s                         [kthreadd]",
+                "97   80      0     R      1.5 MiB  1.2 s  kube-system/dhcp-edge  /dhcp\\u{1b}",
+            ]
+        );
+    }
+}
