@@ -44,6 +44,8 @@ pub const LOG: u16 = 7090;
 pub const OSD: u16 = 7091;
 /// Takes `PATH` or `PATH TEXT`, overwrites that file with the text, and replies with its contents.
 pub const FILE: u16 = 7092;
+/// Leads to the socket of the plugin `full-name`.
+pub const PLUGIN: u16 = 7093;
 
 /// A free port of the loopback.
 pub fn free_port() -> Result<u16> {

@@ -5,6 +5,7 @@ mod goes_back;
 mod hostile;
 mod kernel_parameters;
 mod node;
+mod plugin;
 mod remote;
 mod single;
 mod tries;
@@ -93,6 +94,7 @@ pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
 
     let mut running = lab.boot("first")?;
     remote::changes_the_node(node, &lab.osctl, &mut running, &mut outcome)?;
+    plugin::registers_by_its_grant(node, &lab.osctl, &mut outcome)?;
     running.power_off()?;
 
     let mut running = lab.boot("again")?;
@@ -166,6 +168,7 @@ impl<'a> Lab<'a> {
             grpcurl: state_api::grpcurl(site)?,
             osd: free_port()?,
             files: free_port()?,
+            plugin: free_port()?,
             signals: free_port()?,
             sockets: free_port()?,
         };
@@ -194,6 +197,7 @@ impl<'a> Lab<'a> {
             .forward(self.node.osd, probe::OSD)
             .forward(self.osctl.port, PORT)
             .forward(self.node.files, probe::FILE)
+            .forward(self.node.plugin, probe::PLUGIN)
             .forward(self.node.signals, probe::SIGNAL)
             .forward(self.node.sockets, probe::SOCKET))
     }

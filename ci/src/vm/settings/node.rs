@@ -23,6 +23,7 @@ pub struct Node<'a> {
     pub grpcurl: PathBuf,
     pub osd: u16,
     pub files: u16,
+    pub plugin: u16,
     pub signals: u16,
     pub sockets: u16,
 }
@@ -88,18 +89,23 @@ impl Node<'_> {
 
     /// Calls a method of `Configuration`, and returns its answer.
     pub fn configure(&self, method: &str, request: &Value) -> Result<Value> {
-        self.request(&format!("osbuild.v1.Configuration/{method}"), request)
+        self.request(self.osd, &format!("osbuild.v1.Configuration/{method}"), request)
     }
 
     /// Calls a method of `State`, and returns its answer.
     fn call(&self, method: &str, request: &Value) -> Result<Value> {
-        self.request(&format!("cosi.resource.State/{method}"), request)
+        self.request(self.osd, &format!("cosi.resource.State/{method}"), request)
     }
 
-    fn request(&self, method: &str, request: &Value) -> Result<Value> {
+    /// Calls a method of the services for the plugin, and returns its answer.
+    pub fn call_plugin(&self, method: &str, request: &Value) -> Result<Value> {
+        self.request(self.plugin, method, request)
+    }
+
+    fn request(&self, port: u16, method: &str, request: &Value) -> Result<Value> {
         let mut command = Command::new(&self.grpcurl);
         command.args(["-plaintext", "-d", &request.to_string()]);
-        command.arg(format!("127.0.0.1:{}", self.osd)).arg(method);
+        command.arg(format!("127.0.0.1:{port}")).arg(method);
         let output = self.site.finish("settings-grpcurl", &mut command)?.output;
         serde_json::from_str(&output)
             .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))

@@ -47,7 +47,7 @@ impl Osctl<'_> {
         self.site.run("settings-osctl", &mut self.command(words))
     }
 
-    fn finish(&self, words: &[&str]) -> Result<String> {
+    pub fn finish(&self, words: &[&str]) -> Result<String> {
         self.site.finish("settings-osctl", &mut self.command(words)).map(|ran| ran.output)
     }
 

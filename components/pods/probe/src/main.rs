@@ -38,7 +38,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 14] = [
+const PORTS: [(u16, Handler); 15] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -53,10 +53,14 @@ const PORTS: [(u16, Handler); 14] = [
     (7090, log),
     (7091, relay),
     (7092, file),
+    (7093, relay_to_plugin),
 ];
 
 /// The host's root, which is PID 1's.
 const HOST: &str = "/proc/1/root";
+
+/// The socket that the grant of the plugin makes.
+const PLUGIN_SOCKET: &str = "/run/osbuild/plugins/full-name/socket";
 
 /// Where the host's folder for releases is mounted.
 const RELEASES: &str = "/releases";
@@ -187,6 +191,11 @@ fn log(stream: &TcpStream) -> io::Result<String> {
 /// Connects the client to the socket of the pod `osd`.
 fn relay(stream: &TcpStream) -> io::Result<String> {
     relay::relay(stream, Path::new(HOST), OSD_SOCKET).map(|()| String::new())
+}
+
+/// Connects the client to the socket of the plugin `full-name`.
+fn relay_to_plugin(stream: &TcpStream) -> io::Result<String> {
+    relay::relay(stream, Path::new(HOST), PLUGIN_SOCKET).map(|()| String::new())
 }
 
 /// Takes `PATH` or `PATH TEXT`, overwrites that file with the text, and replies with its contents.
