@@ -15,10 +15,15 @@ pub fn line(change: &AppliedResource) -> String {
     format!("{outcome} {}/{}", printable(&change.r#type), printable(&change.id))
 }
 
-/// The same, and the lines of the spec that go and come.
+/// The same, and the lines of the metadata and of the spec that go and come.
 pub fn difference(change: &AppliedResource) -> Vec<String> {
-    let [before, after] =
-        [&change.before, &change.after].map(|yaml| yaml.lines().collect::<Vec<_>>());
+    let metadata = lines_that_differ(&change.metadata_before, &change.metadata_after);
+    let spec = lines_that_differ(&change.before, &change.after);
+    [vec![line(change)], metadata, spec].concat()
+}
+
+fn lines_that_differ(before: &str, after: &str) -> Vec<String> {
+    let [before, after] = [before, after].map(|yaml| yaml.lines().collect::<Vec<_>>());
     let only = |sign, lines: &[&str], others: &[&str]| {
         let lines = lines.iter().filter(|line| !others.contains(line));
         lines.map(|line| format!("  {sign} {}", printable(line))).collect::<Vec<_>>()
@@ -28,7 +33,7 @@ pub fn difference(change: &AppliedResource) -> Vec<String> {
         // The same lines in another order.
         lines = [only('-', &before, &[]), only('+', &after, &[])].concat();
     }
-    [vec![line(change)], lines].concat()
+    lines
 }
 
 #[cfg(test)]
@@ -48,6 +53,16 @@ mod tests {
         assert_eq!(
             difference(&change),
             ["updated Resolvers.osbuild/dns", "  - - 192.0.2.1", "  + - 192.0.2.2"]
+        );
+        let labelled = AppliedResource {
+            metadata_before: "labels:\n  rack: '7'\n".into(),
+            metadata_after: "labels:\n  rack: '8'\n".into(),
+            after: change.before.clone(),
+            ..change
+        };
+        assert_eq!(
+            difference(&labelled),
+            ["updated Resolvers.osbuild/dns", "  -   rack: '7'", "  +   rack: '8'"]
         );
     }
 }

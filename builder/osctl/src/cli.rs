@@ -262,6 +262,12 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_generation_reverts_nothing() {
+        let wrong = Cli::try_parse_from(["osctl", "revert", ""]).unwrap_err();
+        assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
     fn a_time_has_units() {
         let seconds = |text: &str| text.parse::<Seconds>().ok().map(|Seconds(count)| count);
         assert_eq!(seconds("90s"), Some(90));

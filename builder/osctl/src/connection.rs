@@ -29,6 +29,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The name in the node's certificate, which its fingerprint makes unimportant.
 const NAME: &str = "osd";
 
+/// The name of HTTP/2 in TLS.
+const HTTP2: &[u8] = b"h2";
+
+/// The remedy if another program than `osd` listens.
+const OTHER_PORT: &str = "another program listens there: is it the port of the node API, 50000?";
+
 /// An open connection.
 pub struct Connection {
     channel: Channel,
@@ -56,7 +62,7 @@ impl Connection {
             .dangerous()
             .with_custom_certificate_verifier(pin.clone());
         let mut config = config.with_client_auth_cert(chain, key).map_err(unusable)?;
-        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec()];
         let cannot = || Error::failed(format!("cannot connect to {address}"));
         let connect = async {
             let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
@@ -65,15 +71,19 @@ impl Connection {
             let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
             // In TLS 1.3 the client is done before the node has seen its certificate. The first
             // bytes of HTTP/2 are the node's, or else there is an alert.
-            match stream.fill_buf().await?.is_empty() {
-                true => Err(ErrorKind::UnexpectedEof.into()),
-                false => Ok(stream),
+            if stream.fill_buf().await?.is_empty() {
+                return Err(ErrorKind::UnexpectedEof.into());
             }
+            let protocol = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+            Ok((stream, protocol))
         };
         let stream = match timeout(TIMEOUT, connect).await {
             Err(_) => return Err(cannot().cause(format!("nothing answers for {TIMEOUT:?}"))),
             Ok(Err(error)) => return Err(refused(expected, &pin, &error, cannot())),
-            Ok(Ok(stream)) => stream,
+            Ok(Ok((_, protocol))) if protocol.as_deref() != Some(HTTP2) => {
+                return Err(cannot().cause("it speaks TLS, but not HTTP/2").hint(OTHER_PORT));
+            }
+            Ok(Ok((stream, _))) => stream,
         };
         let mut stream = Some(TokioIo::new(stream));
         let once = tower::service_fn(move |_| {
@@ -130,17 +140,44 @@ fn refused(
             );
     }
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let hint = match inner {
-        Some(rustls::Error::AlertReceived(AlertDescription::CertificateExpired)) => {
-            "your certificate has expired: cargo osbuild keys issue NAME USER --role ROLE"
+    match inner.and_then(remedy) {
+        Some((cause, hint)) => cannot.cause(cause).caused_by(error).hint(hint),
+        None if error.kind() == ErrorKind::UnexpectedEof => cannot
+            .cause("it closes the connection")
+            .hint("another program listens there, or the node has too many connections: try again"),
+        None => cannot.caused_by(error),
+    }
+}
+
+/// What a failure of TLS means here, and what to do.
+fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
+    let issue = "cargo osbuild keys issue NAME USER --role ROLE";
+    Some(match error {
+        rustls::Error::InvalidMessage(_) => ("it does not speak TLS", OTHER_PORT),
+        rustls::Error::NoApplicationProtocol
+        | rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+            ("it speaks TLS, but not HTTP/2", OTHER_PORT)
         }
-        Some(rustls::Error::AlertReceived(_)) => {
+        rustls::Error::AlertReceived(
+            AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
+        )
+        | rustls::Error::PeerIncompatible(_) => ("it does not speak TLS 1.3", OTHER_PORT),
+        rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
+            ("your certificate has expired", issue)
+        }
+        rustls::Error::AlertReceived(AlertDescription::UnsupportedCertificate) => {
+            ("your certificate is not one for clients", issue)
+        }
+        rustls::Error::AlertReceived(AlertDescription::AccessDenied) => {
+            ("your certificate names no role", issue)
+        }
+        rustls::Error::AlertReceived(_) => (
+            "the node does not accept your certificate",
             "the CA of your certificate must be one that `[api]` of the node's recipe or document \
-             names"
-        }
-        _ => return cannot.caused_by(error),
-    };
-    cannot.caused_by(error).hint(hint)
+             names",
+        ),
+        _ => return None,
+    })
 }
 
 /// The certificate chain and the key in a PEM file.
@@ -155,5 +192,102 @@ fn read(path: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'sta
         _ => Err(Error::usage(cannot())
             .cause("it must have a certificate and its private key in PEM")
             .hint("cargo osbuild keys issue NAME USER --role ROLE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{RootCertStore, ServerConfig};
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    /// A certificate that has signed itself, and its key, as PEM and DER.
+    struct Identity(rcgen::CertifiedKey<rcgen::KeyPair>);
+
+    impl Identity {
+        fn new(purpose: rcgen::ExtendedKeyUsagePurpose) -> Identity {
+            let mut params = rcgen::CertificateParams::new(["osd".to_owned()]).unwrap();
+            params.extended_key_usages = vec![purpose];
+            let signing_key = rcgen::KeyPair::generate().unwrap();
+            let cert = params.self_signed(&signing_key).unwrap();
+            Identity(rcgen::CertifiedKey { cert, signing_key })
+        }
+
+        fn server(&self, protocols: &[&[u8]], trusted: &Identity) -> TlsAcceptor {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let mut roots = RootCertStore::empty();
+            roots.add(trusted.0.cert.der().clone()).unwrap();
+            let clients =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+            let key = PrivatePkcs8KeyDer::from(self.0.signing_key.serialize_der());
+            let mut config = ServerConfig::builder_with_provider(provider)
+                .with_protocol_versions(&[&TLS13])
+                .unwrap()
+                .with_client_cert_verifier(clients.build().unwrap())
+                .with_single_cert(vec![self.0.cert.der().clone()], key.into())
+                .unwrap();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            TlsAcceptor::from(Arc::new(config))
+        }
+    }
+
+    /// The error of a client that meets this server: one with TLS, or one that sends a text.
+    async fn error(client: &Identity, server: std::result::Result<TlsAcceptor, &str>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("client.pem");
+        let pem = client.0.cert.pem() + &client.0.signing_key.serialize_pem();
+        std::fs::write(&file, pem).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let serve = async {
+            let mut stream = listener.accept().await.unwrap().0;
+            match server {
+                Err(text) => {
+                    stream.write_all(text.as_bytes()).await.unwrap();
+                    stream.shutdown().await.unwrap();
+                    // Unread bytes would reset the connection before the client has the text.
+                    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                }
+                Ok(acceptor) => {
+                    if let Ok(mut stream) = acceptor.accept(stream).await {
+                        stream.write_all(b"hello").await.unwrap();
+                        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                    }
+                }
+            }
+        };
+        let open = Connection::open(&address, &file, None);
+        let (opened, ()) = tokio::join!(open, serve);
+        opened.err().unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn a_port_of_another_program_is_named() {
+        let client = Identity::new(rcgen::ExtendedKeyUsagePurpose::ClientAuth);
+        let server = Identity::new(rcgen::ExtendedKeyUsagePurpose::ServerAuth);
+        for (other, cause) in [
+            (Err("SSH-2.0-OpenSSH_10.0\r\n"), "it does not speak TLS"),
+            (Ok(server.server(&[], &client)), "it speaks TLS, but not HTTP/2"),
+            (Ok(server.server(&[b"http/1.1"], &client)), "it speaks TLS, but not HTTP/2"),
+            (Err(""), "it closes the connection"),
+        ] {
+            let error = error(&client, other).await;
+            assert!(error.contains(cause) && error.contains("hint: "), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_the_node_refuses_has_a_reason() {
+        let client = Identity::new(rcgen::ExtendedKeyUsagePurpose::ClientAuth);
+        let server = Identity::new(rcgen::ExtendedKeyUsagePurpose::ServerAuth);
+        let trusts_itself = server.server(&[HTTP2], &server);
+        let wrong_purpose = error(&server, Ok(trusts_itself.clone())).await;
+        assert!(wrong_purpose.contains("your certificate is not one for clients"));
+        let unknown = error(&client, Ok(trusts_itself)).await;
+        assert!(unknown.contains("the CA of your certificate must be one"), "{unknown}");
     }
 }

@@ -111,7 +111,8 @@ mod tests {
     fn a_type_has_several_names() {
         let known = || {
             vec![
-                definition("KernelParameters.osbuild", &["kernelparameter", "kp"]),
+                definition("KernelParameters.osbuild", &["kernelparameter", "kp", "kps"]),
+                definition("KernelParameterStatuses.osbuild", &["kps"]),
                 definition("Things.osbuild", &["thing"]),
                 definition("Things.example", &["thing"]),
             ]
@@ -121,8 +122,10 @@ mod tests {
         }
         assert_eq!(choose(known(), "things.example").unwrap().type_name, "Things.example");
         let text = |name| choose(known(), name).unwrap_err().to_string();
+        let both = "may be KernelParameters.osbuild or KernelParameterStatuses.osbuild";
+        assert!(text("kps").contains(both));
         assert!(text("thing").contains("may be Things.osbuild or Things.example"));
         assert!(text("kernelparamter").contains("did you mean `kernelparameter`?"));
-        assert!(text("pods").contains("`osctl get` lists the types"));
+        assert!(text("deployments").contains("`osctl get` lists the types"));
     }
 }

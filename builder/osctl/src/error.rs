@@ -109,13 +109,22 @@ impl Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// The text without characters that would control a terminal, but for tabs.
+/// The text without characters that would control a terminal, but for tabs, or reorder what it
+/// shows.
 pub fn printable(text: &str) -> String {
-    let escape = |c: char| match c.is_control() && c != '\t' {
+    let escape = |c: char| match is_deceptive(c) && c != '\t' {
         true => c.escape_debug().to_string(),
         false => c.to_string(),
     };
     text.chars().map(escape).collect()
+}
+
+/// Whether a terminal may obey the character: a control of ASCII or ISO 6429 (C1), the end of a
+/// line or paragraph, or what Unicode calls `Bidi_Control`.
+pub fn is_deceptive(c: char) -> bool {
+    let reorders = matches!(c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// The answer of a node that refused a call, or why there is none.
@@ -151,6 +160,18 @@ mod tests {
             error.to_string(),
             "error: cannot connect\n  caused by: refused\\u{1b}[2J\nhint: look"
         );
+    }
+
+    #[test]
+    fn no_text_controls_a_terminal_or_reorders_its_characters() {
+        for deceptive in
+            "\u{1b}\u{9b}\u{7f}\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{2028}"
+                .chars()
+        {
+            let text = printable(&format!("a{deceptive}b"));
+            assert!(text.is_ascii() && !text.contains(char::is_control), "{text}");
+        }
+        assert_eq!(printable("größer\tשלום"), "größer\tשלום");
     }
 
     #[test]

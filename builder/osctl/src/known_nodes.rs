@@ -98,6 +98,18 @@ impl KnownNodes {
         })
     }
 
+    /// All nodes in order of name, and what is wrong with the files that cannot be read.
+    pub fn all(&self) -> Result<(Vec<(String, KnownNode)>, Vec<Error>)> {
+        let (mut nodes, mut errors) = (Vec::new(), Vec::new());
+        for name in self.names()? {
+            match self.get(Some(&name)) {
+                Ok(node) => nodes.push((name, node)),
+                Err(error) => errors.push(error),
+            }
+        }
+        Ok((nodes, errors))
+    }
+
     /// Refuses a name that a node has already, or that none can have.
     pub fn check_new(&self, name: &str) -> Result<()> {
         match self.path(name)?.exists() {
@@ -171,6 +183,14 @@ mod tests {
         assert_eq!(nodes.names().unwrap(), ["first", "second"]);
         assert!(nodes.get(None).is_err(), "there are two");
         assert_eq!(nodes.get(Some("second")).unwrap(), node(2));
+        fs::write(nodes.folder.join("damaged.toml"), "address = 1").unwrap();
+        fs::write(nodes.folder.join("a b.toml"), "").unwrap();
+        let (readable, errors) = nodes.all().unwrap();
+        assert_eq!(readable, [("first".into(), node(1)), ("second".into(), node(2))]);
+        assert_eq!(errors.len(), 2);
+        for name in ["damaged.toml", "a b.toml"] {
+            fs::remove_file(nodes.folder.join(name)).unwrap();
+        }
         nodes.remove("first").unwrap();
         assert_eq!(nodes.get(None).unwrap(), node(2));
         for name in ["", ".", "..", "a/b", ".toml"] {

@@ -1,7 +1,7 @@
 //! Resources as a node sends them, and as people and programs read them.
 
 use crate::connection::Connection;
-use crate::error::{Error, Result, printable};
+use crate::error::{Error, Result, is_deceptive, printable};
 use jiff::Timestamp;
 use osbuild_cosi::resource::{ListRequest, Metadata, Resource, Spec};
 use serde::Serialize;
@@ -67,6 +67,16 @@ pub fn json(resource: &Resource) -> Value {
     })
 }
 
+/// The same JSON without the characters that [`printable`] escapes. JSON has them in strings alone,
+/// where their escapes mean the same; those of ASCII but DEL it escapes itself.
+pub fn escaped_json(text: &str) -> String {
+    let escape = |c: char| match is_deceptive(c) && c != '\n' {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
 /// The head of a YAML document, before its spec.
 #[derive(Serialize)]
 struct Head {
@@ -79,19 +89,26 @@ struct Head {
     annotations: BTreeMap<String, String>,
 }
 
-/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words; YAML
-/// has no control characters, so those are escaped.
+/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words, unless
+/// they contain characters that [`printable`] escapes: the document is JSON then, which YAML
+/// includes and whose escapes lose nothing.
 pub fn yaml(resource: &Resource) -> Result<String> {
     let Metadata { namespace, r#type, id, labels, annotations, .. } = metadata(resource);
     let (labels, annotations) = (labels.into_iter().collect(), annotations.into_iter().collect());
-    let head = serde_saphyr::to_string(&Head { namespace, r#type, id, labels, annotations });
-    let mut text =
-        head.map_err(|error| Error::failed("cannot write YAML").caused_by(&error))? + "spec:\n";
+    let head = Head { namespace, r#type, id, labels, annotations };
+    let mut text = serde_saphyr::to_string(&head)
+        .map_err(|error| Error::failed("cannot write YAML").caused_by(&error))?
+        + "spec:\n";
     let Spec { yaml_spec, .. } = resource.spec.clone().unwrap_or_default();
     for line in yaml_spec.lines() {
-        text += &format!("  {}\n", printable(line));
+        text += &format!("  {line}\n");
     }
-    Ok(text)
+    if !text.contains(|c| is_deceptive(c) && c != '\n' && c != '\t') {
+        return Ok(text);
+    }
+    let mut json = json!(head);
+    json["spec"] = spec(resource);
+    Ok(escaped_json(&json.to_string()) + "\n")
 }
 
 #[cfg(test)]
@@ -127,6 +144,23 @@ mod tests {
             }),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_document_keeps_what_a_terminal_must_not_see() {
+        let mut resource = resource();
+        let deceptive = "a\u{9b}2J\u{202e}b\u{7f}";
+        let label = [("zone".to_owned(), deceptive.to_owned())];
+        resource.metadata.as_mut().unwrap().labels = label.into();
+        resource.spec.as_mut().unwrap().yaml_spec = "a: \"\u{2066}x\"\n".to_owned();
+        let text = yaml(&resource).unwrap();
+        assert_eq!(printable(text.trim_end()), text.trim_end());
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read["labels"]["zone"], deceptive);
+        assert_eq!(read["spec"]["a"], "\u{2066}x");
+        let text = escaped_json(&format!("{:#}", json(&resource)));
+        assert!(text.lines().all(|line| printable(line) == line), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json(&resource));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `osctl apply`: creates and updates resources.
 
-use super::tries;
+use super::{note, tries};
 use crate::cli::How;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
@@ -18,6 +18,11 @@ pub async fn run(
     how: How,
 ) -> Result<()> {
     let documents = read(file)?;
+    if is_stdin(file) && is_empty(&documents) {
+        // `osctl get TYPE -o yaml` prints this if there is no resource.
+        note("stdin has no document: nothing is changed");
+        return Ok(());
+    }
     let connection = connect().await?;
     let apply = async |dry_run| {
         let request = ApplyRequest { documents: documents.clone(), dry_run };
@@ -26,17 +31,42 @@ pub async fn run(
     tries::change(&connection, how, apply).await
 }
 
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether the text has no documents, but comments and `---` at most.
+fn is_empty(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+}
+
 fn read(path: &Path) -> Result<String> {
     let cannot = || Error::usage(format!("cannot read `{}`", path.display()));
     let mut text = String::new();
-    let read = match path.to_str() {
-        Some("-") => std::io::stdin().take(MAX_LENGTH + 1).read_to_string(&mut text),
-        _ => std::fs::File::open(path)
+    let read = match is_stdin(path) {
+        true => std::io::stdin().take(MAX_LENGTH + 1).read_to_string(&mut text),
+        false => std::fs::File::open(path)
             .and_then(|file| file.take(MAX_LENGTH + 1).read_to_string(&mut text)),
     };
     read.map_err(|error| cannot().caused_by(&error))?;
     match text.len() as u64 > MAX_LENGTH {
         true => Err(cannot().cause(format!("it has more than {MAX_LENGTH} bytes"))),
         false => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_documents_is_empty() {
+        for text in ["", "\n", "---\n", "# nothing\n---\n\n"] {
+            assert!(is_empty(text), "{text}");
+        }
+        for text in ["a", "---\na: 1\n", "{}"] {
+            assert!(!is_empty(text), "{text}");
+        }
     }
 }

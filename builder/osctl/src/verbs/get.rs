@@ -1,10 +1,10 @@
 //! `osctl get`: resources, and the types that the node has.
 
-use super::{print, print_lines};
+use super::{print, print_json, print_lines};
 use crate::cli::Form;
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::resource;
 use crate::table::{self, Table};
 use osbuild_cosi::resource::{Event, EventType, GetRequest, Resource, WatchOptions, WatchRequest};
@@ -18,12 +18,16 @@ pub async fn types(connection: &Connection, form: Form) -> Result<()> {
     let definitions = definitions::all(connection).await?;
     match form {
         Form::Name => {
-            let names: Vec<String> = definitions.into_iter().map(|one| one.type_name).collect();
+            let names: Vec<String> =
+                definitions.iter().map(|one| printable(&one.type_name)).collect();
             print_lines(&names)
         }
         Form::Table => {
             let titles = ["TYPE", "NAMESPACE", "ALIASES"].map(str::to_owned).to_vec();
-            let row = |one: Definition| vec![one.type_name, one.namespace, one.aliases.join(",")];
+            let row = |one: Definition| {
+                let cells = [one.type_name, one.namespace, one.aliases.join(",")];
+                cells.iter().map(|cell| printable(cell)).collect()
+            };
             let rows: Vec<_> =
                 std::iter::once(titles).chain(definitions.into_iter().map(row)).collect();
             print_lines(&Table::with(&rows).1)
@@ -58,7 +62,7 @@ pub async fn run(
             let found = connection.state().get(request).await?.into_inner().resource;
             let found = found.ok_or_else(|| Error::failed("the node sends no resource"))?;
             match form {
-                Form::Json => print(&format!("{:#}\n", resource::json(&found))),
+                Form::Json => print_json(&resource::json(&found)),
                 form => print_all(&[found], &columns, form),
             }
         }
@@ -77,7 +81,7 @@ fn print_all(resources: &[Resource], columns: &Columns, form: Form) -> Result<()
         Form::Name => print_lines(&resources.iter().map(resource::name).collect::<Vec<_>>()),
         Form::Json => {
             let all: Vec<Value> = resources.iter().map(resource::json).collect();
-            print(&format!("{:#}\n", Value::Array(all)))
+            print_json(&Value::Array(all))
         }
         Form::Yaml => {
             let documents =
@@ -132,7 +136,7 @@ async fn watch(
                 Form::Name => print_lines(&[format!("{event} {}", resource::name(&resource))])?,
                 Form::Json => {
                     let json = json!({ "event": event, "resource": resource::json(&resource) });
-                    print_lines(&[json.to_string()])?;
+                    print_lines(&[resource::escaped_json(&json.to_string())])?;
                 }
                 Form::Yaml => print(&format!("# {event}\n{}---\n", resource::yaml(&resource)?))?,
             }

@@ -1,6 +1,6 @@
 //! `osctl history`: the generations of the settings; and `osctl revert NUMBER`, which restores one.
 
-use super::{print, print_lines, tries};
+use super::{print_json, print_lines, tries};
 use crate::changes;
 use crate::cli::{How, ListForm};
 use crate::connection::Connection;
@@ -23,7 +23,7 @@ pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
         }
         ListForm::Json => {
             let all = generations.iter().map(json).collect();
-            print(&format!("{:#}\n", Value::Array(all)))
+            print_json(&Value::Array(all))
         }
     }
 }

@@ -12,9 +12,11 @@ mod tries;
 
 use crate::cli::{Cli, Daemon, How, Verb};
 use crate::connection::Connection;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::known_nodes::KnownNodes;
+use crate::resource;
 use clap::CommandFactory;
+use serde_json::Value;
 use std::io::Write;
 
 /// Does what the command line asks for.
@@ -79,6 +81,11 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
+/// Writes a JSON value to stdout, in several lines.
+fn print_json(value: &Value) -> Result<()> {
+    print(&(resource::escaped_json(&format!("{value:#}")) + "\n"))
+}
+
 /// Writes lines to stdout.
 fn print_lines(lines: &[String]) -> Result<()> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -86,5 +93,5 @@ fn print_lines(lines: &[String]) -> Result<()> {
 }
 
 fn note(text: &str) {
-    eprintln!("note: {text}");
+    eprintln!("note: {}", printable(text));
 }

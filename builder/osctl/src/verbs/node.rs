@@ -5,7 +5,7 @@ use crate::address::Address;
 use crate::cli::Node;
 use crate::connection::Connection;
 use crate::definitions;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 use crate::known_nodes::{KnownNode, KnownNodes};
 use crate::table::Table;
 use osbuild_protocol::Fingerprint;
@@ -63,17 +63,21 @@ fn trusts(address: &Address, found: &Fingerprint) -> Result<bool> {
     ask().map_err(|error: std::io::Error| Error::failed("cannot ask").caused_by(&error))
 }
 
+/// Prints the nodes whose files can be read, and then the errors of the others.
 fn list(nodes: &KnownNodes) -> Result<()> {
     let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CERTIFICATE"].map(str::to_owned);
     let mut rows = vec![titles.to_vec()];
-    for name in nodes.names()? {
-        let KnownNode { address, fingerprint, certificate } = nodes.get(Some(&name))?;
+    let (readable, mut errors) = nodes.all()?;
+    for (name, KnownNode { address, fingerprint, certificate }) in readable {
         rows.push(vec![
             name,
-            address.to_string(),
+            printable(&address.to_string()),
             fingerprint.to_string(),
-            certificate.display().to_string(),
+            printable(&certificate.display().to_string()),
         ]);
     }
-    print_lines(&Table::with(&rows).1)
+    print_lines(&Table::with(&rows).1)?;
+    let last = errors.pop();
+    errors.iter().for_each(|error| eprintln!("{error}"));
+    last.map_or(Ok(()), Err)
 }

@@ -1,6 +1,6 @@
 //! `osctl status`, `restart`, `reboot` and `power-off`: the node as a whole.
 
-use super::{note, print, print_lines};
+use super::{note, print_json, print_lines};
 use crate::cli::ListForm;
 use crate::connection::Connection;
 use crate::error::{Result, printable};
@@ -17,7 +17,7 @@ pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
     let status = connection.node().get_status(GetStatusRequest {}).await?.into_inner();
     match form {
         ListForm::Table => print_lines(&lines(&status)),
-        ListForm::Json => print(&format!("{:#}\n", json(&status))),
+        ListForm::Json => print_json(&json(&status)),
     }
 }
 

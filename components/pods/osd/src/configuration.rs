@@ -22,6 +22,8 @@ use osbuild_cosi::v1::{
 };
 use osbuild_protocol::{Client, ClientError, RefusalCode, Request as Wanted, TryState, TryTime};
 use osbuild_resources::{Content, Key};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use tonic::{Request, Response, Status};
@@ -115,6 +117,10 @@ fn applied(key: &Key, before: Option<&Content>, after: Option<&Content>) -> Appl
     let yaml = |content: Option<&Content>| {
         content.map_or_else(String::new, |content| content.spec.yaml.clone())
     };
+    let [metadata_before, metadata_after] = match [before, after].map(metadata) {
+        [before, after] if before == after => Default::default(),
+        metadata => metadata,
+    };
     AppliedResource {
         namespace: key.kind().namespace().to_owned(),
         r#type: key.kind().type_name().to_owned(),
@@ -122,6 +128,27 @@ fn applied(key: &Key, before: Option<&Content>, after: Option<&Content>) -> Appl
         outcome: outcome.into(),
         before: yaml(before),
         after: yaml(after),
+        metadata_before,
+        metadata_after,
+    }
+}
+
+/// The labels and annotations of a resource as they stand in documents.
+#[derive(Serialize)]
+struct DocumentMetadata<'a> {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<String, String>,
+}
+
+/// The metadata as YAML; empty if there is none.
+fn metadata(content: Option<&Content>) -> String {
+    let Some(Content { labels, annotations, .. }) = content else { return String::new() };
+    match labels.is_empty() && annotations.is_empty() {
+        true => String::new(),
+        false => serde_saphyr::to_string(&DocumentMetadata { labels, annotations })
+            .expect("texts are YAML"),
     }
 }
 
@@ -251,6 +278,20 @@ mod tests {
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::time::{Instant, SystemTime};
     use tonic::Code;
+
+    #[test]
+    fn a_change_of_labels_alone_is_shown() {
+        let key = Key::new(Kind::new("system", "Hostnames.osbuild").unwrap(), "a").unwrap();
+        let before = Content::new(key.clone(), Spec::default());
+        let mut after = before.clone();
+        after.labels.insert("rack".into(), "7".into());
+        let change = applied(&key, Some(&before), Some(&after));
+        assert_eq!(change.outcome(), Outcome::Updated);
+        assert_eq!(change.metadata_before, "");
+        assert_eq!(change.metadata_after, "labels:\n  rack: \"7\"\n");
+        let change = applied(&key, Some(&after), Some(&after));
+        assert_eq!(change.metadata_after, "", "nothing changes");
+    }
 
     #[tokio::test]
     async fn a_connection_from_before_the_last_change_confirms_nothing() {

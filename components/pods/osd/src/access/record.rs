@@ -106,9 +106,13 @@ fn line(
     }
 }
 
-/// The text in one line.
+/// The text in one line, which shows its characters in their order.
 fn printable(text: &str) -> String {
-    let escape = |c: char| match c.is_control() {
+    let reorders = |c| {
+        matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
+    let escape = |c: char| match c.is_control() || reorders(c) {
         true => c.escape_debug().to_string(),
         false => c.to_string(),
     };
@@ -124,10 +128,10 @@ mod tests {
         let caller = Caller::local();
         let method = "cosi.resource.State/Get";
         assert_eq!(line(&caller, method, None, None), "call: local: cosi.resource.State/Get: done");
-        let changed = Changed(vec!["a".to_owned(), "b\u{1b}".to_owned()]);
+        let changed = Changed(vec!["a".to_owned(), "b\u{1b}\u{202e}".to_owned()]);
         assert_eq!(
             line(&caller, method, Some(&changed), None),
-            "call: local: cosi.resource.State/Get: done: a, b\\u{1b}"
+            "call: local: cosi.resource.State/Get: done: a, b\\u{1b}\\u{202e}"
         );
         let status = Status::not_found("no\nline");
         assert_eq!(
