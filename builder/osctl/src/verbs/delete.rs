@@ -1,6 +1,6 @@
 //! `osctl delete`: deletes a resource.
 
-use super::print_lines;
+use super::{print_lines, tries};
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
 use crate::error::{Result, printable};
@@ -17,5 +17,6 @@ pub async fn run(connection: &Connection, type_name: &str, id: &str) -> Result<(
         options: None,
     };
     connection.state().teardown_and_destroy(request).await?;
+    tries::note_try(connection).await;
     print_lines(&[done])
 }

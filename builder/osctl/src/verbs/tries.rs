@@ -4,10 +4,14 @@ use super::{note, print_lines};
 use crate::changes;
 use crate::cli::{How, Seconds};
 use crate::connection::Connection;
-use crate::error::Result;
+use crate::error::{Result, printable};
 use osbuild_cosi::v1::{
-    AppliedResource, BeginTryRequest, ConfirmTryRequest, GetTryRequest, RevertTryRequest,
+    AppliedResource, BeginTryRequest, ConfirmTryRequest, GetTryRequest, GetTryResponse,
+    RevertTryRequest,
 };
+
+/// What keeps the changes of a try.
+const CONFIRM: &str = "osctl confirm";
 
 /// Calls `change`, whose argument says whether it is a dry run, as the user wants it, and prints
 /// what has changed.
@@ -21,7 +25,11 @@ pub async fn change(
         return print_lines(&changes.iter().flat_map(changes::difference).collect::<Vec<_>>());
     }
     let changes = match r#try {
-        None => change(false).await?,
+        None => {
+            let changes = change(false).await?;
+            note_try(connection).await;
+            changes
+        }
         Some(time) => tried(connection, time, change).await?,
     };
     print_lines(&changes.iter().map(changes::line).collect::<Vec<_>>())
@@ -34,17 +42,36 @@ async fn tried(
 ) -> Result<Vec<AppliedResource>> {
     // A try that changes nothing would have to be ended: a request with a mistake begins none.
     change(true).await?;
-    connection.configuration().begin_try(BeginTryRequest { timeout_seconds }).await?;
+    let request = BeginTryRequest { timeout_seconds };
+    let begun = connection.configuration().begin_try(request).await?.into_inner();
     match change(false).await {
         Ok(changes) => {
-            note(&format!("taken back in {timeout_seconds} s unless confirmed: osctl confirm"));
+            let what = if begun.extended { "with your earlier try, " } else { "" };
+            note(&format!("{what}taken back in {timeout_seconds} s unless confirmed: {CONFIRM}"));
             Ok(changes)
+        }
+        Err(error) if begun.extended => {
+            note(&format!("your earlier try goes on for {timeout_seconds} s: {CONFIRM}"));
+            Err(error)
         }
         Err(error) => {
             // The error says what is wrong. If the node is gone, it ends the try itself.
             let _ = connection.configuration().revert_try(RevertTryRequest {}).await;
             Err(error)
         }
+    }
+}
+
+/// Says that a change that was just made is part of a running try.
+pub async fn note_try(connection: &Connection) {
+    // The change is made, whether or not the node says more.
+    let Ok(answer) = connection.configuration().get_try(GetTryRequest {}).await else { return };
+    let GetTryResponse { running, remaining_seconds, caller } = answer.into_inner();
+    if running {
+        note(&format!(
+            "this is part of the try of {caller}, which is taken back in {remaining_seconds} s \
+             unless confirmed: {CONFIRM}"
+        ));
     }
 }
 
@@ -66,9 +93,15 @@ pub async fn revert(connection: &Connection) -> Result<()> {
 /// Prints whether a try is running.
 pub async fn show(connection: &Connection) -> Result<()> {
     let state = connection.configuration().get_try(GetTryRequest {}).await?.into_inner();
-    let line = match state.running {
-        true => format!("running: taken back in {} s unless confirmed", state.remaining_seconds),
+    print_lines(&[line(&state)])
+}
+
+fn line(GetTryResponse { running, remaining_seconds, caller }: &GetTryResponse) -> String {
+    match running {
+        true => format!(
+            "running: begun by {}, taken back in {remaining_seconds} s unless confirmed",
+            printable(caller)
+        ),
         false => "none".to_owned(),
-    };
-    print_lines(&[line])
+    }
 }

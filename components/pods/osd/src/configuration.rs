@@ -25,7 +25,7 @@ use osbuild_resources::{Content, Key};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Instant, UNIX_EPOCH};
 use tonic::{Request, Response, Status};
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -54,16 +54,21 @@ impl ConfigurationService {
         init.converse(move |client| talk(client, &store)).await.map_err(status)
     }
 
-    async fn confirm(&self, caller: &Caller) -> Result<(), Status> {
-        let confirm = |client: &mut Client, store: &SharedStore| {
+    async fn confirm(&self, caller: Arc<Caller>, opened: Option<Instant>) -> Result<(), Status> {
+        let name = caller.to_string();
+        let confirm = move |client: &mut Client, store: &SharedStore| {
             // Changes that `init` does not have yet are part of the try.
             host::apply(client, store)?;
+            // Others may have changed settings while this call waited for `init`.
+            if let Err(status) = may_confirm(store, &caller, opened) {
+                return Ok(Err(status));
+            }
             client.send(&Wanted::ConfirmTry)?;
             store.confirm_try();
-            Ok(())
+            Ok(Ok(()))
         };
-        self.converse(confirm).await?;
-        self.store.record_generation(&caller.to_string());
+        self.converse(confirm).await??;
+        self.store.record_generation(&name);
         match &self.keeper {
             Some(keeper) => keeper.keep().await,
             None => Ok(()),
@@ -177,6 +182,27 @@ fn permit<'k>(caller: &Caller, keys: impl IntoIterator<Item = &'k Key>) -> Resul
     })
 }
 
+/// Refuses a caller that may not make the changes of the running try.
+fn permit_tried(store: &SharedStore, caller: &Caller) -> Result<(), Status> {
+    permit(caller, store.tried_differences().iter().map(|one| &one.key))
+}
+
+/// Refuses to confirm the changes of the running try over a connection that was opened before the
+/// last of them, and to a caller that may not make them.
+fn may_confirm(
+    store: &SharedStore,
+    caller: &Caller,
+    opened: Option<Instant>,
+) -> Result<(), Status> {
+    if opened < store.last_tried() {
+        return Err(Status::failed_precondition(
+            "confirm over a new connection: this one was opened before the last change, which may \
+             keep clients from connecting",
+        ));
+    }
+    permit_tried(store, caller)
+}
+
 #[tonic::async_trait]
 impl Configuration for ConfigurationService {
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
@@ -218,54 +244,60 @@ impl Configuration for ConfigurationService {
     }
 
     async fn begin_try(&self, request: Request<BeginTryRequest>) -> Answer<BeginTryResponse> {
+        let caller = Caller::of(request.extensions()).to_string();
         let time = TryTime::new(request.into_inner().timeout_seconds);
         let time = time.map_err(|refusal| Status::invalid_argument(refusal.reason))?;
         let begin = move |client: &mut Client, store: &SharedStore| {
             // What was changed before the try is no part of it.
             host::apply(client, store)?;
+            let running = store.try_caller();
+            if let Some(other) = running.as_ref().filter(|other| **other != caller) {
+                return Ok(Err(Status::failed_precondition(format!(
+                    "a try of {other} is running, whose time is not yours to change: wait for its \
+                     end, or make your changes part of it",
+                ))));
+            }
             client.send(&Wanted::BeginTry(time))?;
-            store.begin_try();
-            Ok(())
+            store.begin_try(&caller);
+            Ok(Ok(BeginTryResponse { extended: running.is_some() }))
         };
-        self.converse(begin).await?;
-        Ok(Response::new(BeginTryResponse {}))
+        self.converse(begin).await?.map(Response::new)
     }
 
     async fn confirm_try(&self, request: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
         let caller = Caller::of(request.extensions());
         let opened = request.extensions().get::<Peer>().map(|peer| peer.opened);
-        if opened < self.store.last_tried() {
-            return Err(Status::failed_precondition(
-                "confirm over a new connection: this one was opened before the last change, which \
-                 may keep clients from connecting",
-            ));
-        }
-        permit(&caller, self.store.tried_differences().iter().map(|one| &one.key))?;
+        may_confirm(&self.store, &caller, opened)?;
         // What `init` has confirmed has to be on the disk, even if the caller does not wait for it.
         let service = self.clone();
-        let confirmed = tokio::spawn(async move { service.confirm(&caller).await });
+        let confirmed = tokio::spawn(async move { service.confirm(caller, opened).await });
         confirmed.await.expect("no confirmation panics")?;
         Ok(Response::new(ConfirmTryResponse {}))
     }
 
     async fn revert_try(&self, request: Request<RevertTryRequest>) -> Answer<RevertTryResponse> {
         let caller = Caller::of(request.extensions());
-        permit(&caller, self.store.tried_differences().iter().map(|one| &one.key))?;
-        let revert = |client: &mut Client, store: &SharedStore| {
+        permit_tried(&self.store, &caller)?;
+        let revert = move |client: &mut Client, store: &SharedStore| {
             host::apply(client, store)?;
+            if let Err(status) = permit_tried(store, &caller) {
+                return Ok(Err(status));
+            }
             client.send(&Wanted::RevertTry)?;
-            Ok(store.take_back())
+            Ok(store.take_back().map_err(|error| wire::status(&error)))
         };
-        let taken_back = self.converse(revert).await?;
-        taken_back.map_err(|error| wire::status(&error))?;
+        self.converse(revert).await??;
         Ok(Response::new(RevertTryResponse {}))
     }
 
     async fn get_try(&self, _: Request<GetTryRequest>) -> Answer<GetTryResponse> {
-        let tried = self.converse(|client, _| Ok(client.settings()?.tried)).await?;
+        let get = |client: &mut Client, store: &SharedStore| {
+            Ok((client.settings()?.tried, store.try_caller().unwrap_or_default()))
+        };
+        let (tried, caller) = self.converse(get).await?;
         Ok(Response::new(match tried {
             TryState::Running(remaining_seconds) => {
-                GetTryResponse { running: true, remaining_seconds }
+                GetTryResponse { running: true, remaining_seconds, caller }
             }
             TryState::None | TryState::Over => GetTryResponse::default(),
         }))
@@ -275,8 +307,11 @@ impl Configuration for ConfigurationService {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Role;
+    use crate::fake_init::FakeInit;
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
-    use std::time::{Instant, SystemTime};
+    use std::sync::Mutex;
+    use std::time::{Duration, SystemTime};
     use tonic::Code;
 
     #[test]
@@ -293,6 +328,122 @@ mod tests {
         assert_eq!(change.metadata_after, "", "nothing changes");
     }
 
+    /// The service with this `init`, and a store of its own.
+    fn service(init: &FakeInit) -> ConfigurationService {
+        let store = Arc::new(SharedStore::new().unwrap());
+        ConfigurationService { store, keeper: None, init: Some(init.init()) }
+    }
+
+    /// A message of a caller whose connection was opened now.
+    fn from<T>(caller: &Caller, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        let (caller, opened) = (Arc::new(caller.clone()), Instant::now());
+        request.extensions_mut().insert(Peer { caller, opened, remote: None });
+        request
+    }
+
+    fn write_hostname(store: &SharedStore) {
+        let kind = Kind::new("system", "Hostnames.osbuild").unwrap();
+        let content = Content::new(Key::new(kind.clone(), "a").unwrap(), Spec::default());
+        let now = SystemTime::now();
+        store.write(&kind, |store| store.create(content, Owner::default(), now)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_caller_changes_the_time_of_its_own_try_alone() {
+        let init = FakeInit::start(|_| {});
+        let service = service(&init);
+        let [one, other] = ["one", "other"].map(|name| Caller::with_role(name, Role::Operator));
+        let begin = async |caller, timeout_seconds| {
+            let request = from(caller, BeginTryRequest { timeout_seconds });
+            service.begin_try(request).await.map(|answer| answer.into_inner().extended)
+        };
+        assert!(!begin(&one, 100).await.unwrap());
+        let refusal = begin(&other, 1).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::FailedPrecondition);
+        assert!(refusal.message().contains("operator \"one\""), "{refusal}");
+        assert_eq!(init.tried(), Some(100));
+        assert!(begin(&one, 200).await.unwrap());
+        let state = service.get_try(from(&other, GetTryRequest {})).await.unwrap().into_inner();
+        assert_eq!((state.remaining_seconds, &*state.caller), (200, "operator \"one\""));
+        service.revert_try(from(&other, RevertTryRequest {})).await.unwrap();
+        assert!(!begin(&other, 1).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_change_while_a_confirmation_waits_for_init_is_not_confirmed() {
+        let store = Arc::new(Mutex::new(None::<Arc<SharedStore>>));
+        let changed = store.clone();
+        let init = FakeInit::start(move |request| {
+            if request == Wanted::Observe.to_string()
+                && let Some(store) = changed.lock().unwrap().take()
+            {
+                write_hostname(&store);
+            }
+        });
+        let service = service(&init);
+        let caller = Caller::with_role("one", Role::Operator);
+        let request = from(&caller, BeginTryRequest { timeout_seconds: 100 });
+        service.begin_try(request).await.unwrap();
+        *store.lock().unwrap() = Some(service.store.clone());
+        let confirm = async || service.confirm_try(from(&caller, ConfirmTryRequest {})).await;
+        assert_eq!(confirm().await.unwrap_err().code(), Code::FailedPrecondition);
+        assert_eq!(init.tried(), Some(100), "the try goes on");
+        confirm().await.unwrap();
+        assert_eq!(init.tried(), None);
+    }
+
+    #[tokio::test]
+    async fn a_confirmation_completes_without_its_caller() {
+        let (send, requests) = std::sync::mpsc::channel();
+        let init = FakeInit::start(move |request| {
+            if request == Wanted::ConfirmTry.to_string() {
+                send.send(()).unwrap();
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let service = service(&init);
+        let caller = Caller::with_role("one", Role::Operator);
+        let request = from(&caller, BeginTryRequest { timeout_seconds: 100 });
+        service.begin_try(request).await.unwrap();
+        write_hostname(&service.store);
+        let (confirming, confirmed) = (service.clone(), from(&caller, ConfirmTryRequest {}));
+        let call = tokio::spawn(async move { confirming.confirm_try(confirmed).await });
+        tokio::task::spawn_blocking(move || requests.recv().unwrap()).await.unwrap();
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+        for _ in 0..500 {
+            if !service.store.generations().with_differences().is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(!service.store.is_trying());
+        let generations = service.store.generations();
+        assert_eq!(generations.with_differences()[0].0.caller, "operator \"one\"");
+    }
+
+    #[tokio::test]
+    async fn a_try_is_ended_by_callers_who_may_make_its_changes() {
+        let init = FakeInit::start(|_| {});
+        let service = service(&init);
+        let [operator, admin] = [Role::Operator, Role::Admin].map(|it| Caller::with_role("a", it));
+        let begin = BeginTryRequest { timeout_seconds: 100 };
+        service.begin_try(from(&admin, begin)).await.unwrap();
+        let document = "{type: KernelParameter, id: a, spec: {key: vm.swappiness, value: '1'}}";
+        let apply = ApplyRequest { documents: document.to_owned(), dry_run: false };
+        service.apply(from(&admin, apply)).await.unwrap();
+        let denied = Code::PermissionDenied;
+        let confirm = async |caller| service.confirm_try(from(caller, ConfirmTryRequest {})).await;
+        let revert = async |caller| service.revert_try(from(caller, RevertTryRequest {})).await;
+        assert_eq!(confirm(&operator).await.unwrap_err().code(), denied);
+        assert_eq!(revert(&operator).await.unwrap_err().code(), denied);
+        assert_eq!(init.tried(), Some(100));
+        revert(&admin).await.unwrap();
+        service.begin_try(from(&admin, begin)).await.unwrap();
+        confirm(&admin).await.unwrap();
+    }
+
     #[tokio::test]
     async fn a_connection_from_before_the_last_change_confirms_nothing() {
         let store = Arc::new(SharedStore::new().unwrap());
@@ -304,15 +455,10 @@ mod tests {
             service.confirm_try(request).await.unwrap_err().code()
         };
         let before = Instant::now();
-        store.begin_try();
+        store.begin_try("local");
         let there_is_no_init = Code::Unimplemented;
         assert_eq!(confirm(before).await, there_is_no_init, "nothing is changed yet");
-        let kind = Kind::new("system", "Hostnames.osbuild").unwrap();
-        let content = Content::new(Key::new(kind.clone(), "a").unwrap(), Spec::default());
-        let create = |store: &mut osbuild_resources::Store| {
-            store.create(content, Owner::default(), SystemTime::now())
-        };
-        store.write(&kind, create).unwrap();
+        write_hostname(&store);
         assert_eq!(confirm(before).await, Code::FailedPrecondition);
         assert_eq!(confirm(Instant::now()).await, there_is_no_init);
     }

@@ -16,6 +16,8 @@ pub mod client_type;
 pub mod configuration;
 pub mod connections;
 pub mod documents;
+#[cfg(test)]
+mod fake_init;
 pub mod generations;
 pub mod host;
 pub mod init;

@@ -46,6 +46,8 @@ struct Tried {
     before: Vec<Arc<Resource>>,
     /// When a setting was changed last.
     changed: Option<Instant>,
+    /// Who has begun the try.
+    caller: String,
 }
 
 impl Inner {
@@ -258,11 +260,20 @@ impl SharedStore {
         before.map_or_else(Vec::new, |before| generations::differences(&before, &settings(store)))
     }
 
-    /// Has the settings of now count as the confirmed ones until the try ends. If a try is running
-    /// already, its confirmed ones stay.
-    pub fn begin_try(&self) {
+    /// Has the settings of now count as the confirmed ones until the caller's try ends. If a try is
+    /// running already, its confirmed ones and its caller stay.
+    pub fn begin_try(&self, caller: &str) {
         let Inner { store, tried, .. } = &mut *self.lock();
-        tried.get_or_insert_with(|| Tried { before: settings(store), changed: None });
+        tried.get_or_insert_with(|| Tried {
+            before: settings(store),
+            changed: None,
+            caller: caller.to_owned(),
+        });
+    }
+
+    /// Who has begun the running try.
+    pub fn try_caller(&self) -> Option<String> {
+        self.lock().tried.as_ref().map(|tried| tried.caller.clone())
     }
 
     /// Whether changes are tried.
@@ -465,21 +476,21 @@ mod tests {
             ids.collect::<Vec<_>>()
         };
         create("Hostnames.osbuild", "first");
-        store.begin_try();
+        store.begin_try("local");
         assert_eq!(store.last_tried(), None);
         let opened = Instant::now();
         create("Hostnames.osbuild", "second");
         assert!(store.last_tried().unwrap() >= opened);
         create("Things.example", "other");
         assert_eq!(kept(), ["first", "other"]);
-        store.begin_try();
+        store.begin_try("local");
         assert_eq!(kept(), ["first", "other"], "the try is the same one");
         store.take_back().unwrap();
         assert_eq!(
             (kept(), store.is_trying()),
             (vec!["first".to_owned(), "other".to_owned()], false)
         );
-        store.begin_try();
+        store.begin_try("local");
         create("Hostnames.osbuild", "third");
         store.confirm_try();
         assert_eq!(kept(), ["first", "third", "other"]);

@@ -57,6 +57,12 @@ impl Caller {
         Caller { name: "local".to_owned(), role: Some(Role::Admin), is_remote: false }
     }
 
+    /// A caller on the network with this name and role.
+    #[cfg(test)]
+    pub fn with_role(name: &str, role: Role) -> Caller {
+        Caller { name: name.to_owned(), role: Some(role), is_remote: true }
+    }
+
     /// The holder of a certificate, which must have been verified: its common name (CN) and the
     /// highest role among its organizations (O).
     ///
