@@ -7,6 +7,7 @@ pub mod clients;
 pub mod expiry;
 pub mod guard;
 pub mod identity;
+mod line_queue;
 mod metered;
 pub mod quota;
 pub mod record;

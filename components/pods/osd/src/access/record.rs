@@ -2,11 +2,11 @@
 //! container's log, which the kubelet rotates, has its time.
 
 use super::Caller;
+use super::line_queue::LineQueue;
 use osbuild_failure::Failure;
 use osbuild_resources::Key;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -64,10 +64,24 @@ pub fn refused(failure: &Failure) {
     }
 }
 
-/// Writes a line to stdout.
+/// Has a thread write a line to stdout: a pipe that is full or closed must keep nobody from repairing
+/// the node. Lines that the thread has not written when the process ends are lost.
 pub fn write(line: &str) {
-    // A closed pipe must keep nobody from repairing the node.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    static LINES: LazyLock<Arc<LineQueue>> = LazyLock::new(|| {
+        let lines = Arc::<LineQueue>::default();
+        let written = lines.clone();
+        let writer = std::thread::Builder::new().name("record".to_owned());
+        let writer = writer.spawn(move || {
+            loop {
+                written.write_next(&mut std::io::stdout());
+            }
+        });
+        if let Err(error) = writer {
+            eprintln!("error: nothing is recorded: cannot start a thread: {error}");
+        }
+        lines
+    });
+    LINES.add(line);
 }
 
 /// What a call has changed: a service adds it to its response.

@@ -2,7 +2,10 @@
 
 use crate::osd::{Client, NAMESPACE, TYPE, all, code, create, metadata, thing, watch};
 use crate::remote::RemoteOsd;
-use osbuild_cosi::resource::{ListRequest, ListResponse, TeardownAndDestroyRequest, WatchOptions};
+use osbuild_cosi::resource::{
+    GetRequest, ListRequest, ListResponse, TeardownAndDestroyRequest, WatchOptions,
+};
+use std::io::Read;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
@@ -153,4 +156,74 @@ async fn a_connection_ends_with_its_certificate() {
     remote.recorded("its certificate has expired", 1).await;
     let mut again = remote.tls(&alice).await.unwrap();
     assert!(again.read(&mut [0; 64]).await.is_err());
+}
+
+/// A call that fails, and whose line in the record is long.
+async fn refused(client: &mut Client) -> Code {
+    let (namespace, r#type, id) = (NAMESPACE.into(), TYPE.into(), "a".repeat(200));
+    code(client.get(GetRequest { namespace, r#type, id, options: None }).await)
+}
+
+#[tokio::test]
+async fn a_reader_of_the_record_that_takes_nothing_holds_up_no_call() {
+    let (remote, mut record) = RemoteOsd::start_unread(&[]);
+    let client = &mut remote.state(&remote.identity("alice", "reader")).await;
+    // More than the pipe and the queue hold.
+    for _ in 0..2000 {
+        assert_eq!(refused(client).await, Code::NotFound);
+    }
+    std::thread::spawn(move || std::io::copy(&mut record, &mut std::io::sink()));
+    tokio::time::sleep(WAIT).await;
+    assert_eq!(refused(client).await, Code::NotFound);
+}
+
+#[tokio::test]
+async fn lines_that_nobody_has_read_are_counted() {
+    let (remote, mut record) = RemoteOsd::start_unread(&[]);
+    let client = &mut remote.state(&remote.identity("alice", "reader")).await;
+    for _ in 0..2000 {
+        refused(client).await;
+    }
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        record.read_to_string(&mut text).unwrap();
+        text
+    });
+    tokio::time::sleep(WAIT).await;
+    refused(client).await;
+    tokio::time::sleep(WAIT).await;
+    drop(remote);
+    let record = reader.join().unwrap();
+    let lost = record.lines().find_map(|line| line.strip_prefix("record: ")).unwrap();
+    let lost: usize =
+        lost.strip_suffix(" lines are lost: nobody has read them").unwrap().parse().unwrap();
+    let written = record.lines().filter(|line| line.starts_with("call: ")).count();
+    assert_eq!(written + lost, 2001, "{lost}");
+}
+
+#[tokio::test]
+async fn a_closed_record_ends_no_osd() {
+    let (mut remote, record) = RemoteOsd::start_unread(&[]);
+    drop(record);
+    let client = &mut remote.state(&remote.identity("alice", "admin")).await;
+    for id in ["a", "b"] {
+        create(client, thing(id)).await.unwrap();
+    }
+    assert!(remote.osd.process().try_wait().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn refusals_are_recorded_once_a_second() {
+    let remote = RemoteOsd::start(&[]);
+    let stranger = remote.identity("mallory", "osbuild");
+    let began = Instant::now();
+    for _ in 0..20 {
+        let mut stream = remote.tls(&stranger).await.unwrap();
+        assert!(stream.read(&mut [0; 64]).await.is_err());
+    }
+    let at_most = 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
+    tokio::time::sleep(WAIT).await;
+    let record = remote.recorded("connection: refused", 1).await;
+    let lines = record.lines().filter(|line| line.starts_with("connection: refused")).count();
+    assert!((1..=at_most).contains(&lines), "{record}");
 }
