@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::pin::Pin;
 use hyper_util::rt::TokioIo;
+use osbuild_abi::osd::CERTIFICATE_NAME;
 use osbuild_cosi::resource::state_client::StateClient;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::inspect_client::InspectClient;
@@ -25,9 +26,6 @@ use tonic::transport::{Channel, Endpoint};
 
 /// How long a node may take to accept a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The name in the node's certificate, which its fingerprint makes unimportant.
-const NAME: &str = "osd";
 
 /// The name of HTTP/2 in TLS.
 const HTTP2: &[u8] = b"h2";
@@ -67,7 +65,7 @@ impl Connection {
         let connect = async {
             let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
             stream.set_nodelay(true)?;
-            let name = ServerName::try_from(NAME).map_err(std::io::Error::other)?;
+            let name = ServerName::try_from(CERTIFICATE_NAME).map_err(std::io::Error::other)?;
             let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
             // In TLS 1.3 the client is done before the node has seen its certificate. The first
             // bytes of HTTP/2 are the node's, or else there is an alert.

@@ -8,6 +8,7 @@ use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::sign::ApiKey;
 use clap::ValueEnum;
+use osbuild_abi::osd;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyUsagePurpose,
@@ -31,9 +32,9 @@ pub enum ClientRole {
 impl ClientRole {
     fn name(self) -> &'static str {
         match self {
-            ClientRole::Reader => "reader",
-            ClientRole::Operator => "operator",
-            ClientRole::Admin => "admin",
+            ClientRole::Reader => osd::READER,
+            ClientRole::Operator => osd::OPERATOR,
+            ClientRole::Admin => osd::ADMIN,
         }
     }
 }

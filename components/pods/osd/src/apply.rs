@@ -21,8 +21,8 @@ pub struct Step {
 /// What to do for the drafts, in their order.
 ///
 /// # Errors
-/// A resource belongs to an owner or is being torn down, two would set the same, or there would be
-/// too many.
+/// A resource belongs to an owner, is being torn down or has too much metadata, two would set the
+/// same, or there would be too many.
 pub fn plan(store: &Store, drafts: Vec<Draft>) -> Result<Vec<Step>, Status> {
     let steps: Vec<Step> =
         drafts.into_iter().map(|draft| step(store, draft)).collect::<Result<_, _>>()?;
@@ -46,6 +46,7 @@ fn step(store: &Store, Draft { key, labels, annotations, spec }: Draft) -> Resul
     after.spec = spec;
     after.labels = labels.unwrap_or(after.labels);
     after.annotations = annotations.unwrap_or(after.annotations);
+    wire::check_metadata(&after)?;
     Ok(Step { before, after })
 }
 

@@ -62,7 +62,7 @@ impl Generations {
     }
 
     /// Records the settings after a write of one resource. The writes of a caller within a second
-    /// are one generation.
+    /// are one generation, or none if the last of them undo the first.
     pub fn record_write(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
         if !self.changes_with(&settings) {
             return;
@@ -73,11 +73,25 @@ impl Generations {
             None => self.push(caller, now, settings),
         }
         self.is_open = true;
+        if self.newest_changes_nothing() {
+            self.all.pop_back();
+            self.is_open = false;
+        }
     }
 
     fn changes_with(&self, settings: &[Arc<Resource>]) -> bool {
         let newest = self.all.back();
         newest.is_none_or(|newest| !differences(&newest.settings, settings).is_empty())
+    }
+
+    fn newest_changes_nothing(&self) -> bool {
+        let mut newest = self.all.iter().rev();
+        match (newest.next(), newest.next()) {
+            (Some(newest), Some(before)) => {
+                differences(&before.settings, &newest.settings).is_empty()
+            }
+            _ => false,
+        }
     }
 
     fn push(&mut self, caller: &str, time: SystemTime, settings: Vec<Arc<Resource>>) {
@@ -212,6 +226,18 @@ mod tests {
         generations.record("bob", at(0), vec![setting("a", "5")]);
         generations.record("bob", at(0), vec![setting("a", "6")]);
         assert_eq!(numbers(&generations), [1, 2, 3, 4, 5, 6, 7, 8], "others are one each");
+    }
+
+    #[test]
+    fn writes_that_undo_each_other_are_no_generation() {
+        let mut generations = Generations::default();
+        generations.record("osd", at(0), vec![]);
+        generations.record_write("alice", at(0), vec![setting("a", "1")]);
+        generations.record_write("alice", at(0), vec![]);
+        assert_eq!(numbers(&generations), [1]);
+        generations.record_write("alice", at(0), vec![setting("a", "1")]);
+        generations.record_write("alice", at(5), vec![]);
+        assert_eq!(numbers(&generations), [1, 3, 4]);
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Watches and waiting calls of clients on the node.
 pub const MAX_WATCHES: usize = 1024;
 
+/// Bytes of the labels, annotations and finalizers of a resource. Generations have a copy of each.
+pub const MAX_METADATA: usize = 8 << 10;
+
 /// Bytes of the label queries of a list or watch, with [`TERM`] for each term. A watch keeps them.
 pub const MAX_QUERY: usize = 8 << 10;
 

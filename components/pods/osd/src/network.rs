@@ -10,6 +10,7 @@ use crate::init::Init;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
 use osbuild_failure::{Explain, Failure, Outcome};
 use sha2::{Digest, Sha256};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,7 +40,7 @@ impl Network {
     pub async fn listen(mut self, to: Accepted) {
         let mut printed = String::new();
         loop {
-            let Err(failure) = self.listen_once(&to).await else { return };
+            let Err(failure) = self.listen_once(&to, &mut printed).await;
             let failure = failure.to_string();
             if failure != printed {
                 record::write(&format!("no client may connect over the network: {failure}"));
@@ -50,12 +51,14 @@ impl Network {
     }
 
     /// Listens until there is no CA any more. One connection too many is closed at once; one whose
-    /// handshake is not finished counts. They take no places of local clients.
-    async fn listen_once(&mut self, to: &Accepted) -> Outcome<()> {
+    /// handshake is not finished counts. They take no places of local clients. What was printed before
+    /// is news again once it listens.
+    async fn listen_once(&mut self, to: &Accepted, printed: &mut String) -> Outcome<Infallible> {
         self.acceptor()?;
         let listener = TcpListener::bind(self.address).await;
         let listener = listener.explain(format_args!("listen at {}", self.address))?;
         self.begin(listener.local_addr().explain("read the address")?);
+        printed.clear();
         let permits = Arc::new(Semaphore::new(MAX_REMOTE_CONNECTIONS));
         loop {
             let accepted = listener.accept().await;

@@ -1,6 +1,6 @@
 //! Resources, queries and errors as gRPC carries them.
 
-use crate::limits::{MAX_QUERY, TERM};
+use crate::limits::{MAX_METADATA, MAX_QUERY, TERM};
 use osbuild_cosi::resource as proto;
 use osbuild_resources::{
     Content, Error, IdQuery, InvalidPattern, Key, Kind, LabelQuery, LabelTerm, Number, Owner,
@@ -83,6 +83,26 @@ fn names(kind: &Kind, id: &str) -> proto::Metadata {
 /// A resource that a client sends: its content, the version that the client has read, and whose the
 /// client believes it is. Its times are the store's to decide.
 pub fn draft(sent: Option<proto::Resource>) -> Result<(Content, Option<Version>, Owner), Status> {
+    let draft = read(sent)?;
+    check_metadata(&draft.0)?;
+    Ok(draft)
+}
+
+/// Refuses a resource with more than [`MAX_METADATA`] bytes of labels, annotations and finalizers.
+pub fn check_metadata(
+    Content { key, finalizers, labels, annotations, .. }: &Content,
+) -> Result<(), Status> {
+    let pairs = labels.iter().chain(annotations).map(|(name, value)| name.len() + value.len());
+    let bytes = pairs.chain(finalizers.iter().map(String::len)).sum::<usize>();
+    match bytes > MAX_METADATA {
+        true => Err(invalid(format!(
+            "the labels, annotations and finalizers of {key} have more than {MAX_METADATA} bytes"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn read(sent: Option<proto::Resource>) -> Result<(Content, Option<Version>, Owner), Status> {
     let missing = || Status::invalid_argument("the resource has no metadata");
     let proto::Resource { metadata, spec } = sent.ok_or_else(missing)?;
     let metadata = metadata.ok_or_else(missing)?;
@@ -105,7 +125,7 @@ pub fn stored(sent: proto::Resource) -> Result<Resource, Status> {
     let metadata = sent.metadata.as_ref();
     let created = metadata.and_then(|metadata| time(metadata.created));
     let updated = metadata.and_then(|metadata| time(metadata.updated));
-    let (content, version, owner) = draft(Some(sent))?;
+    let (content, version, owner) = read(Some(sent))?;
     match (version, created, updated) {
         (Some(version), Some(created), Some(updated)) => {
             Ok(Resource { content, version, owner, created, updated })

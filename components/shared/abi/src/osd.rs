@@ -5,3 +5,15 @@ pub const COMPONENT: &str = "osd";
 
 /// The TCP port on which it serves clients on the network.
 pub const PORT: u16 = 50_000;
+
+/// The name in its certificate, for clients that insist on one. What counts is the fingerprint.
+pub const CERTIFICATE_NAME: &str = "osd";
+
+/// The organization (O) in the certificate of a client that may read.
+pub const READER: &str = "reader";
+
+/// That of one that may also change settings that give nobody rights on the node.
+pub const OPERATOR: &str = "operator";
+
+/// That of one that may change everything.
+pub const ADMIN: &str = "admin";

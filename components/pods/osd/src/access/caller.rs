@@ -1,6 +1,7 @@
 //! The caller behind a connection, and its role.
 
 use crate::connections::Peer;
+use osbuild_abi::osd;
 use osbuild_failure::{Explain, Failure, Outcome};
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -29,9 +30,9 @@ impl Role {
     /// Its name, which is the organization in a client's certificate.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Reader => "reader",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
+            Role::Reader => osd::READER,
+            Role::Operator => osd::OPERATOR,
+            Role::Admin => osd::ADMIN,
         }
     }
 

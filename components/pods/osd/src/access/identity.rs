@@ -1,5 +1,6 @@
 //! The node's own key and certificate, by which clients recognize it.
 
+use osbuild_abi::osd::CERTIFICATE_NAME;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 use osbuild_protocol::Fingerprint;
@@ -17,9 +18,6 @@ const ASIDE: &str = "aside";
 
 /// The greatest length of the file in bytes.
 const MAX_LENGTH: u64 = 16 << 10;
-
-/// The name in the certificate, for clients that insist on one. What counts is the fingerprint.
-pub const NAME: &str = "osd";
 
 /// The key and the certificate, which names and certifies itself.
 #[derive(Debug)]
@@ -81,9 +79,9 @@ impl Identity {
 /// A key on P-256 and a certificate without a useful end, in PEM: the clock of a node may be wrong.
 fn generate() -> Result<String, rcgen::Error> {
     let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new([NAME.to_owned()])?;
+    let mut params = CertificateParams::new([CERTIFICATE_NAME.to_owned()])?;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, NAME);
+    params.distinguished_name.push(DnType::CommonName, CERTIFICATE_NAME);
     let certificate = params.self_signed(&key)?;
     Ok(certificate.pem() + &key.serialize_pem())
 }

@@ -4,6 +4,8 @@ use crate::osd::{Client, Osd, all, code, create, metadata, thing, update, watch}
 use osbuild_cosi::resource::{
     EventType, IdQuery, LabelQuery, LabelTerm, Resource, WatchOptions, WatchRequest,
 };
+use osbuild_cosi::v1::ApplyRequest;
+use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -172,4 +174,29 @@ async fn a_huge_regular_expression_is_refused() {
     create(client, thing("b")).await.unwrap();
     let mut event = stream.message().await.unwrap().unwrap().event.remove(0);
     assert_eq!(metadata(event.resource.as_mut().unwrap()).id, "b");
+}
+
+#[tokio::test]
+async fn a_resource_has_little_metadata() {
+    let osd = Osd::of_any_type();
+    let client = &mut osd.client().await;
+    let annotated = |id: &str, length: usize| {
+        let mut resource = thing(id);
+        metadata(&mut resource).annotations = [("a".to_owned(), "b".repeat(length))].into();
+        resource
+    };
+    let mut resource = create(client, annotated("a", 8191)).await.unwrap();
+    assert_eq!(code(create(client, annotated("b", 8192)).await), Code::InvalidArgument);
+    metadata(&mut resource).labels = [("c".to_owned(), String::new())].into();
+    assert_eq!(code(update(client, resource).await), Code::InvalidArgument);
+    let client = &mut ConfigurationClient::new(osd.channel().await);
+    let mut apply = async |metadata: &str| {
+        let documents =
+            format!("{{type: Hostname, id: a, {metadata}, spec: {{hostname: edge-7}}}}");
+        client.apply(ApplyRequest { documents, dry_run: false }).await
+    };
+    let long = "b".repeat(5000);
+    apply(&format!("labels: {{a: {long}}}")).await.unwrap();
+    let refused = apply(&format!("annotations: {{a: {long}}}")).await;
+    assert_eq!(code(refused), Code::InvalidArgument, "the labels stay");
 }

@@ -227,3 +227,21 @@ async fn refusals_are_recorded_once_a_second() {
     let lines = record.lines().filter(|line| line.starts_with("connection: refused")).count();
     assert!((1..=at_most).contains(&lines), "{record}");
 }
+
+#[tokio::test]
+async fn what_ends_the_listening_is_recorded_each_time() {
+    let remote = RemoteOsd::start(&[]);
+    let clients = remote.osd.socket().with_file_name("clients.crt");
+    let away = clients.with_extension("away");
+    let mut address = remote.address.to_string();
+    for times in 1..=2 {
+        std::fs::rename(&clients, &away).unwrap();
+        // A connection has the program read the file again.
+        drop(tokio::net::TcpStream::connect(&address).await.unwrap());
+        remote.recorded("no client may connect over the network", times).await;
+        std::fs::rename(&away, &clients).unwrap();
+        let record = remote.recorded("listening at ", times).await;
+        let (_, listening) = record.rsplit_once("listening at ").unwrap();
+        address = listening.split(' ').next().unwrap().to_owned();
+    }
+}
