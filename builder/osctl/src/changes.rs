@@ -54,6 +54,14 @@ mod tests {
             difference(&change),
             ["updated Resolvers.osbuild/dns", "  - - 192.0.2.1", "  + - 192.0.2.2"]
         );
+        let reordered = AppliedResource {
+            before: "nameserver:\n- 192.0.2.1\n- 192.0.2.2\n".into(),
+            after: "nameserver:\n- 192.0.2.2\n- 192.0.2.1\n".into(),
+            ..change.clone()
+        };
+        let lines = difference(&reordered);
+        assert_eq!(lines[1..4], ["  - nameserver:", "  - - 192.0.2.1", "  - - 192.0.2.2"]);
+        assert_eq!(lines[4..], ["  + nameserver:", "  + - 192.0.2.2", "  + - 192.0.2.1"]);
         let labelled = AppliedResource {
             metadata_before: "labels:\n  rack: '7'\n".into(),
             metadata_after: "labels:\n  rack: '8'\n".into(),

@@ -121,6 +121,8 @@ mod tests {
             ("cosi.resource.State/Update", Role::Operator),
             ("osbuild.v1.Configuration/GetTry", Role::Reader),
             ("osbuild.v1.Configuration/ConfirmTry", Role::Operator),
+            ("osbuild.v1.Configuration/BeginTry", Role::Operator),
+            ("osbuild.v1.Configuration/RevertTry", Role::Operator),
             ("osbuild.v1.Configuration/RestoreGeneration", Role::Operator),
             ("osbuild.v1.Node/GetStatus", Role::Reader),
             ("osbuild.v1.Inspect/ReadLog", Role::Reader),

@@ -62,6 +62,18 @@ async fn a_dry_run_says_what_would_change_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn the_order_of_documents_and_keys_changes_nothing() {
+    let osd = Osd::start_with(&[]);
+    let client = &mut ConfigurationClient::new(osd.channel().await);
+    apply(client, BOTH, false).await.unwrap();
+    let reversed = "{spec: {value: 10, key: vm.swappiness}, id: swap, type: KernelParameter}\n---\n\
+                    {spec: {search: local}, labels: {rack: '7'}, id: dns, type: Resolver}\n";
+    let would = apply(client, reversed, true).await.unwrap();
+    assert_eq!(outcomes(&would), [("swap", Outcome::Unchanged), ("dns", Outcome::Unchanged)]);
+    assert!(would.iter().all(|one| one.before == one.after && one.metadata_after.is_empty()));
+}
+
+#[tokio::test]
 async fn one_mistake_keeps_all_from_being_applied() {
     let osd = Osd::start_with(&[]);
     let client = &mut ConfigurationClient::new(osd.channel().await);
