@@ -98,16 +98,13 @@ impl KnownNodes {
         })
     }
 
-    /// All nodes in order of name, and what is wrong with the files that cannot be read.
-    pub fn all(&self) -> Result<(Vec<(String, KnownNode)>, Vec<Error>)> {
-        let (mut nodes, mut errors) = (Vec::new(), Vec::new());
-        for name in self.names()? {
-            match self.get(Some(&name)) {
-                Ok(node) => nodes.push((name, node)),
-                Err(error) => errors.push(error),
-            }
-        }
-        Ok((nodes, errors))
+    /// All nodes in order of name, or what is wrong with the file of each.
+    pub fn all(&self) -> Result<Vec<(String, Result<KnownNode>)>> {
+        let named = |name: String| {
+            let node = self.get(Some(&name));
+            (name, node)
+        };
+        Ok(self.names()?.into_iter().map(named).collect())
     }
 
     /// Refuses a name that a node has already, or that none can have.
@@ -185,9 +182,11 @@ mod tests {
         assert_eq!(nodes.get(Some("second")).unwrap(), node(2));
         fs::write(nodes.folder.join("damaged.toml"), "address = 1").unwrap();
         fs::write(nodes.folder.join("a b.toml"), "").unwrap();
-        let (readable, errors) = nodes.all().unwrap();
-        assert_eq!(readable, [("first".into(), node(1)), ("second".into(), node(2))]);
-        assert_eq!(errors.len(), 2);
+        let all = nodes.all().unwrap();
+        let readable =
+            all.iter().filter_map(|(name, node)| Some((name.as_str(), node.as_ref().ok()?)));
+        assert_eq!(readable.collect::<Vec<_>>(), [("first", &node(1)), ("second", &node(2))]);
+        assert_eq!(all.len(), 4);
         for name in ["damaged.toml", "a b.toml"] {
             fs::remove_file(nodes.folder.join(name)).unwrap();
         }

@@ -67,14 +67,17 @@ fn trusts(address: &Address, found: &Fingerprint) -> Result<bool> {
 fn list(nodes: &KnownNodes) -> Result<()> {
     let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CERTIFICATE"].map(str::to_owned);
     let mut rows = vec![titles.to_vec()];
-    let (readable, mut errors) = nodes.all()?;
-    for (name, KnownNode { address, fingerprint, certificate }) in readable {
-        rows.push(vec![
-            name,
-            printable(&address.to_string()),
-            fingerprint.to_string(),
-            printable(&certificate.display().to_string()),
-        ]);
+    let mut errors = Vec::new();
+    for (name, node) in nodes.all()? {
+        match node {
+            Ok(KnownNode { address, fingerprint, certificate }) => rows.push(vec![
+                name,
+                printable(&address.to_string()),
+                fingerprint.to_string(),
+                printable(&certificate.display().to_string()),
+            ]),
+            Err(error) => errors.push(error),
+        }
     }
     print_lines(&Table::with(&rows).1)?;
     let last = errors.pop();
