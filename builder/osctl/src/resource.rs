@@ -89,8 +89,8 @@ struct Head {
     annotations: BTreeMap<String, String>,
 }
 
-/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words, unless
-/// they contain characters that [`printable`] escapes: the document is JSON then, which YAML
+/// A resource as a YAML document that `osctl apply` reads. The spec has the node's own words,
+/// unless they contain characters that [`printable`] escapes: the document is JSON then, which YAML
 /// includes and whose escapes lose nothing.
 pub fn yaml(resource: &Resource) -> Result<String> {
     let Metadata { namespace, r#type, id, labels, annotations, .. } = metadata(resource);

@@ -51,8 +51,8 @@ impl Network {
     }
 
     /// Listens until there is no CA any more. One connection too many is closed at once; one whose
-    /// handshake is not finished counts. They take no places of local clients. What was printed before
-    /// is news again once it listens.
+    /// handshake is not finished counts. They take no places of local clients. What was printed
+    /// before is news again once it listens.
     async fn listen_once(&mut self, to: &Accepted, printed: &mut String) -> Outcome<Infallible> {
         self.acceptor()?;
         let listener = TcpListener::bind(self.address).await;

@@ -64,8 +64,8 @@ pub fn refused(failure: &Failure) {
     }
 }
 
-/// Has a thread write a line to stdout: a pipe that is full or closed must keep nobody from repairing
-/// the node. Lines that the thread has not written when the process ends are lost.
+/// Has a thread write a line to stdout: a pipe that is full or closed must keep nobody from
+/// repairing the node. Lines that the thread has not written when the process ends are lost.
 pub fn write(line: &str) {
     static LINES: LazyLock<Arc<LineQueue>> = LazyLock::new(|| {
         let lines = Arc::<LineQueue>::default();
