@@ -7,6 +7,7 @@ use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
 use std::fs;
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +22,9 @@ const OUTPUT: &str = "osd.out";
 
 /// How long `osd` may take to listen.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The connections that `osd` serves on the network.
+const MAX_CONNECTIONS: usize = 64;
 
 /// More connections than `osd` serves on the network.
 const TOO_MANY: usize = 70;
@@ -196,8 +200,20 @@ fn silent_connections_keep_no_local_client_out(
     let ran = remote.site.run("state-api-grpcurl", &mut grpcurl)?;
     let name = "a local client connects while silent ones hold all places on the network";
     claim(outcome, name, &ran, Some(0));
-    drop(silent);
+    let open = silent.iter().map(is_open).collect::<Vec<_>>();
+    let (served, beyond) = open.split_at(MAX_CONNECTIONS.min(open.len()));
+    let holds = open.len() == TOO_MANY && served[0] && !beyond.contains(&true);
+    let name = format!("connection {} over the network is closed at once", MAX_CONNECTIONS + 1);
+    outcome.check(&name, holds, || format!("open: {open:?}"));
     Ok(())
+}
+
+/// Whether the node has neither closed the connection nor does so within a moment.
+fn is_open(mut stream: &TcpStream) -> bool {
+    let read = stream
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .and_then(|()| stream.read(&mut [0; 1]));
+    read.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
 }
 
 fn the_node_stays_the_same(
