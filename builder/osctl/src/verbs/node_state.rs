@@ -95,7 +95,8 @@ fn state(process: &Process) -> String {
     }
 }
 
-fn seconds(milliseconds: u64) -> String {
+/// The time in seconds, with one decimal.
+pub fn seconds(milliseconds: u64) -> String {
     format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
 }
 

@@ -1,5 +1,6 @@
 //! `osctl ps`: the processes of the node.
 
+use super::node_state::seconds;
 use super::{print, print_lines};
 use crate::cli::ListForm;
 use crate::connection::Connection;
@@ -44,10 +45,6 @@ fn lines(processes: &[HostProcess]) -> Vec<String> {
 fn mebibytes(bytes: u64) -> String {
     let tenths = bytes.saturating_mul(10) >> 20;
     format!("{}.{} MiB", tenths / 10, tenths % 10)
-}
-
-fn seconds(milliseconds: u64) -> String {
-    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
 }
 
 #[cfg(test)]

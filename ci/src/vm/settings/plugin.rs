@@ -41,7 +41,11 @@ pub fn registers_by_its_grant(node: &Node, osctl: &Osctl, outcome: &mut Outcome)
     let is_refused = more.as_ref().is_err_and(|error| format!("{error:?}").contains("the grant"));
     outcome.check("and not for more than it permits", is_refused, || format!("{more:?}"));
     osctl.finish(&["delete", "plugingrant", NAME])?;
-    let late = register("Hostnames.osbuild");
+    let (began, mut late) = (Instant::now(), register("Hostnames.osbuild"));
+    while late.is_ok() && began.elapsed() < TIMEOUT {
+        sleep(PAUSE);
+        late = register("Hostnames.osbuild");
+    }
     outcome.check("the end of the grant removes the socket", late.is_err(), String::new);
     Ok(())
 }

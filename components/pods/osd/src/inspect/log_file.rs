@@ -1,6 +1,6 @@
 //! Reads the files of a log, from a line near the end, and on while they grow.
 
-use super::log_line::Lines;
+use super::log_line::{Lines, MAX_LINE};
 use super::logs::Log;
 use osbuild_cosi::v1::LogLine;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
@@ -11,9 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 32 << 10;
-
-/// The longest line that stays whole, in bytes.
-const MAX_LINE: usize = 64 << 10;
 
 /// A log that is being read.
 pub struct LogFile {

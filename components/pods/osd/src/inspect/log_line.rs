@@ -12,7 +12,7 @@ pub enum Form {
 }
 
 /// The longest line that stays whole, in bytes.
-const MAX_LINE: usize = 64 << 10;
+pub const MAX_LINE: usize = 64 << 10;
 
 /// Puts lines together that a container wrote in parts.
 #[derive(Debug)]

@@ -231,7 +231,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_exclusive_output_suffers_no_other() {
+    fn an_exclusive_output_excludes_every_other() {
         let access = |kind| Access::new(vec![], vec![output(kind, "A")]).unwrap();
         let [exclusive, shared] = [OutputKind::Exclusive, OutputKind::Shared].map(access);
         assert_eq!(shared.conflict(&shared), None);
