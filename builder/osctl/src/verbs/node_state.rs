@@ -1,4 +1,4 @@
-//! `osctl status`, `restart`, `reboot` and `power-off`: the node as a whole.
+//! `osctl status`, `restart`, `reboot`, `rollback` and `power-off`: the node as a whole.
 
 use super::{note, print_json, print_lines};
 use crate::cli::ListForm;
@@ -8,7 +8,7 @@ use crate::table::Table;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
     GetStatusRequest, GetStatusResponse, PowerOffRequest, Process, RebootRequest,
-    RestartKubeletRequest, Slot,
+    RestartKubeletRequest, RollBackRequest, Slot,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,13 @@ pub async fn restart_kubelet(connection: &Connection) -> Result<()> {
 pub async fn reboot(connection: &Connection) -> Result<()> {
     connection.node().reboot(RebootRequest {}).await?;
     note("the node ends its pods, and reboots");
+    Ok(())
+}
+
+/// Reboots the node into its other slot.
+pub async fn roll_back(connection: &Connection) -> Result<()> {
+    connection.node().roll_back(RollBackRequest {}).await?;
+    note("the node ends its pods, and reboots into its other slot");
     Ok(())
 }
 

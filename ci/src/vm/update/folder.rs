@@ -2,30 +2,38 @@
 //! fills.
 
 use super::lab::{Lab, Releases};
-use super::{NEW, OLD, TIMEOUT, installs, is_installed};
+use super::{NEW, NEXT, OLD, TIMEOUT, installs, is_installed, waits_for_log};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::probe::{self, free_port};
-use crate::vm::slots::disk::{B, SlotDisk};
+use crate::vm::slots::disk::{A, B, SlotDisk};
 use crate::vm::slots::faults::passes_over;
 use osbuild::error::Result;
 use osbuild::plan::Architecture;
-use osbuild_abi::console::SLOT_GOOD;
+use osbuild_abi::console::{READY, SLOT, SLOT_GOOD};
+use osbuild_abi::paths::ADMIN_SOCKET;
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_protocol::Request;
+use osbuild_slots::State;
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// What the updater prints about the release.
+const ROLLED_BACK: &str = "1.0.1 in SLOT-B was rolled back";
 
 /// The names of the copies and of the consoles' logs.
 const FOLDER: &str = "update-folder";
 const FOLDER_ARM64: &str = "update-folder-arm64";
 
 /// Without a server: the node writes the release to its other slot, reboots into it by itself, and
-/// becomes good. The probe stands for the administrator's pod.
+/// becomes good. On request it goes back to the release before, and stays there although the folder
+/// has the newer one. The probe stands for the administrator's pod.
 pub fn a_node_updates_itself_from_a_folder(site: &Site) -> Result<Outcome> {
-    let (_, took) = updates(site, FOLDER, Architecture::Amd64)?;
-    Ok(Outcome { passed: 4, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
+    let (disk, took) = updates(site, FOLDER, Architecture::Amd64)?;
+    rolls_back(&disk)?;
+    Ok(Outcome { passed: 7, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
 }
 
 /// A node with arm64 does the same; when its new slot is damaged later, it falls back.
@@ -59,6 +67,32 @@ fn updates<'a>(
     node.power_off()?;
     is_installed(site, &lab, &disk)?;
     Ok((disk, took))
+}
+
+/// The node in SLOT-B reboots into SLOT-A, which becomes good again, and does not update itself. A
+/// slot on trial does not roll back.
+fn rolls_back(disk: &SlotDisk) -> Result<()> {
+    let [socket, log] = [free_port()?, free_port()?];
+    let machine = disk.machine()?.forward(socket, probe::SOCKET).forward(log, probe::LOG);
+    let mut node = machine.timeout(TIMEOUT).start()?;
+    node.wait_for_line(SLOT, &["SLOT-B", NEW])?;
+    node.wait_for(READY)?;
+    let reply = probe::ask_init(socket, ADMIN_SOCKET, &Request::RollBack)?;
+    if reply.trim() != "ok" {
+        return Err(node.failure(format!("the reply to `rollback` is {reply}")));
+    }
+    node.wait_for_line(NEXT, &["SLOT-A"])?;
+    node.wait_for_line(SLOT, &["SLOT-A", OLD])?;
+    node.wait_for(READY)?;
+    let reply = probe::ask_init(socket, ADMIN_SOCKET, &Request::RollBack)?;
+    if !reply.contains("SLOT-A is on trial") {
+        return Err(node.failure(format!("the reply to `rollback` on trial is {reply}")));
+    }
+    node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
+    waits_for_log(&node, log, ROLLED_BACK)?;
+    node.power_off()?;
+    disk.is(A, State { priority: 2, tries: 0, successful: true })?;
+    disk.is(B, State { priority: 1, tries: 0, successful: true })
 }
 
 /// Copies a repository to the node's folder, through the port of the loopback that leads to

@@ -150,20 +150,25 @@ fn record(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<f64> {
 
 /// Waits until the updater's log has the line [`WAITS`]. The other slot is still empty then.
 fn waits(node: &NodeUnderTest, log: u16, socket: u16) -> Result<()> {
-    let ends = Instant::now() + TIMEOUT;
-    loop {
-        let said = probe::request(log, |stream| write!(stream, "updater"))?;
-        if said.contains(WAITS) {
-            break;
-        }
-        if Instant::now() > ends {
-            return Err(node.failure(format!("the updater does not wait: {said}")));
-        }
-        sleep(Duration::from_secs(1));
-    }
+    waits_for_log(node, log, WAITS)?;
     match probe::slots(socket)?.other.map(|slot| slot.contents) {
         Some(Contents::Empty) => Ok(()),
         other => Err(node.failure(format!("the other slot is not empty: {other:?}"))),
+    }
+}
+
+/// Waits until the updater's log has the line.
+fn waits_for_log(node: &NodeUnderTest, log: u16, line: &str) -> Result<()> {
+    let ends = Instant::now() + TIMEOUT;
+    loop {
+        let found = probe::request(log, |stream| write!(stream, "updater"))?;
+        if found.contains(line) {
+            return Ok(());
+        }
+        if Instant::now() > ends {
+            return Err(node.failure(format!("the updater's log lacks `{line}`: {found}")));
+        }
+        sleep(Duration::from_secs(1));
     }
 }
 

@@ -242,6 +242,7 @@ impl Job {
             Self::ReadSlots => Done::Slots(source.status()),
             Self::OpenSlot => Done::SlotOpened(source.open_other()),
             Self::FindPartition(Work::Try) => Done::PartitionFound(source.other_device()),
+            Self::FindPartition(Work::RollBack) => Done::PartitionFound(source.good_other_device()),
             Self::FindPartition(Work::BootProgram) => Done::PartitionFound(source.system_device()),
             Self::MarkForTry => Done::MarkedForTry(source.mark_for_try()),
             Self::MarkGood => mark_good(source),

@@ -84,6 +84,9 @@ impl Dispatcher {
             Request::TrySlot => {
                 return self.begin_update_job(Work::Try, client, None).map(|()| None);
             }
+            Request::RollBack => {
+                return self.begin_update_job(Work::RollBack, client, None).map(|()| None);
+            }
             Request::ReplaceBootProgram => {
                 let work = Work::BootProgram;
                 return self.begin_update_job(work, client, descriptor).map(|()| None);

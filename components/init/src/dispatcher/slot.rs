@@ -184,7 +184,7 @@ impl Dispatcher {
     pub(super) fn on_update_job(&mut self, succeeded: bool, report: &str) {
         let Some(&UpdateJob { work, client, .. }) = self.update.as_ref() else { return };
         match (update_job::outcome(succeeded, report), work) {
-            (Ok(()), Work::Try) => {
+            (Ok(()), Work::Try | Work::RollBack) => {
                 if let Err(refusal) = self.ask_for(client, Wants::Disk, Job::MarkForTry) {
                     self.end_update_job(Err(refusal.into()));
                 }
@@ -206,7 +206,12 @@ impl Dispatcher {
         });
         // A client that waits no longer has no update, and another one may have begun its own.
         if client.is_some() {
+            let goes_back = self.update.as_ref().is_some_and(|job| job.work == Work::RollBack);
+            let reboots = goes_back && outcome.is_ok();
             self.end_update_job(outcome);
+            if reboots {
+                self.request_end(End::Reboot);
+            }
         }
     }
 

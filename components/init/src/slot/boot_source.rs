@@ -11,7 +11,7 @@ use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::slot::{HEADER_SIZE, VARIABLE, VENDOR};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_protocol::{
-    BootReport, Contents, Refusal, RefusalCode, SlotStatus, Slots, SlotsStatus,
+    BootReport, Contents, Refusal, RefusalCode, SlotState, SlotStatus, Slots, SlotsStatus,
 };
 use osbuild_slots::{Mark, Slot, mark, other, slots};
 use rustix::fs::OFlags;
@@ -193,6 +193,22 @@ impl BootSource {
     /// The device of the slot that does not run.
     pub fn other_device(&self) -> Result<PathBuf, Refusal> {
         Ok(self.updatable()?.other_partition()?.device())
+    }
+
+    /// Like [`other_device`](Self::other_device), if that slot was good when it last ran.
+    pub fn good_other_device(&self) -> Result<PathBuf, Refusal> {
+        let running = self.updatable()?;
+        let name = other(running.booted.slot);
+        let slots = running.slots()?;
+        let Some(found) = slots.iter().find(|one| one.slot.name == name) else {
+            return Err(Failure::new(format!("the disk has no {name}")).into());
+        };
+        if matches!(state(&found.slot), SlotState::Good) {
+            return self.other_device();
+        }
+        let (contents, state) = (found.contents.words(), state(&found.slot).words());
+        let reason = format!("{name} is no slot to go back to: {contents}, {state}");
+        Err(Refusal::new(RefusalCode::NotAllowed, reason))
     }
 
     /// The device of the system partition of the disk that was booted.

@@ -1,4 +1,4 @@
-//! A part of an update for which a client of the `update` socket waits. Hashing a slot and writing
+//! A part of an update, or the way back, for which a client waits. Hashing a slot and writing
 //! the system partition take seconds and read untrusted bytes, so a child does it.
 
 use std::os::fd::OwnedFd;
@@ -16,6 +16,8 @@ use crate::sockets::ClientId;
 pub enum Work {
     /// Verifies the other slot, which is booted next if it holds what its header says.
     Try,
+    /// Verifies the other slot, into which the node reboots then.
+    RollBack,
     /// Replaces slotboot.
     BootProgram,
 }
@@ -24,7 +26,7 @@ impl Work {
     /// The child.
     pub fn program(self) -> Program {
         match self {
-            Self::Try => Program::TrySlot,
+            Self::Try | Self::RollBack => Program::TrySlot,
             Self::BootProgram => Program::ReplaceSlotboot,
         }
     }

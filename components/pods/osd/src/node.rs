@@ -5,7 +5,8 @@ use osbuild_cosi::v1::node_server::Node;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
     GetStatusRequest, GetStatusResponse, PowerOffRequest, PowerOffResponse, Process, RebootRequest,
-    RebootResponse, RestartKubeletRequest, RestartKubeletResponse, Slot,
+    RebootResponse, RestartKubeletRequest, RestartKubeletResponse, RollBackRequest,
+    RollBackResponse, Slot,
 };
 use osbuild_protocol::{
     Client, ClientError, Contents, NodeStatus, ProcessState, ProcessStatus, Request as Wanted,
@@ -57,6 +58,10 @@ impl Node for NodeService {
 
     async fn reboot(&self, _: Request<RebootRequest>) -> Answer<RebootResponse> {
         self.send(Wanted::Reboot, RebootResponse {}).await
+    }
+
+    async fn roll_back(&self, _: Request<RollBackRequest>) -> Answer<RollBackResponse> {
+        self.send(Wanted::RollBack, RollBackResponse {}).await
     }
 
     async fn power_off(&self, _: Request<PowerOffRequest>) -> Answer<PowerOffResponse> {

@@ -66,7 +66,9 @@ pub fn decide(slots: &Slots, document: &Document) -> Decision {
         // It waits for its grant.
         SlotState::NotBootable => Decision::Mark(permit),
         // slotboot no longer starts it.
-        SlotState::Good => Decision::Install(permit),
+        SlotState::Good if status.passed.is_some() => Decision::Install(permit),
+        // slotboot would start it, and starts the other one first since a rollback.
+        SlotState::Good => Decision::Idle(format!("{version} in {} was rolled back", other.name)),
         SlotState::Unknown => waits(&format!("the state of {} is unknown", other.name)),
     }
 }
@@ -150,6 +152,15 @@ mod tests {
     }
 
     #[test]
+    fn a_release_that_was_rolled_back_is_not_installed_again() {
+        assert_eq!(decided(("1", GOOD), ("2", GOOD)), "idle");
+        assert_eq!(decided(("1", GOOD), ("3", GOOD)), "installs");
+        let passed =
+            SlotsStatus { passed: Some(PassReason::Digest), ..status(("1", GOOD), ("2", GOOD)) };
+        assert_eq!(word(passed, &document()), "installs");
+    }
+
+    #[test]
     fn a_release_that_was_written_and_not_marked_is_not_written_again() {
         assert_eq!(decided(("1", GOOD), ("2", SlotState::NotBootable)), "marks");
         assert_eq!(decided(("1", GOOD), ("3", SlotState::NotBootable)), "installs");
@@ -213,6 +224,7 @@ mod tests {
     /// installs and reboots until the updater stops; panics after 20.
     fn installs_and_reboots(reason: Option<PassReason>, spends: bool, first: SlotState) -> usize {
         let mut node = status(("1", GOOD), ("2", first));
+        node.passed = reason.filter(|_| first == GOOD);
         for done in 0..20 {
             let decision = decide(&Slots::Known(node.clone()), &document());
             let state = &mut node.other.as_mut().unwrap().state;

@@ -90,6 +90,7 @@ impl Reply {
             | Request::ReplaceBootProgram
             | Request::RestartKubelet
             | Request::Reboot
+            | Request::RollBack
             | Request::PowerOff => Self::Done,
         })
     }

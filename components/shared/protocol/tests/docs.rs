@@ -14,7 +14,7 @@ const UPDATE: &[Socket] = &[Socket::Update];
 const HOST: &[Socket] = &[Socket::Host];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 23] = [
+const ROWS: [Row; 24] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -38,6 +38,7 @@ const ROWS: [Row; 23] = [
     (HOST, "revert", "revert", "none"),
     (HOST, "observe", "observe", "`try`, `start`, `wanted`, `current`"),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
+    (ADMIN, "rollback", "rollback", "none"),
 ];
 
 /// A request with a fingerprint.
@@ -70,6 +71,7 @@ fn row(request: &Request) -> usize {
         Request::RevertTry => 20,
         Request::Observe => 21,
         Request::Serves(_) => 22,
+        Request::RollBack => 23,
     }
 }
 

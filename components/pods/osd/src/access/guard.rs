@@ -129,6 +129,7 @@ mod tests {
             ("osbuild.v1.Inspect/Unknown", Role::Admin),
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),
+            ("osbuild.v1.Node/RollBack", Role::Admin),
             ("grpc.health.v1.Health/Watch", Role::Reader),
             ("osbuild.v1.Unknown/Get", Role::Admin),
             ("", Role::Admin),

@@ -44,6 +44,7 @@ fn admin(line: &str) -> Decoded {
         "status" => Ok(Request::Status),
         "restart kubelet" => Ok(Request::RestartKubelet),
         "reboot" => Ok(Request::Reboot),
+        "rollback" => Ok(Request::RollBack),
         "power-off" => Ok(Request::PowerOff),
         _ => Err(unknown(line)),
     }
@@ -229,6 +230,7 @@ mod tests {
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
+            (Socket::Admin, "rollback", Request::RollBack),
             (Socket::Admin, "power-off", Request::PowerOff),
             (Socket::Update, "status", Request::SlotsStatus),
             (Socket::Update, "slot", Request::OpenSlot),

@@ -71,6 +71,10 @@ pub enum Request {
     /// Make the other slot the next one to be booted, once `init` has found in it what its header
     /// names. Refused while a program has the descriptor of the slot.
     TrySlot,
+    /// Make the other slot, which has been good, the next one to be booted, once `init` has found
+    /// in it what its header names; then shut down in order and reboot. The slot is on trial then.
+    /// Refused while the slot that runs is on trial: the node goes back by itself.
+    RollBack,
     /// Replace slotboot on the system partition with the file in memory (memfd_create(2)) that
     /// comes with the line, of up to [`MAX_BOOT_PROGRAM`](crate::MAX_BOOT_PROGRAM) bytes. If it is
     /// the same already, nothing is written.
@@ -129,6 +133,7 @@ impl fmt::Display for Request {
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),
+            Self::RollBack => f.write_str("rollback"),
             Self::ReplaceBootProgram => f.write_str("boot-program"),
             Self::RestartKubelet => f.write_str("restart kubelet"),
             Self::Reboot => f.write_str("reboot"),
