@@ -68,6 +68,10 @@ async fn found(containerd: &mut Connection, image: &layout::Image) -> Outcome {
         if id.as_ref().is_ok_and(|id| *id == image.config.digest) {
             return Ok(());
         }
+        // It registers its services before it serves any, so this one does not come later.
+        if id.as_ref().is_err_and(|status| status.code() == Code::Unimplemented) {
+            return Err(Failure::new("containerd runs without its plugin for the kubelet (CRI)"));
+        }
         if since.elapsed() > TIMEOUT {
             return Err(Failure::new(format!(
                 "containerd has {id:?} as {}, not {}",
