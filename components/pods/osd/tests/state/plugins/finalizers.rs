@@ -1,0 +1,32 @@
+//! Finalizers of plugins.
+
+use super::node::{HOSTNAMES, Node};
+use crate::osd::code;
+use osbuild_cosi::runtime::RuntimeWatchForRequest;
+use std::time::Duration;
+use tonic::Code;
+
+#[tokio::test]
+async fn a_finalizer_holds_a_setting_until_its_plugin_lets_go() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    plugin.add_finalizer(HOSTNAMES, "a").await.unwrap();
+    assert_eq!(code(node.destroy(HOSTNAMES, "a").await), Code::FailedPrecondition);
+    let wait = RuntimeWatchForRequest {
+        controller_token: plugin.token.clone(),
+        namespace: "system".to_owned(),
+        r#type: HOSTNAMES.to_owned(),
+        id: "a".to_owned(),
+        finalizers_empty: Some(Default::default()),
+    };
+    let mut adapter = plugin.adapter();
+    let waiting = tokio::spawn(async move { adapter.watch_for(wait).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!waiting.is_finished());
+    plugin.remove_finalizer(HOSTNAMES, "a").await.unwrap();
+    waiting.await.unwrap().unwrap();
+    node.destroy(HOSTNAMES, "a").await.unwrap();
+    plugin.remove_finalizer(HOSTNAMES, "a").await.unwrap();
+    assert_eq!(code(plugin.add_finalizer(HOSTNAMES, "a").await), Code::NotFound);
+}

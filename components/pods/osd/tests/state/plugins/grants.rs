@@ -1,0 +1,83 @@
+//! The life of a grant, and of what its plugin has written.
+
+use super::connected::{end, greeting, inputs, outputs};
+use super::node::{GRANT, GREETINGS, HOSTNAMES, Node, PLUGINS};
+use crate::osd::code;
+use osbuild_cosi::v1::configuration_client::ConfigurationClient;
+use osbuild_cosi::v1::{ListGenerationsRequest, RestoreGenerationRequest};
+use std::time::Duration;
+use tonic::Code;
+
+#[tokio::test]
+async fn what_a_plugin_writes_makes_no_generation_and_is_not_kept() {
+    let kept = tempfile::tempdir().unwrap();
+    let keep = kept.path().display().to_string();
+    let mut node = Node::start_with(&["--keep", &keep]).await;
+    node.apply(GRANT).await.unwrap();
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    let plugin = node.registered().await;
+    plugin.add_finalizer(HOSTNAMES, "a").await.unwrap();
+    plugin.create(greeting("a")).await.unwrap();
+    node.apply("{type: Resolver, id: dns, spec: {search: local}}").await.unwrap();
+    let mut configuration = ConfigurationClient::new(node.osd.channel().await);
+    let found = configuration.list_generations(ListGenerationsRequest {}).await.unwrap();
+    let newest = &found.into_inner().generations[0];
+    let changed: Vec<_> = newest.changes.iter().map(|change| change.id.as_str()).collect();
+    assert_eq!(changed, ["dns"]);
+
+    let folder = node.plugins.path().display().to_string();
+    node.osd.restart_with(&["--plugins", &folder, "--keep", &keep]);
+    let plugin = node.registered().await;
+    assert_eq!(plugin.list(PLUGINS, GREETINGS).await.unwrap(), 0);
+    node.destroy(HOSTNAMES, "a").await.expect("its finalizer is not kept");
+}
+
+#[tokio::test]
+async fn a_grant_comes_back_with_a_generation() {
+    let node = Node::granted().await;
+    let mut configuration = ConfigurationClient::new(node.osd.channel().await);
+    node.destroy("PluginGrants.osbuild", "greeter").await.unwrap();
+    let request = RestoreGenerationRequest { number: 2, dry_run: false };
+    configuration.restore_generation(request).await.unwrap();
+    node.registered().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_grant_is_the_end_of_its_plugin() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    let mut events = plugin.events().await;
+    plugin.create(greeting("a")).await.unwrap();
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    plugin.add_finalizer(HOSTNAMES, "a").await.unwrap();
+    assert!(node.definitions().await.contains(&"greetings.example".to_owned()));
+    node.destroy("PluginGrants.osbuild", "greeter").await.unwrap();
+    while end(events.message()).await.is_none() {}
+    assert!(end(plugin.list(PLUGINS, GREETINGS)).await.is_some());
+    for _ in 0..100 {
+        if !node.plugins.path().join("greeter").exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!node.plugins.path().join("greeter").exists());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(node.ids(PLUGINS, GREETINGS).await, [""; 0]);
+    assert!(!node.definitions().await.contains(&"greetings.example".to_owned()));
+    assert_eq!(node.ids("system", "ControllerStatuses.osbuild").await, [""; 0]);
+    node.destroy(HOSTNAMES, "a").await.expect("its finalizer is gone");
+}
+
+#[tokio::test]
+async fn a_changed_grant_ends_the_connection() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    let mut events = plugin.events().await;
+    plugin.create(greeting("a")).await.unwrap();
+    node.apply(&GRANT.replace("strong", "weak")).await.unwrap();
+    while end(events.message()).await.is_none() {}
+    let mut plugin = node.connect().await;
+    assert_eq!(code(plugin.register("greeter", inputs(), outputs()).await), Code::PermissionDenied);
+    plugin.register("greeter", vec![], outputs()).await.unwrap();
+    assert_eq!(plugin.list(PLUGINS, GREETINGS).await.unwrap(), 1);
+}

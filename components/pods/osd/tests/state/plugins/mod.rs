@@ -1,0 +1,10 @@
+//! Plugins: what their grants permit, and what wakes their controllers.
+
+mod access;
+mod connected;
+mod docs;
+mod finalizers;
+mod grants;
+mod limits;
+mod node;
+mod wakes;
