@@ -141,6 +141,8 @@ pub enum Verb {
     },
     /// End the pods within their grace, and reboot the node
     Reboot,
+    /// Have the node check for a release now, and install it
+    Update,
     /// Reboot the node into its other slot, with the release that ran before
     Rollback,
     /// End the pods within their grace, and power the node off

@@ -1,4 +1,4 @@
-//! `osctl status`, `restart`, `reboot`, `rollback` and `power-off`: the node as a whole.
+//! `osctl status`, `restart`, `update`, `reboot`, `rollback` and `power-off`: the node as a whole.
 
 use super::{note, print_json, print_lines};
 use crate::cli::ListForm;
@@ -7,8 +7,8 @@ use crate::error::{Result, printable};
 use crate::table::Table;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
-    GetStatusRequest, GetStatusResponse, PowerOffRequest, Process, RebootRequest,
-    RestartKubeletRequest, RollBackRequest, Slot,
+    CheckForReleaseRequest, GetStatusRequest, GetStatusResponse, PowerOffRequest, Process,
+    RebootRequest, RestartKubeletRequest, RollBackRequest, Slot,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,13 @@ pub async fn restart_kubelet(connection: &Connection) -> Result<()> {
 pub async fn reboot(connection: &Connection) -> Result<()> {
     connection.node().reboot(RebootRequest {}).await?;
     note("the node ends its pods, and reboots");
+    Ok(())
+}
+
+/// Has the node check for a release.
+pub async fn check_for_release(connection: &Connection) -> Result<()> {
+    connection.node().check_for_release(CheckForReleaseRequest {}).await?;
+    note("the node checks for a release: osctl logs updater");
     Ok(())
 }
 

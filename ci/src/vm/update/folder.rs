@@ -23,6 +23,9 @@ use std::process::{Command, Stdio};
 /// What the updater prints about the release.
 const ROLLED_BACK: &str = "1.0.1 in SLOT-B was rolled back";
 
+/// What it prints when a person has it check.
+const CHECKS: &str = "checks now, on request";
+
 /// The names of the copies and of the consoles' logs.
 const FOLDER: &str = "update-folder";
 const FOLDER_ARM64: &str = "update-folder-arm64";
@@ -33,7 +36,7 @@ const FOLDER_ARM64: &str = "update-folder-arm64";
 pub fn a_node_updates_itself_from_a_folder(site: &Site) -> Result<Outcome> {
     let (disk, took) = updates(site, FOLDER, Architecture::Amd64)?;
     rolls_back(&disk)?;
-    Ok(Outcome { passed: 7, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
+    Ok(Outcome { passed: 8, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
 }
 
 /// A node with arm64 does the same; when its new slot is damaged later, it falls back.
@@ -90,6 +93,11 @@ fn rolls_back(disk: &SlotDisk) -> Result<()> {
     }
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
     waits_for_log(&node, log, ROLLED_BACK)?;
+    let reply = probe::ask_init(socket, ADMIN_SOCKET, &Request::CheckNow)?;
+    if reply.trim() != "ok" {
+        return Err(node.failure(format!("the reply to `check` is {reply}")));
+    }
+    waits_for_log(&node, log, CHECKS)?;
     node.power_off()?;
     disk.is(A, State { priority: 2, tries: 0, successful: true })?;
     disk.is(B, State { priority: 1, tries: 0, successful: true })

@@ -48,7 +48,7 @@ use crate::shutdown::{READING_TIME, SHUTDOWN, disks};
 use crate::slot::reached::Reach;
 use crate::slot::trial::Trial;
 use crate::slot::update_job::UpdateJob;
-use crate::sockets::Sockets;
+use crate::sockets::{ClientId, Sockets};
 use crate::uptime::uptime;
 use crate::work::Work;
 
@@ -112,6 +112,8 @@ pub struct Dispatcher {
     reach: Reach,
     /// The part of an update for which a client waits.
     update: Option<UpdateJob>,
+    /// The client that waits for a request to check for a release.
+    updater: Option<ClientId>,
 }
 
 impl Dispatcher {
@@ -161,6 +163,7 @@ impl Dispatcher {
             trial: Trial::default(),
             reach: Reach::default(),
             update: None,
+            updater: None,
         })
     }
 

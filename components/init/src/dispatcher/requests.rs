@@ -3,7 +3,7 @@
 use osbuild_abi::console::ADDRESS;
 use osbuild_abi::osd;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Fingerprint, Refusal, Reply, Request, Single};
+use osbuild_protocol::{Fingerprint, Refusal, RefusalCode, Reply, Request, Single};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End};
@@ -19,6 +19,8 @@ use crate::uptime::uptime;
 const NET: Source = Source::Dhcp;
 /// The name of the lines about the pod that sets the clock.
 const TIME: &str = "time";
+/// Why nothing checks for a release.
+const NO_UPDATER: &str = "no updater waits for its next check: it is busy, or does not run";
 /// The name of the node API on the console.
 const API: &str = "api";
 
@@ -84,6 +86,11 @@ impl Dispatcher {
             Request::TrySlot => {
                 return self.begin_update_job(Work::Try, client, None).map(|()| None);
             }
+            Request::AwaitCheck => {
+                self.updater = Some(client);
+                return Ok(None);
+            }
+            Request::CheckNow => self.wake_updater()?,
             Request::RollBack => {
                 return self.begin_update_job(Work::RollBack, client, None).map(|()| None);
             }
@@ -99,6 +106,15 @@ impl Dispatcher {
             Request::PowerOff => self.request_end(End::PowerOff),
         }
         Ok(Some(reply.into()))
+    }
+
+    /// Has the updater check for a release.
+    fn wake_updater(&mut self) -> Result<(), Refusal> {
+        let waiting = self.updater.take();
+        match waiting.is_some_and(|client| self.sockets.reply(client, Ok(Reply::Done.into()))) {
+            true => Ok(()),
+            false => Err(Refusal::new(RefusalCode::Failed, NO_UPDATER)),
+        }
     }
 
     /// Prints the fingerprint of the node API, unless it is the last one.

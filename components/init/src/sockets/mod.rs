@@ -98,9 +98,10 @@ impl Sockets {
     }
 
     /// Replies to a client, and reads it from now on. A reply is short: a client that does not take
-    /// it at once is closed.
-    pub fn reply(&mut self, client: ClientId, outcome: Result<Answer, Refusal>) {
-        let Some(at) = self.clients.iter().position(|other| other.id == client) else { return };
+    /// it at once is closed. Returns whether the client was still there.
+    pub fn reply(&mut self, client: ClientId, outcome: Result<Answer, Refusal>) -> bool {
+        let place = self.clients.iter().position(|other| other.id == client);
+        let Some(at) = place else { return false };
         let client = &mut self.clients[at];
         let sent = match outcome {
             Ok(Answer { reply, descriptor }) => client.send(&reply.encode(), descriptor),
@@ -109,6 +110,7 @@ impl Sockets {
         if sent.is_err() {
             self.clients.remove(at);
         }
+        sent.is_ok()
     }
 
     fn accept(&mut self) {

@@ -4,9 +4,9 @@ use crate::init::Init;
 use osbuild_cosi::v1::node_server::Node;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
-    GetStatusRequest, GetStatusResponse, PowerOffRequest, PowerOffResponse, Process, RebootRequest,
-    RebootResponse, RestartKubeletRequest, RestartKubeletResponse, RollBackRequest,
-    RollBackResponse, Slot,
+    CheckForReleaseRequest, CheckForReleaseResponse, GetStatusRequest, GetStatusResponse,
+    PowerOffRequest, PowerOffResponse, Process, RebootRequest, RebootResponse,
+    RestartKubeletRequest, RestartKubeletResponse, RollBackRequest, RollBackResponse, Slot,
 };
 use osbuild_protocol::{
     Client, ClientError, Contents, NodeStatus, ProcessState, ProcessStatus, Request as Wanted,
@@ -58,6 +58,13 @@ impl Node for NodeService {
 
     async fn reboot(&self, _: Request<RebootRequest>) -> Answer<RebootResponse> {
         self.send(Wanted::Reboot, RebootResponse {}).await
+    }
+
+    async fn check_for_release(
+        &self,
+        _: Request<CheckForReleaseRequest>,
+    ) -> Answer<CheckForReleaseResponse> {
+        self.send(Wanted::CheckNow, CheckForReleaseResponse {}).await
     }
 
     async fn roll_back(&self, _: Request<RollBackRequest>) -> Answer<RollBackResponse> {

@@ -19,6 +19,7 @@ mod own_node;
 pub mod pace;
 pub mod repository;
 mod request;
+pub mod request_for_check;
 mod seen;
 pub mod settings;
 pub mod slot;

@@ -16,6 +16,7 @@ use updater::check::{CheckOutcome, Updater, check};
 use updater::firmware::Firmware;
 use updater::grantor::grant;
 use updater::pace::Pace;
+use updater::request_for_check;
 use updater::settings::Settings;
 
 const USAGE: &str = "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] \
@@ -147,7 +148,11 @@ async fn check_forever(updater: &Updater) {
         let pause = with_jitter(pause, random());
         match asked {
             Some(version) => wait_for_grant(updater, &version, pause).await,
-            None => sleep(pause).await,
+            None if request_for_check::comes_within(pause, &updater.socket).await => {
+                eprintln!("checks now, on request");
+                last = String::new();
+            }
+            None => {}
         }
     }
 }

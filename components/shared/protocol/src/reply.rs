@@ -91,6 +91,8 @@ impl Reply {
             | Request::RestartKubelet
             | Request::Reboot
             | Request::RollBack
+            | Request::AwaitCheck
+            | Request::CheckNow
             | Request::PowerOff => Self::Done,
         })
     }

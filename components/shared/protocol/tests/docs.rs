@@ -14,7 +14,7 @@ const UPDATE: &[Socket] = &[Socket::Update];
 const HOST: &[Socket] = &[Socket::Host];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 26] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -39,6 +39,8 @@ const ROWS: [Row; 24] = [
     (HOST, "observe", "observe", "`try`, `start`, `wanted`, `current`"),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
     (ADMIN, "rollback", "rollback", "none"),
+    (UPDATE, "await-check", "await-check", "none"),
+    (ADMIN, "check", "check", "none"),
 ];
 
 /// A request with a fingerprint.
@@ -72,6 +74,8 @@ fn row(request: &Request) -> usize {
         Request::Observe => 21,
         Request::Serves(_) => 22,
         Request::RollBack => 23,
+        Request::AwaitCheck => 24,
+        Request::CheckNow => 25,
     }
 }
 

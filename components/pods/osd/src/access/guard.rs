@@ -29,7 +29,7 @@ fn least(method: &str) -> Role {
         | ("grpc.reflection.v1.ServerReflection", _)
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
         ("cosi.resource.State" | "osbuild.v1.Configuration", _)
-        | ("osbuild.v1.Node", "RestartKubelet" | "Reboot") => Role::Operator,
+        | ("osbuild.v1.Node", "RestartKubelet" | "CheckForRelease" | "Reboot") => Role::Operator,
         _ => Role::Admin,
     }
 }
@@ -130,6 +130,7 @@ mod tests {
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),
             ("osbuild.v1.Node/RollBack", Role::Admin),
+            ("osbuild.v1.Node/CheckForRelease", Role::Operator),
             ("grpc.health.v1.Health/Watch", Role::Reader),
             ("osbuild.v1.Unknown/Get", Role::Admin),
             ("", Role::Admin),

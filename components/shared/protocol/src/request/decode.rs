@@ -45,6 +45,7 @@ fn admin(line: &str) -> Decoded {
         "restart kubelet" => Ok(Request::RestartKubelet),
         "reboot" => Ok(Request::Reboot),
         "rollback" => Ok(Request::RollBack),
+        "check" => Ok(Request::CheckNow),
         "power-off" => Ok(Request::PowerOff),
         _ => Err(unknown(line)),
     }
@@ -56,6 +57,7 @@ fn update(line: &str) -> Decoded {
         "slot" => Ok(Request::OpenSlot),
         "try" => Ok(Request::TrySlot),
         "boot-program" => Ok(Request::ReplaceBootProgram),
+        "await-check" => Ok(Request::AwaitCheck),
         "reboot" => Ok(Request::Reboot),
         _ => Err(unknown(line)),
     }
@@ -231,6 +233,8 @@ mod tests {
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
             (Socket::Admin, "rollback", Request::RollBack),
+            (Socket::Admin, "check", Request::CheckNow),
+            (Socket::Update, "await-check", Request::AwaitCheck),
             (Socket::Admin, "power-off", Request::PowerOff),
             (Socket::Update, "status", Request::SlotsStatus),
             (Socket::Update, "slot", Request::OpenSlot),

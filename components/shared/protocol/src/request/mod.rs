@@ -75,6 +75,11 @@ pub enum Request {
     /// in it what its header names; then shut down in order and reboot. The slot is on trial then.
     /// Refused while the slot that runs is on trial: the node goes back by itself.
     RollBack,
+    /// Reply once another client has sent [`CheckNow`](Self::CheckNow): the updater waits so for
+    /// its next check. The last one that sends this is the one that gets the reply.
+    AwaitCheck,
+    /// Have the updater check for a release now. Refused if it does not wait for its next check.
+    CheckNow,
     /// Replace slotboot on the system partition with the file in memory (memfd_create(2)) that
     /// comes with the line, of up to [`MAX_BOOT_PROGRAM`](crate::MAX_BOOT_PROGRAM) bytes. If it is
     /// the same already, nothing is written.
@@ -134,6 +139,8 @@ impl fmt::Display for Request {
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),
             Self::RollBack => f.write_str("rollback"),
+            Self::AwaitCheck => f.write_str("await-check"),
+            Self::CheckNow => f.write_str("check"),
             Self::ReplaceBootProgram => f.write_str("boot-program"),
             Self::RestartKubelet => f.write_str("restart kubelet"),
             Self::Reboot => f.write_str("reboot"),
