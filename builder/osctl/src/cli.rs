@@ -145,6 +145,12 @@ pub enum Verb {
     Update,
     /// Reboot the node into its other slot, with the release that ran before
     Rollback,
+    /// Reboot the node and remove all that it keeps, as if it had never run
+    Reset {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// End the pods within their grace, and power the node off
     PowerOff,
     /// Print completions for a shell

@@ -12,6 +12,7 @@ mod definitions;
 mod error;
 mod known_nodes;
 mod pin;
+mod question;
 mod resource;
 mod table;
 mod verbs;

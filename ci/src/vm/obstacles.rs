@@ -35,6 +35,7 @@ const PLACES: &[Place] = &[
     ("host-settings-good", true),
     ("host-settings-bad", true),
     ("host-settings-failures", true),
+    ("reset", true),
     (".hostname.new", true),
     ("machine-id", true),
     ("containerd-failures", true),

@@ -59,6 +59,7 @@ pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
         Verb::Reboot => node_state::reboot(&connect(node).await?).await,
         Verb::Update => node_state::check_for_release(&connect(node).await?).await,
         Verb::Rollback => node_state::roll_back(&connect(node).await?).await,
+        Verb::Reset { yes } => node_state::reset(&connect(node).await?, yes).await,
         Verb::PowerOff => node_state::power_off(&connect(node).await?).await,
         Verb::Completions { shell } => {
             let mut text = Vec::new();

@@ -7,9 +7,9 @@ use crate::connection::Connection;
 use crate::definitions;
 use crate::error::{Error, Result, printable};
 use crate::known_nodes::{KnownNode, KnownNodes};
+use crate::question;
 use crate::table::Table;
 use osbuild_protocol::Fingerprint;
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
 pub async fn run(verb: Node) -> Result<()> {
@@ -47,20 +47,12 @@ async fn meet(
 
 /// Asks whether this is the node.
 fn trusts(address: &Address, found: &Fingerprint) -> Result<bool> {
-    let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
-    if !stdin.is_terminal() || !stderr.is_terminal() {
-        return Err(Error::usage("the node is not known yet")
+    let fact = format!("{address} has the fingerprint {found}");
+    question::ask(&fact, "Does its console show the same one?")?.ok_or_else(|| {
+        Error::usage("the node is not known yet")
             .cause(format!("its fingerprint is {found}"))
-            .hint("compare it with its console, and give it with `--fingerprint`"));
-    }
-    let mut ask = || {
-        writeln!(stderr, "{address} has the fingerprint {found}")?;
-        write!(stderr, "Does its console show the same one? [y/N] ")?;
-        let mut answer = String::new();
-        stdin.lock().read_line(&mut answer)?;
-        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-    };
-    ask().map_err(|error: std::io::Error| Error::failed("cannot ask").caused_by(&error))
+            .hint("compare it with its console, and give it with `--fingerprint`")
+    })
 }
 
 /// Prints the nodes whose files can be read, and then the errors of the others.

@@ -1,14 +1,15 @@
-//! `osctl status`, `restart`, `update`, `reboot`, `rollback` and `power-off`: the node as a whole.
+//! `osctl status`, `restart`, `update`, `reboot`, `rollback`, `reset` and `power-off`: the node as a whole.
 
 use super::{note, print_json, print_lines};
 use crate::cli::ListForm;
 use crate::connection::Connection;
-use crate::error::{Result, printable};
+use crate::error::{Error, Result, printable};
+use crate::question;
 use crate::table::Table;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
     CheckForReleaseRequest, GetStatusRequest, GetStatusResponse, PowerOffRequest, Process,
-    RebootRequest, RestartKubeletRequest, RollBackRequest, Slot,
+    RebootRequest, ResetRequest, RestartKubeletRequest, RollBackRequest, Slot,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +47,29 @@ pub async fn check_for_release(connection: &Connection) -> Result<()> {
 pub async fn roll_back(connection: &Connection) -> Result<()> {
     connection.node().roll_back(RollBackRequest {}).await?;
     note("the node ends its pods, and reboots into its other slot");
+    Ok(())
+}
+
+/// What a reset removes.
+const LOSS: &str = "the node loses its settings, its certificates, its place in its cluster, and \
+                    all images, volumes and logs";
+
+/// Reboots the node and has it start as if it had never run. Asks before that, unless `is_sure`.
+pub async fn reset(connection: &Connection, is_sure: bool) -> Result<()> {
+    if !is_sure {
+        let answer = question::ask(LOSS, "Reset it?")?;
+        let answer = answer.ok_or_else(|| {
+            Error::usage("nobody can be asked whether to reset the node")
+                .cause(LOSS)
+                .hint("`--yes`")
+        })?;
+        if !answer {
+            return Err(Error::failed("the node is not reset"));
+        }
+    }
+    connection.node().reset(ResetRequest {}).await?;
+    note("the node ends its pods, reboots, and starts as if it had never run");
+    note("it serves the node API with a new fingerprint: `osctl node remove`, then `node add`");
     Ok(())
 }
 

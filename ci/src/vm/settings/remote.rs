@@ -20,6 +20,10 @@ const OTHER: &str = "site";
 /// The identifier of the resource that is changed.
 const ID: &str = "remote";
 
+/// What the console shows of a reset, and of the node API.
+const RESET: &str = "init: reset: ";
+const SERVES: &str = "serves the node API as";
+
 /// The pause before the state is read again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -152,9 +156,28 @@ pub fn ends_the_node(
     let after = kubelet(osctl)?;
     let is_another = after != before && after["state"] == "running";
     outcome.check("osctl restarts the kubelet", is_another, || format!("{before}, {after}"));
+    is_reset(osctl, running, outcome)?;
     osctl.finish(&["power-off"])?;
     running.end()?;
     outcome.check("osctl powers the node off", true, String::new);
+    Ok(())
+}
+
+/// A node that is reset has another fingerprint, and no setting that it had.
+fn is_reset(osctl: &Osctl, running: &mut NodeUnderTest, outcome: &mut Outcome) -> Result<()> {
+    osctl.finish(&["apply", "-f", &osctl.document("192.0.2.9")?])?;
+    let unsure = osctl.run(&["reset"])?;
+    let is_refused = unsure.code == Some(2) && unsure.output.contains("hint: `--yes`");
+    outcome.check("osctl resets no node unasked", is_refused, || unsure.output);
+    osctl.finish(&["reset", "--yes"])?;
+    running.wait_for_line(RESET, &["emptied DATA"])?;
+    running.wait_for(SERVES)?;
+    let other = osctl.run(&["status"])?;
+    outcome.check("a reset node is another one", other.code == Some(4), || other.output);
+    osctl.finish(&["node", "remove", "vm"])?;
+    is_known_by_its_fingerprint(osctl, running, outcome)?;
+    let left = osctl.finish(&["get", "resolvers", "-o", "name"])?;
+    outcome.check("it has no setting that it had", left.is_empty(), || left.clone());
     Ok(())
 }
 

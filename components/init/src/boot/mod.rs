@@ -8,6 +8,7 @@ pub mod secure_boot;
 
 use std::time::Duration;
 
+use crate::data::reset;
 use crate::disk_worker::MAX_JOB_TIME;
 use crate::host::settings;
 use crate::processes::program::Program;
@@ -39,6 +40,8 @@ pub enum Step {
     Loopback,
     /// Finds, grows and mounts DATA.
     Data,
+    /// Empties DATA, if that was requested.
+    Reset,
     /// Finds the slot that runs.
     Slot,
     /// Sets the deadline of a slot on trial.
@@ -94,7 +97,7 @@ const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
 /// The boot. A phase needs only what the phases above it have made.
-pub static BOOT: [Phase<Step>; 26] = [
+pub static BOOT: [Phase<Step>; 27] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
     phase("memory", Step::Memory, AtOnce, Note),
@@ -104,6 +107,7 @@ pub static BOOT: [Phase<Step>; 26] = [
     phase("sysctl", Step::Sysctl, AtOnce, Note),
     phase("loopback", Step::Loopback, AtOnce, Note),
     phase("data", Step::Data, JOB, Reboot),
+    phase(reset::NAME, Step::Reset, JOB, Note),
     phase("slot", Step::Slot, JOB, Note),
     phase("deadline", Step::Deadline, JOB, Note),
     phase("last-clock", Step::LastClock, JOB, Note),

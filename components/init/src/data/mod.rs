@@ -17,6 +17,7 @@ pub mod panics;
 #[cfg(test)]
 mod release_3366aed;
 pub mod reserve;
+pub mod reset;
 pub mod room;
 pub mod tidy;
 pub mod writable;

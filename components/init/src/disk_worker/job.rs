@@ -12,7 +12,8 @@ use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::daemons::static_pods;
 use crate::data::{
-    self, containerd_reset, machine_id, mount, obstacles, old_images, panics, room, tidy, writable,
+    self, containerd_reset, machine_id, mount, obstacles, old_images, panics, reset, room, tidy,
+    writable,
 };
 use crate::host::settings::fallback::{Fallback, Proof};
 use crate::host::settings::kept;
@@ -32,6 +33,8 @@ pub enum Job {
         /// Whether DATA is in memory.
         in_memory: bool,
     },
+    /// Empties DATA, if that was requested.
+    EmptyData,
     /// Finds the slot that runs, and reads both.
     FindSlot,
     /// Reads what the trial of the slot depends on.
@@ -94,6 +97,8 @@ pub enum Job {
     /// Keeps that a client knows that the node has gone back to earlier settings.
     KeepAcknowledged,
 
+    /// Requests that the next boot empties DATA.
+    RequestReset,
     /// Counts a boot that failed because of containerd.
     CountFailedBoot,
     /// Resets that count.
@@ -112,6 +117,8 @@ pub enum Done {
     SecureBoot(SecureBoot),
     /// Of [`Job::MountData`]: lines for the console, and the outcome.
     DataMounted(Vec<String>, Outcome),
+    /// Of [`Job::EmptyData`]: a line for the console.
+    DataEmptied(Outcome<Option<&'static str>>),
     /// Of [`Job::FindSlot`].
     SlotFound(Outcome<Vec<Occupied>>),
     /// Of [`Job::ReadTrial`]: with the text of the file of what the slots have reached.
@@ -162,6 +169,8 @@ pub enum Done {
     },
     /// Of [`Job::ClearForJoining`].
     ClearedForJoining(Outcome),
+    /// Of [`Job::RequestReset`].
+    ResetRequested(Outcome),
     /// Of [`Job::CountFailedBoot`]: a line for the console.
     FailedBootCounted(Outcome<String>),
     /// Of [`Job::MeasureRoom`].
@@ -174,6 +183,7 @@ impl Job {
         match self {
             Self::ReadSecureBoot => "read-secure-boot",
             Self::MountData { .. } => "mount-data",
+            Self::EmptyData => "empty-data",
             Self::FindSlot => "find-slot",
             Self::ReadTrial => "read-trial",
             Self::ReadClock => "read-clock",
@@ -202,6 +212,7 @@ impl Job {
             Self::CountFailedStarts(_) => "count-failed-starts",
             Self::KeepProof(_) => "keep-proof",
             Self::KeepAcknowledged => "keep-acknowledged",
+            Self::RequestReset => "request-reset",
             Self::CountFailedBoot => "count-failed-boot",
             Self::ForgetFailedBoots => "forget-failed-boots",
             Self::KeepClock => "keep-clock",
@@ -224,6 +235,7 @@ impl Job {
         match self {
             Self::ReadSecureBoot => Done::SecureBoot(secure_boot::observe()),
             Self::MountData { in_memory } => mount_data(source, in_memory),
+            Self::EmptyData => Done::DataEmptied(reset::apply()),
             Self::FindSlot => Done::SlotFound(source.find().and_then(|()| source.slots())),
             Self::ReadTrial => Done::Trial(source.trial(), reached::read()),
             Self::ReadClock => Done::LastRun(clock::seen()),
@@ -270,6 +282,7 @@ impl Job {
             Self::CountFailedStarts(failures) => Done::Plain(kept::count(failures)),
             Self::KeepProof(proof) => Done::Plain(kept::prove(&proof)),
             Self::KeepAcknowledged => Done::Plain(kept::acknowledge()),
+            Self::RequestReset => Done::ResetRequested(reset::request()),
             Self::CountFailedBoot => Done::FailedBootCounted(containerd_reset::count()),
             Self::ForgetFailedBoots => Done::Plain(containerd_reset::reset()),
             Self::KeepClock => {

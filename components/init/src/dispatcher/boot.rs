@@ -8,7 +8,7 @@ use osbuild_ranks::Source;
 use super::Dispatcher;
 use crate::boot::command_line::CommandLine;
 use crate::boot::{CONTAINERD_RESET, Step, limits, memory};
-use crate::data::{log_files, mount};
+use crate::data::{log_files, mount, reset};
 use crate::disk_worker::{Done, Job};
 use crate::hardware::watchdog;
 use crate::host::watch::Watch;
@@ -42,6 +42,7 @@ impl Machine<Step> for Dispatcher {
                 let in_memory = self.facts.command_line().data_in_memory;
                 self.ask_in_phase(Job::MountData { in_memory })
             }
+            Step::Reset => self.ask_in_phase(Job::EmptyData),
             Step::Slot => self.ask_in_phase(Job::FindSlot),
             Step::Deadline => self.ask_in_phase(Job::ReadTrial),
             Step::LastClock => self.ask_in_phase(Job::ReadClock),
@@ -131,6 +132,10 @@ impl Dispatcher {
             Done::DataMounted(lines, outcome) => {
                 lines.iter().for_each(|line| self.console.say(mount::NAME, line));
                 outcome
+            }
+            Done::DataEmptied(line) => {
+                self.say_if(reset::NAME, line?.map(str::to_owned));
+                Ok(())
             }
             Done::SlotFound(slots) => slots.map(|slots| self.print_slots(slots)),
             Done::Trial(facts, reached) => self.begin_trial(facts?, &reached),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use osbuild_failure::Outcome;
 use osbuild_protocol::{Refusal, RefusalCode, Reply, Slots};
 
-use super::{Dispatcher, Program};
+use super::{Dispatcher, End, Program};
 use crate::boot::CONTAINERD_RESET;
 use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::{Waiter, Wants};
@@ -75,6 +75,12 @@ impl Dispatcher {
             }
             Done::StaticPodsPlaced(placed) => self.on_static_pods_placed(placed),
             Done::ClearedForJoining(outcome) => self.on_cleared_for_joining(client, outcome),
+            Done::ResetRequested(outcome) => {
+                if outcome.is_ok() {
+                    self.request_end(End::Reboot);
+                }
+                self.reply(client, outcome);
+            }
             Done::FailedBootCounted(outcome) => match outcome {
                 Ok(line) => self.console.say(CONTAINERD_RESET, line),
                 Err(failure) => self.console.say(CONTAINERD_RESET, failure),
@@ -92,6 +98,7 @@ impl Dispatcher {
             // A phase that no longer waits has failed.
             Done::SecureBoot(_)
             | Done::DataMounted(..)
+            | Done::DataEmptied(_)
             | Done::SlotFound(_)
             | Done::Trial(..)
             | Done::LastRun(_)

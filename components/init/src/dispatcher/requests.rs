@@ -102,6 +102,9 @@ impl Dispatcher {
             Request::RestartKubelet => {
                 return self.ask_for(client, Wants::Disk, Job::ClearForJoining).map(|()| None);
             }
+            Request::Reset => {
+                return self.ask_for(client, Wants::Disk, Job::RequestReset).map(|()| None);
+            }
             Request::Reboot => self.request_end(End::Reboot),
             Request::PowerOff => self.request_end(End::PowerOff),
         }

@@ -5,8 +5,9 @@ use osbuild_cosi::v1::node_server::Node;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
     CheckForReleaseRequest, CheckForReleaseResponse, GetStatusRequest, GetStatusResponse,
-    PowerOffRequest, PowerOffResponse, Process, RebootRequest, RebootResponse,
-    RestartKubeletRequest, RestartKubeletResponse, RollBackRequest, RollBackResponse, Slot,
+    PowerOffRequest, PowerOffResponse, Process, RebootRequest, RebootResponse, ResetRequest,
+    ResetResponse, RestartKubeletRequest, RestartKubeletResponse, RollBackRequest,
+    RollBackResponse, Slot,
 };
 use osbuild_protocol::{
     Client, ClientError, Contents, NodeStatus, ProcessState, ProcessStatus, Request as Wanted,
@@ -69,6 +70,10 @@ impl Node for NodeService {
 
     async fn roll_back(&self, _: Request<RollBackRequest>) -> Answer<RollBackResponse> {
         self.send(Wanted::RollBack, RollBackResponse {}).await
+    }
+
+    async fn reset(&self, _: Request<ResetRequest>) -> Answer<ResetResponse> {
+        self.send(Wanted::Reset, ResetResponse {}).await
     }
 
     async fn power_off(&self, _: Request<PowerOffRequest>) -> Answer<PowerOffResponse> {

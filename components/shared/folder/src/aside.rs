@@ -77,6 +77,19 @@ impl Aside {
         numbered(&self.discarded, folder, name, unlock).map(drop)
     }
 
+    /// The name of the folder.
+    pub fn name(&self) -> &OsStr {
+        self.path.file_name().unwrap_or_default()
+    }
+
+    /// Moves what was kept into the subfolder of entries to be removed.
+    pub fn discard_kept(&self) -> io::Result<()> {
+        for name in names(&self.kept)?.iter().filter(|name| number(name).is_some()) {
+            self.discard(&self.kept, OsStr::new(name), || {})?;
+        }
+        Ok(())
+    }
+
     /// Whether there are entries to be removed.
     pub fn is_untidy(&self) -> bool {
         let entries = |folder: &OwnedFd| names(folder).map_or(0, |names| names.len());

@@ -251,6 +251,18 @@ impl Folder {
         }
     }
 
+    /// Moves all entries to where [`Folder::tidy`] removes them, also those that were moved aside,
+    /// except those whose names are `kept`.
+    pub fn discard_all(&self, kept: impl Fn(&OsStr) -> bool) -> io::Result<()> {
+        self.aside.discard_kept()?;
+        for name in self.names()? {
+            if name != *self.aside.name() && !kept(&name) {
+                self.aside.discard(&self.descriptor, &name, || self.unlock(&name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether [`Folder::tidy`] has anything to do.
     pub fn is_untidy(&self) -> bool {
         self.aside.is_untidy()

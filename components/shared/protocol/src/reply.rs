@@ -89,6 +89,7 @@ impl Reply {
             | Request::TrySlot
             | Request::ReplaceBootProgram
             | Request::RestartKubelet
+            | Request::Reset
             | Request::Reboot
             | Request::RollBack
             | Request::AwaitCheck

@@ -14,7 +14,7 @@ const UPDATE: &[Socket] = &[Socket::Update];
 const HOST: &[Socket] = &[Socket::Host];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 27] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -41,6 +41,7 @@ const ROWS: [Row; 26] = [
     (ADMIN, "rollback", "rollback", "none"),
     (UPDATE, "await-check", "await-check", "none"),
     (ADMIN, "check", "check", "none"),
+    (ADMIN, "reset", "reset", "none"),
 ];
 
 /// A request with a fingerprint.
@@ -76,6 +77,7 @@ fn row(request: &Request) -> usize {
         Request::RollBack => 23,
         Request::AwaitCheck => 24,
         Request::CheckNow => 25,
+        Request::Reset => 26,
     }
 }
 

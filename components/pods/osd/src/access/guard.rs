@@ -130,6 +130,7 @@ mod tests {
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),
             ("osbuild.v1.Node/RollBack", Role::Admin),
+            ("osbuild.v1.Node/Reset", Role::Admin),
             ("osbuild.v1.Node/CheckForRelease", Role::Operator),
             ("grpc.health.v1.Health/Watch", Role::Reader),
             ("osbuild.v1.Unknown/Get", Role::Admin),

@@ -46,6 +46,7 @@ fn admin(line: &str) -> Decoded {
         "reboot" => Ok(Request::Reboot),
         "rollback" => Ok(Request::RollBack),
         "check" => Ok(Request::CheckNow),
+        "reset" => Ok(Request::Reset),
         "power-off" => Ok(Request::PowerOff),
         _ => Err(unknown(line)),
     }
@@ -234,6 +235,7 @@ mod tests {
             (Socket::Admin, "reboot", Request::Reboot),
             (Socket::Admin, "rollback", Request::RollBack),
             (Socket::Admin, "check", Request::CheckNow),
+            (Socket::Admin, "reset", Request::Reset),
             (Socket::Update, "await-check", Request::AwaitCheck),
             (Socket::Admin, "power-off", Request::PowerOff),
             (Socket::Update, "status", Request::SlotsStatus),

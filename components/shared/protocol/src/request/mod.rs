@@ -86,6 +86,9 @@ pub enum Request {
     ReplaceBootProgram,
     /// End the kubelet and start it again, with the configuration that is now on DATA.
     RestartKubelet,
+    /// Shut down in order, then reboot, and empty DATA before anything reads it: the node starts as
+    /// if it had never run. The slots stay.
+    Reset,
     /// Shut down in order, then reboot.
     Reboot,
     /// Shut down in order, then power off.
@@ -143,6 +146,7 @@ impl fmt::Display for Request {
             Self::CheckNow => f.write_str("check"),
             Self::ReplaceBootProgram => f.write_str("boot-program"),
             Self::RestartKubelet => f.write_str("restart kubelet"),
+            Self::Reset => f.write_str("reset"),
             Self::Reboot => f.write_str("reboot"),
             Self::PowerOff => f.write_str("power-off"),
         }
