@@ -82,13 +82,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     code.compile_fds(protox::compile(FILES.iter().chain(&PLUGIN_FILES), [FOLDER])?)?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("descriptors.bin"), without_comments(files).encode_to_vec())?;
-    fs::write(out.join("plugins.bin"), without_comments(plugin_files).encode_to_vec())?;
+    fs::write(out.join("descriptors.bin"), with_comments_alone(files).encode_to_vec())?;
+    fs::write(out.join("plugins.bin"), with_comments_alone(plugin_files).encode_to_vec())?;
     Ok(())
 }
 
-/// Server reflection needs the definitions, not their comments.
-fn without_comments(mut files: FileDescriptorSet) -> FileDescriptorSet {
-    files.file.iter_mut().for_each(|file| file.source_code_info = None);
+/// Of the source, clients of server reflection read the comments. Where each name and number stands
+/// in a file would be most of the bytes.
+fn with_comments_alone(mut files: FileDescriptorSet) -> FileDescriptorSet {
+    for source in files.file.iter_mut().filter_map(|file| file.source_code_info.as_mut()) {
+        source.location.retain(|location| {
+            location.leading_comments.is_some() || !location.leading_detached_comments.is_empty()
+        });
+    }
     files
 }

@@ -6,6 +6,7 @@ use crate::plugins::{CONTROLLER_STATUSES, PLUGINS, STATUS_COLUMNS, status};
 use crate::settings::{NAMESPACE as SYSTEM, TYPES};
 use crate::shared::SharedStore;
 use crate::wire;
+use osbuild_abi::osd;
 use osbuild_cosi::resource::meta::resource_definition_spec::{PrintColumn, Sensitivity};
 use osbuild_cosi::resource::meta::{NamespaceSpec, ResourceDefinitionSpec};
 use osbuild_failure::{Explain, Outcome};
@@ -15,6 +16,7 @@ use osbuild_resources::{
 };
 use prost::Message;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tonic::Status;
@@ -128,7 +130,7 @@ pub fn publish(store: &SharedStore) -> Outcome<()> {
     for (name, description) in NAMESPACES {
         let message = NamespaceSpec { description: description.to_owned() };
         let spec = spec(&message, &Namespace { description });
-        write(store, &kind, name, spec).explain("create a namespace")?;
+        write(store, &kind, name, spec, BTreeMap::new()).explain("create a namespace")?;
     }
     for definition in &definitions()? {
         define(store, definition).explain("create a definition")?;
@@ -139,7 +141,9 @@ pub fn publish(store: &SharedStore) -> Outcome<()> {
 /// Publishes a definition, in the place of one of the same type.
 pub fn define(store: &SharedStore, definition: &Definition) -> Result<(), Error> {
     let Ok(kind) = kind_of(&DEFINITION_NAMES) else { return Ok(()) };
-    write(store, &kind, &definition.id(), spec(&message(definition), &Yaml::of(definition)))
+    let writer = (osd::WRITER.to_owned(), writer_name(&definition.kind).to_owned());
+    let spec = spec(&message(definition), &Yaml::of(definition));
+    write(store, &kind, &definition.id(), spec, [writer].into())
 }
 
 /// Takes the definition of a type back.
@@ -167,11 +171,30 @@ pub fn writer(kind: &Kind) -> Role {
     ClientType::of(kind).map_or(Role::Admin, ClientType::writer)
 }
 
-fn write(store: &SharedStore, kind: &Kind, id: &str, spec: Spec) -> Result<(), Error> {
+/// Who writes resources of the kind, in one word: the least role of a client, or what writes them
+/// in the place of clients.
+fn writer_name(kind: &Kind) -> &'static str {
+    match is_kept(kind) {
+        true => writer(kind).name(),
+        false if kind.namespace() == PLUGINS => osd::PLUGIN,
+        false => osd::ITSELF,
+    }
+}
+
+fn write(
+    store: &SharedStore,
+    kind: &Kind,
+    id: &str,
+    spec: Spec,
+    annotations: BTreeMap<String, String>,
+) -> Result<(), Error> {
     let Ok(key) = Key::new(kind.clone(), id) else { return Ok(()) };
     let (owner, now) = (Owner(META.to_owned()), SystemTime::now());
     store.write_beside(kind, |store| match store.get(&key) {
-        Err(_) => store.create(Content::new(key, spec), owner, now).map(drop),
+        Err(_) => {
+            let content = Content { annotations, ..Content::new(key, spec) };
+            store.create(content, owner, now).map(drop)
+        }
         Ok(found) if found.content.spec == spec => Ok(()),
         Ok(found) => {
             let content = Content { spec, ..found.content.clone() };
@@ -255,6 +278,7 @@ impl<'a> Yaml<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents;
 
     fn kind(namespace: &str, type_name: &str) -> Kind {
         Kind::new(namespace, type_name).unwrap()
@@ -324,6 +348,63 @@ mod tests {
             let refused = check(content).unwrap_err();
             assert_eq!(refused.code(), tonic::Code::InvalidArgument);
         }
+    }
+
+    /// The files of the API whose comments `osctl explain` shows.
+    fn messages() -> Vec<(String, String)> {
+        let files = prost_types::FileDescriptorSet::decode(osbuild_cosi::DESCRIPTORS).unwrap();
+        let mut messages = Vec::new();
+        for file in files.file {
+            let comments = file.source_code_info.iter().flat_map(|info| &info.location);
+            for (index, message) in (0..).zip(&file.message_type) {
+                // 4 is the number of the field with messages.
+                let comment = comments.clone().find(|one| one.path == [4, index]);
+                let text = comment.map_or("", |comment| comment.leading_comments());
+                let name = format!("{}.{}", file.package(), message.name());
+                messages.push((name, text.to_owned()));
+            }
+        }
+        messages
+    }
+
+    #[test]
+    fn every_type_has_a_message_whose_comment_explains_it() {
+        let messages = messages();
+        for definition in definitions().unwrap() {
+            let type_name = definition.kind.type_name();
+            let name = osbuild_cosi::spec_message(type_name, definition.display_type).unwrap();
+            let message = messages.iter().find(|(known, _)| *known == name);
+            let (_, text) = message.unwrap_or_else(|| panic!("there is no {name}"));
+            assert!(!text.is_empty(), "{name} has no comment");
+            if ClientType::of(&definition.kind).is_some() {
+                let example =
+                    text.split("```yaml").nth(1).and_then(|rest| rest.split("```").next());
+                let example = example.unwrap_or_else(|| panic!("{name} has no example"));
+                // Each line has the space that follows `//`.
+                let example = example.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
+                let drafts = documents::read(&example.collect::<Vec<_>>().join("\n")).unwrap();
+                assert_eq!(*drafts[0].key.kind(), definition.kind, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_definition_names_who_writes_the_type() {
+        for (kind, writer) in [
+            (kind(SYSTEM, "Resolvers.osbuild"), "operator"),
+            (kind(SYSTEM, "KernelParameters.osbuild"), "admin"),
+            (kind(SYSTEM, "PluginGrants.osbuild"), "admin"),
+            (kind(SYSTEM, "ResolverStatuses.osbuild"), "osd"),
+            (kind(META, "Namespaces.meta.cosi.dev"), "osd"),
+            (kind(PLUGINS, "Things.example"), "plugin"),
+        ] {
+            assert_eq!(writer_name(&kind), writer, "{kind}");
+        }
+        let store = SharedStore::new().unwrap();
+        publish(&store).unwrap();
+        let key = Key::new(kind_of(&DEFINITION_NAMES).unwrap(), "resolvers.osbuild").unwrap();
+        let annotations = store.read(|store| store.get(&key).unwrap().content.annotations.clone());
+        assert_eq!(annotations["osbuild/writer"], "operator");
     }
 
     #[test]

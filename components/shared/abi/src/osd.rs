@@ -17,3 +17,13 @@ pub const OPERATOR: &str = "operator";
 
 /// That of one that may change everything.
 pub const ADMIN: &str = "admin";
+
+/// The annotation of a type's definition that names who writes its resources: the least role of a
+/// client, or [`ITSELF`] or [`PLUGIN`].
+pub const WRITER: &str = "osbuild/writer";
+
+/// The writer of what the node API reports itself.
+pub const ITSELF: &str = "osd";
+
+/// The writer of a type that a plugin's grant names.
+pub const PLUGIN: &str = "plugin";

@@ -2,11 +2,14 @@
 //!
 //! Packages, names and field numbers of `cosi` are those of COSI's specification, so any client of
 //! it speaks with ours. The messages of `osbuild.v1` are YAML, too. The crate has no behaviour of
-//! its own.
+//! its own, but for [`spec_message`], which finds the message of a type.
 
 #![forbid(unsafe_code)]
 
+mod spec_message;
 mod yaml;
+
+pub use spec_message::spec_message;
 
 /// The package `cosi.resource`: resources, and the service `State` that keeps them.
 #[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
@@ -37,8 +40,9 @@ pub mod v1 {
     tonic::include_proto!("osbuild.v1");
 }
 
-/// The definitions of the API for plugins as an encoded `FileDescriptorSet`.
+/// The definitions of the API for plugins as an encoded `FileDescriptorSet`, with their comments.
 pub const PLUGIN_DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("plugins");
 
-/// The definitions of the node's own API as an encoded `FileDescriptorSet`, for server reflection.
+/// The definitions of the node's own API as an encoded `FileDescriptorSet`, for server reflection,
+/// with their comments.
 pub const DESCRIPTORS: &[u8] = tonic::include_file_descriptor_set!("descriptors");
