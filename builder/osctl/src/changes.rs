@@ -3,6 +3,7 @@
 use crate::error::printable;
 use osbuild_cosi::v1::AppliedResource;
 use osbuild_cosi::v1::applied_resource::Outcome;
+use similar::{ChangeTag, TextDiff};
 
 /// `created TYPE/ID`
 pub fn line(change: &AppliedResource) -> String {
@@ -23,17 +24,40 @@ pub fn difference(change: &AppliedResource) -> Vec<String> {
 }
 
 fn lines_that_differ(before: &str, after: &str) -> Vec<String> {
-    let [before, after] = [before, after].map(|yaml| yaml.lines().collect::<Vec<_>>());
-    let only = |sign, lines: &[&str], others: &[&str]| {
-        let lines = lines.iter().filter(|line| !others.contains(line));
-        lines.map(|line| format!("  {sign} {}", printable(line))).collect::<Vec<_>>()
+    let diff = TextDiff::from_lines(before, after);
+    let line = |change: similar::Change<&str>| {
+        let sign = match change.tag() {
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+            ChangeTag::Equal => return None,
+        };
+        Some(format!("  {sign} {}", printable(change.value().trim_end_matches('\n'))))
     };
-    let mut lines = [only('-', &before, &after), only('+', &after, &before)].concat();
-    if lines.is_empty() && before != after {
-        // The same lines in another order.
-        lines = [only('-', &before, &[]), only('+', &after, &[])].concat();
+    diff.iter_all_changes().filter_map(line).collect()
+}
+
+/// The change as a unified diff, whose new side has this name. None if nothing changes.
+pub fn unified(change: &AppliedResource, new: &str) -> Option<String> {
+    if change.outcome() == Outcome::Unchanged {
+        return None;
     }
-    lines
+    let before = document(&change.metadata_before, &change.before);
+    let after = document(&change.metadata_after, &change.after);
+    let name = printable(&format!("{}/{}", change.r#type, change.id));
+    let old = match change.outcome() {
+        Outcome::Created => "/dev/null".to_owned(),
+        _ => format!("{name} (node)"),
+    };
+    let diff = TextDiff::from_lines(&before, &after);
+    let text = diff.unified_diff().header(&old, &format!("{name} ({new})")).to_string();
+    Some(text.lines().map(|line| printable(line) + "\n").collect())
+}
+
+/// Metadata and spec as they are in a document. Both are empty if there is no resource.
+fn document(metadata: &str, spec: &str) -> String {
+    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    let head = if spec.is_empty() { "" } else { "spec:\n" };
+    format!("{metadata}{head}{spec}")
 }
 
 #[cfg(test)]
@@ -60,8 +84,7 @@ mod tests {
             ..change.clone()
         };
         let lines = difference(&reordered);
-        assert_eq!(lines[1..4], ["  - nameserver:", "  - - 192.0.2.1", "  - - 192.0.2.2"]);
-        assert_eq!(lines[4..], ["  + nameserver:", "  + - 192.0.2.2", "  + - 192.0.2.1"]);
+        assert_eq!(lines[1..], ["  + - 192.0.2.2", "  - - 192.0.2.2"]);
         let labelled = AppliedResource {
             metadata_before: "labels:\n  rack: '7'\n".into(),
             metadata_after: "labels:\n  rack: '8'\n".into(),
@@ -72,5 +95,40 @@ mod tests {
             difference(&labelled),
             ["updated Resolvers.osbuild/dns", "  -   rack: '7'", "  +   rack: '8'"]
         );
+    }
+
+    #[test]
+    fn a_unified_diff_has_both_sides() {
+        let change = AppliedResource {
+            r#type: "Resolvers.osbuild".into(),
+            id: "dns\u{1b}".into(),
+            outcome: Outcome::Updated.into(),
+            before: "nameserver:\n- 192.0.2.1\n".into(),
+            after: "nameserver:\n- 192.0.2.2\n".into(),
+            metadata_after: "labels:\n  rack: '7'\n".into(),
+            ..AppliedResource::default()
+        };
+        assert_eq!(
+            unified(&change, "dns.yaml").unwrap().lines().collect::<Vec<_>>(),
+            [
+                "--- Resolvers.osbuild/dns\\u{1b} (node)",
+                "+++ Resolvers.osbuild/dns\\u{1b} (dns.yaml)",
+                "@@ -1,3 +1,5 @@",
+                "+labels:",
+                "+  rack: '7'",
+                " spec:",
+                "   nameserver:",
+                "-  - 192.0.2.1",
+                "+  - 192.0.2.2",
+            ]
+        );
+        let created = AppliedResource {
+            outcome: Outcome::Created.into(),
+            before: String::new(),
+            ..change.clone()
+        };
+        assert!(unified(&created, "a").unwrap().starts_with("--- /dev/null\n+++ Resolvers"));
+        let unchanged = AppliedResource { outcome: Outcome::Unchanged.into(), ..change };
+        assert_eq!(unified(&unchanged, "a"), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::address::Address;
 use crate::error::Malformed;
+use crate::form::Form;
+use crate::selection::Selection;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::SignedDuration;
@@ -15,6 +17,11 @@ Examples:
   osctl get                            list the types of settings
   osctl get resolverstatuses           show the name servers of the node, and who set them
   osctl get resolvers -o yaml          print resources as `apply` reads them
+  osctl explain resolvers              show what the type means, with an example
+  osctl describe resolvers dns         show all of a resource, and what the node made of it
+  osctl diff -f dns.yaml               compare documents with the node
+  osctl edit resolvers dns             change a resource in your editor
+  osctl status -n edge-1,edge-2        ask several nodes; `--all-nodes` asks all
   osctl apply -f dns.yaml --dry-run    show what would change
   osctl apply -f dns.yaml --try 2m     change it; it is taken back unless you confirm
   osctl confirm                        keep what was tried
@@ -35,7 +42,8 @@ Files:
 /// stdout gets only what was asked for. Everything else goes to stderr.
 ///
 /// Exit codes: 0 success, 1 the node cannot be reached or fails, 2 wrong command line, document or
-/// request, 4 the node is another one than the one that was trusted.
+/// request, 4 the node is another one than the one that was trusted. `diff` ends with 0 if nothing
+/// differs, 1 if something does, and 2 if it fails.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_long_help = EXAMPLES)]
@@ -43,9 +51,9 @@ pub struct Cli {
     /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
-    /// The node [default: the only one that is known]
-    #[arg(long, short, global = true, value_name = "NAME", env = "OSCTL_NODE")]
-    pub node: Option<String>,
+    /// The nodes.
+    #[command(flatten)]
+    pub nodes: Selection,
 }
 
 /// The verbs.
@@ -67,6 +75,27 @@ pub enum Verb {
         #[arg(long, short, requires = "type")]
         watch: bool,
     },
+    /// Show what a type means: who writes it, its fields, and an example
+    Explain {
+        /// The type, or a field: `resolvers`, `resolvers.nameserver` [default: list the types]
+        path: Option<String>,
+    },
+    /// Show all of a resource: metadata, spec, who set it, and what the node has made of it
+    Describe {
+        /// The type
+        r#type: String,
+        /// The identifier [default: all resources of the type]
+        id: Option<String>,
+    },
+    /// Compare the resources of YAML documents with those of the node
+    ///
+    /// The output is a unified diff. It ends with exit code 0 if nothing differs, 1 if something
+    /// does, and 2 or 4 if it fails. It needs the role that `apply` needs.
+    Diff {
+        /// The file with documents; `-` is stdin
+        #[arg(long, short, value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Create and update the resources of YAML documents, all or none
     Apply {
         /// The file with documents; `-` is stdin
@@ -75,6 +104,16 @@ pub enum Verb {
         /// How
         #[command(flatten)]
         how: How,
+    },
+    /// Change a resource in your editor: `$OSCTL_EDITOR`, `$VISUAL`, `$EDITOR` or vi
+    ///
+    /// If somebody else changes the resource meanwhile, nothing is changed, and your text is kept in
+    /// a file. So it is after any other failure.
+    Edit {
+        /// The type
+        r#type: String,
+        /// The identifier [default: the only resource of the type]
+        id: Option<String>,
     },
     /// Delete a resource
     Delete {
@@ -210,20 +249,6 @@ pub enum Node {
 fn fingerprint(text: &str) -> Result<Fingerprint, Malformed> {
     Fingerprint::parse(text)
         .map_err(|_| Malformed("a fingerprint is `sha256:` and 64 hexadecimal digits"))
-}
-
-/// The form of resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// A table for people
-    Table,
-    /// YAML documents, as `apply` reads them
-    Yaml,
-    /// JSON: one object for a resource with its identifier, else a list; with `--watch` one object
-    /// a line
-    Json,
-    /// TYPE/ID, one a line
-    Name,
 }
 
 /// A daemon that can be restarted.

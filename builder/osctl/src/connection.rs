@@ -1,6 +1,7 @@
 //! The connection to a node: TLS 1.3, with the user's certificate and the node's fingerprint.
 
 use crate::address::Address;
+use crate::descriptions::File;
 use crate::error::{Error, Result};
 use crate::pin::Pin;
 use hyper_util::rt::TokioIo;
@@ -23,6 +24,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 /// How long a node may take to accept a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -112,6 +117,25 @@ impl Connection {
     /// The service of logs and processes.
     pub fn inspect(&self) -> InspectClient<Channel> {
         InspectClient::new(self.channel.clone()).max_decoding_message_size(4 << 20)
+    }
+
+    /// The `.proto` file with this message, as the node has it.
+    pub async fn file_of(&self, message: &str) -> Result<File> {
+        let request = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::FileContainingSymbol(message.to_owned())),
+        };
+        let mut client = ServerReflectionClient::new(self.channel.clone());
+        let requests = futures_util::stream::iter([request]);
+        let mut answers = client.server_reflection_info(requests).await?.into_inner();
+        let answer = answers.message().await?.and_then(|answer| answer.message_response);
+        match answer {
+            Some(MessageResponse::FileDescriptorResponse(answer)) => {
+                let file = answer.file_descriptor_proto.first().map(Vec::as_slice);
+                File::read(file.unwrap_or_default())
+            }
+            _ => Err(Error::failed(format!("the node does not describe `{message}`"))),
+        }
     }
 
     /// The service of changes and tries.

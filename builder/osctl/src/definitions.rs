@@ -2,7 +2,9 @@
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::nearest::nearest;
 use crate::resource;
+use osbuild_abi::osd;
 use osbuild_cosi::resource::Resource;
 use osbuild_cosi::resource::meta::ResourceDefinitionSpec;
 use osbuild_cosi::resource::meta::resource_definition_spec::PrintColumn;
@@ -11,9 +13,6 @@ use prost::Message;
 /// The namespace and the type of the descriptions.
 const META: (&str, &str) = ("meta", "ResourceDefinitions.meta.cosi.dev");
 
-/// How many edits a word may be away from the one that is meant.
-const MAX_EDITS: usize = 3;
-
 /// A type.
 #[derive(Clone, Debug)]
 pub struct Definition {
@@ -21,6 +20,11 @@ pub struct Definition {
     pub namespace: String,
     /// Its name: `Hostnames.osbuild`.
     pub type_name: String,
+    /// Its singular: `Hostname`.
+    pub singular: String,
+    /// Who writes its resources: a role, [`osd::ITSELF`] or [`osd::PLUGIN`]. A node from before
+    /// `osctl explain` does not say.
+    pub writer: Option<String>,
     /// Shorter names.
     pub aliases: Vec<String>,
     /// The columns of a table of its resources, after those that all have.
@@ -32,6 +36,11 @@ impl Definition {
     /// alias, in any case.
     fn is_named(&self, name: &str) -> bool {
         self.names().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether no client writes its resources.
+    pub fn is_read_only(&self) -> bool {
+        self.writer.as_deref().is_some_and(|writer| [osd::ITSELF, osd::PLUGIN].contains(&writer))
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -54,6 +63,7 @@ pub async fn resources(connection: &Connection) -> Result<Vec<Resource>> {
 pub async fn all(connection: &Connection) -> Result<Vec<Definition>> {
     let mut definitions = Vec::new();
     for resource in resources(connection).await? {
+        let writer = resource::metadata(&resource).annotations.remove(osd::WRITER);
         let proto = &resource.spec.unwrap_or_default().proto_spec;
         let spec = ResourceDefinitionSpec::decode(proto.as_slice()).map_err(|error| {
             Error::failed("the node describes its types unreadably").caused_by(&error)
@@ -61,6 +71,8 @@ pub async fn all(connection: &Connection) -> Result<Vec<Definition>> {
         definitions.push(Definition {
             namespace: spec.default_namespace,
             type_name: spec.resource_type,
+            singular: spec.display_type,
+            writer,
             aliases: spec.all_aliases,
             columns: spec.print_columns,
         });
@@ -74,7 +86,8 @@ pub async fn named(connection: &Connection, name: &str) -> Result<Definition> {
     choose(all(connection).await?, name)
 }
 
-fn choose(definitions: Vec<Definition>, name: &str) -> Result<Definition> {
+/// The type among these that the user means.
+pub fn choose(definitions: Vec<Definition>, name: &str) -> Result<Definition> {
     let mut found: Vec<&Definition> =
         definitions.iter().filter(|definition| definition.is_named(name)).collect();
     if found.len() > 1 {
@@ -85,11 +98,8 @@ fn choose(definitions: Vec<Definition>, name: &str) -> Result<Definition> {
         return Ok(found.clone());
     }
     let error = Error::usage(format!("the node has no type `{name}`"));
-    let lower = name.to_ascii_lowercase();
-    let near = definitions.iter().flat_map(Definition::names);
-    let near = near.map(|known| (strsim::levenshtein(&known.to_ascii_lowercase(), &lower), known));
-    Err(match near.min().filter(|(edits, _)| *edits <= MAX_EDITS) {
-        Some((_, known)) => error.hint(format!("did you mean `{known}`?")),
+    Err(match nearest(definitions.iter().flat_map(Definition::names), name) {
+        Some(known) => error.hint(format!("did you mean `{known}`?")),
         None => error.hint("`osctl get` lists the types"),
     })
 }
@@ -102,6 +112,8 @@ mod tests {
         Definition {
             namespace: "system".into(),
             type_name: type_name.into(),
+            singular: String::new(),
+            writer: None,
             aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
             columns: Vec::new(),
         }

@@ -25,6 +25,8 @@ pub struct Error {
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+    /// Errors of other nodes.
+    others: Vec<Error>,
 }
 
 impl Error {
@@ -44,7 +46,7 @@ impl Error {
     }
 
     fn of(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), causes: Vec::new(), hint: None }
+        Error { kind, message: message.into(), causes: vec![], hint: None, others: vec![] }
     }
 
     /// Adds a cause.
@@ -72,9 +74,37 @@ impl Error {
         self
     }
 
-    /// The exit code of the program.
+    /// The same error, of this node.
+    pub fn of_node(self, name: &str) -> Error {
+        Error { message: format!("node `{name}`: {}", self.message), ..self }
+    }
+
+    /// The errors of several nodes as one, if there are any.
+    pub fn all(errors: Vec<Error>) -> Result<()> {
+        let mut errors = errors.into_iter();
+        match errors.next() {
+            None => Ok(()),
+            Some(first) => Err(Error { others: errors.collect(), ..first }),
+        }
+    }
+
+    /// The same error where the exit code 1 means something else than a failure.
+    pub fn never_one(self) -> Error {
+        let others = self.others.into_iter().map(Error::never_one).collect();
+        let kind = if self.kind == Kind::Failed { Kind::Usage } else { self.kind };
+        Error { kind, others, ..self }
+    }
+
+    /// The exit code of the program. Of several errors, that another node answers is the gravest,
+    /// and then that one does not work.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.kind as u8)
+        ExitCode::from(self.gravest() as u8)
+    }
+
+    fn gravest(&self) -> Kind {
+        let kinds = || self.others.iter().map(Error::gravest).chain([self.kind]);
+        let gravest = [Kind::Mismatch, Kind::Failed].into_iter();
+        gravest.into_iter().find(|kind| kinds().any(|one| one == *kind)).unwrap_or(self.kind)
     }
 }
 
@@ -90,10 +120,10 @@ impl Display for Error {
         for cause in &self.causes {
             write!(out, "\n  caused by: {}", printable(cause))?;
         }
-        match &self.hint {
-            Some(hint) => write!(out, "\nhint: {}", printable(hint)),
-            None => Ok(()),
+        if let Some(hint) = &self.hint {
+            write!(out, "\nhint: {}", printable(hint))?;
         }
+        self.others.iter().try_for_each(|other| write!(out, "\n{other}"))
     }
 }
 
@@ -172,6 +202,23 @@ mod tests {
             assert!(text.is_ascii() && !text.contains(char::is_control), "{text}");
         }
         assert_eq!(printable("größer\tשלום"), "größer\tשלום");
+    }
+
+    #[test]
+    fn errors_of_several_nodes_are_all_shown_and_the_gravest_gives_the_code() {
+        let all = |kinds: &[Kind]| {
+            let errors = kinds.iter().map(|kind| Error::of(*kind, "it fails").of_node("a"));
+            Error::all(errors.collect())
+        };
+        assert!(all(&[]).is_ok());
+        let error = all(&[Kind::Usage, Kind::Failed]).unwrap_err();
+        assert_eq!(error.to_string(), "error: node `a`: it fails\nerror: node `a`: it fails");
+        assert_eq!(error.gravest(), Kind::Failed);
+        assert_eq!(error.never_one().gravest(), Kind::Usage);
+        let error = all(&[Kind::Failed, Kind::Mismatch, Kind::Usage]).unwrap_err();
+        assert_eq!(error.gravest(), Kind::Mismatch);
+        assert_eq!(error.never_one().gravest(), Kind::Mismatch);
+        assert_eq!(all(&[Kind::Usage]).unwrap_err().gravest(), Kind::Usage);
     }
 
     #[test]

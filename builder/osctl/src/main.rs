@@ -9,12 +9,18 @@ mod changes;
 mod cli;
 mod connection;
 mod definitions;
+mod descriptions;
+mod editing;
 mod error;
+mod form;
 mod known_nodes;
+mod nearest;
 mod pin;
 mod question;
 mod resource;
+mod selection;
 mod table;
+mod template;
 mod verbs;
 
 use clap::Parser;
@@ -29,7 +35,7 @@ fn main() -> ExitCode {
         Err(error) => Err(error::Error::failed("cannot start").caused_by(&error)),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");
             error.exit_code()

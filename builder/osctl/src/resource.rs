@@ -3,10 +3,10 @@
 use crate::connection::Connection;
 use crate::error::{Error, Result, is_deceptive, printable};
 use jiff::Timestamp;
-use osbuild_cosi::resource::{ListRequest, Metadata, Resource, Spec};
+use osbuild_cosi::resource::{GetRequest, ListRequest, Metadata, Resource, Spec};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// All resources of a type.
 pub async fn list(
@@ -22,6 +22,36 @@ pub async fn list(
         resources.extend(message.resource);
     }
     Ok(resources)
+}
+
+/// One resource of a type.
+pub async fn get(
+    connection: &Connection,
+    namespace: &str,
+    type_name: &str,
+    id: &str,
+) -> Result<Resource> {
+    let request = GetRequest {
+        namespace: namespace.into(),
+        r#type: type_name.into(),
+        id: id.into(),
+        options: None,
+    };
+    let found = connection.state().get(request).await?.into_inner().resource;
+    found.ok_or_else(|| Error::failed("the node sends no resource"))
+}
+
+/// A time as RFC 3339 has it.
+pub fn time(time: Option<prost_types::Timestamp>) -> Option<String> {
+    let time = time.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
+    time.map(|time| time.to_string())
+}
+
+/// `KEY=VALUE` of all labels or annotations, sorted.
+pub fn pairs(map: &HashMap<String, String>) -> Vec<String> {
+    let mut pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    pairs.sort_unstable();
+    pairs
 }
 
 /// The metadata of a resource, which every answer has.
@@ -44,13 +74,8 @@ pub fn spec(resource: &Resource) -> Value {
 /// All of a resource as data.
 pub fn json(resource: &Resource) -> Value {
     let metadata = metadata(resource);
-    let time = |time: Option<prost_types::Timestamp>| {
-        let time = time.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
-        time.map(|time| time.to_string())
-    };
-    let sorted = |map: std::collections::HashMap<String, String>| -> BTreeMap<String, String> {
-        map.into_iter().collect()
-    };
+    let sorted =
+        |map: HashMap<String, String>| -> BTreeMap<String, String> { map.into_iter().collect() };
     json!({
         "namespace": metadata.namespace,
         "type": metadata.r#type,

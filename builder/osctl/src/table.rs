@@ -47,19 +47,41 @@ impl Table {
     }
 }
 
+/// How much a table shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// What most people want to know.
+    Normal,
+    /// Owners, times and labels, too.
+    Wide,
+}
+
 /// The names of the columns of resources.
-pub fn titles(columns: &[PrintColumn]) -> Vec<String> {
+pub fn titles(columns: &[PrintColumn], width: Width) -> Vec<String> {
     let own = columns.iter().map(|column| printable(&column.name).to_uppercase());
-    ["ID", "VERSION", "PHASE"].map(str::to_owned).into_iter().chain(own).collect()
+    let wide = match width {
+        Width::Normal => [].as_slice(),
+        Width::Wide => &["OWNER", "UPDATED", "LABELS"],
+    };
+    let wide = wide.iter().map(|&title| title.to_owned());
+    ["ID", "VERSION", "PHASE"].map(str::to_owned).into_iter().chain(own).chain(wide).collect()
 }
 
 /// The cells of a resource.
-pub fn row(resource: &Resource, columns: &[PrintColumn]) -> Vec<String> {
+pub fn row(resource: &Resource, columns: &[PrintColumn], width: Width) -> Vec<String> {
     let metadata = resource::metadata(resource);
+    let wide = match width {
+        Width::Normal => Vec::new(),
+        Width::Wide => {
+            let updated = resource::time(metadata.updated.or(metadata.created));
+            let labels = resource::pairs(&metadata.labels);
+            vec![metadata.owner, updated.unwrap_or_default(), labels.join(",")]
+        }
+    };
     let spec = resource::spec(resource);
     let own = columns.iter().map(|column| cell(&spec, &column.json_path));
     let common = [metadata.id, metadata.version, metadata.phase];
-    common.into_iter().chain(own).map(|text| printable(&text)).collect()
+    common.into_iter().chain(own).chain(wide).map(|text| printable(&text)).collect()
 }
 
 /// The text at a path of the form `{.field.field}`, where `field[:]` is all values of a list. A

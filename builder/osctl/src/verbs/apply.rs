@@ -1,9 +1,10 @@
 //! `osctl apply`: creates and updates resources.
 
+use super::nodes::{self, AfterFailure};
 use super::{note, tries};
 use crate::cli::How;
-use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::selection::Selection;
 use osbuild_cosi::v1::ApplyRequest;
 use std::io::Read;
 use std::path::Path;
@@ -11,27 +12,27 @@ use std::path::Path;
 /// The longest text that a node accepts, in bytes.
 const MAX_LENGTH: u64 = 1 << 20;
 
-/// Applies the documents of a file. The file is read before the node is connected to.
-pub async fn run(
-    connect: impl AsyncFnOnce() -> Result<Connection>,
-    file: &Path,
-    how: How,
-) -> Result<()> {
+/// Applies the documents of a file to each node in turn, all of them or none. The file is read before
+/// a node is connected to. A node that fails keeps the documents from the nodes after it.
+pub async fn run(selection: &Selection, file: &Path, how: How) -> Result<()> {
     let documents = read(file)?;
     if is_stdin(file) && is_empty(&documents) {
         // `osctl get TYPE -o yaml` prints this if there is no resource.
         note("stdin has no document: nothing is changed");
         return Ok(());
     }
-    let connection = connect().await?;
-    let apply = async |dry_run| {
-        let request = ApplyRequest { documents: documents.clone(), dry_run };
-        Ok(connection.configuration().apply(request).await?.into_inner().resources)
-    };
-    tries::change(&connection, how, apply).await
+    nodes::change(selection, AfterFailure::Stop, async |connection| {
+        let apply = async |dry_run| {
+            let request = ApplyRequest { documents: documents.clone(), dry_run };
+            Ok(connection.configuration().apply(request).await?.into_inner().resources)
+        };
+        tries::change(connection, how, apply).await
+    })
+    .await
 }
 
-fn is_stdin(path: &Path) -> bool {
+/// Whether the path means stdin.
+pub fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
@@ -41,7 +42,8 @@ fn is_empty(text: &str) -> bool {
     lines.all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
 
-fn read(path: &Path) -> Result<String> {
+/// The documents of a file.
+pub fn read(path: &Path) -> Result<String> {
     let cannot = || Error::usage(format!("cannot read `{}`", path.display()));
     let mut text = String::new();
     let read = match is_stdin(path) {

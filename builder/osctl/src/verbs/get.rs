@@ -1,69 +1,61 @@
 //! `osctl get`: resources, and the types that the node has.
 
-use super::{print, print_json, print_lines};
-use crate::cli::Form;
+use super::output::Output;
+use super::{print, print_lines};
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
 use crate::error::{Error, Result, printable};
+use crate::form::Form;
 use crate::resource;
-use crate::table::{self, Table};
-use osbuild_cosi::resource::{Event, EventType, GetRequest, Resource, WatchOptions, WatchRequest};
-use serde_json::{Value, json};
+use crate::table::{self, Table, Width};
+use osbuild_cosi::resource::{Event, EventType, Resource, WatchOptions, WatchRequest};
+use serde_json::json;
 
 /// The version of the API whose clients know the events `BOOTSTRAPPED` and `ERRORED`.
 const API_VERSION: i32 = 1;
 
-/// Prints the types of the node.
-pub async fn types(connection: &Connection, form: Form) -> Result<()> {
+/// The types of the node.
+pub async fn types(connection: &Connection, form: &Form) -> Result<Output> {
     let definitions = definitions::all(connection).await?;
+    let row = |one: Definition| {
+        let mut cells = vec![one.type_name, one.namespace, one.aliases.join(",")];
+        cells.extend(matches!(form, Form::Wide).then(|| one.writer.unwrap_or_default()));
+        cells.iter().map(|cell| printable(cell)).collect()
+    };
     match form {
         Form::Name => {
-            let names: Vec<String> =
-                definitions.iter().map(|one| printable(&one.type_name)).collect();
-            print_lines(&names)
+            let names = definitions.iter().map(|one| printable(&one.type_name));
+            Ok(Output::Lines(names.collect()))
         }
-        Form::Table => {
-            let titles = ["TYPE", "NAMESPACE", "ALIASES"].map(str::to_owned).to_vec();
-            let row = |one: Definition| {
-                let cells = [one.type_name, one.namespace, one.aliases.join(",")];
-                cells.iter().map(|cell| printable(cell)).collect()
-            };
-            let rows: Vec<_> =
-                std::iter::once(titles).chain(definitions.into_iter().map(row)).collect();
-            print_lines(&Table::with(&rows).1)
+        Form::Table | Form::Wide => {
+            let mut titles = vec!["TYPE", "NAMESPACE", "ALIASES"];
+            titles.extend(matches!(form, Form::Wide).then_some("WRITER"));
+            let titles = titles.into_iter().map(str::to_owned).collect();
+            let rows = definitions.into_iter().map(row);
+            Ok(Output::Table(std::iter::once(titles).chain(rows).collect()))
         }
-        Form::Json | Form::Yaml => {
-            let resources = definitions::resources(connection).await?;
-            print_all(&resources, &[], form)
+        Form::Json | Form::Yaml | Form::JsonPath(_) => {
+            all(&definitions::resources(connection).await?, &[], form)
         }
     }
 }
 
-/// Prints the resources of a type, or one of them.
-pub async fn run(
+/// The resources of a type, or one of them.
+pub async fn resources(
     connection: &Connection,
     type_name: &str,
     id: Option<String>,
-    form: Form,
-    watch: bool,
-) -> Result<()> {
+    form: &Form,
+) -> Result<Output> {
     let definition = definitions::named(connection, type_name).await?;
-    if watch {
-        return self::watch(connection, definition, id, form).await;
-    }
     let Definition { namespace, type_name, columns, .. } = definition;
     match id {
-        None => {
-            let found = resource::list(connection, &namespace, &type_name).await?;
-            print_all(&found, &columns, form)
-        }
+        None => all(&resource::list(connection, &namespace, &type_name).await?, &columns, form),
         Some(id) => {
-            let request = GetRequest { namespace, r#type: type_name, id, options: None };
-            let found = connection.state().get(request).await?.into_inner().resource;
-            let found = found.ok_or_else(|| Error::failed("the node sends no resource"))?;
+            let found = resource::get(connection, &namespace, &type_name, &id).await?;
             match form {
-                Form::Json => print_json(&resource::json(&found)),
-                form => print_all(&[found], &columns, form),
+                Form::Json => Ok(Output::Json(resource::json(&found))),
+                form => all(&[found], &columns, form),
             }
         }
     }
@@ -71,33 +63,35 @@ pub async fn run(
 
 type Columns = [osbuild_cosi::resource::meta::resource_definition_spec::PrintColumn];
 
-fn print_all(resources: &[Resource], columns: &Columns, form: Form) -> Result<()> {
-    match form {
-        Form::Table => {
-            let rows = resources.iter().map(|one| table::row(one, columns));
-            let rows: Vec<_> = std::iter::once(table::titles(columns)).chain(rows).collect();
-            print_lines(&Table::with(&rows).1)
+fn all(resources: &[Resource], columns: &Columns, form: &Form) -> Result<Output> {
+    let width = width(form);
+    let lines = |line: &dyn Fn(&Resource) -> String| resources.iter().map(line).collect();
+    Ok(match form {
+        Form::Table | Form::Wide => {
+            let rows = resources.iter().map(|one| table::row(one, columns, width));
+            Output::Table(std::iter::once(table::titles(columns, width)).chain(rows).collect())
         }
-        Form::Name => print_lines(&resources.iter().map(resource::name).collect::<Vec<_>>()),
-        Form::Json => {
-            let all: Vec<Value> = resources.iter().map(resource::json).collect();
-            print_json(&Value::Array(all))
+        Form::Name => Output::Lines(lines(&resource::name)),
+        Form::JsonPath(template) => {
+            Output::Lines(lines(&|one| template.apply(&resource::json(one))))
         }
+        Form::Json => Output::Json(resources.iter().map(resource::json).collect()),
         Form::Yaml => {
             let documents =
                 resources.iter().map(resource::yaml).collect::<Result<Vec<String>>>()?;
-            print(&documents.join("---\n"))
+            Output::Yaml(documents.join("---\n"))
         }
-    }
+    })
 }
 
 /// Prints the resources of a type, or one of them, and their changes.
-async fn watch(
+pub async fn watch(
     connection: &Connection,
-    definition: Definition,
+    type_name: &str,
     id: Option<String>,
-    form: Form,
+    form: &Form,
 ) -> Result<()> {
+    let definition = definitions::named(connection, type_name).await?;
     let Definition { namespace, type_name, columns, .. } = definition;
     // A watch of one resource begins with it; that of a type has to ask for those that exist.
     let bootstrap_contents = id.is_none();
@@ -109,12 +103,7 @@ async fn watch(
         api_version: API_VERSION,
     };
     let mut stream = connection.state().watch(request).await?.into_inner();
-    let mut titles = table::titles(&columns);
-    titles.insert(0, "EVENT".to_owned());
-    let (mut table, lines) = Table::with(&[titles]);
-    if form == Form::Table {
-        print_lines(&lines)?;
-    }
+    let mut printed = Changes::begin(&columns, form)?;
     while let Some(message) = stream.message().await? {
         for Event { resource, event_type, error, .. } in message.event {
             let event = match EventType::try_from(event_type) {
@@ -128,19 +117,52 @@ async fn watch(
                 }
                 Ok(EventType::Bootstrapped | EventType::Noop) | Err(_) => continue,
             };
-            let Some(resource) = resource else { continue };
-            let mut row = table::row(&resource, &columns);
-            row.insert(0, event.to_owned());
-            match form {
-                Form::Table => print_lines(&[table.add(&row)])?,
-                Form::Name => print_lines(&[format!("{event} {}", resource::name(&resource))])?,
-                Form::Json => {
-                    let json = json!({ "event": event, "resource": resource::json(&resource) });
-                    print_lines(&[resource::escaped_json(&json.to_string())])?;
-                }
-                Form::Yaml => print(&format!("# {event}\n{}---\n", resource::yaml(&resource)?))?,
+            if let Some(resource) = resource {
+                printed.add(event, &resource)?;
             }
         }
     }
     Err(Error::failed("the node has ended the watch"))
+}
+
+/// Changes as they are printed.
+struct Changes<'a> {
+    table: Table,
+    columns: &'a Columns,
+    form: &'a Form,
+}
+
+impl<'a> Changes<'a> {
+    fn begin(columns: &'a Columns, form: &'a Form) -> Result<Changes<'a>> {
+        let mut titles = table::titles(columns, width(form));
+        titles.insert(0, "EVENT".to_owned());
+        let (table, lines) = Table::with(&[titles]);
+        if matches!(form, Form::Table | Form::Wide) {
+            print_lines(&lines)?;
+        }
+        Ok(Changes { table, columns, form })
+    }
+
+    fn add(&mut self, event: &str, resource: &Resource) -> Result<()> {
+        match self.form {
+            Form::Table | Form::Wide => {
+                let mut row = table::row(resource, self.columns, width(self.form));
+                row.insert(0, event.to_owned());
+                print_lines(&[self.table.add(&row)])
+            }
+            Form::Name => print_lines(&[format!("{event} {}", resource::name(resource))]),
+            Form::JsonPath(template) => {
+                print_lines(&[format!("{event} {}", template.apply(&resource::json(resource)))])
+            }
+            Form::Json => {
+                let json = json!({ "event": event, "resource": resource::json(resource) });
+                print_lines(&[resource::escaped_json(&json.to_string())])
+            }
+            Form::Yaml => print(&format!("# {event}\n{}---\n", resource::yaml(resource)?)),
+        }
+    }
+}
+
+fn width(form: &Form) -> Width {
+    if matches!(form, Form::Wide) { Width::Wide } else { Width::Normal }
 }

@@ -1,31 +1,32 @@
 //! `osctl history`: the generations of the settings; and `osctl revert NUMBER`, which restores one.
 
-use super::{print_json, print_lines, tries};
+use super::output::Output;
+use super::{print_lines, tries};
 use crate::changes;
 use crate::cli::{How, ListForm};
 use crate::connection::Connection;
 use crate::error::{Result, printable};
-use crate::table::Table;
 use jiff::Timestamp;
 use osbuild_cosi::v1::{Generation, ListGenerationsRequest, RestoreGenerationRequest};
 use serde_json::{Value, json};
 
-/// Prints the generations, the newest first.
-pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
-    let answer = connection.configuration().list_generations(ListGenerationsRequest {}).await?;
-    let generations = answer.into_inner().generations;
-    match form {
+/// The generations, the newest first.
+pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
+    let generations = generations(connection).await?;
+    Ok(match form {
         ListForm::Table => {
             let titles = ["GENERATION", "TIME", "CALLER", "CHANGES"].map(str::to_owned).to_vec();
             let rows = generations.iter().map(row);
-            let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
-            print_lines(&Table::with(&rows).1)
+            Output::Table(std::iter::once(titles).chain(rows).collect())
         }
-        ListForm::Json => {
-            let all = generations.iter().map(json).collect();
-            print_json(&Value::Array(all))
-        }
-    }
+        ListForm::Json => Output::Json(generations.iter().map(json).collect()),
+    })
+}
+
+/// The generations that the node has, the newest first.
+pub async fn generations(connection: &Connection) -> Result<Vec<Generation>> {
+    let answer = connection.configuration().list_generations(ListGenerationsRequest {}).await?;
+    Ok(answer.into_inner().generations)
 }
 
 /// Gives all settings the content that they had in a generation.
@@ -34,10 +35,11 @@ pub async fn restore(connection: &Connection, number: u64, how: How) -> Result<(
         let request = RestoreGenerationRequest { number, dry_run };
         Ok(connection.configuration().restore_generation(request).await?.into_inner().resources)
     };
-    tries::change(connection, how, restore).await
+    print_lines(&tries::change(connection, how, restore).await?)
 }
 
-fn time(generation: &Generation) -> String {
+/// When the generation was made (RFC 3339).
+pub fn time(generation: &Generation) -> String {
     let time = Timestamp::from_second(generation.time_seconds);
     time.map_or_else(|_| String::new(), |time| time.to_string())
 }

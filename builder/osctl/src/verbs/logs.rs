@@ -1,6 +1,7 @@
 //! `osctl logs` and `osctl dmesg`: what the daemons, the containers and the kernel have written.
 
-use super::{print, print_lines};
+use super::output::Output;
+use super::print;
 use crate::cli::Lines;
 use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
@@ -18,10 +19,10 @@ pub struct Reading {
     pub timestamps: bool,
 }
 
-/// Prints the names of the logs.
-pub async fn list(connection: &Connection) -> Result<()> {
+/// The names of the logs.
+pub async fn list(connection: &Connection) -> Result<Output> {
     let names = names(connection).await?;
-    print_lines(&names.iter().map(|name| printable(name)).collect::<Vec<_>>())
+    Ok(Output::Lines(names.iter().map(|name| printable(name)).collect()))
 }
 
 /// Prints a log.

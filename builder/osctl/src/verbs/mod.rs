@@ -2,41 +2,62 @@
 
 mod apply;
 mod delete;
+mod describe;
+mod diff;
+mod edit;
+mod explain;
 mod get;
 mod history;
 mod logs;
 mod node;
 mod node_state;
+mod nodes;
+mod output;
 mod processes;
 mod tries;
 
 use crate::cli::{Cli, Daemon, How, Verb};
-use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
-use crate::known_nodes::KnownNodes;
 use crate::resource;
 use clap::CommandFactory;
+use clap_complete::Shell;
+use nodes::{AfterFailure, change, connect, show};
 use serde_json::Value;
 use std::io::Write;
+use std::process::ExitCode;
 
-/// Does what the command line asks for.
-pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
-    let node = node.as_deref();
+/// Does what the command line asks for. The exit code is another than success only if the verb says
+/// something by it.
+pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
+    let node = &node;
     match verb {
         Verb::Node(verb) => node::run(verb).await,
-        Verb::Get { r#type, id, output, watch } => {
-            let connection = connect(node).await?;
-            match r#type {
-                None => get::types(&connection, output).await,
-                Some(name) => get::run(&connection, &name, id, output, watch).await,
-            }
+        Verb::Get { r#type, id, output, watch: true } => {
+            let name = r#type.unwrap_or_default();
+            get::watch(&connect(node).await?, &name, id, &output).await
         }
-        Verb::Apply { file, how } => apply::run(async || connect(node).await, &file, how).await,
+        Verb::Get { r#type, id, output, watch: false } => {
+            show(node, async |one| match &r#type {
+                None => get::types(one, &output).await,
+                Some(name) => get::resources(one, name, id.clone(), &output).await,
+            })
+            .await
+        }
+        Verb::Explain { path: None } => show(node, explain::list).await,
+        Verb::Explain { path: Some(path) } => {
+            show(node, async |one| explain::run(one, &path).await).await
+        }
+        Verb::Describe { r#type, id } => {
+            show(node, async |one| describe::run(one, &r#type, id.as_deref()).await).await
+        }
+        Verb::Diff { file } => return diff::run(node, &file).await,
+        Verb::Apply { file, how } => apply::run(node, &file, how).await,
+        Verb::Edit { r#type, id } => edit::run(node, &r#type, id.as_deref()).await,
         Verb::Delete { r#type, id } => delete::run(&connect(node).await?, &r#type, &id).await,
-        Verb::Confirm => tries::confirm(&connect(node).await?).await,
-        Verb::History { output } => history::show(&connect(node).await?, output).await,
+        Verb::Confirm => change(node, AfterFailure::GoOn, tries::confirm).await,
+        Verb::History { output } => show(node, async |one| history::show(one, output).await).await,
         Verb::Revert { generation: None, how: How { dry_run: false, r#try: None } } => {
-            tries::revert(&connect(node).await?).await
+            change(node, AfterFailure::GoOn, tries::revert).await
         }
         Verb::Revert { generation: None, .. } => {
             Err(Error::usage("which generation?").hint("`osctl history` lists them"))
@@ -44,15 +65,17 @@ pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
         Verb::Revert { generation: Some(number), how } => {
             history::restore(&connect(node).await?, number, how).await
         }
-        Verb::Try => tries::show(&connect(node).await?).await,
-        Verb::Status { output } => node_state::show(&connect(node).await?, output).await,
-        Verb::Logs { name: None, .. } => logs::list(&connect(node).await?).await,
+        Verb::Try => show(node, tries::show).await,
+        Verb::Status { output } => {
+            show(node, async |one| node_state::show(one, output).await).await
+        }
+        Verb::Logs { name: None, .. } => show(node, logs::list).await,
         Verb::Logs { name: Some(name), lines, previous, timestamps } => {
             let reading = logs::Reading { lines, previous, timestamps };
             logs::show(&connect(node).await?, &name, reading).await
         }
         Verb::Dmesg { lines } => logs::show_kernel(&connect(node).await?, lines).await,
-        Verb::Ps { output } => processes::show(&connect(node).await?, output).await,
+        Verb::Ps { output } => show(node, async |one| processes::show(one, output).await).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await
         }
@@ -61,18 +84,15 @@ pub async fn run(Cli { verb, node }: Cli) -> Result<()> {
         Verb::Rollback => node_state::roll_back(&connect(node).await?).await,
         Verb::Reset { yes } => node_state::reset(&connect(node).await?, yes).await,
         Verb::PowerOff => node_state::power_off(&connect(node).await?).await,
-        Verb::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "osctl", &mut text);
-            print(&String::from_utf8_lossy(&text))
-        }
-    }
+        Verb::Completions { shell } => completions(shell),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Connects to the node that the user names.
-async fn connect(name: Option<&str>) -> Result<Connection> {
-    let node = KnownNodes::of_user()?.get(name)?;
-    Connection::open(&node.address, &node.certificate, Some(&node.fingerprint)).await
+fn completions(shell: Shell) -> Result<()> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "osctl", &mut text);
+    print(&String::from_utf8_lossy(&text))
 }
 
 /// Writes to stdout. A reader that has enough, as `head` has, is no error.

@@ -1,6 +1,7 @@
 //! `osctl status`, `restart`, `update`, `reboot`, `rollback`, `reset` and `power-off`: the node as a whole.
 
-use super::{note, print_json, print_lines};
+use super::note;
+use super::output::Output;
 use crate::cli::ListForm;
 use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
@@ -13,13 +14,13 @@ use osbuild_cosi::v1::{
 };
 use serde_json::{Value, json};
 
-/// Prints the state of the node.
-pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
+/// The state of the node.
+pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
     let status = connection.node().get_status(GetStatusRequest {}).await?.into_inner();
-    match form {
-        ListForm::Table => print_lines(&lines(&status)),
-        ListForm::Json => print_json(&json(&status)),
-    }
+    Ok(match form {
+        ListForm::Table => Output::Lines(lines(&status)),
+        ListForm::Json => Output::Json(json(&status)),
+    })
 }
 
 /// Has the kubelet start again.

@@ -1,25 +1,24 @@
 //! `osctl ps`: the processes of the node.
 
 use super::node_state::seconds;
-use super::{print, print_lines};
+use super::output::Output;
 use crate::cli::ListForm;
 use crate::connection::Connection;
 use crate::error::{Result, printable};
-use crate::table::Table;
 use osbuild_cosi::v1::{HostProcess, ListProcessesRequest};
 use serde_json::json;
 
-/// Prints the processes.
-pub async fn show(connection: &Connection, form: ListForm) -> Result<()> {
+/// The processes.
+pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
     let answer = connection.inspect().list_processes(ListProcessesRequest {}).await?;
     let processes = answer.into_inner().processes;
-    match form {
-        ListForm::Table => print_lines(&lines(&processes)),
-        ListForm::Json => print(&format!("{:#}\n", json!(processes))),
-    }
+    Ok(match form {
+        ListForm::Table => Output::Table(rows(&processes)),
+        ListForm::Json => Output::Json(json!(processes)),
+    })
 }
 
-fn lines(processes: &[HostProcess]) -> Vec<String> {
+fn rows(processes: &[HostProcess]) -> Vec<Vec<String>> {
     let titles = ["PID", "PARENT", "USER", "STATE", "MEMORY", "CPU", "POD", "COMMAND"];
     let rows = processes.iter().map(|process| {
         // A thread of the kernel has no command line.
@@ -38,8 +37,7 @@ fn lines(processes: &[HostProcess]) -> Vec<String> {
             printable(&command),
         ]
     });
-    let rows: Vec<_> = std::iter::once(titles.map(str::to_owned).to_vec()).chain(rows).collect();
-    Table::with(&rows).1
+    std::iter::once(titles.map(str::to_owned).to_vec()).chain(rows).collect()
 }
 
 fn mebibytes(bytes: u64) -> String {
@@ -50,6 +48,7 @@ fn mebibytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
 
     #[test]
     fn a_process_is_a_line() {
@@ -72,7 +71,7 @@ mod tests {
             pod: "kube-system/dhcp-edge".into(),
         };
         assert_eq!(
-            lines(&[kernel, dhcp]),
+            Table::with(&rows(&[kernel, dhcp])).1,
             [
                 "PID  PARENT  USER  STATE  MEMORY   CPU    POD                    COMMAND",
                 "2    0       0     S      0.0 MiB  0.0 s                         [kthreadd]",

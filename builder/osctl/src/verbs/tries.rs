@@ -1,6 +1,7 @@
 //! Changes that take themselves back, and `osctl try`, `confirm` and `revert`, which end them.
 
-use super::{note, print_lines};
+use super::note;
+use super::output::Output;
 use crate::changes;
 use crate::cli::{How, Seconds};
 use crate::connection::Connection;
@@ -13,16 +14,16 @@ use osbuild_cosi::v1::{
 /// What keeps the changes of a try.
 const CONFIRM: &str = "osctl confirm";
 
-/// Calls `change`, whose argument says whether it is a dry run, as the user wants it, and prints
-/// what has changed.
+/// Calls `change`, whose argument says whether it is a dry run, as the user wants it. Returns lines
+/// that say what has changed.
 pub async fn change(
     connection: &Connection,
     How { dry_run, r#try }: How,
     change: impl AsyncFn(bool) -> Result<Vec<AppliedResource>>,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     if dry_run {
         let changes = change(true).await?;
-        return print_lines(&changes.iter().flat_map(changes::difference).collect::<Vec<_>>());
+        return Ok(changes.iter().flat_map(changes::difference).collect());
     }
     let changes = match r#try {
         None => {
@@ -32,7 +33,7 @@ pub async fn change(
         }
         Some(time) => tried(connection, time, change).await?,
     };
-    print_lines(&changes.iter().map(changes::line).collect::<Vec<_>>())
+    Ok(changes.iter().map(changes::line).collect())
 }
 
 async fn tried(
@@ -77,23 +78,23 @@ pub async fn note_try(connection: &Connection) {
 
 /// Keeps what the try has changed. The connection is new, which shows that the changes let clients
 /// connect.
-pub async fn confirm(connection: &Connection) -> Result<()> {
+pub async fn confirm(connection: &Connection) -> Result<Vec<String>> {
     connection.configuration().confirm_try(ConfirmTryRequest {}).await?;
     note("the changes are kept");
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// Takes back what the try has changed.
-pub async fn revert(connection: &Connection) -> Result<()> {
+pub async fn revert(connection: &Connection) -> Result<Vec<String>> {
     connection.configuration().revert_try(RevertTryRequest {}).await?;
     note("the changes are taken back");
-    Ok(())
+    Ok(Vec::new())
 }
 
-/// Prints whether a try is running.
-pub async fn show(connection: &Connection) -> Result<()> {
+/// Whether a try is running.
+pub async fn show(connection: &Connection) -> Result<Output> {
     let state = connection.configuration().get_try(GetTryRequest {}).await?.into_inner();
-    print_lines(&[line(&state)])
+    Ok(Output::Lines(vec![line(&state)]))
 }
 
 fn line(GetTryResponse { running, remaining_seconds, caller }: &GetTryResponse) -> String {

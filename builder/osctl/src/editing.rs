@@ -1,0 +1,107 @@
+//! The text of a resource in an editor.
+
+use crate::error::printable;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What a text says of a resource.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    namespace: String,
+    r#type: String,
+    id: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
+    spec: Value,
+}
+
+impl Document {
+    /// Reads a text with one document.
+    ///
+    /// # Errors
+    /// It is none: why.
+    pub fn read(text: &str) -> Result<Document, String> {
+        serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())
+    }
+
+    /// Refuses a document of another resource than the one that is edited.
+    ///
+    /// # Errors
+    /// It is of another: which field differs.
+    pub fn same_resource(self, edited: &Document) -> Result<Document, String> {
+        let fields = [
+            ("namespace", &self.namespace, &edited.namespace),
+            ("type", &self.r#type, &edited.r#type),
+            ("id", &self.id, &edited.id),
+        ];
+        if let Some((field, _, old)) = fields.into_iter().find(|(_, new, old)| new != old) {
+            return Err(format!("`{field}` has to stay `{old}`"));
+        }
+        Ok(self)
+    }
+
+    /// Its spec as YAML.
+    pub fn spec_yaml(&self) -> String {
+        serde_saphyr::to_string(&self.spec).expect("what was read from YAML can be written")
+    }
+}
+
+/// The text with comments above it.
+pub fn with_comments(comments: &[String], text: &str) -> String {
+    let lines = comments.iter().flat_map(|comment| comment.lines());
+    let head: String = lines.map(|line| format!("# {}\n", printable(line))).collect();
+    head + text
+}
+
+/// The text without the comments above it. Those further down are the user's.
+pub fn without_comments(text: &str) -> String {
+    let lines = text.lines().skip_while(|line| line.starts_with('#'));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str =
+        "namespace: system\ntype: Hostnames.osbuild\nid: a\nspec:\n  hostname: b # mine\n";
+
+    #[test]
+    fn comments_are_above_the_text_and_go_again() {
+        let comments = ["one\ntwo".to_owned(), "three\u{1b}".to_owned()];
+        let text = with_comments(&comments, TEXT);
+        assert!(text.starts_with("# one\n# two\n# three\\u{1b}\nnamespace"), "{text}");
+        assert_eq!(without_comments(&text), TEXT);
+        assert_eq!(without_comments("# a\n#b\n"), "");
+    }
+
+    #[test]
+    fn only_what_may_change_changes() {
+        let document = Document::read(TEXT).unwrap();
+        assert_eq!(document.spec_yaml(), "hostname: b\n");
+        let new = Document::read(&TEXT.replace("id: a", "id: b")).unwrap();
+        assert_eq!(new.same_resource(&document).unwrap_err(), "`id` has to stay `a`");
+        let labelled = Document::read(&(TEXT.to_owned() + "labels: {rack: '7'}\n")).unwrap();
+        assert_ne!(labelled, document);
+        assert_eq!(labelled.same_resource(&document).unwrap().labels["rack"], "7");
+        for text in ["", "a", "id: a", &(TEXT.to_owned() + "label: {}\n"), &TEXT.repeat(2)] {
+            assert!(Document::read(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_ends_the_program(text in "[a-z:\\[\\]{}#&* \\n'-]{0,60}") {
+            if let Ok(document) = Document::read(&without_comments(&text)) {
+                document.spec_yaml();
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Which nodes a verb is for.
+
+use crate::error::{Error, Result};
+use crate::known_nodes::KnownNodes;
+use clap::Args;
+
+/// The nodes that the user names.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Selection {
+    /// The node; for verbs that take several, `a,b` [default: the only one that is known]
+    #[arg(long, short, global = true, value_name = "NAME", env = "OSCTL_NODE")]
+    #[arg(value_delimiter = ',')]
+    node: Vec<String>,
+    /// All nodes that are known, in the place of `--node`
+    #[arg(long, global = true)]
+    all_nodes: bool,
+}
+
+/// The nodes, as known ones are named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// One. Without a name, the only one that is known.
+    One(Option<String>),
+    /// Several, at least one, each once.
+    Several(Vec<String>),
+}
+
+impl Selection {
+    /// The nodes.
+    ///
+    /// # Errors
+    /// All nodes are wanted, and none is known.
+    pub fn names(&self) -> Result<Names> {
+        if self.all_nodes {
+            let names = KnownNodes::of_user()?.names()?;
+            return match names.is_empty() {
+                true => Ok(Names::One(None)),
+                false => Ok(Names::Several(names)),
+            };
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in &self.node {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        Ok(match names.len() {
+            0 | 1 => Names::One(names.pop()),
+            _ => Names::Several(names),
+        })
+    }
+
+    /// The node of a verb that takes one.
+    ///
+    /// # Errors
+    /// There are several.
+    pub fn only(&self) -> Result<Option<String>> {
+        match self.names()? {
+            Names::One(name) => Ok(name),
+            Names::Several(names) => Err(Error::usage("this takes one node")
+                .cause(format!("these are several: {}", names.join(", ")))
+                .hint("name one with `--node`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
+
+    fn selection(words: &[&str]) -> Selection {
+        Cli::try_parse_from([&["osctl"], words].concat()).unwrap().nodes
+    }
+
+    #[test]
+    fn nodes_are_named_by_commas_or_flags() {
+        let names = |words: &[&str]| selection(words).names().unwrap();
+        let several =
+            |names: &[&str]| Names::Several(names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(names(&["ps"]), Names::One(None));
+        assert_eq!(names(&["ps", "-n", "a"]), Names::One(Some("a".to_owned())));
+        assert_eq!(names(&["-n", "a,a", "ps"]), Names::One(Some("a".to_owned())));
+        assert_eq!(names(&["ps", "-n", "b,a"]), several(&["b", "a"]));
+        assert_eq!(names(&["ps", "-n", "b", "--node", "a", "-n", "b"]), several(&["b", "a"]));
+    }
+
+    #[test]
+    fn a_verb_for_one_node_refuses_several() {
+        assert_eq!(selection(&["reboot", "-n", "a"]).only().unwrap().as_deref(), Some("a"));
+        let error = selection(&["reboot", "-n", "a,b"]).only().unwrap_err();
+        assert!(error.to_string().contains("a, b"), "{error}");
+    }
+}

@@ -1,0 +1,246 @@
+//! `osctl edit`: changes a resource in the user's editor.
+
+use super::nodes::connect;
+use super::{note, print_lines, tries};
+use crate::connection::Connection;
+use crate::definitions::{self, Definition};
+use crate::editing::{Document, with_comments, without_comments};
+use crate::error::{Error, Result, printable};
+use crate::resource;
+use crate::selection::Selection;
+use osbuild_cosi::resource::{Resource, Spec, UpdateRequest};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::NamedTempFile;
+use tonic::{Code, Status};
+
+/// The variables that may have the editor, in order.
+const VARIABLES: [&str; 3] = ["OSCTL_EDITOR", "VISUAL", "EDITOR"];
+
+/// The editor if none of them has one.
+const EDITOR: &str = "vi";
+
+/// The largest text that is read, in bytes. A node accepts no larger one.
+const MAX_LENGTH: usize = 1 << 20;
+
+/// What is above the text in the editor.
+const HEAD: &str = "The node gets this when the editor ends. Without a change, or without a text, \
+                    nothing happens.";
+
+/// Opens a resource in the editor and writes it back. The connection is opened anew for that: the
+/// user takes longer to write than nodes keep silent clients.
+pub async fn run(selection: &Selection, type_name: &str, id: Option<&str>) -> Result<()> {
+    let resource = read(&connect(selection).await?, type_name, id).await?;
+    let name = resource::name(&resource);
+    let original = resource::yaml(&resource)?;
+    let document = Document::read(&original)
+        .map_err(|reason| Error::failed(format!("{name} is no document")).cause(reason))?;
+    let editor = Editor::of_user();
+    let mut file = EditedFile::new(&editor)?;
+    let mut comments = vec![HEAD.to_owned()];
+    let mut text = original;
+    loop {
+        let written = with_comments(&comments, &text);
+        let edited = file.edit(&written)?;
+        text = without_comments(&edited);
+        if text.trim().is_empty() {
+            note("nothing is changed: the text is empty");
+            return Ok(());
+        }
+        if comments.len() > 1 && edited == written {
+            let mistake = comments.pop().unwrap_or_default();
+            let unchanged = Error::usage(format!("{name} is not changed")).cause(mistake);
+            return Err(file.kept(unchanged));
+        }
+        let mistake = match Document::read(&text).and_then(|new| new.same_resource(&document)) {
+            Err(mistake) => mistake,
+            Ok(new) if new == document => {
+                note("nothing is changed");
+                return Ok(());
+            }
+            Ok(new) => match update(selection, &resource, &new).await {
+                Ok(()) => return print_lines(&[format!("updated {name}")]),
+                Err(Failure::Mistake(mistake)) => mistake,
+                Err(Failure::Other(error)) => return Err(file.kept(error)),
+            },
+        };
+        note(&mistake);
+        comments = vec![HEAD.to_owned(), mistake];
+    }
+}
+
+/// The resource that the user means.
+async fn read(connection: &Connection, type_name: &str, id: Option<&str>) -> Result<Resource> {
+    let definition = definitions::named(connection, type_name).await?;
+    let Definition { namespace, type_name, .. } = &definition;
+    if definition.is_read_only() {
+        let writer = definition.writer.as_deref().unwrap_or_default();
+        return Err(Error::usage(format!("clients do not write resources of {type_name}"))
+            .cause(format!("{writer} alone writes them")));
+    }
+    if let Some(id) = id {
+        return resource::get(connection, namespace, type_name, id).await;
+    }
+    let mut found = resource::list(connection, namespace, type_name).await?;
+    match (found.pop(), found.as_slice()) {
+        (None, _) => Err(Error::usage(format!("there is no resource of {type_name} yet"))
+            .hint(format!("`osctl explain {type_name}` has an example for `osctl apply`"))),
+        (Some(only), []) => Ok(only),
+        (Some(last), others) => {
+            let ids = others.iter().chain([&last]).map(|one| resource::metadata(one).id);
+            Err(Error::usage("which resource?")
+                .cause(format!("those of {type_name} are {}", ids.collect::<Vec<_>>().join(", "))))
+        }
+    }
+}
+
+/// Why a text is not written.
+enum Failure {
+    /// The user has made a mistake in it.
+    Mistake(String),
+    /// Something else.
+    Other(Error),
+}
+
+/// Writes the document in the place of the resource, unless somebody has changed that since.
+async fn update(
+    selection: &Selection,
+    resource: &Resource,
+    new: &Document,
+) -> std::result::Result<(), Failure> {
+    let connection = connect(selection).await.map_err(Failure::Other)?;
+    let mut metadata = resource::metadata(resource);
+    metadata.labels = new.labels.clone().into_iter().collect();
+    metadata.annotations = new.annotations.clone().into_iter().collect();
+    let spec = Spec { proto_spec: Vec::new(), yaml_spec: new.spec_yaml() };
+    let new_resource = Some(Resource { metadata: Some(metadata), spec: Some(spec) });
+    let request = UpdateRequest { new_resource, options: None };
+    connection.state().update(request).await.map_err(failure)?;
+    tries::note_try(&connection).await;
+    Ok(())
+}
+
+fn failure(status: Status) -> Failure {
+    match status.code() {
+        Code::InvalidArgument => Failure::Mistake(status.message().to_owned()),
+        Code::FailedPrecondition => {
+            let error = Error::usage("somebody else has changed the resource meanwhile");
+            Failure::Other(error.cause(status.message()))
+        }
+        _ => Failure::Other(status.into()),
+    }
+}
+
+/// The user's editor: a command of the shell, to which the file is added.
+struct Editor(String);
+
+impl Editor {
+    fn of_user() -> Editor {
+        let set = VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
+        let editor = set.filter(|editor| !editor.trim().is_empty()).map(Editor).next();
+        editor.unwrap_or_else(|| Editor(EDITOR.to_owned()))
+    }
+
+    fn open(&self, file: &Path) -> Result<()> {
+        let Editor(command) = self;
+        let cannot = || Error::usage(format!("the editor `{}` has failed", printable(command)));
+        let mut shell = Command::new("sh");
+        // `"$0"` is the file, whatever characters its name has.
+        let ended = shell.arg("-c").arg(format!("{command} \"$0\"")).arg(file).status();
+        let ended = ended.map_err(|error| cannot().caused_by(&error))?;
+        match ended.success() {
+            true => Ok(()),
+            false => Err(cannot()
+                .cause(ended.to_string())
+                .hint(format!("set one of {}", VARIABLES.join(", ")))),
+        }
+    }
+}
+
+/// The text while it is edited. Its file goes with it unless it is kept.
+struct EditedFile<'a> {
+    editor: &'a Editor,
+    file: NamedTempFile,
+}
+
+impl EditedFile<'_> {
+    fn new(editor: &Editor) -> Result<EditedFile<'_>> {
+        let file = tempfile::Builder::new().prefix("osctl-edit-").suffix(".yaml").tempfile();
+        let file = file.map_err(|error| Error::failed("cannot make a file").caused_by(&error))?;
+        Ok(EditedFile { editor, file })
+    }
+
+    /// Has the user edit the text. An editor that fails changes nothing, and what it has written is
+    /// kept.
+    fn edit(&mut self, text: &str) -> Result<String> {
+        let path = self.file.path().to_owned();
+        let cannot = |what: &str, error: &std::io::Error| {
+            Error::failed(format!("cannot {what} `{}`", path.display())).caused_by(error)
+        };
+        std::fs::write(&path, text).map_err(|error| cannot("write", &error))?;
+        let opened = self.editor.open(&path);
+        let edited = std::fs::read_to_string(&path).map_err(|error| cannot("read", &error));
+        match (opened, edited) {
+            (Err(error), Ok(edited)) if edited != text => Err(self.kept(error)),
+            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+            (Ok(()), Ok(edited)) if edited.len() > MAX_LENGTH => {
+                Err(self.kept(Error::usage(format!("the text has more than {MAX_LENGTH} bytes"))))
+            }
+            (Ok(()), Ok(edited)) => Ok(edited),
+        }
+    }
+
+    /// Keeps the file, and names it in the error.
+    fn kept(&mut self, error: Error) -> Error {
+        self.file.disable_cleanup(true);
+        let path: PathBuf = self.file.path().to_owned();
+        error.cause(format!("your text is kept in `{}`", path.display())).hint(format!(
+            "compare it with the node: `osctl diff -f {0}`; then write it: `osctl apply -f {0}`",
+            path.display()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(command: &str, text: &str) -> (Result<String>, PathBuf) {
+        let editor = Editor(command.to_owned());
+        let mut file = EditedFile::new(&editor).unwrap();
+        let path = file.file.path().to_owned();
+        (file.edit(text), path)
+    }
+
+    #[test]
+    fn an_editor_is_a_command_of_the_shell() {
+        let (text, path) = edited("sed -i -e 's/a b/c d/'", "a b\n");
+        assert_eq!(text.unwrap(), "c d\n");
+        assert!(!path.exists(), "the file goes");
+    }
+
+    #[test]
+    fn an_editor_that_replaces_the_file_is_read() {
+        let command = "f() { printf new > \"$1.new\"; mv \"$1.new\" \"$1\"; }; f";
+        assert_eq!(edited(command, "old").0.unwrap(), "new");
+    }
+
+    #[test]
+    fn the_text_of_an_editor_that_fails_is_kept_if_it_is_another() {
+        let (text, path) = edited("false", "a\n");
+        assert!(text.unwrap_err().to_string().contains("the editor `false` has failed"));
+        assert!(!path.exists());
+        let (text, path) = edited("f() { echo b > \"$1\"; exit 3; }; f", "a\n");
+        assert!(text.unwrap_err().to_string().contains(&path.display().to_string()));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "b\n");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_of_the_text_is_the_users_mistake_and_a_conflict_is_not() {
+        let is_mistake = |status| matches!(failure(status), Failure::Mistake(_));
+        assert!(is_mistake(Status::invalid_argument("a")));
+        assert!(!is_mistake(Status::failed_precondition("a")));
+        assert!(!is_mistake(Status::unavailable("a")));
+    }
+}

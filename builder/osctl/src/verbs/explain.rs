@@ -1,0 +1,180 @@
+//! `osctl explain`: what types and their fields mean, in the words of the node's own release.
+
+use super::output::Output;
+use crate::connection::Connection;
+use crate::definitions::{self, Definition};
+use crate::descriptions::{Comment, Field, File, Message};
+use crate::error::{Error, Result, printable};
+use crate::nearest::nearest;
+use osbuild_abi::osd;
+use osbuild_cosi::spec_message;
+
+/// How far a field is to the right of the message that it is in.
+const INDENT: &str = "  ";
+
+/// The part of a path that people put before a field because documents have it.
+const SPEC: &str = "spec";
+
+/// Lists all types with the first sentence of each.
+pub async fn list(connection: &Connection) -> Result<Output> {
+    let titles = ["TYPE", "WRITER", "MEANING"].map(str::to_owned).to_vec();
+    let mut rows = vec![titles];
+    for definition in definitions::all(connection).await? {
+        let meaning = match message_name(&definition) {
+            None => String::new(),
+            Some(name) => {
+                let file = connection.file_of(&name).await?;
+                file.message(&name).map(|one| one.comment.first_sentence()).unwrap_or_default()
+            }
+        };
+        let writer = definition.writer.unwrap_or_default();
+        let cells = [definition.type_name, writer, meaning];
+        rows.push(cells.iter().map(|cell| printable(cell)).collect());
+    }
+    Ok(Output::Table(rows))
+}
+
+/// Explains what the path names: a type, or a field of it, as `resolvers.nameserver`.
+pub async fn run(connection: &Connection, path: &str) -> Result<Output> {
+    let (definition, fields) = split(definitions::all(connection).await?, path)?;
+    let Some(name) = message_name(&definition) else {
+        return Ok(Output::Text(undescribed(&definition, &fields)?));
+    };
+    let file = connection.file_of(&name).await?;
+    let message = file.message(&name).ok_or_else(|| {
+        Error::failed(format!("the node has no description of {}", definition.type_name))
+    })?;
+    Ok(Output::Text(match fields.as_slice() {
+        [] => type_text(&definition, message, &file),
+        fields => field_text(message, fields, &file)?,
+    }))
+}
+
+fn message_name(definition: &Definition) -> Option<String> {
+    spec_message(&definition.type_name, &definition.singular)
+}
+
+/// The type that the beginning of the path names, and the fields after it. Names of types have dots,
+/// too: the longest beginning that names one counts.
+fn split(definitions: Vec<Definition>, path: &str) -> Result<(Definition, Vec<String>)> {
+    let dots = path.match_indices('.').map(|(at, _)| at);
+    let ends: Vec<usize> = dots.chain([path.len()]).collect();
+    for end in ends.iter().rev() {
+        if let Ok(definition) = definitions::choose(definitions.clone(), &path[..*end]) {
+            let fields = path[*end..].split('.').skip(1);
+            let fields: Vec<String> = fields.map(str::to_owned).collect();
+            let is_spec = fields.first().is_some_and(|field| field == SPEC);
+            return Ok((definition, fields.into_iter().skip(is_spec.into()).collect()));
+        }
+    }
+    // The mistake is in the name of the type, which is most likely the part before the first dot.
+    let first = path.split('.').next().unwrap_or(path);
+    let mistake = definitions::choose(definitions, first).err();
+    Err(mistake.unwrap_or_else(|| Error::usage(format!("the node has no type `{first}`"))))
+}
+
+fn type_text(definition: &Definition, message: &Message, file: &File) -> String {
+    let mut text = head(definition);
+    text += &format!("\n{}", paragraphs(&message.comment, ""));
+    text += "\nSPEC\n";
+    text += &fields(message, file, INDENT, &mut Vec::new());
+    if !message.comment.example.is_empty() {
+        text += &format!("\nEXAMPLE\n{}", indented(&message.comment.example, INDENT));
+    }
+    text
+}
+
+fn head(Definition { namespace, type_name, singular, writer, .. }: &Definition) -> String {
+    let writer = match writer.as_deref() {
+        None => "unknown".to_owned(),
+        Some(osd::ITSELF) => "the node itself".to_owned(),
+        Some(osd::PLUGIN) => "a plugin".to_owned(),
+        Some(osd::ADMIN) => "the role admin".to_owned(),
+        Some(role) => format!("the role {role}, or a higher one"),
+    };
+    let rows = [("TYPE", type_name), ("SHORT", singular), ("NAMESPACE", namespace)];
+    let rows = rows.into_iter().chain([("WRITER", &writer)]);
+    rows.map(|(title, value)| format!("{title:9}  {}\n", printable(value))).collect()
+}
+
+/// The fields of a message, and below each those of its message. One that was described above, as
+/// that of a message inside itself, is not described again.
+fn fields(message: &Message, file: &File, indent: &str, above: &mut Vec<String>) -> String {
+    above.push(message.name.clone());
+    let mut text = String::new();
+    for field in &message.fields {
+        text += &field_lines(field, indent);
+        let inner = field.message.as_ref().filter(|name| !above.contains(name));
+        if let Some(inner) = inner.and_then(|name| file.message(name)) {
+            text += &fields(inner, file, &format!("{indent}{INDENT}{INDENT}"), above);
+        }
+    }
+    text
+}
+
+fn field_lines(field: &Field, indent: &str) -> String {
+    let Field { name, form, comment, .. } = field;
+    let text = paragraphs(comment, &format!("{indent}{INDENT}"));
+    format!("{indent}{}  <{}>\n{text}", printable(name), printable(form))
+}
+
+fn field_text(message: &Message, path: &[String], file: &File) -> Result<String> {
+    let (mut message, mut path) = (message, path);
+    while let [name, rest @ ..] = path {
+        let found = message.fields.iter().find(|field| field.name == *name);
+        let field = found.ok_or_else(|| no_field(message, name))?;
+        let inner = field.message.as_ref().and_then(|name| file.message(name));
+        match (rest, inner) {
+            ([], inner) => {
+                let mut text = field_lines(field, "");
+                if let Some(inner) = inner {
+                    text += &format!("\nFIELDS\n{}", fields(inner, file, INDENT, &mut Vec::new()));
+                }
+                return Ok(text);
+            }
+            (_, Some(inner)) => (message, path) = (inner, rest),
+            (_, None) => {
+                return Err(Error::usage(format!("`{}` has no fields", field.name))
+                    .cause(format!("its form is {}", field.form)));
+            }
+        }
+    }
+    Ok(fields(message, file, "", &mut Vec::new()))
+}
+
+fn no_field(message: &Message, name: &str) -> Error {
+    let names = || message.fields.iter().map(|field| field.name.as_str());
+    let error = Error::usage(format!("{} has no field `{name}`", message.name));
+    match nearest(names(), name) {
+        Some(known) => error.hint(format!("did you mean `{known}`?")),
+        None => error.hint(format!("it has {}", names().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+/// What is known of a type that a plugin's grant names, whose specs may have any fields.
+fn undescribed(definition: &Definition, fields: &[String]) -> Result<String> {
+    if let Some(field) = fields.first() {
+        let message = format!("the node does not know the field `{field}`");
+        return Err(Error::usage(message).cause(format!(
+            "a plugin writes {}, and its grant names columns alone",
+            definition.type_name
+        )));
+    }
+    let mut text = head(definition);
+    text += "\nA plugin writes this type, and its grant names these columns. Its specs may have more.\n";
+    text += "\nCOLUMNS\n";
+    for column in &definition.columns {
+        let [name, path] = [&column.name, &column.json_path].map(|text| printable(text));
+        text += &format!("{INDENT}{name}  {path}\n");
+    }
+    Ok(text)
+}
+
+fn paragraphs(comment: &Comment, indent: &str) -> String {
+    indented(&comment.text, indent)
+}
+
+fn indented(text: &str, indent: &str) -> String {
+    let line = |line: &str| format!("{indent}{}", printable(line)).trim_end().to_owned() + "\n";
+    text.lines().map(line).collect()
+}
