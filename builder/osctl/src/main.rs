@@ -17,6 +17,8 @@ mod known_nodes;
 mod nearest;
 mod pin;
 mod question;
+#[cfg(test)]
+mod reference;
 mod resource;
 mod selection;
 mod table;

@@ -145,8 +145,8 @@ impl Editor {
         let Editor(command) = self;
         let cannot = || Error::usage(format!("the editor `{}` has failed", printable(command)));
         let mut shell = Command::new("sh");
-        // `"$0"` is the file, whatever characters its name has.
-        let ended = shell.arg("-c").arg(format!("{command} \"$0\"")).arg(file).status();
+        // `"$1"` is the file, whatever characters its name has.
+        let ended = shell.args(["-c", &format!("{command} \"$1\""), "sh"]).arg(file).status();
         let ended = ended.map_err(|error| cannot().caused_by(&error))?;
         match ended.success() {
             true => Ok(()),

@@ -97,8 +97,8 @@ pub async fn change(
         match changed.await {
             Ok(lines) => print_all(vec![(Some(name), Output::Lines(lines))])?,
             Err(error) if after == AfterFailure::Stop && names.len() > 0 => {
-                let rest = names.collect::<Vec<_>>().join(", ");
-                return Err(error.of_node(&name).cause(format!("not changed: {rest}")));
+                note(&format!("not changed: {}", names.collect::<Vec<_>>().join(", ")));
+                return Err(error.of_node(&name));
             }
             Err(error) => failures.push(error.of_node(&name)),
         }

@@ -173,7 +173,7 @@ pub fn writer(kind: &Kind) -> Role {
 
 /// Who writes resources of the kind, in one word: the least role of a client, or what writes them
 /// in the place of clients.
-fn writer_name(kind: &Kind) -> &'static str {
+pub fn writer_name(kind: &Kind) -> &'static str {
     match is_kept(kind) {
         true => writer(kind).name(),
         false if kind.namespace() == PLUGINS => osd::PLUGIN,
@@ -278,7 +278,6 @@ impl<'a> Yaml<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents;
 
     fn kind(namespace: &str, type_name: &str) -> Kind {
         Kind::new(namespace, type_name).unwrap()
@@ -347,44 +346,6 @@ mod tests {
         {
             let refused = check(content).unwrap_err();
             assert_eq!(refused.code(), tonic::Code::InvalidArgument);
-        }
-    }
-
-    /// The files of the API whose comments `osctl explain` shows.
-    fn messages() -> Vec<(String, String)> {
-        let files = prost_types::FileDescriptorSet::decode(osbuild_cosi::DESCRIPTORS).unwrap();
-        let mut messages = Vec::new();
-        for file in files.file {
-            let comments = file.source_code_info.iter().flat_map(|info| &info.location);
-            for (index, message) in (0..).zip(&file.message_type) {
-                // 4 is the number of the field with messages.
-                let comment = comments.clone().find(|one| one.path == [4, index]);
-                let text = comment.map_or("", |comment| comment.leading_comments());
-                let name = format!("{}.{}", file.package(), message.name());
-                messages.push((name, text.to_owned()));
-            }
-        }
-        messages
-    }
-
-    #[test]
-    fn every_type_has_a_message_whose_comment_explains_it() {
-        let messages = messages();
-        for definition in definitions().unwrap() {
-            let type_name = definition.kind.type_name();
-            let name = osbuild_cosi::spec_message(type_name, definition.display_type).unwrap();
-            let message = messages.iter().find(|(known, _)| *known == name);
-            let (_, text) = message.unwrap_or_else(|| panic!("there is no {name}"));
-            assert!(!text.is_empty(), "{name} has no comment");
-            if ClientType::of(&definition.kind).is_some() {
-                let example =
-                    text.split("```yaml").nth(1).and_then(|rest| rest.split("```").next());
-                let example = example.unwrap_or_else(|| panic!("{name} has no example"));
-                // Each line has the space that follows `//`.
-                let example = example.lines().map(|line| line.strip_prefix(' ').unwrap_or(line));
-                let drafts = documents::read(&example.collect::<Vec<_>>().join("\n")).unwrap();
-                assert_eq!(*drafts[0].key.kind(), definition.kind, "{name}");
-            }
         }
     }
 
