@@ -3,6 +3,7 @@
 
 mod plugin;
 mod remote;
+mod verbs;
 
 use self::remote::Remote;
 use crate::check::Outcome;

@@ -45,6 +45,8 @@ pub fn does_what_its_grant_says(remote: &Remote, outcome: &mut Outcome) -> Resul
     remote.finish(&["--node", "admin", "apply", "-f", &settings(remote)?])?;
     let get = ["--node", "reader", "get", "fullnames"];
     shows(remote, outcome, "a plugin reacts to a change", &get, "edge-7.example.org")?;
+    let explain = ["--node", "reader", "explain", "fullnames"];
+    shows(remote, outcome, "its type is explained by its columns", &explain, "{.fullName}")?;
     let statuses = ["--node", "reader", "get", "controllerstatuses"];
     shows(remote, outcome, "its controller has a status", &statuses, "full-name  true")?;
     let less = less(remote, &grant)?;

@@ -1,7 +1,7 @@
 //! `osd` serves clients on the network: osctl, grpcurl and OpenSSL meet its TLS, and each role of
 //! their certificates.
 
-use super::{Program, plugin};
+use super::{Program, plugin, verbs};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
@@ -64,6 +64,7 @@ pub fn clients_may_do_what_their_role_permits(
     roles_differ(remote, &node, outcome)?;
     resources_read_back(remote, outcome)?;
     what_was_changed_comes_back(remote, outcome)?;
+    verbs::agree(remote, outcome)?;
     plugin::does_what_its_grant_says(remote, outcome)?;
     silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
     let Listening { _osd: osd, fingerprint, .. } = node;
@@ -317,7 +318,8 @@ impl Remote<'_> {
         }
     }
 
-    fn osctl(&self) -> Command {
+    /// `osctl` with the nodes of this check.
+    pub fn osctl(&self) -> Command {
         let mut command = Command::new(self.osctl);
         command.env("XDG_CONFIG_HOME", self.folder.join("configuration")).env_remove("OSCTL_NODE");
         command

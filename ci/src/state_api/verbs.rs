@@ -1,0 +1,128 @@
+//! osctl explains, compares and edits the resources of a real `osd`, and asks several nodes.
+
+use super::remote::{Remote, claim};
+use crate::check::Outcome;
+use crate::site::Ran;
+use osbuild::error::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+
+/// A setting that the node has, with another value.
+const CHANGED: &str = "type: Resolver\nid: dns\nspec: { nameserver: 192.0.2.7 }\n";
+
+/// The verbs agree with each other: what one prints, another reads.
+pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    examples_are_documents(remote, outcome)?;
+    differences_have_an_exit_code(remote, outcome)?;
+    resources_are_described(remote, outcome)?;
+    resources_are_edited(remote, outcome)?;
+    several_nodes_are_asked(remote, outcome)
+}
+
+fn examples_are_documents(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let explained = remote.finish(&["--node", "reader", "explain", "timeservers"])?.output;
+    let has_fields = ["the role operator, or a higher one", "server  <list of string>"]
+        .iter()
+        .all(|text| explained.contains(text));
+    outcome.check("a reader has a type explained", has_fields, || explained.clone());
+    let example = explained.split("EXAMPLE\n").nth(1).unwrap_or_default();
+    let file = write(remote, "example.yaml", &example.replace("\n  ", "\n").replacen("  ", "", 1))?;
+    let ran = admin(remote, &["apply", "-f", &file])?;
+    claim(outcome, "`apply` reads the example of `explain`", &ran, Some(0));
+    admin(remote, &["delete", "timeserver", "time"])?;
+    let ran = admin(remote, &["explain", "resolvers.nameservr"])?;
+    let is_refused = ran.code == Some(2) && ran.output.contains("did you mean `nameserver`?");
+    outcome.check("a field that does not exist has a hint", is_refused, || ran.output);
+    Ok(())
+}
+
+fn differences_have_an_exit_code(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let file = write(remote, "changed.yaml", CHANGED)?;
+    let ran = admin(remote, &["diff", "-f", &file])?;
+    let is_shown = ran.code == Some(1) && ran.output.contains("+  - \"192.0.2.7\"");
+    outcome.check("a difference is shown, with exit code 1", is_shown, || ran.output);
+    admin(remote, &["apply", "-f", &file])?;
+    let ran = admin(remote, &["diff", "-f", &file])?;
+    let is_same = ran.code == Some(0) && ran.output.is_empty();
+    outcome.check("what is applied does not differ", is_same, || ran.output);
+    let ran = admin(remote, &["diff", "-f", "none.yaml"])?;
+    claim(outcome, "a failure of `diff` is no difference", &ran, Some(2));
+    Ok(())
+}
+
+fn resources_are_described(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let ran = admin(remote, &["describe", "resolver", "dns"])?;
+    let has_all = ["set by     admin \"admin\", in generation ", "\n  - \"192.0.2.7\"\n"]
+        .iter()
+        .all(|text| ran.output.contains(text));
+    outcome.check("`describe` has who set a resource last", has_all, || ran.output);
+    let template = "jsonpath={.id}: {.spec.nameserver[0]}";
+    let ran = admin(remote, &["get", "resolvers", "-o", template])?;
+    let is_made = ran.output == "dns: 192.0.2.7\n";
+    outcome.check("a template makes a line of a resource", is_made, || ran.output);
+    Ok(())
+}
+
+fn resources_are_edited(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let ran = edit(remote, "sed -i s/192.0.2.7/192.0.2.8/")?;
+    let is_done = ran.code == Some(0) && ran.output == "updated Resolvers.osbuild/dns\n";
+    outcome.check("a resource is edited", is_done, || ran.output);
+    let ran = edit(remote, "true")?;
+    let is_same = ran.code == Some(0) && ran.output.contains("nothing is changed");
+    outcome.check("a text that stays the same changes nothing", is_same, || ran.output);
+    let ran = edit(remote, "sed -i s/192.0.2.8/name/")?;
+    let is_kept = ran.code == Some(2) && kept(&ran).is_some_and(|text| text.contains("\"name\""));
+    outcome.check("the text of a mistake is kept", is_kept, || ran.output);
+    let meanwhile = write(remote, "meanwhile.yaml", CHANGED)?;
+    let osctl = remote.osctl();
+    let apply = format!("{:?} --node admin apply -f {meanwhile}", osctl.get_program());
+    let ran = edit(remote, &format!("{apply} && sed -i s/192.0.2.8/192.0.2.9/"))?;
+    let text = kept(&ran).unwrap_or_default();
+    let is_refused = ran.code == Some(2) && ran.output.contains("somebody else has changed");
+    outcome.check("a change meanwhile is a conflict", is_refused, || ran.output);
+    outcome.check("and the text is kept", text.contains("192.0.2.9"), || text);
+    let ran = admin(remote, &["get", "resolver", "dns", "-o", "jsonpath={.spec.nameserver[*]}"])?;
+    outcome.check("and what was changed stays", ran.output == "192.0.2.7\n", || ran.output);
+    Ok(())
+}
+
+fn several_nodes_are_asked(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let ran = remote.run(&["--all-nodes", "get", "resolvers"])?;
+    let rows: Vec<&str> = ran.output.lines().filter_map(|line| line.split(' ').next()).collect();
+    let has_all = rows == ["NODE", "admin", "operator", "reader"];
+    outcome.check("a table has a row of each node", has_all, || ran.output);
+    let ran = remote.run(&["-n", "gone,admin", "get", "resolvers", "-o", "name"])?;
+    let has_one = ran.output.contains("admin  Resolvers.osbuild/dns");
+    let is_error = ran.code == Some(2) && ran.output.contains("node `gone`: ");
+    outcome.check("a node that fails hides no other", has_one && is_error, || ran.output);
+    let file = write(remote, "changed.yaml", CHANGED)?;
+    let ran = remote.run(&["-n", "reader,admin", "apply", "-f", &file])?;
+    let is_stopped = ran.code == Some(2) && ran.output.contains("not changed: admin");
+    outcome.check("a change stops at the first node that fails", is_stopped, || ran.output);
+    let ran = remote.run(&["-n", "reader,admin", "power-off"])?;
+    claim(outcome, "what ends a node takes one", &ran, Some(2));
+    Ok(())
+}
+
+fn admin(remote: &Remote, words: &[&str]) -> Result<Ran> {
+    remote.run(&[&["--node", "admin"], words].concat())
+}
+
+/// Edits the resolver with this command as the editor.
+fn edit(remote: &Remote, editor: &str) -> Result<Ran> {
+    let mut osctl = remote.osctl();
+    osctl.env("OSCTL_EDITOR", editor).env("TMPDIR", remote.folder);
+    remote.site.run("state-api-osctl", osctl.args(["--node", "admin", "edit", "resolvers"]))
+}
+
+/// The text in the file that the error names.
+fn kept(ran: &Ran) -> Option<String> {
+    let (_, rest) = ran.output.split_once("your text is kept in `")?;
+    fs::read_to_string(PathBuf::from(rest.split('`').next()?)).ok()
+}
+
+fn write(remote: &Remote, name: &str, text: &str) -> Result<String> {
+    let path = remote.folder.join(name);
+    fs::write(&path, text).or_build(|| format!("cannot write `{}`", path.display()))?;
+    Ok(path.display().to_string())
+}
