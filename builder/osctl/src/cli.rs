@@ -107,8 +107,8 @@ pub enum Verb {
     },
     /// Change a resource in your editor: `$OSCTL_EDITOR`, `$VISUAL`, `$EDITOR` or vi
     ///
-    /// If somebody else changes the resource meanwhile, nothing is changed, and your text is kept in
-    /// a file. So it is after any other failure.
+    /// If somebody else changes the resource meanwhile, nothing is changed, and a file keeps your
+    /// text. So it does after any other failure.
     Edit {
         /// The type
         r#type: String,

@@ -21,8 +21,8 @@ const HEAD: &str = "\
 # Reference of the node API
 
 The types and calls that a node has, from the comments of the [`.proto`
-files](../../components/shared/cosi/proto). `osctl explain` prints the same of the release that a node
-runs. [The page about the API](api.md) says who writes each type, and how to open the API;
+files](../../components/shared/cosi/proto). `osctl explain` prints the same of the release that a
+node runs. [The page about the API](api.md) says who writes each type, and how to open the API;
 [`osctl`](osctl.md) is its client for people.
 
 This page is generated: change the `.proto` files, then

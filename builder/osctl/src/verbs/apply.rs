@@ -12,8 +12,8 @@ use std::path::Path;
 /// The longest text that a node accepts, in bytes.
 const MAX_LENGTH: u64 = 1 << 20;
 
-/// Applies the documents of a file to each node in turn, all of them or none. The file is read before
-/// a node is connected to. A node that fails keeps the documents from the nodes after it.
+/// Applies the documents of a file to each node in turn, all of them or none. The file is read
+/// before a node is connected to. A node that fails keeps the documents from the nodes after it.
 pub async fn run(selection: &Selection, file: &Path, how: How) -> Result<()> {
     let documents = read(file)?;
     if is_stdin(file) && is_empty(&documents) {

@@ -54,8 +54,8 @@ fn message_name(definition: &Definition) -> Option<String> {
     spec_message(&definition.type_name, &definition.singular)
 }
 
-/// The type that the beginning of the path names, and the fields after it. Names of types have dots,
-/// too: the longest beginning that names one counts.
+/// The type that the beginning of the path names, and the fields after it. Names of types have
+/// dots, too: the longest beginning that names one counts.
 fn split(definitions: Vec<Definition>, path: &str) -> Result<(Definition, Vec<String>)> {
     let dots = path.match_indices('.').map(|(at, _)| at);
     let ends: Vec<usize> = dots.chain([path.len()]).collect();
@@ -161,7 +161,8 @@ fn undescribed(definition: &Definition, fields: &[String]) -> Result<String> {
         )));
     }
     let mut text = head(definition);
-    text += "\nA plugin writes this type, and its grant names these columns. Its specs may have more.\n";
+    text +=
+        "\nA plugin writes this type. Its grant names these columns; its specs may have more.\n";
     text += "\nCOLUMNS\n";
     for column in &definition.columns {
         let [name, path] = [&column.name, &column.json_path].map(|text| printable(text));

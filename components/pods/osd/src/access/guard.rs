@@ -16,8 +16,8 @@ use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
 
-/// The least role for a call, `SERVICE/NAME`. Which settings an operator may change depends on their type, too:
-/// [`SettingType::writer`](crate::settings::SettingType::writer).
+/// The least role for a call, `SERVICE/NAME`. Which settings an operator may change depends on
+/// their type, too: [`SettingType::writer`](crate::settings::SettingType::writer).
 pub fn least(method: &str) -> Role {
     let (service, name) = method.split_once('/').unwrap_or((method, ""));
     match (service, name) {
