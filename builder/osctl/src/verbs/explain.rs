@@ -179,3 +179,113 @@ fn indented(text: &str, indent: &str) -> String {
     let line = |line: &str| format!("{indent}{}", printable(line)).trim_end().to_owned() + "\n";
     text.lines().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_cosi::DESCRIPTORS;
+    use prost::Message as _;
+    use prost_types::FileDescriptorSet;
+
+    fn definition(type_name: &str, singular: &str, writer: &str) -> Definition {
+        Definition {
+            namespace: "system".into(),
+            type_name: type_name.into(),
+            singular: singular.into(),
+            writer: Some(writer.into()),
+            aliases: vec![singular.to_lowercase()],
+            columns: Vec::new(),
+        }
+    }
+
+    fn file(name: &str) -> File {
+        let files = FileDescriptorSet::decode(DESCRIPTORS).unwrap().file;
+        File::of(files.iter().find(|file| file.name() == name).unwrap())
+    }
+
+    fn message<'a>(file: &'a File, name: &str) -> &'a Message {
+        file.message(&format!("osbuild.v1.{name}")).unwrap()
+    }
+
+    #[test]
+    fn a_type_is_explained_with_its_writer_fields_and_example() {
+        let file = file("osbuild/v1/hostname.proto");
+        let hostnames = definition("Hostnames.osbuild", "Hostname", "operator");
+        let text = type_text(&hostnames, message(&file, "HostnameSpec"), &file);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..4],
+            [
+                "TYPE       Hostnames.osbuild",
+                "SHORT      Hostname",
+                "NAMESPACE  system",
+                "WRITER     the role operator, or a higher one",
+            ]
+        );
+        let end = [
+            "SPEC",
+            "  hostname  <string>",
+            "    The name (RFC 1123): at most 63 letters, digits, `-` and `.`.",
+            "",
+            "EXAMPLE",
+            "  type: Hostname",
+            "  id: name",
+            "  spec:",
+            "    hostname: edge-7",
+        ];
+        assert!(text.ends_with(&(end.join("\n") + "\n")), "{text}");
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_path() {
+        let file = file("osbuild/v1/plugin.proto");
+        let grant = message(&file, "PluginGrantSpec");
+        let explain = |path: &str| {
+            let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+            field_text(grant, &path, &file).map_err(|error| error.to_string())
+        };
+        assert!(explain("inputs").unwrap().contains("\nFIELDS\n  namespace  <string>\n"));
+        let column = explain("outputs.columns.jsonPath").unwrap();
+        assert!(column.starts_with("jsonPath  <string>\n  Where its value is"), "{column}");
+        assert!(explain("inputs.kinds").unwrap_err().contains("did you mean `kind`?"));
+        assert!(explain("hostname").unwrap_err().contains("it has inputs, outputs"));
+        assert!(explain("inputs.kind.x").unwrap_err().contains("`kind` has no fields"));
+    }
+
+    #[test]
+    fn a_path_begins_with_any_name_of_a_type() {
+        let known = || {
+            vec![
+                definition("Resolvers.osbuild", "Resolver", "operator"),
+                definition("Things.example", "Thing", "plugin"),
+            ]
+        };
+        for path in ["resolver.search", "Resolvers.osbuild.search", "resolvers.spec.search"] {
+            let (found, fields) = split(known(), path).unwrap();
+            assert_eq!((&*found.singular, &*fields.join(".")), ("Resolver", "search"), "{path}");
+        }
+        assert!(split(known(), "things.example").unwrap().1.is_empty());
+        let mistake = split(known(), "resolvr.search").unwrap_err().to_string();
+        assert!(mistake.contains("did you mean `resolver`?"), "{mistake}");
+        let (things, fields) = split(known(), "things.size").unwrap();
+        assert!(undescribed(&things, &fields).unwrap_err().to_string().contains("`size`"));
+        assert!(undescribed(&things, &[]).unwrap().contains("WRITER     a plugin"));
+    }
+
+    #[test]
+    fn a_message_inside_itself_is_described_once() {
+        let mut file = file("osbuild/v1/plugin.proto");
+        let name = "osbuild.v1.PluginInput";
+        let input = file.messages.iter_mut().find(|message| message.name == name).unwrap();
+        input.fields.iter_mut().for_each(|field| field.message = Some(name.to_owned()));
+        let text = fields(message(&file, "PluginGrantSpec"), &file, "", &mut Vec::new());
+        assert_eq!(text.matches("namespace  <").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn the_words_of_a_node_do_not_control_the_terminal() {
+        let hostile = definition("Things.\u{1b}[2J", "\u{202e}", "\u{9b}");
+        let text = undescribed(&hostile, &[]).unwrap();
+        assert!(text.lines().all(|line| printable(line) == line), "{text}");
+    }
+}

@@ -166,3 +166,58 @@ impl<'a> Changes<'a> {
 fn width(form: &Form) -> Width {
     if matches!(form, Form::Wide) { Width::Wide } else { Width::Normal }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_cosi::resource::meta::resource_definition_spec::PrintColumn;
+    use osbuild_cosi::resource::{Metadata, Spec};
+    use serde_json::Value;
+
+    fn resource() -> Resource {
+        let metadata = Metadata {
+            namespace: "system".into(),
+            r#type: "Hostnames.osbuild".into(),
+            id: "a".into(),
+            version: "2".into(),
+            owner: "me".into(),
+            phase: "running".into(),
+            created: Some(prost_types::Timestamp { seconds: 0, nanos: 0 }),
+            updated: Some(prost_types::Timestamp { seconds: 86_400, nanos: 0 }),
+            labels: [("zone".into(), "1".into()), ("rack".into(), "7".into())].into(),
+            ..Metadata::default()
+        };
+        let spec = Spec { proto_spec: vec![], yaml_spec: "hostname: edge-7\n".into() };
+        Resource { metadata: Some(metadata), spec: Some(spec) }
+    }
+
+    #[test]
+    fn a_resource_is_printed_in_each_form() {
+        let column = PrintColumn { name: "Hostname".into(), json_path: "{.hostname}".into() };
+        let output = |form: Form| all(&[resource()], &[column.clone()], &form).unwrap();
+        let rows = |form| {
+            let Output::Table(rows) = output(form) else { panic!("no table") };
+            Table::with(&rows).1
+        };
+        assert_eq!(
+            rows(Form::Table),
+            ["ID  VERSION  PHASE    HOSTNAME", "a   2        running  edge-7"]
+        );
+        assert_eq!(
+            rows(Form::Wide),
+            [
+                "ID  VERSION  PHASE    HOSTNAME  OWNER  UPDATED               LABELS",
+                "a   2        running  edge-7    me     1970-01-02T00:00:00Z  rack=7,zone=1",
+            ]
+        );
+        let lines = |line: &str| Output::Lines(vec![line.to_owned()]);
+        assert_eq!(output(Form::Name), lines("Hostnames.osbuild/a"));
+        let template = "{.id}={.spec.hostname}".parse().unwrap();
+        assert_eq!(output(Form::JsonPath(template)), lines("a=edge-7"));
+        let yaml = "namespace: system\ntype: Hostnames.osbuild\nid: a\nlabels:\n  rack: \"7\"\n  \
+                    zone: \"1\"\nspec:\n  hostname: edge-7\n";
+        assert_eq!(output(Form::Yaml), Output::Yaml(yaml.to_owned()));
+        let Output::Json(Value::Array(all)) = output(Form::Json) else { panic!("no list") };
+        assert_eq!(all[0]["spec"]["hostname"], "edge-7");
+    }
+}

@@ -9,5 +9,6 @@ mod limits;
 mod network;
 mod osd;
 mod plugins;
+mod reflection;
 mod remote;
 mod watch;
