@@ -8,8 +8,8 @@ use crate::error::{Result, printable};
 use crate::resource::{self, pairs, time};
 use crate::table::Table;
 use osbuild_cosi::resource::{Metadata, Resource};
-use osbuild_cosi::v1::Generation;
 use osbuild_cosi::v1::applied_resource::Outcome;
+use osbuild_cosi::v1::{AppliedResource, Generation};
 use serde_json::Value;
 
 /// The identifier of a status of which a node has one.
@@ -47,7 +47,9 @@ fn statuses_of<'a>(definitions: &'a [Definition], of: &Definition) -> Option<&'a
 
 fn text(resource: &Resource, statuses: &[Resource], generations: &[Generation]) -> String {
     let mut text = format!("{}\n", resource::name(resource));
-    let rows = head(resource::metadata(resource), generations);
+    let metadata = resource::metadata(resource);
+    let set_by = set_by(resource, &metadata, generations);
+    let rows = head(metadata, set_by);
     text += &Table::with(&rows).1.iter().map(|row| format!("  {row}\n")).collect::<String>();
     text += &format!("spec:\n{}", yaml(resource));
     let about: Vec<_> = statuses.iter().filter(|one| is_about(one, resource)).collect();
@@ -62,8 +64,7 @@ fn text(resource: &Resource, statuses: &[Resource], generations: &[Generation]) 
 }
 
 /// The rows of what is known of the resource beside its spec. What is empty has none.
-fn head(metadata: Metadata, generations: &[Generation]) -> Vec<Vec<String>> {
-    let set_by = set_by(&metadata, generations);
+fn head(metadata: Metadata, set_by: String) -> Vec<Vec<String>> {
     let rows = [
         ("namespace", metadata.namespace),
         ("version", metadata.version),
@@ -81,21 +82,21 @@ fn head(metadata: Metadata, generations: &[Generation]) -> Vec<Vec<String>> {
 }
 
 /// Who has last changed the resource, as far back as the generations go. Those of statuses have
-/// none.
-fn set_by(metadata: &Metadata, generations: &[Generation]) -> String {
-    let changes = |one: &&Generation| {
-        let mut changes = one.changes.iter();
-        changes.any(|change| {
-            change.outcome() != Outcome::Unchanged
-                && (&change.namespace, &change.r#type, &change.id)
-                    == (&metadata.namespace, &metadata.r#type, &metadata.id)
-        })
+/// none. What a running try has changed is in no generation yet.
+fn set_by(resource: &Resource, metadata: &Metadata, generations: &[Generation]) -> String {
+    let is_of = |change: &AppliedResource| {
+        change.outcome() != Outcome::Unchanged
+            && (&change.namespace, &change.r#type, &change.id)
+                == (&metadata.namespace, &metadata.r#type, &metadata.id)
     };
-    match generations.iter().find(changes) {
-        Some(one) => {
-            format!("{}, in generation {} of {}", one.caller, one.number, history::time(one))
-        }
-        None => String::new(),
+    let mut changes =
+        generations.iter().flat_map(|one| one.changes.iter().map(move |change| (one, change)));
+    let last = changes.find(|(_, change)| is_of(change));
+    let Some((one, change)) = last else { return String::new() };
+    let is_kept = resource.spec.as_ref().is_some_and(|spec| spec.yaml_spec == change.after);
+    match is_kept {
+        true => format!("{}, in generation {} of {}", one.caller, one.number, history::time(one)),
+        false => format!("after generation {}, and not kept yet: `osctl try`", one.number),
     }
 }
 
@@ -134,7 +135,6 @@ fn yaml(resource: &Resource) -> String {
 mod tests {
     use super::*;
     use osbuild_cosi::resource::Spec;
-    use osbuild_cosi::v1::AppliedResource;
 
     fn resource(type_name: &str, id: &str, version: &str, yaml: &str) -> Resource {
         let metadata = Metadata {
@@ -156,6 +156,7 @@ mod tests {
             r#type: "Resolvers.osbuild".into(),
             id: id.into(),
             outcome: outcome.into(),
+            after: "nameserver:\n- 192.0.2.1\n".into(),
             ..AppliedResource::default()
         };
         let caller = format!("operator \"{number}\"");
@@ -192,6 +193,13 @@ mod tests {
                 "The node has acted on version 2, and not on 3 yet.",
             ]
         );
+    }
+
+    #[test]
+    fn a_change_of_a_try_is_not_of_an_earlier_caller() {
+        let resolver = resource("Resolvers", "dns", "4", "nameserver:\n- 192.0.2.2\n");
+        let text = text(&resolver, &[], &[generation(7, "dns", Outcome::Updated)]);
+        assert!(text.contains("after generation 7, and not kept yet"), "{text}");
     }
 
     #[test]
