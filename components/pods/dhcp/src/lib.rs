@@ -1,8 +1,8 @@
 //! A DHCPv4 client (RFC 2131) that gets a node its addresses, and reads what IPv6 routers advertise
 //! (RFC 8106). The library is for the tests; the program is `main.rs`.
 //!
-//! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`], [`rtnetlink`]), what
-//! they mean ([`terms`]), what to do next ([`choice`], [`lease`], [`advertised`], which are pure),
+//! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`],
+//! [`osbuild_rtnetlink`]), what they mean ([`terms`]), what to do next ([`choice`], [`lease`], [`advertised`], which are pure),
 //! and the world ([`socket`], [`netlink`], [`settings`]), which [`link`] brings together for one
 //! link.
 
@@ -15,7 +15,6 @@ pub mod names;
 pub mod netlink;
 pub mod packet;
 pub mod router;
-pub mod rtnetlink;
 pub mod settings;
 pub mod socket;
 pub mod sys;

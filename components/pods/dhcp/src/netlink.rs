@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use osbuild_rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 
 use crate::message::Mac;
 use crate::router::{self, Advert};
-use crate::rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 use crate::terms::Route;
 
 /// Bytes of the fixed parts of messages about links, addresses and routes (`ifinfomsg`,

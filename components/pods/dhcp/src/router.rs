@@ -4,8 +4,9 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use osbuild_rtnetlink::{u16_at, u32_at};
+
 use crate::names;
-use crate::rtnetlink::{u16_at, u32_at};
 
 /// The type of rtnetlink message with such options, which not every `libc` defines.
 pub const NEW_OPTIONS: u16 = 68;

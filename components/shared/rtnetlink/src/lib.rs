@@ -1,10 +1,12 @@
 //! The bytes of rtnetlink messages (netlink(7), rtnetlink(7)): a header, a fixed part, and
-//! attributes.
+//! attributes. The pods `dhcp` and `osd` say what they mean.
 //!
 //! The code is our own instead of `netlink-packet-route`, which parses every attribute of every
-//! kind of link, and rejects a whole link because of one attribute with an unexpected length. This
-//! client needs five attributes, whatever a newer kernel adds. The crate would also be half of the
-//! program.
+//! kind of link, and rejects a whole link because of one attribute with an unexpected length. The
+//! pods need a few attributes, whatever a newer kernel adds. The crate would also be half of the
+//! program `dhcp`.
+
+#![forbid(unsafe_code)]
 
 /// The length of a message's header.
 const HEADER: usize = 16;
@@ -51,6 +53,8 @@ impl Request {
 pub struct Answer<'a> {
     /// The type (`RTM_…` or `NLMSG_…`).
     pub kind: u16,
+    /// The flags (`NLM_F_…`).
+    pub flags: u16,
     /// The sequence number of its request.
     pub sequence: u32,
     /// The bytes after the header.
@@ -65,6 +69,7 @@ pub fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(Answer {
             kind: u16_at(message, 4)?,
+            flags: u16_at(message, 6)?,
             sequence: u32_at(message, 8)?,
             payload: &message[HEADER..],
         })
@@ -103,7 +108,7 @@ mod tests {
         let message = Request::new(1, 2, &[9; 4]).with(5, b"a").with(6, b"bcde").finish(7);
         assert_eq!((message.len(), u32_at(&message, 0)), (HEADER + 4 + 8 + 8, Some(36)));
         let answer = answers(&message).next().unwrap();
-        assert_eq!((answer.kind, answer.sequence), (1, 7));
+        assert_eq!((answer.kind, answer.flags, answer.sequence), (1, 2, 7));
         assert!(attributes(&answer.payload[4..]).eq([(5, &b"a"[..]), (6, &b"bcde"[..])]));
     }
 
