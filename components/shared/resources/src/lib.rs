@@ -34,6 +34,6 @@ pub use number::Number;
 pub use phase::{Phase, UnknownPhase};
 pub use query::{IdQuery, InvalidPattern, Query};
 pub use resource::{Content, Owner, Resource, Spec};
-pub use store::{Expected, Limits, Store};
+pub use store::{Expected, Limits, Room, Store};
 pub use version::{InvalidVersion, Version};
 pub use watch::{Cursor, Event, Overrun, Start, Target};

@@ -19,6 +19,15 @@ pub struct Limits {
     pub history_bytes: usize,
 }
 
+/// Room for resources. Sizes are those of [`Resource::size`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Resources.
+    pub resources: usize,
+    /// Bytes of them.
+    pub bytes: usize,
+}
+
 /// What an update expects of the resource that it replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
@@ -36,8 +45,8 @@ pub struct Store {
     pub(crate) cookie: Cookie,
     limits: Limits,
     collections: BTreeMap<Kind, Collection>,
-    count: usize,
-    bytes: usize,
+    /// What the kinds take that have no room of their own.
+    taken: Room,
 }
 
 /// The resources of a kind by identifier, and their last changes.
@@ -45,12 +54,29 @@ pub struct Store {
 struct Collection {
     resources: BTreeMap<String, Arc<Resource>>,
     history: History,
+    own: Option<OwnRoom>,
+}
+
+/// Room that no other kind takes.
+#[derive(Debug)]
+struct OwnRoom {
+    limit: Room,
+    taken: Room,
 }
 
 impl Store {
     /// An empty store.
     pub fn new(cookie: Cookie, limits: Limits) -> Store {
-        Store { cookie, limits, collections: BTreeMap::new(), count: 0, bytes: 0 }
+        Store { cookie, limits, collections: BTreeMap::new(), taken: Room::default() }
+    }
+
+    /// Gives a kind that has no resources yet room of its own. From then on its resources take
+    /// nothing of the store's limits for resources, kinds and bytes, and the other kinds take
+    /// nothing of its room. Histories stay common.
+    pub fn set_apart(&mut self, kind: Kind, limit: Room) {
+        let collection = self.collections.entry(kind).or_default();
+        assert!(collection.resources.is_empty(), "room is given before it is taken");
+        collection.own = Some(OwnRoom { limit, taken: Room::default() });
     }
 
     /// The resource.
@@ -201,22 +227,25 @@ impl Store {
         if let Some(collection) = self.collections.get_mut(key.kind()) {
             collection.resources.remove(key.id());
             collection.history.push(Change::Destroyed(old.clone()));
+            let taken = collection.own.as_mut().map_or(&mut self.taken, |own| &mut own.taken);
+            taken.resources -= 1;
+            taken.bytes -= old.size();
         }
-        self.count -= 1;
-        self.bytes -= old.size();
         self.trim_histories();
     }
 
     /// Puts a resource in the place of `old`, if there is room for it.
     fn put(&mut self, old: Option<&Arc<Resource>>, new: &Arc<Resource>) -> Result<(), Error> {
-        let Limits { resources, kinds, bytes, .. } = self.limits;
         let key = &new.content.key;
-        let size = self.bytes + new.size() - old.map_or(0, |old| old.size());
+        let (taken, limit) = self.room(key.kind());
+        let bytes = taken.bytes + new.size() - old.map_or(0, |old| old.size());
         let is_new_kind = !self.collections.contains_key(key.kind());
         let limit = match old {
-            None if self.count >= resources => Some(Limit::Resources(resources)),
-            _ if is_new_kind && self.collections.len() >= kinds => Some(Limit::Kinds(kinds)),
-            _ if size > bytes && size > self.bytes => Some(Limit::Bytes(bytes)),
+            None if taken.resources >= limit.resources => Some(Limit::Resources(limit.resources)),
+            _ if is_new_kind && self.kinds() >= self.limits.kinds => {
+                Some(Limit::Kinds(self.limits.kinds))
+            }
+            _ if bytes > limit.bytes && bytes > taken.bytes => Some(Limit::Bytes(limit.bytes)),
             _ => None,
         };
         if let Some(limit) = limit {
@@ -228,10 +257,23 @@ impl Store {
             Some(old) => Change::Updated { old: old.clone(), new: new.clone() },
             None => Change::Created(new.clone()),
         });
-        self.count += usize::from(old.is_none());
-        self.bytes = size;
+        let taken = collection.own.as_mut().map_or(&mut self.taken, |own| &mut own.taken);
+        taken.resources += usize::from(old.is_none());
+        taken.bytes = bytes;
         self.trim_histories();
         Ok(())
+    }
+
+    /// What is taken of the room for a kind, and that room.
+    fn room(&self, kind: &Kind) -> (Room, Room) {
+        let own = self.collections.get(kind).and_then(|collection| collection.own.as_ref());
+        let Limits { resources, bytes, .. } = self.limits;
+        own.map_or((self.taken, Room { resources, bytes }), |own| (own.taken, own.limit))
+    }
+
+    /// The kinds without room of their own.
+    fn kinds(&self) -> usize {
+        self.collections.values().filter(|collection| collection.own.is_none()).count()
     }
 
     /// Forgets the oldest changes of the largest history until all fit, except each one's last.
@@ -450,6 +492,32 @@ pub(crate) mod tests {
         }
     }
 
+    #[test]
+    fn a_kind_set_apart_and_the_others_take_nothing_of_each_others_room() {
+        let size = resource("a").size();
+        let limits = Limits { resources: 1, kinds: 1, bytes: size, history_bytes: 0 };
+        let apart = Kind::new("system", "Things.osbuild").unwrap();
+        let thing = |id| Content::new(Key::new(apart.clone(), id).unwrap(), Spec::default());
+        for is_first in [true, false] {
+            let mut store = Store::new(Cookie(*b"process1"), limits);
+            store.set_apart(apart.clone(), Room { resources: 2, bytes: 9 * size });
+            let mut create = |content| store.create(content, Owner::default(), NOW).map(|_| ());
+            let fill_apart = |create: &mut dyn FnMut(Content) -> Result<(), Error>| {
+                assert_eq!([create(thing("a")), create(thing("b"))], [Ok(()), Ok(())]);
+                let refused = Err(Error::Exhausted(Limit::Resources(2)));
+                assert_eq!(create(thing("c")), refused);
+            };
+            if is_first {
+                fill_apart(&mut create);
+            }
+            assert_eq!(create(content("a")), Ok(()));
+            assert_eq!(create(content("b")), Err(Error::Exhausted(Limit::Resources(1))));
+            if !is_first {
+                fill_apart(&mut create);
+            }
+        }
+    }
+
     /// A call of a client, which may be wrong.
     #[derive(Clone, Debug)]
     enum Call {
@@ -492,8 +560,14 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn a_watch_that_applies_every_change_has_what_the_store_has(calls in calls()) {
+        fn a_watch_that_applies_every_change_has_what_the_store_has(
+            calls in calls(),
+            apart in any::<bool>(),
+        ) {
             let mut store = store();
+            if apart {
+                store.set_apart(kind(), Room { resources: 1000, bytes: 1 << 20 });
+            }
             let target = crate::Target::Kind(kind(), Query::default());
             let (_, mut cursor) = store.watch(target, &crate::Start::Now, false).unwrap();
             let mut mirror = BTreeMap::new();
@@ -513,7 +587,9 @@ pub(crate) mod tests {
             }
             let listed: Vec<_> = store.list(&kind(), &Query::default()).collect();
             let size: usize = listed.iter().map(|resource| resource.size()).sum();
-            prop_assert_eq!((store.count, store.bytes), (listed.len(), size));
+            let taken = if apart { store.room(&kind()).0 } else { store.taken };
+            prop_assert_eq!(taken, Room { resources: listed.len(), bytes: size });
+            prop_assert!(!apart || store.taken == Room::default());
             prop_assert_eq!(listed, mirror.into_values().collect::<Vec<_>>());
         }
     }
