@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 11] = [
+const FILES: [&str; 13] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -19,7 +19,9 @@ const FILES: [&str; 11] = [
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
+    "osbuild/v1/network_status.proto",
     "osbuild/v1/node.proto",
+    "osbuild/v1/node_state.proto",
     "osbuild/v1/plugin.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",

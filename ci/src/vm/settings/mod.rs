@@ -5,6 +5,7 @@ mod goes_back;
 mod hostile;
 mod kernel_parameters;
 mod node;
+mod observed;
 mod plugin;
 mod remote;
 mod single;
@@ -51,6 +52,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
 
     let mut running = lab.boot("first")?;
     let before = single::observe(node, &mut outcome)?;
+    observed::is_what_the_node_has(node, &mut outcome)?;
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;

@@ -2,6 +2,7 @@
 
 use crate::access::{Caller, Role};
 use crate::client_type::{Checked, ClientType};
+use crate::observed;
 use crate::plugins::{CONTROLLER_STATUSES, PLUGINS, STATUS_COLUMNS, status};
 use crate::settings::{NAMESPACE as SYSTEM, TYPES};
 use crate::shared::SharedStore;
@@ -27,7 +28,7 @@ const META: &str = "meta";
 /// Namespaces, each with its purpose.
 const NAMESPACES: [(&str, &str); 3] = [
     (META, "Namespaces and types of resources."),
-    (SYSTEM, "Settings of the node itself."),
+    (SYSTEM, "Settings and state of the node itself."),
     (PLUGINS, "What plugins write."),
 ];
 
@@ -71,6 +72,9 @@ pub fn definitions() -> Outcome<Vec<Definition<'static>>> {
     for one in &TYPES {
         let definition = define(&one.status_names, SYSTEM, &[])?;
         definitions.push(definition.with_columns(one.status_columns));
+    }
+    for one in &observed::TYPES {
+        definitions.push(define(&one.names, SYSTEM, &[])?.with_columns(one.columns));
     }
     Ok(definitions)
 }
@@ -164,6 +168,7 @@ pub fn is_kept(kind: &Kind) -> bool {
     ![META, PLUGINS].contains(&kind.namespace())
         && *kind != status::kind()
         && !TYPES.iter().any(|one| one.status_kind() == *kind)
+        && !observed::TYPES.iter().any(|one| one.kind() == *kind)
 }
 
 /// The least role that may write resources of the kind.
@@ -302,6 +307,8 @@ mod tests {
                 kind(META, "Namespaces.meta.cosi.dev"),
                 kind(SYSTEM, "HostnameStatuses.osbuild"),
                 kind(SYSTEM, "ControllerStatuses.osbuild"),
+                kind(SYSTEM, "AddressStatuses.osbuild"),
+                kind(SYSTEM, "KernelInfos.osbuild"),
                 kind(PLUGINS, "Things.example"),
             ] {
                 let refused = catalog.admit(&Caller::local(), &kind).unwrap_err();

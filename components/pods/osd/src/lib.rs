@@ -3,7 +3,7 @@
 //! [`state`], [`configuration`] and [`node`] are the services, for clients of the node and of the
 //! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
-//! through [`init`]. [`plugins`] are programs of others that do the same. [`inspection`] forwards
+//! through [`init`]. [`observed`] is what it sees of the node. [`plugins`] are programs of others that do the same. [`inspection`] forwards
 //! calls to [`inspect`], which runs in a container of its own.
 
 #![deny(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod keeper;
 pub mod limits;
 pub mod network;
 pub mod node;
+pub mod observed;
 pub mod plugins;
 pub mod server;
 pub mod settings;

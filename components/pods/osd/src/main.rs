@@ -20,7 +20,7 @@ use pod_osd::network::Network;
 use pod_osd::node::NodeService;
 use pod_osd::shared::SharedStore;
 use pod_osd::state::StateService;
-use pod_osd::{connections, inspect, plugins, server, socket};
+use pod_osd::{connections, inspect, observed, plugins, server, socket};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 
 const USAGE: &str = "\
 usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
-           [--listen ADDRESS --clients FILE…]
+           [--observe] [--listen ADDRESS --clients FILE…]
            [--plugins FOLDER [--test-plugin NAME]] [--inspect PATH]
            --socket PATH
        osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
@@ -44,6 +44,8 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --keep FOLDER      keep the resources in this folder; without it they are gone when osd ends
   --host PATH        hold the node to its resources, through this socket of init
   --admin PATH       show the state of the node and reboot it, through this socket of init
+  --observe          show as resources what there is: links, addresses, routes, the kernel; with
+                     --admin also slots, processes and the release
   --listen ADDRESS   serve with TLS at this address and port, too
   --clients FILE     the CA of the clients there in PEM; of several files the first that exists
                      counts, and while there is none nothing listens
@@ -71,6 +73,7 @@ struct Options {
     keep: Option<PathBuf>,
     host: Option<PathBuf>,
     admin: Option<PathBuf>,
+    observe: bool,
     remote: Option<Remote>,
     plugins: Option<plugins::Options>,
     inspect: Option<PathBuf>,
@@ -135,13 +138,14 @@ fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
 fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
     let (mut admin, mut listen, mut clients) = (None, None, Vec::new());
-    let (mut folder, mut test_plugin, mut inspect) = (None, None, None);
+    let (mut folder, mut test_plugin, mut inspect, mut observe) = (None, None, None, false);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
             "--keep" => keep = Some(words.next()?.into()),
             "--host" => host = Some(words.next()?.into()),
             "--admin" => admin = Some(words.next()?.into()),
+            "--observe" => observe = true,
             "--listen" => listen = Some(words.next()?.parse().ok()?),
             "--clients" => clients.push(words.next()?.into()),
             "--plugins" => folder = Some(words.next()?.into()),
@@ -161,14 +165,24 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         return None;
     }
     let plugins = folder.map(|folder| plugins::Options { folder, test_plugin });
-    let options = Options { socket: socket?, keep, host, admin, remote, plugins, inspect, accepts };
-    Some(Command::Serve(Box::new(options)))
+    let socket = socket?;
+    Some(Command::Serve(Box::new(Options {
+        socket,
+        keep,
+        host,
+        admin,
+        observe,
+        remote,
+        plugins,
+        inspect,
+        accepts,
+    })))
 }
 
 /// Serves until a signal ends the process. One thread is enough: what waits for a disk or for
 /// `init` has threads of its own.
 fn serve(options: Options) -> Outcome<()> {
-    let Options { socket, keep, host, admin, remote, plugins, inspect, accepts } = options;
+    let Options { socket, keep, host, admin, observe, remote, plugins, inspect, accepts } = options;
     exit_on_signals()?;
     let runtime = runtime()?;
     let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts));
@@ -195,6 +209,9 @@ fn serve(options: Options) -> Outcome<()> {
         if let Some(init) = init.clone() {
             let host = Host { store: store.clone(), keeper: keeper.clone(), init };
             tokio::spawn(host.run(!is_restored));
+        }
+        if observe {
+            observed::start(store.clone(), admin.clone())?;
         }
         connections::local(socket::listen(&socket)?, accepted);
         if let Some(options) = plugins {

@@ -7,6 +7,7 @@ use crate::client_type::ClientType;
 use crate::documents::Draft;
 use crate::generations::{self, Difference, Generations};
 use crate::limits::{MAX_WATCHES, STORE};
+use crate::observed;
 use crate::plugins::finalizers::Finalizers;
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
@@ -62,7 +63,8 @@ impl SharedStore {
     pub fn new() -> Outcome<SharedStore> {
         let mut cookie = Cookie([0; 8]);
         getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
-        let store = Store::new(cookie, STORE);
+        let mut store = Store::new(cookie, STORE);
+        observed::TYPES.iter().for_each(|one| store.set_apart(one.kind(), one.room()));
         let generations = Generations::default();
         let inner = Inner {
             store,

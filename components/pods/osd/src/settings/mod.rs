@@ -19,7 +19,7 @@ pub const NAMESPACE: &str = "system";
 const SUFFIX: &str = "osbuild";
 
 /// The identifier of a status of which a node has one.
-const NODE: &str = "node";
+pub(crate) const NODE: &str = "node";
 
 /// A type of settings, and that of its statuses.
 pub struct SettingType {
@@ -133,17 +133,19 @@ impl Report<'_> {
     }
 }
 
-fn kind(names: &Names) -> Kind {
+/// The kind of a type of the node.
+pub(crate) fn kind(names: &Names) -> Kind {
     let type_name = format!("{}.{}", names.plural, names.suffix);
     Kind::new(NAMESPACE, &type_name).expect("the names of a type are valid")
 }
 
 /// The names of a type of the node.
-const fn names(plural: &'static str, singular: &'static str) -> Names<'static> {
+pub(crate) const fn names(plural: &'static str, singular: &'static str) -> Names<'static> {
     Names { plural, singular, suffix: SUFFIX }
 }
 
-const fn column(name: &'static str, json_path: &'static str) -> PrintColumn<'static> {
+/// A column of a type.
+pub(crate) const fn column(name: &'static str, json_path: &'static str) -> PrintColumn<'static> {
     PrintColumn { name, json_path }
 }
 

@@ -170,16 +170,26 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
     assert_eq!(
         ids("ResourceDefinitions.meta.cosi.dev").await,
         [
+            "addressstatuses.osbuild",
             "controllerstatuses.osbuild",
             "hostnames.osbuild",
             "hostnamestatuses.osbuild",
+            "kernelinfos.osbuild",
             "kernelparameters.osbuild",
             "kernelparameterstatuses.osbuild",
+            "linkstatuses.osbuild",
             "namespaces.meta.cosi.dev",
+            "nodeaddresses.osbuild",
+            "observationstatuses.osbuild",
+            "osimages.osbuild",
             "plugingrants.osbuild",
+            "processstatuses.osbuild",
             "resolvers.osbuild",
             "resolverstatuses.osbuild",
             "resourcedefinitions.meta.cosi.dev",
+            "routestatuses.osbuild",
+            "securitystates.osbuild",
+            "slotstatuses.osbuild",
             "timeservers.osbuild",
             "timeserverstatuses.osbuild"
         ]

@@ -7,6 +7,7 @@ mod inspect;
 mod kept;
 mod limits;
 mod network;
+mod observed;
 mod osd;
 mod plugins;
 mod reflection;

@@ -1,0 +1,95 @@
+//! What the program observes of the node. Each type is a row of [`TYPES`] and a file here: what its
+//! resources say, and where that comes from. The program alone writes them.
+//!
+//! Two threads observe: [`network`] the kernel's links, addresses and routes, [`node`] the kernel
+//! itself and what `init` reports. [`publisher`] writes what differs.
+
+mod address;
+mod kernel_info;
+mod link;
+mod name;
+mod netlink;
+mod network;
+mod node;
+mod node_address;
+mod observation;
+mod os_image;
+mod process;
+mod publisher;
+mod route;
+mod rows;
+mod security_state;
+mod slot;
+
+use crate::settings;
+use crate::shared::SharedStore;
+use osbuild_failure::{Explain, Outcome};
+use osbuild_resources::{Kind, Names, PrintColumn, Room};
+use publisher::Publisher;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// How old a resource may be, if no event has said that it has to be read again.
+const REFRESH: Duration = Duration::from_secs(5);
+
+/// Bytes that a resource takes on average at most, with its key and both forms of its spec.
+const AVERAGE_SIZE: usize = 3 << 9;
+
+/// The same for a type with a few resources, one of which may have the kernel's command line.
+const FEW: usize = 64;
+const SIZE_OF_FEW: usize = 64 << 10;
+
+/// A type of what is observed.
+pub struct ObservedType {
+    /// The names of the type.
+    pub names: Names<'static>,
+    /// Its columns.
+    pub columns: &'static [PrintColumn<'static>],
+    /// How many resources there are at most.
+    pub max_count: usize,
+}
+
+/// All types.
+pub const TYPES: [ObservedType; 10] = [
+    address::TYPE,
+    kernel_info::TYPE,
+    link::TYPE,
+    node_address::TYPE,
+    observation::TYPE,
+    os_image::TYPE,
+    process::TYPE,
+    route::TYPE,
+    security_state::TYPE,
+    slot::TYPE,
+];
+
+impl ObservedType {
+    /// The kind of its resources.
+    pub fn kind(&self) -> Kind {
+        settings::kind(&self.names)
+    }
+
+    /// The room that its resources have in the store, beside that of clients: neither side can
+    /// take the other's.
+    pub fn room(&self) -> Room {
+        let bytes = (self.max_count * AVERAGE_SIZE).max(SIZE_OF_FEW);
+        Room { resources: self.max_count, bytes }
+    }
+}
+
+/// Observes until the process ends. What `init` reports is read from its socket `admin`.
+///
+/// # Errors
+/// There is no thread for it.
+pub fn start(store: Arc<SharedStore>, admin: Option<PathBuf>) -> Outcome<()> {
+    let publisher = Arc::new(Publisher::new(store));
+    let spawn = |name: &str, observe: Box<dyn FnOnce() + Send>| {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(observe);
+        thread.map(drop).explain("start a thread")
+    };
+    let same = publisher.clone();
+    spawn("network", Box::new(move || network::observe(&same)))?;
+    spawn("node", Box::new(move || node::observe(&publisher, admin.as_deref())))
+}
