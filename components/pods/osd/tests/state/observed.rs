@@ -1,5 +1,5 @@
 //! What is observed of a machine with a network of its own. Needs root, iproute2 and util-linux
-//! (`unshare`, `nsenter`).
+//! (`unshare`, `setpriv`, `nsenter`).
 
 use crate::kept::get_of;
 use crate::osd::{Client, NAMESPACE, Osd, all, channel, code, create, metadata, thing};
@@ -27,7 +27,7 @@ const ROUTES: &str = "RouteStatuses.osbuild";
 /// How long a change may take until clients see it.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// A program that observes a network of its own.
+/// A program that observes a network of its own, without any capability, as in its pod.
 struct Machine {
     osd: Osd,
     client: Client,
@@ -38,7 +38,8 @@ impl Machine {
     async fn start() -> Machine {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("unshare");
-        command.args(["--net", env!("CARGO_BIN_EXE_osd"), "--observe", "--socket"]);
+        command.args(["--net", "setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+        command.args([env!("CARGO_BIN_EXE_osd"), "--observe", "--socket"]);
         let child = command.arg(folder.path().join("socket")).spawn().unwrap();
         let (pid, osd) = (child.id(), Osd::of(folder, child));
         let client = osd.client().await;
