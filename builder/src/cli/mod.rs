@@ -3,6 +3,7 @@
 mod cluster;
 mod flash;
 mod keys;
+mod node;
 mod publish;
 mod release;
 mod run;
@@ -12,6 +13,7 @@ mod verify;
 pub use cluster::Cluster;
 pub use flash::Flash;
 pub use keys::{Keys, Rotated, Terms};
+pub use node::Node;
 pub use publish::{Publish, PublishAws};
 pub use release::{Release, Rollout};
 pub use run::{Run, Until};
@@ -300,6 +302,9 @@ pub enum Verb {
     /// is that of its slot or release. Prints each check, and exits with 4 if one fails. Needs no
     /// project, network or private key.
     Verify(Verify),
+    /// Check the document in which a node's owner configures it, or print its JSON Schema
+    #[command(subcommand)]
+    Node(Node),
     /// Show the tools that building and running need, and which are installed
     Doctor {
         /// Install the missing tools

@@ -28,7 +28,7 @@ mod resolve;
 mod upstream;
 
 pub use architecture::Architecture;
-pub use document::{Origin, Origins, nearest, parse_as};
+pub use document::{Origin, Origins, nearest, node_document_problems, parse_as};
 pub use keys::{FileKind, schema};
 pub use kubernetes::skew::{self, Strictness};
 pub use kubernetes::{Date, Exception, Kubernetes, Minor, Release, Releases, Version};

@@ -13,6 +13,7 @@ mod image;
 mod inspect;
 mod keys;
 mod lock;
+mod node;
 mod plan;
 mod publish;
 mod release;
@@ -82,6 +83,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Diff { a, b } => return diff::run(common, report, &a, &b),
         Verb::Summary { recipe, against } => summary::run(&session()?, &recipe, against),
         Verb::Verify(flags) => verify::run(common, report, &flags),
+        Verb::Node(what) => node::run(common, report, what),
         Verb::Doctor { fix } => doctor::run(common, report, fix),
         Verb::Schema { kind } => {
             schema::run(report, kind);

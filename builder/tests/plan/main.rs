@@ -4,6 +4,7 @@ mod docs;
 mod kernel;
 mod kspp;
 mod locks;
+mod node_document;
 mod payload;
 mod printed;
 mod random;

@@ -17,8 +17,15 @@ for schema, document in json.load(sys.stdin):
 
 /// The validator's result for each file.
 fn valid(files: &[(FileKind, &str)]) -> Vec<bool> {
+    let pairs: Vec<(Value, &str)> =
+        files.iter().map(|(kind, text)| (schema(*kind), *text)).collect();
+    valid_by(&pairs)
+}
+
+/// The validator's result for each schema and TOML file.
+pub fn valid_by(pairs: &[(Value, &str)]) -> Vec<bool> {
     let pairs: Vec<Value> =
-        files.iter().map(|(kind, text)| json!([schema(*kind), document(text)])).collect();
+        pairs.iter().map(|(schema, text)| json!([schema, document(text)])).collect();
     let python = Command::new("python3")
         .args(["-c", VALIDATE])
         .stdin(Stdio::piped())

@@ -1,9 +1,11 @@
 //! A TOML file as a tree in which every key and value knows where it is written.
 
 mod nearest;
+mod node;
 mod origin;
 
 pub use nearest::nearest;
+pub use node::node_document_problems;
 pub use origin::{Origin, Origins};
 
 use super::Date;

@@ -9,6 +9,7 @@ mod credential_providers;
 mod host;
 mod kubelet;
 mod label;
+mod mistakes;
 mod node_addresses;
 mod path;
 mod server;
@@ -21,6 +22,7 @@ pub use credential_providers::CredentialProviders;
 pub use host::{KernelParameters, Resolver};
 pub use kubelet::{CloudProvider, Kubelet};
 pub use label::{LabelKey, LabelValue};
+pub use mistakes::Mistake;
 pub use node_addresses::NodeAddresses;
 use osbuild_protocol::{HostName, Setting, TimeServers};
 pub use path::AbsolutePath;
@@ -28,6 +30,10 @@ pub use server::ServerUrl;
 use std::fmt;
 pub use taint::{Effect, Taint};
 pub use token::BootstrapToken;
+
+/// The JSON Schema (draft 2020-12) of a document, for editors. It refuses what has the wrong form;
+/// rules between several values are [`Document::parse`]'s alone.
+pub const SCHEMA: &str = include_str!("../schema.json");
 
 /// A whole document. A section that is missing changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]

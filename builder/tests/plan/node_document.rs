@@ -1,0 +1,121 @@
+//! The node document: its schema and its messages.
+
+use crate::expect;
+use crate::schemas::valid_by;
+use osbuild::error::{Error, Kind};
+use osbuild::plan::node_document_problems;
+use osbuild_document::{Document, SCHEMA};
+use serde_json::Value;
+
+const EXAMPLE: &str = include_str!("../../../components/shared/document/example.toml");
+
+fn schema() -> Value {
+    serde_json::from_str(SCHEMA).unwrap()
+}
+
+/// Asserts that the schema and the node agree about these documents.
+#[track_caller]
+fn all_are(expected: bool, texts: &[&str]) {
+    let pairs: Vec<(Value, &str)> = texts.iter().map(|text| (schema(), *text)).collect();
+    for (text, valid) in texts.iter().zip(valid_by(&pairs)) {
+        assert_eq!(Document::parse(text).is_ok(), expected, "the node: {text}");
+        assert_eq!(valid, expected, "the schema: {text}");
+    }
+}
+
+#[test]
+fn the_schema_accepts_what_a_node_accepts() {
+    all_are(
+        true,
+        &[
+            "",
+            EXAMPLE,
+            "hostname = \"Edge-7\"\n",
+            "[kernel-parameters]\n\"net.ipv4.conf.eth0-1.forwarding\" = 1\n",
+            "[kubelet]\ntaints = [\"a:NoSchedule\", \"a.b/c=:NoExecute\"]\nlabels = { a = \"\" }\n",
+            "[cluster]\nserver = \"https://[fd00::1]:6443\"\ncertificate-authority = \
+             \"-----BEGIN CERTIFICATE-----\\nAA==\\n-----END CERTIFICATE-----\"\n",
+        ],
+    );
+}
+
+#[test]
+fn the_schema_refuses_what_a_node_refuses() {
+    let changes = [
+        ("hostname = \"edge-7.example.org\"", "hostname = \"edge_7\""),
+        ("hostname = ", "hostnam = "),
+        ("time-servers = [\"time.example\", \"192.0.2.4:123\"]", "time-servers = []"),
+        ("nameserver = [", "nameserver = [\"dns.example\", "),
+        ("search = [\"example.org\"]", "search = \"example.org\""),
+        ("\"vm.swappiness\" = 10", "\"vm/swappiness\" = 10"),
+        ("\"vm.swappiness\" = 10", "\"vm.swappiness\" = 1.5"),
+        ("clients = ", "client = "),
+        ("server = \"https://", "server = \"http://"),
+        ("-----END CERTIFICATE", "-----END CERT"),
+        ("token = \"abcdef.", "token = \"ABCDEF."),
+        ("dns = [\"10.96.0.10\"]", "dns = \"10.96.0.10\""),
+        ("domain = \"cluster.local\"", "domain = \"cluster.local.\""),
+        ("node-ip = [\"192.0.2.7\", \"2001:db8::7\"]", "node-ip = []"),
+        (":NoSchedule\"", ":NoScheduling\""),
+        ("cloud-provider = \"external\"", "cloud-provider = \"aws\""),
+        ("\"example.org/rack\" = \"7\"", "\"example.org/rack/\" = \"7\""),
+        ("\"example.org/rack\" = \"7\"", "\"example.org/rack\" = 7"),
+        ("folder = \"/opt", "folder = \"opt"),
+        ("folder = ", "folders = "),
+    ];
+    let texts: Vec<String> = changes
+        .iter()
+        .map(|(before, after)| {
+            assert!(EXAMPLE.contains(before), "{before}");
+            EXAMPLE.replacen(before, after, 1)
+        })
+        .collect();
+    all_are(false, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// The keys that the reader knows in the section `path`, from its message about another one.
+fn known_keys(path: &[&str]) -> Vec<String> {
+    let mut document: toml::Table = EXAMPLE.parse().unwrap();
+    let mut section = &mut document;
+    for name in path {
+        section = section[*name].as_table_mut().unwrap();
+    }
+    section.insert("no-key-has-this-name".to_owned(), toml::Value::Boolean(true));
+    let refusal = Document::parse(&document.to_string()).unwrap_err();
+    let (_, known) = refusal.reason.split_once("expected ").expect("an unknown key is refused");
+    let mut known: Vec<String> = known.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    known.sort();
+    known
+}
+
+#[test]
+fn the_schema_has_the_keys_of_every_section() {
+    fn compare(path: &mut Vec<String>, schema: &Value, compared: &mut usize) {
+        let Some(properties) = schema["properties"].as_object() else { return };
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        let mut keys: Vec<&String> = properties.keys().collect();
+        keys.sort();
+        assert!(known_keys(&names).iter().eq(keys), "the keys of [{}]", names.join("."));
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "[{}]", names.join("."));
+        *compared += 1;
+        for (key, below) in properties {
+            assert!(below["description"].is_string(), "{key} has no description");
+            path.push(key.clone());
+            compare(path, below, compared);
+            path.pop();
+        }
+    }
+    let mut compared = 0;
+    compare(&mut Vec::new(), &schema(), &mut compared);
+    assert!(compared >= 6, "{compared}");
+}
+
+#[test]
+fn all_mistakes_of_a_document_are_shown_with_carets() {
+    let text = "hostname = \"edge 7\"\n\n[kublet]\nlabels = {}\n\n[cluster]\nserver = \
+                \"http://a\"\ncertificate = \"ca.crt\"\n\n[kubelet]\ncloud-provider = \"extern\"\n\
+                taints = [\"a=b:NoSchedule\", \"a=b\"]\n";
+    let problems = node_document_problems("node.toml", text);
+    expect("node-document.txt", &Error::many(Kind::Usage, problems).to_string());
+    assert_eq!(node_document_problems("node.toml", EXAMPLE), []);
+}
