@@ -30,6 +30,10 @@ pub struct Run {
     /// their modes
     #[arg(long, value_name = "DIR")]
     pub files: Option<PathBuf>,
+    /// Check this node document, and give it to the node as its `/etc/osbuild/node.toml` before it
+    /// boots
+    #[arg(long, value_name = "FILE")]
+    pub node: Option<PathBuf>,
     /// Forward a TCP port of this machine's loopback to the node. ADDRESS is one of 127.0.0.0/8
     #[arg(long, value_name = "[ADDRESS:]HOST:NODE", value_parser = value::<Forward>)]
     pub forward: Vec<Forward>,

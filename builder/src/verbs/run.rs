@@ -1,6 +1,6 @@
 //! `osbuild run`
 
-use super::{Session, image};
+use super::{Session, image, node};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::error::{Error, Result};
@@ -13,6 +13,7 @@ use crate::ship::cluster::{
 use crate::ship::vm::files::NodeFiles;
 use crate::ship::vm::machine::{Accelerator, Download, Firmware, Forward, SecureBoot};
 use crate::ship::vm::run::{RunOptions, Until, nameless};
+use osbuild_abi::paths::NODE_DOCUMENT;
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
@@ -22,10 +23,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;
     check_name(flags)?;
-    let files = match &flags.files {
-        Some(folder) => NodeFiles::read(folder, &plan.writable)?,
-        None => NodeFiles::default(),
-    };
+    let files = given_files(&plan, flags)?;
     let out = Out::open(session.root(), &plan.recipe)?;
     let own = OwnCluster::of(session, &plan, flags, &files, &out)?;
     let files = match &own {
@@ -74,6 +72,22 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         session.report.data(boot.json().to_string());
     }
     Ok(())
+}
+
+/// The files that the command line gives to the node.
+fn given_files(plan: &Plan<Locked>, flags: &cli::Run) -> Result<NodeFiles> {
+    let files = match &flags.files {
+        Some(folder) => NodeFiles::read(folder, &plan.writable)?,
+        None => NodeFiles::default(),
+    };
+    let Some(document) = &flags.node else { return Ok(files) };
+    node::check(document)?;
+    let document = NodeFiles::document(document)?;
+    match document.files.iter().any(|file| files.has(&file.path())) {
+        true => Err(Error::usage("`--node` and `--files` both have a node document")
+            .hint(format!("remove `{NODE_DOCUMENT}` from the folder, or leave out `--node`"))),
+        false => Ok(files.and(document)),
+    }
 }
 
 /// The cluster that a recipe with a control plane makes for itself, if the user gives it no other.

@@ -4,6 +4,7 @@
 use crate::error::{Context, Error, Kind, Problem, Result, in_words};
 use crate::plan::{Backing as Storage, WritablePath};
 use osbuild_abi::declared::DATA_FOLDER;
+use osbuild_abi::paths::NODE_DOCUMENT;
 use osbuild_abi::writable::{Backing, WRITABLE};
 use std::fs::{self, File, FileType};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -44,6 +45,13 @@ pub struct NodeFile {
     pub size: u64,
 }
 
+impl NodeFile {
+    /// Its path on DATA.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.folder, self.name)
+    }
+}
+
 /// A path of the node that is stored on DATA.
 struct Place {
     /// The path on the node.
@@ -79,6 +87,23 @@ impl NodeFiles {
         Err(Error::many(Kind::Usage, problems))
     }
 
+    /// A node document, for its place on DATA.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn document(source: &Path) -> Result<Self> {
+        let mut reader =
+            Reader { places: places(&[]), found: NodeFiles::default(), problems: Vec::new() };
+        let (folder, _) = NODE_DOCUMENT.rsplit_once('/').unwrap_or_default();
+        let has_place =
+            reader.add_folder(source, folder)? && reader.add_file(source, NODE_DOCUMENT)?;
+        assert!(has_place, "`{NODE_DOCUMENT}` is stored on DATA");
+        match reader.problems.is_empty() {
+            true => Ok(reader.found),
+            false => Err(Error::many(Kind::Usage, reader.problems)),
+        }
+    }
+
     /// These files and `more`, which replace those of the same path.
     pub fn and(mut self, more: NodeFiles) -> Self {
         let known = |folder: &NodeFolder| self.folders.iter().any(|one| one.path == folder.path);
@@ -90,8 +115,7 @@ impl NodeFiles {
 
     /// Whether a file is placed at this path of DATA.
     pub fn has(&self, path: &str) -> bool {
-        let is_at = |file: &NodeFile| path == format!("{}/{}", file.folder, file.name);
-        self.files.iter().any(is_at)
+        self.files.iter().any(|file| path == file.path())
     }
 
     /// The sum of the files' sizes in bytes.
@@ -302,6 +326,16 @@ mod tests {
         assert_eq!(folders, ["kubernetes", "kubernetes/pki", "declared", "declared/longhorn"]);
         // The last one counts.
         assert!(both.files.iter().rev().any(|file| file.source.starts_with(second.path())));
+    }
+
+    #[test]
+    fn a_node_document_goes_to_its_place_under_any_name() {
+        let root = tree(&["edge.toml"]);
+        let found = NodeFiles::document(&root.path().join("edge.toml")).unwrap();
+        assert_eq!(found.folders, [NodeFolder { path: "osbuild".to_owned(), mode: 0o700 }]);
+        assert!(found.has("osbuild/node.toml") && found.files[0].size == 9, "{found:?}");
+        let error = NodeFiles::document(&root.path().join("none.toml")).unwrap_err();
+        assert_eq!(error.kind, Kind::Usage);
     }
 
     #[test]
