@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use osbuild_abi::console::PHASE;
 use osbuild_failure::{Failure, Outcome};
-use osbuild_protocol::Fingerprint;
+use osbuild_protocol::{BootstrapReport, Fingerprint};
 
 use crate::boot::BOOT;
 use crate::console::Console;
@@ -103,6 +103,8 @@ pub struct Dispatcher {
     addresses: Addresses,
     /// The fingerprint with which the node API is served on the network.
     served: Option<Fingerprint>,
+    /// What became of the node document of the machine.
+    bootstrap: Option<BootstrapReport>,
     node_name: NodeName,
     kubelet_start: KubeletStart,
     static_pods: StaticPods,
@@ -155,6 +157,7 @@ impl Dispatcher {
             watch: None,
             addresses: Addresses::default(),
             served: None,
+            bootstrap: None,
             node_name: NodeName::default(),
             kubelet_start: KubeletStart::default(),
             static_pods: StaticPods::default(),

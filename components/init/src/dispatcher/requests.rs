@@ -3,7 +3,7 @@
 use osbuild_abi::console::ADDRESS;
 use osbuild_abi::osd;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Fingerprint, Refusal, RefusalCode, Reply, Request, Single};
+use osbuild_protocol::{BootstrapReport, Fingerprint, Refusal, RefusalCode, Reply, Request, Single};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End};
@@ -23,6 +23,8 @@ const TIME: &str = "time";
 const NO_UPDATER: &str = "no updater waits for its next check: it is busy, or does not run";
 /// The name of the node API on the console.
 const API: &str = "api";
+/// The name of the lines about the node document of the machine.
+const BOOTSTRAP: &str = "bootstrap";
 
 impl Dispatcher {
     pub(super) fn on_request(&mut self, received: Received) {
@@ -76,6 +78,7 @@ impl Dispatcher {
             Request::RevertTry => return self.revert_try(client),
             Request::Observe => reply = Reply::Settings(self.settings.observe(uptime())),
             Request::Serves(fingerprint) => self.on_serves(fingerprint),
+            Request::Bootstrap(report) => self.on_bootstrap(report),
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
@@ -126,6 +129,14 @@ impl Dispatcher {
             let port = osd::PORT;
             self.console.say(API, format!("port {port} serves the node API as {fingerprint}"));
             self.served = Some(fingerprint);
+        }
+    }
+
+    /// Prints what became of the machine's node document, unless that was said last.
+    fn on_bootstrap(&mut self, report: BootstrapReport) {
+        if self.bootstrap.as_ref() != Some(&report) {
+            self.console.say(BOOTSTRAP, &report);
+            self.bootstrap = Some(report);
         }
     }
 

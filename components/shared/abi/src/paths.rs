@@ -107,6 +107,8 @@ pub const STATIC_PODS: &str = "/run/osbuild/kubelet/pods";
 
 /// The socket through which a pod sets the host name and name servers.
 pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
+/// The socket through which the pod that has placed a node document has the kubelet restarted.
+pub const BOOTSTRAP_SOCKET: &str = "/run/osbuild/bootstrap/socket";
 /// The socket through which an administrator's pod requests the status and restarts.
 pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
 /// The socket through which the updater's pod writes the other slot.

@@ -91,7 +91,7 @@ pub use refusal::{Refusal, RefusalCode};
 #[cfg(feature = "std")]
 pub use reply::{ERROR, LastSeen, OK, Reply};
 #[cfg(feature = "std")]
-pub use request::{ClockReport, Request};
+pub use request::{BootstrapReport, ClockReport, Request};
 #[cfg(feature = "std")]
 pub use setting::{
     Domain, Entry, HostSettings, KernelParameter, List, MAX_PARAMETERS, NameServers, Observed,

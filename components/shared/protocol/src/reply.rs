@@ -86,6 +86,7 @@ impl Reply {
             | Request::ConfirmTry
             | Request::RevertTry
             | Request::Serves(_)
+            | Request::Bootstrap(_)
             | Request::TrySlot
             | Request::ReplaceBootProgram
             | Request::RestartKubelet

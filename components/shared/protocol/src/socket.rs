@@ -1,6 +1,8 @@
 //! The sockets of `init`.
 
-use osbuild_abi::paths::{ADMIN_SOCKET, HOST_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
+use osbuild_abi::paths::{
+    ADMIN_SOCKET, BOOTSTRAP_SOCKET, HOST_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET,
+};
 
 /// A socket of `init`. All pods run as uid 0, so the socket itself is the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +17,14 @@ pub enum Socket {
     Time,
     /// For the pod that configures the host: its settings.
     Host,
+    /// For the pod that places the node document of its machine.
+    Bootstrap,
 }
 
 impl Socket {
     /// All of them.
-    pub const ALL: [Socket; 5] = [Self::Net, Self::Admin, Self::Update, Self::Time, Self::Host];
+    pub const ALL: [Socket; 6] =
+        [Self::Net, Self::Admin, Self::Update, Self::Time, Self::Host, Self::Bootstrap];
 
     /// Where `init` listens.
     pub fn path(self) -> &'static str {
@@ -29,6 +34,7 @@ impl Socket {
             Self::Update => UPDATE_SOCKET,
             Self::Time => TIME_SOCKET,
             Self::Host => HOST_SOCKET,
+            Self::Bootstrap => BOOTSTRAP_SOCKET,
         }
     }
 }

@@ -12,9 +12,11 @@ const TIME: &[Socket] = &[Socket::Time];
 const ADMIN: &[Socket] = &[Socket::Admin];
 const UPDATE: &[Socket] = &[Socket::Update];
 const HOST: &[Socket] = &[Socket::Host];
+const BOOTSTRAP: &[Socket] = &[Socket::Bootstrap];
+const RESTARTS: &[Socket] = &[Socket::Admin, Socket::Bootstrap];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 27] = [
+const ROWS: [Row; 28] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -24,7 +26,7 @@ const ROWS: [Row; 27] = [
     (TIME, "set MICROSECONDS by AGREEING of ANSWERED", "set 7 by 2 of 3", "none"),
     (TIME, "refused MICROSECONDS by AGREEING of ANSWERED", "refused 7 by 2 of 3", "none"),
     (ADMIN, "status", "status", "the lines of the node and of the slots"),
-    (ADMIN, "restart kubelet", "restart kubelet", "none"),
+    (RESTARTS, "restart kubelet", "restart kubelet", "none"),
     (BOTH, "reboot", "reboot", "none"),
     (ADMIN, "power-off", "power-off", "none"),
     (UPDATE, "status", "status", "the lines of the slots"),
@@ -42,6 +44,7 @@ const ROWS: [Row; 27] = [
     (UPDATE, "await-check", "await-check", "none"),
     (ADMIN, "check", "check", "none"),
     (ADMIN, "reset", "reset", "none"),
+    (BOOTSTRAP, "report TEXT", "report no source has a document", "none"),
 ];
 
 /// A request with a fingerprint.
@@ -78,6 +81,7 @@ fn row(request: &Request) -> usize {
         Request::AwaitCheck => 24,
         Request::CheckNow => 25,
         Request::Reset => 26,
+        Request::Bootstrap(_) => 27,
     }
 }
 

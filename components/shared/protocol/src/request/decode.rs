@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::{ClockReport, Request};
+use super::{BootstrapReport, ClockReport, Request};
 use crate::{
     Domain, Entry, Fingerprint, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime,
     host_name,
@@ -35,6 +35,7 @@ impl Request {
             Socket::Update => update(line),
             Socket::Time => time(line),
             Socket::Host => host(line),
+            Socket::Bootstrap => bootstrap(line),
         }
     }
 }
@@ -87,6 +88,14 @@ fn host(line: &str) -> Decoded {
         None if line == "confirm" => Ok(Request::ConfirmTry),
         None if line == "revert" => Ok(Request::RevertTry),
         None if line == "observe" => Ok(Request::Observe),
+        _ => Err(unknown(line)),
+    }
+}
+
+fn bootstrap(line: &str) -> Decoded {
+    match line.split_once(' ') {
+        Some(("report", text)) => Ok(Request::Bootstrap(BootstrapReport::parse(text)?)),
+        _ if line == "restart kubelet" => Ok(Request::RestartKubelet),
         _ => Err(unknown(line)),
     }
 }
@@ -230,6 +239,12 @@ mod tests {
             (Socket::Host, "revert", Request::RevertTry),
             (Socket::Host, "observe", Request::Observe),
             (Socket::Host, &serves, Request::Serves(Fingerprint::parse(&fingerprint).unwrap())),
+            (
+                Socket::Bootstrap,
+                "report line 3: unknown field `a`",
+                Request::Bootstrap(BootstrapReport::new("line 3: unknown field `a`")),
+            ),
+            (Socket::Bootstrap, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
@@ -286,6 +301,9 @@ mod tests {
             "reboot",
         ] {
             assert!(Request::decode(Socket::Host, line).is_err(), "{line}");
+        }
+        for line in ["report", "report ", "reboot", "status", "power-off", "apply host-name a"] {
+            assert!(Request::decode(Socket::Bootstrap, line).is_err(), "{line}");
         }
         for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
             assert!(Request::decode(Socket::Update, line).is_err(), "{line}");

@@ -1,9 +1,12 @@
 //! The requests of clients to `init`.
 
+mod bootstrap_report;
 mod decode;
 
 use std::fmt;
 use std::net::IpAddr;
+
+pub use bootstrap_report::BootstrapReport;
 
 use crate::{Fingerprint, Setting, SettingName, TryTime};
 
@@ -60,6 +63,9 @@ pub enum Request {
     /// Print the fingerprint of the certificate with which the client serves the node API on the
     /// network, so that a person at the console can compare it.
     Serves(Fingerprint),
+    /// Print what became of the node document of the machine, so that a person at the console can
+    /// tell why the node has the settings that it has.
+    Bootstrap(BootstrapReport),
     /// Reply with the state of the node.
     Status,
     /// Reply with the state of the slots.
@@ -138,6 +144,7 @@ impl fmt::Display for Request {
             Self::RevertTry => f.write_str("revert"),
             Self::Observe => f.write_str("observe"),
             Self::Serves(fingerprint) => write!(f, "serves {fingerprint}"),
+            Self::Bootstrap(report) => write!(f, "report {report}"),
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),
