@@ -3,7 +3,9 @@
 use osbuild_abi::console::ADDRESS;
 use osbuild_abi::osd;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{BootstrapReport, Fingerprint, Refusal, RefusalCode, Reply, Request, Single};
+use osbuild_protocol::{
+    BootstrapReport, Fingerprint, Refusal, RefusalCode, Reply, Request, Single,
+};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End};

@@ -1,0 +1,112 @@
+//! EC2's instance metadata service, version 2
+//! (`https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html`).
+//!
+//! A request needs a token, which the service gives only in answer to a PUT: a program that can be
+//! made to send a GET somewhere cannot read user data. Its answers do not leave the machine, because
+//! EC2 sends them with a hop limit of 1 unless an account changes that: the pod uses the network of
+//! its host.
+
+use crate::Given;
+use crate::instance::Instance;
+use crate::user_data::MAX_RAW;
+use osbuild_failure::{Explain, Failure, Outcome};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::http::StatusCode;
+
+/// The header with the token, and the one with the time for which it is valid, in seconds. A token
+/// is used for the requests of one attempt.
+const TOKEN: &str = "X-aws-ec2-metadata-token";
+const TOKEN_TTL: (&str, &str) = ("X-aws-ec2-metadata-token-ttl-seconds", "60");
+/// The longest token, and the largest identity document, in bytes.
+const MAX_TOKEN: usize = 1 << 10;
+const MAX_IDENTITY: usize = 16 << 10;
+
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The name by which EC2's firmware names the vendor of a machine.
+const VENDOR: &str = "Amazon EC2";
+
+/// Whether `vendor`, the kernel's file with the vendor of this machine, names EC2. On any other
+/// machine the service's address belongs to whoever takes it.
+pub fn is_here(vendor: &Path) -> bool {
+    fs::read_to_string(vendor).is_ok_and(|vendor| vendor.trim() == VENDOR)
+}
+
+/// Asks the service at the first of these URLs that gives a token. None if the instance has no
+/// user data.
+///
+/// # Errors
+/// The service does not answer yet, or its answer is malformed.
+pub fn ask(endpoints: &[String]) -> Outcome<Option<Given>> {
+    let mut failures = Vec::new();
+    for endpoint in endpoints {
+        match Session::open(endpoint) {
+            Ok(session) => return session.ask(),
+            Err(failure) => failures.push(failure.to_string()),
+        }
+    }
+    Err(Failure::new(failures.join("; ")))
+}
+
+/// A token of the service.
+struct Session<'a> {
+    agent: Agent,
+    endpoint: &'a str,
+    token: String,
+}
+
+impl<'a> Session<'a> {
+    fn open(endpoint: &'a str) -> Outcome<Self> {
+        // Neither a proxy nor a redirection leads to the service of this machine.
+        let agent: Agent = Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .build()
+            .into();
+        let url = format!("{endpoint}/latest/api/token");
+        let answer = agent.put(&url).header(TOKEN_TTL.0, TOKEN_TTL.1).send_empty();
+        let token = body(&url, answer, MAX_TOKEN)?
+            .and_then(|token| String::from_utf8(token).ok())
+            .ok_or_else(|| Failure::new(format!("{url}: there is no token")))?;
+        Ok(Session { agent, endpoint, token })
+    }
+
+    fn ask(&self) -> Outcome<Option<Given>> {
+        let identity = self.get("dynamic/instance-identity/document", MAX_IDENTITY)?;
+        let identity = identity.ok_or_else(|| Failure::new("the instance has no identity"))?;
+        let identity: serde_json::Value =
+            serde_json::from_slice(&identity).explain("read the identity of the instance")?;
+        let instance = Instance::parse(identity["instanceId"].as_str().unwrap_or_default())?;
+        let bytes = self.get("user-data", MAX_RAW)?.filter(|bytes| !bytes.is_empty());
+        Ok(bytes.map(|bytes| Given { instance, bytes }))
+    }
+
+    fn get(&self, path: &str, max: usize) -> Outcome<Option<Vec<u8>>> {
+        let url = format!("{}/latest/{path}", self.endpoint);
+        let answer = self.agent.get(&url).header(TOKEN, &self.token).call();
+        body(&url, answer, max)
+    }
+}
+
+/// The body of an answer of at most `max` bytes; none if the service has nothing at `url`.
+fn body(
+    url: &str,
+    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    max: usize,
+) -> Outcome<Option<Vec<u8>>> {
+    let mut answer = answer.explain(url)?;
+    match answer.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_FOUND => return Ok(None),
+        status => return Err(Failure::new(format!("{url}: {status}"))),
+    }
+    let body = answer.body_mut().with_config().limit(max as u64).read_to_vec();
+    body.map(Some).explain(url)
+}

@@ -1,0 +1,91 @@
+//! The document on DATA, and the record of what was placed there.
+
+use crate::decision::{Decision, Found, decide};
+use crate::instance::Instance;
+use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::Folder;
+use osbuild_folder::small_file::read;
+use std::path::Path;
+
+/// The document and the record in their folder.
+const DOCUMENT: &str = "node.toml";
+const RECORD: &str = ".bootstrap";
+/// The folder there for entries that were in the way.
+const ASIDE: &str = ".aside";
+/// The document may contain a token.
+const MODE: u32 = 0o600;
+
+/// Decides about a document, and places it in `folder` if it is to be placed.
+///
+/// # Errors
+/// The folder cannot be read or written.
+pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
+    let on_data = read(&folder.join(DOCUMENT))?;
+    let placed = read(&folder.join(RECORD))?.and_then(|record| parse_record(&record));
+    let decision = decide(on_data.as_deref(), placed.as_ref(), found);
+    // The record comes last: without it, the document is recorded at the next boot.
+    match decision {
+        Decision::Place => {
+            write(folder, DOCUMENT, &found.text)?;
+            write(folder, RECORD, &record(found))?;
+        }
+        Decision::Record => write(folder, RECORD, &record(found))?,
+        Decision::Keep | Decision::Changed | Decision::Removed | Decision::Owners => {}
+    }
+    Ok(decision)
+}
+
+/// The instance on a line, and the document.
+fn record(found: &Found) -> String {
+    format!("{}\n{}", found.instance, found.text)
+}
+
+fn parse_record(record: &str) -> Option<Found> {
+    let (instance, text) = record.split_once('\n')?;
+    Some(Found { instance: Instance::parse(instance).ok()?, text: text.to_owned() })
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Outcome {
+    let write = || Folder::open(folder, ASIDE)?.replace(name, text.as_bytes(), MODE);
+    write().explain(format_args!("write {}", folder.join(name).display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn found(instance: &str, text: &str) -> Found {
+        Found { instance: Instance::parse(instance).unwrap(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_second_boot_with_another_document_keeps_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let settle = |found: &Found| settle(folder.path(), found).unwrap();
+        let text = || fs::read_to_string(folder.path().join(DOCUMENT)).unwrap();
+        assert_eq!(settle(&found("i-1", "a = 1\n")), Decision::Place);
+        let about = fs::metadata(folder.path().join(DOCUMENT)).unwrap();
+        assert_eq!(about.permissions().mode() & 0o777, MODE);
+        assert_eq!(settle(&found("i-1", "a = 1\n")), Decision::Keep);
+        assert_eq!(settle(&found("i-1", "a = 2\n")), Decision::Changed);
+        assert_eq!(text(), "a = 1\n");
+        assert_eq!(settle(&found("i-2", "a = 3\n")), Decision::Place);
+        assert_eq!(text(), "a = 3\n");
+        fs::write(folder.path().join(DOCUMENT), "own").unwrap();
+        assert_eq!(settle(&found("i-3", "a = 4\n")), Decision::Owners);
+        assert_eq!(text(), "own");
+    }
+
+    #[test]
+    fn a_damaged_record_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        for record in ["", "i-1", "\n", "a b\nx"] {
+            fs::write(folder.path().join(RECORD), record).unwrap();
+            fs::write(folder.path().join(DOCUMENT), "own").unwrap();
+            let decision = settle(folder.path(), &found("i-1", "x")).unwrap();
+            assert_eq!(decision, Decision::Owners, "{record:?}");
+        }
+    }
+}
