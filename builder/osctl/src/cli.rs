@@ -26,6 +26,7 @@ Examples:
   osctl apply -f dns.yaml --try 2m     change it; it is taken back unless you confirm
   osctl confirm                        keep what was tried
   osctl logs kubelet --tail 20 -f      show what the kubelet writes
+  osctl reach tcp 10.0.2.2:6443        try whether the node reaches a port
   osctl history                        show who changed what
   osctl revert 7 --dry-run             show what going back to generation 7 would change
   osctl delete resolvers dns           delete a resource: the lower rank's value is back
@@ -173,6 +174,8 @@ pub enum Verb {
         #[arg(long, short, value_name = "FORM", default_value = "table")]
         output: ListForm,
     },
+    /// Try what the node reaches: name servers, ports, URLs, and the way to them
+    Reach(Reach),
     /// Start a daemon of the node again
     Restart {
         /// The daemon
@@ -219,6 +222,92 @@ pub struct Lines {
     /// Begin with the last N lines [default: all]
     #[arg(long, value_name = "N")]
     pub tail: Option<u32>,
+}
+
+/// What the node is to reach.
+#[derive(Debug, Args)]
+pub struct Reach {
+    /// The target
+    #[command(subcommand)]
+    pub target: Target,
+    /// The form; JSON is one object a line
+    #[arg(long, short, global = true, value_name = "FORM", default_value = "table")]
+    pub output: ListForm,
+}
+
+/// The targets of `osctl reach`.
+#[derive(Debug, Subcommand)]
+pub enum Target {
+    /// Ask each name server of the node for the addresses of a name
+    Dns {
+        /// The name
+        name: String,
+        /// Ask only this server
+        #[arg(long, value_name = "IP")]
+        server: Option<String>,
+    },
+    /// Open a TCP connection, and close it
+    Tcp {
+        /// HOST:PORT or [IPV6]:PORT
+        address: HostPort,
+    },
+    /// Request a URL; the body is not read
+    Http {
+        /// The URL
+        url: String,
+        /// The method is GET [default: HEAD]
+        #[arg(long)]
+        get: bool,
+        /// Go on if the certificate cannot be verified
+        #[arg(long)]
+        insecure: bool,
+    },
+    /// Send ICMP echo requests
+    Ping {
+        /// A name or an address
+        host: String,
+        /// How many, at most 20
+        #[arg(long, short, value_name = "N", default_value_t = 4)]
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=20))]
+        count: u32,
+    },
+    /// Find the largest packet that arrives unfragmented
+    Mtu {
+        /// A name or an address
+        host: String,
+    },
+    /// Find the routers on the way
+    Trace {
+        /// A name or an address
+        host: String,
+    },
+}
+
+/// A host and a port, both of which must be given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl FromStr for HostPort {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<HostPort, Malformed> {
+        let wrong = Malformed("write `HOST:PORT` or `[IPV6]:PORT`");
+        let (host, port) = text.rsplit_once(':').ok_or(wrong)?;
+        let port = port.parse().ok().filter(|port| *port > 0).ok_or(wrong)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        match bare {
+            Some(host) if !host.is_empty() => Ok(HostPort { host: host.to_owned(), port }),
+            None if !host.is_empty() && !host.contains([':', '[', ']']) => {
+                Ok(HostPort { host: host.to_owned(), port })
+            }
+            _ => Err(wrong),
+        }
+    }
 }
 
 /// The verbs of `osctl node`.
@@ -300,6 +389,18 @@ mod tests {
     fn an_empty_generation_reverts_nothing() {
         let wrong = Cli::try_parse_from(["osctl", "revert", ""]).unwrap_err();
         assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
+    fn a_target_has_a_host_and_a_port() {
+        let parsed = |text: &str| {
+            text.parse::<HostPort>().ok().map(|HostPort { host, port }| format!("{host} {port}"))
+        };
+        assert_eq!(parsed("api:6443").as_deref(), Some("api 6443"));
+        assert_eq!(parsed("[fd00::1]:443").as_deref(), Some("fd00::1 443"));
+        for wrong in ["", "api", "api:", ":80", "api:0", "api:65536", "fd00::1:443", "[]:80"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

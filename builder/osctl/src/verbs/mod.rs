@@ -14,6 +14,7 @@ mod node_state;
 mod nodes;
 mod output;
 mod processes;
+mod reach;
 mod tries;
 
 use crate::cli::{Cli, Daemon, How, Verb};
@@ -76,6 +77,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         }
         Verb::Dmesg { lines } => logs::show_kernel(&connect(node).await?, lines).await,
         Verb::Ps { output } => show(node, async |one| processes::show(one, output).await).await,
+        Verb::Reach(reach) => reach::show(&connect(node).await?, reach).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await
         }

@@ -135,6 +135,19 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     shows("it shows processes with their pods", &["ps"], &["/bin/init", "kube-system/osd-"])
 }
 
+/// The node tries what it reaches, itself and the gateway of QEMU's network among it.
+fn tries_what_it_reaches(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let ran = osctl.run(&["reach", "tcp", "127.0.0.1:50000"])?;
+    outcome.check("osctl shows that a port is reached", ran.code == Some(0), || ran.output);
+    let ran = osctl.run(&["reach", "tcp", "127.0.0.1:1"])?;
+    let is_told = ran.code == Some(1) && ran.output.contains("nothing listens at port 1");
+    outcome.check("and that nothing listens at another", is_told, || ran.output);
+    let ran = osctl.run(&["reach", "ping", "10.0.2.2", "-c", "1"])?;
+    let has_come = ran.code == Some(0) && ran.output.contains("has answered 1 of 1");
+    outcome.check("echo requests need no capability", has_come, || ran.output);
+    Ok(())
+}
+
 /// The node shows its state, starts its kubelet again, and ends.
 pub fn ends_the_node(
     osctl: &Osctl,
@@ -147,6 +160,7 @@ pub fn ends_the_node(
         .all(|text| shown.contains(text));
     outcome.check("osctl shows the state of the node", has_all, || shown.clone());
     shows_what_runs(osctl, outcome)?;
+    tries_what_it_reaches(osctl, outcome)?;
     let before = kubelet(osctl)?;
     osctl.finish(&["restart", "kubelet"])?;
     let began = Instant::now();

@@ -1,16 +1,19 @@
 //! The service `Inspect`, which the container `inspect` of the pod serves: `osd` decides who may
 //! call it, and forwards the calls.
 
+use crate::access::{Caller, Role};
+use crate::inspect::reach::MAY_ALL;
 use hyper_util::rt::TokioIo;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::inspect_server::Inspect;
 use osbuild_cosi::v1::{
-    ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse,
-    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+    ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse, ReachRequest,
+    ReachResponse, ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::UnixStream;
+use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
@@ -49,6 +52,7 @@ impl InspectionService {
 impl Inspect for InspectionService {
     type ReadLogStream = Streaming<ReadLogResponse>;
     type ReadKernelLogStream = Streaming<ReadKernelLogResponse>;
+    type ReachStream = Streaming<ReachResponse>;
 
     async fn list_logs(&self, request: Request<ListLogsRequest>) -> Answer<ListLogsResponse> {
         self.client()?.list_logs(request.into_inner()).await
@@ -70,5 +74,15 @@ impl Inspect for InspectionService {
         request: Request<ListProcessesRequest>,
     ) -> Answer<ListProcessesResponse> {
         self.client()?.list_processes(request.into_inner()).await
+    }
+
+    async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {
+        let is_admin = Caller::of(request.extensions()).require(Role::Admin, "all").is_ok();
+        // What the client has sent beside its request is left behind.
+        let mut request = Request::new(request.into_inner());
+        if is_admin {
+            request.metadata_mut().insert(MAY_ALL, MetadataValue::from_static("yes"));
+        }
+        self.client()?.reach(request).await
     }
 }

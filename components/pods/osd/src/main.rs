@@ -14,6 +14,7 @@ use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Connections;
 use pod_osd::host::Host;
 use pod_osd::init::Init;
+use pod_osd::inspect::reach::Files;
 use pod_osd::inspection::InspectionService;
 use pod_osd::keeper::{self, Keeper, Kept};
 use pod_osd::network::Network;
@@ -37,6 +38,7 @@ usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
            [--plugins FOLDER [--test-plugin NAME]] [--inspect PATH]
            --socket PATH
        osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
+                   --resolver FILE --hosts FILE --authorities FILE
 
 Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
 
@@ -52,14 +54,19 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --plugins FOLDER   serve plugins, each at the socket NAME/socket in this folder
   --test-plugin NAME serve a plugin that may do everything, with --accept-any-type only, for the
                      tests of other projects
-  --inspect PATH     show logs and processes, through this socket of `osd inspect`
+  --inspect PATH     show logs, processes and what the node reaches, through this socket of
+                     `osd inspect`
   --accept-any-type  accept resources without a known definition, for the tests of other projects
 
-`osd inspect` reads logs and processes for osd, with rights that osd does not have.
+`osd inspect` reads logs and processes for osd, with rights that osd does not have, and tries what
+the node reaches.
 
   --logs FOLDER      the logs of the daemons, and in `pods` those of the containers
   --processes FOLDER the processes (proc(5))
   --pod NAME         the pod that this process is in
+  --resolver FILE    the name servers (resolv.conf(5))
+  --hosts FILE       names and their addresses (hosts(5))
+  --authorities FILE the certificates in PEM of those who sign the certificates of servers
 ";
 
 enum Command {
@@ -118,12 +125,16 @@ fn command(words: impl Iterator<Item = String>) -> Option<Command> {
 
 fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut logs, mut processes, mut pod) = (None, None, None, None);
+    let (mut resolver, mut hosts, mut authorities) = (None, None, None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
             "--logs" => logs = Some(words.next()?.into()),
             "--processes" => processes = Some(words.next()?.into()),
             "--pod" => pod = Some(words.next()?),
+            "--resolver" => resolver = Some(words.next()?.into()),
+            "--hosts" => hosts = Some(words.next()?.into()),
+            "--authorities" => authorities = Some(words.next()?.into()),
             _ => return None,
         }
     }
@@ -132,6 +143,7 @@ fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         logs: logs?,
         processes: processes?,
         pod: pod?,
+        files: Files { resolver: resolver?, hosts: hosts?, authorities: authorities? },
     }))
 }
 

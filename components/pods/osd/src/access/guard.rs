@@ -29,6 +29,7 @@ pub fn least(method: &str) -> Role {
         | ("grpc.reflection.v1.ServerReflection", _)
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
         ("cosi.resource.State" | "osbuild.v1.Configuration", _)
+        | ("osbuild.v1.Inspect", "Reach")
         | ("osbuild.v1.Node", "RestartKubelet" | "CheckForRelease" | "Reboot") => Role::Operator,
         _ => Role::Admin,
     }
@@ -126,6 +127,7 @@ mod tests {
             ("osbuild.v1.Configuration/RestoreGeneration", Role::Operator),
             ("osbuild.v1.Node/GetStatus", Role::Reader),
             ("osbuild.v1.Inspect/ReadLog", Role::Reader),
+            ("osbuild.v1.Inspect/Reach", Role::Operator),
             ("osbuild.v1.Inspect/Unknown", Role::Admin),
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),

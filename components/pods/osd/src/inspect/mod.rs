@@ -1,4 +1,4 @@
-//! The container `inspect`: reads what a person asks of a node that has a problem.
+//! The container `inspect`: finds out what a person asks of a node that has a problem.
 //!
 //! It has rights that `osd` does not have, and serves `osd` alone, over a socket of their pod. It
 //! changes nothing on the node.
@@ -8,6 +8,7 @@ mod log_file;
 mod log_line;
 mod logs;
 mod processes;
+pub mod reach;
 mod server;
 mod sys;
 

@@ -2,12 +2,14 @@
 
 use super::log_file::LogFile;
 use super::logs::{self, Run};
+use super::reach::{self, Files, Reachable};
 use super::{kernel_log, processes, sys};
 use crate::socket;
 use osbuild_cosi::v1::inspect_server::{Inspect, InspectServer};
 use osbuild_cosi::v1::{
     KernelMessage, ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse,
-    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+    ReachRequest, ReachResponse, ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest,
+    ReadLogResponse,
 };
 use osbuild_failure::{Explain, Outcome};
 use rustix::thread::set_name;
@@ -42,6 +44,8 @@ pub struct Options {
     pub processes: PathBuf,
     /// The pod that it runs in, `NAMESPACE/POD`.
     pub pod: String,
+    /// The files by which the node finds and trusts others.
+    pub files: Files,
 }
 
 /// The name of the process, which distinguishes it from the other one of the program.
@@ -55,7 +59,8 @@ pub async fn serve(options: Options) -> Outcome<()> {
     set_name(NAME).explain("name the process")?;
     let listener = socket::listen(&options.socket)?;
     let readers = Arc::new(Semaphore::new(MAX_READERS));
-    let service = InspectService { options: Arc::new(options), readers };
+    let probes = Arc::new(Semaphore::new(reach::MAX_CALLS));
+    let service = InspectService { options: Arc::new(options), readers, probes };
     Server::builder()
         .add_service(InspectServer::new(service))
         .serve_with_incoming(UnixListenerStream::new(listener))
@@ -66,6 +71,7 @@ pub async fn serve(options: Options) -> Outcome<()> {
 struct InspectService {
     options: Arc<Options>,
     readers: Arc<Semaphore>,
+    probes: Arc<Semaphore>,
 }
 
 impl InspectService {
@@ -90,6 +96,7 @@ fn failed(error: io::Error) -> Status {
 impl Inspect for InspectService {
     type ReadLogStream = Messages<ReadLogResponse>;
     type ReadKernelLogStream = Messages<ReadKernelLogResponse>;
+    type ReachStream = Messages<ReachResponse>;
 
     async fn list_logs(&self, _: Request<ListLogsRequest>) -> Answer<ListLogsResponse> {
         let names = logs::names(&self.options.logs).map_err(failed)?;
@@ -135,6 +142,19 @@ impl Inspect for InspectService {
         let Options { processes, logs, pod, .. } = &*self.options;
         let processes = processes::list(processes, logs, pod).map_err(failed)?;
         Ok(Response::new(ListProcessesResponse { processes }))
+    }
+
+    async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {
+        let permit = self.probes.clone().try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!("{} targets are tried already", reach::MAX_CALLS))
+        })?;
+        let (reachable, request) = (Reachable::of(request.metadata()), request.into_inner());
+        let (options, (to, messages)) = (self.options.clone(), mpsc::channel(1));
+        tokio::spawn(async move {
+            reach::run(request, reachable, &options.files, &to).await;
+            drop(permit);
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
     }
 }
 

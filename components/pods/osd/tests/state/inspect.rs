@@ -34,6 +34,8 @@ impl Inspect {
             "--pod",
             "kube-system/osd",
         ]);
+        command.args(["--resolver", "/etc/resolv.conf", "--hosts", "/etc/hosts"]);
+        command.args(["--authorities", "/etc/ssl/certs/ca-certificates.crt"]);
         command.spawn().unwrap()
     }
 

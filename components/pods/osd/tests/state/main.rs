@@ -10,6 +10,8 @@ mod network;
 mod observed;
 mod osd;
 mod plugins;
+mod reach;
 mod reflection;
 mod remote;
 mod watch;
+mod world;

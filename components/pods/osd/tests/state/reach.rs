@@ -1,0 +1,223 @@
+//! What the node reaches. Needs root, iproute2, util-linux, dnsmasq, Python and OpenSSL.
+
+use crate::osd::{Osd, code};
+use crate::remote::RemoteOsd;
+use crate::world::{Told, World, reach};
+use osbuild_cosi::v1::inspect_client::InspectClient;
+use osbuild_cosi::v1::reach_request::Probe;
+use osbuild_cosi::v1::{
+    ReachDns, ReachHttp, ReachMtu, ReachPing, ReachRequest, ReachTcp, ReachTrace,
+};
+use std::fs;
+use tonic::Code;
+use tonic::transport::Channel;
+
+struct Tester {
+    world: World,
+    _osd: Osd,
+    client: InspectClient<Channel>,
+}
+
+impl Tester {
+    async fn start() -> Tester {
+        let mut world = World::start();
+        let osd = Osd::start_with(&["--inspect", &world.socket().await]);
+        let client = InspectClient::new(osd.channel().await);
+        Tester { world, _osd: osd, client }
+    }
+
+    async fn reach(&mut self, probe: Probe) -> Told {
+        reach(&mut self.client, probe).await.unwrap()
+    }
+
+    async fn refused(&mut self, probe: Probe) -> Code {
+        code(reach(&mut self.client, probe).await)
+    }
+}
+
+fn dns(name: &str, server: &str) -> Probe {
+    Probe::Dns(ReachDns { name: name.into(), server: server.into() })
+}
+
+fn tcp(host: &str, port: u32) -> Probe {
+    Probe::Tcp(ReachTcp { host: host.into(), port })
+}
+
+fn http(url: &str) -> Probe {
+    Probe::Http(ReachHttp { url: url.into(), get: true, insecure: false })
+}
+
+fn ping(host: &str, count: u32) -> Probe {
+    Probe::Ping(ReachPing { host: host.into(), count })
+}
+
+fn mtu(host: &str) -> Probe {
+    Probe::Mtu(ReachMtu { host: host.into() })
+}
+
+#[tokio::test]
+async fn a_name_server_is_asked_and_says_what_it_knows() {
+    let mut tester = Tester::start().await;
+    let told = tester.reach(dns("alias.example.test", "")).await;
+    let query = told.step("query");
+    assert!(told.result.reached && query.peer == "127.0.0.1:53", "{told:?}");
+    for text in ["10.9.2.2", "fd09:2::2", "an alias of target.example.test"] {
+        assert!(query.outcome.contains(text), "{told:?}");
+    }
+    let missing = tester.reach(dns("missing.example.test", "")).await;
+    assert!(missing.step("query").error.contains("does not exist"), "{missing:?}");
+    assert!(!missing.result.reached);
+    let other = tester.reach(dns("example.org", "127.0.0.1")).await;
+    assert!(other.step("query").error.contains("refused"), "{other:?}");
+    let nobody = tester.reach(dns("example.org", "10.9.2.2")).await;
+    assert_eq!(nobody.step("query").error, "connection refused", "{nobody:?}");
+    assert!(nobody.step("query").meaning.contains("no name server is at port 53"));
+    for wrong in [dns("", ""), dns("a b", ""), dns("example.org", "example.org")] {
+        assert_eq!(tester.refused(wrong).await, Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_told_from_one_that_refuses() {
+    let mut tester = Tester::start().await;
+    let told = tester.reach(tcp("target", 80)).await;
+    assert!(told.result.reached, "{told:?}");
+    assert!(told.step("lookup").outcome.contains("10.9.2.2"), "the search list counts: {told:?}");
+    for (host, port, error, meaning) in [
+        ("10.9.2.2", 6443, "connection refused", "10.9.2.2 answers, but nothing listens at port"),
+        ("203.0.113.1", 80, "network unreachable", "has a route to 203.0.113.1"),
+        ("10.9.3.1", 80, "host unreachable", "no machine"),
+        ("10.9.4.1", 80, "no answer within 10 s", "a firewall drops the packets"),
+    ] {
+        let told = tester.reach(tcp(host, port)).await;
+        let step = told.step("connect");
+        assert_eq!(step.error, error, "{told:?}");
+        assert!(step.meaning.contains(meaning) && !told.result.reached, "{told:?}");
+    }
+    let missing = tester.reach(tcp("missing.example.test", 80)).await;
+    assert!(missing.step("lookup").error.contains("does not exist"), "{missing:?}");
+    for port in [0, 65_536] {
+        assert_eq!(tester.refused(tcp("10.9.2.2", port)).await, Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn a_web_server_answers_with_its_status_and_few_headers() {
+    let mut tester = Tester::start().await;
+    fs::write(tester.world.path("web/secret"), "a secret body").unwrap();
+    let told = tester.reach(http("http://target.example.test/secret")).await;
+    assert!(told.step("response").outcome.starts_with("HTTP/1.0 200 OK, server: SimpleHTTP"));
+    assert!(!format!("{told:?}").contains("a secret body"), "{told:?}");
+    assert_eq!(told.steps.len(), 3, "{told:?}");
+    let head = ReachHttp { url: "http://10.9.2.2/missing".into(), ..ReachHttp::default() };
+    let told = tester.reach(Probe::Http(head)).await;
+    assert!(told.result.reached && told.result.summary.contains("404"), "{told:?}");
+    let told = tester.reach(http("http://127.0.0.1:53/")).await;
+    assert!(!told.result.reached && !told.step("response").error.is_empty(), "{told:?}");
+    for wrong in ["10.9.2.2", "http://user:password@10.9.2.2/", "file:///etc/passwd"] {
+        assert_eq!(tester.refused(http(wrong)).await, Code::InvalidArgument, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_verified_and_shown() {
+    let mut tester = Tester::start().await;
+    let told = tester.reach(http("https://tls.example.test/")).await;
+    assert!(told.result.reached, "{told:?}");
+    let words = &told.step("tls").outcome;
+    assert!(words.contains("TLS 1.3") && words.contains("verified with the 1 auth"), "{told:?}");
+    assert!(told.step("response").outcome.contains("200"), "{told:?}");
+    let other = tester.reach(http("https://other.example.test/")).await;
+    assert!(other.step("tls").error.contains("for another name"), "{other:?}");
+    assert!(!other.result.reached);
+    let plain = tester.reach(http("https://target.example.test:80/")).await;
+    assert!(plain.step("tls").error.contains("does not speak TLS"), "{plain:?}");
+    fs::write(tester.world.path("ca.crt"), "").unwrap();
+    let unknown = tester.reach(http("https://tls.example.test/")).await;
+    assert!(unknown.step("tls").error.contains("issuer is not trusted"), "{unknown:?}");
+    let url = "https://tls.example.test/".to_owned();
+    let insecure = ReachHttp { url, get: true, insecure: true };
+    let told = tester.reach(Probe::Http(insecure)).await;
+    assert!(told.step("tls").outcome.contains("NOT verified"), "{told:?}");
+    assert!(told.result.reached);
+}
+
+#[tokio::test]
+async fn echoes_come_back_or_somebody_says_why_not() {
+    let mut tester = Tester::start().await;
+    for host in ["10.9.2.2", "fd09:2::2"] {
+        let told = tester.reach(ping(host, 2)).await;
+        assert_eq!(told.names(), [format!("reply {host}"), format!("reply {host}")], "{told:?}");
+        assert!(told.result.reached && told.result.summary.contains("2 of 2"), "{told:?}");
+    }
+    let told = tester.reach(ping("10.9.3.1", 1)).await;
+    let step = told.step("reply");
+    assert_eq!((step.peer.as_str(), step.error.as_str()), ("10.9.1.2", "host unreachable"));
+    let told = tester.reach(ping("10.9.4.1", 1)).await;
+    assert!(told.step("reply").error.contains("no answer"), "{told:?}");
+    for (host, count) in [("224.0.0.1", 1), ("10.9.2.2", 21)] {
+        assert_eq!(tester.refused(ping(host, count)).await, Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn the_narrowest_link_and_the_routers_are_found() {
+    let mut tester = Tester::start().await;
+    for (host, router) in [("10.9.2.2", "10.9.1.2"), ("fd09:2::2", "fd09:1::2")] {
+        let told = tester.reach(mtu(host)).await;
+        assert!(told.result.summary.contains("packets of 1400 bytes reach"), "{told:?}");
+        assert!(told.names().contains(&format!("packet {router}")), "{told:?}");
+        let told = tester.reach(Probe::Trace(ReachTrace { host: host.into() })).await;
+        assert_eq!(told.names(), [format!("hop {router}"), format!("hop {host}")], "{told:?}");
+        assert!(told.result.reached);
+    }
+}
+
+#[tokio::test]
+async fn a_call_more_than_four_is_refused_until_one_ends() {
+    let mut tester = Tester::start().await;
+    let silent = ReachRequest { probe: Some(tcp("10.9.4.1", 80)) };
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        running.push(tester.client.reach(silent.clone()).await.unwrap());
+    }
+    assert_eq!(tester.refused(ping("127.0.0.1", 1)).await, Code::ResourceExhausted);
+    running.clear();
+    for _ in 0..500 {
+        if reach(&mut tester.client, ping("127.0.0.1", 1)).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("an aborted call keeps its place");
+}
+
+#[tokio::test]
+async fn only_an_admin_reaches_where_credentials_of_the_node_are() {
+    let mut world = World::start();
+    let remote = RemoteOsd::start(&["--inspect", &world.socket().await]);
+    let mapped = "::ffff:169.254.169.254";
+    fs::write(world.path("hosts"), "169.254.169.254 metadata\n").unwrap();
+    for (role, probe, expected) in [
+        ("reader", tcp("127.0.0.1", 53), Err(Code::PermissionDenied)),
+        ("operator", tcp("127.0.0.1", 53), Ok(true)),
+        ("operator", tcp("169.254.169.254", 80), Err(Code::PermissionDenied)),
+        ("operator", tcp(mapped, 80), Err(Code::PermissionDenied)),
+        ("operator", http("http://metadata/"), Err(Code::PermissionDenied)),
+        ("operator", dns("a.test", "169.254.169.254"), Err(Code::PermissionDenied)),
+        ("admin", tcp("169.254.169.254", 80), Ok(false)),
+    ] {
+        let identity = remote.identity("alice", role);
+        let mut client = InspectClient::new(remote.channel(&identity).await.unwrap());
+        let told = reach(&mut client, probe.clone()).await;
+        let outcome = told.map(|told| told.result.reached).map_err(|status| status.code());
+        assert_eq!(outcome, expected, "{role}: {probe:?}");
+    }
+    let identity = remote.identity("alice", "operator");
+    let mut client = InspectClient::new(remote.channel(&identity).await.unwrap());
+    let probe = Some(tcp("169.254.169.254", 80));
+    let mut forged = tonic::Request::new(ReachRequest { probe });
+    forged.metadata_mut().insert(pod_osd::inspect::reach::MAY_ALL, "yes".parse().unwrap());
+    let mut parts = client.reach(forged).await.unwrap().into_inner();
+    assert_eq!(parts.message().await.unwrap_err().code(), Code::PermissionDenied);
+}
