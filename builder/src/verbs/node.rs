@@ -19,7 +19,7 @@ pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
                 report.data(json!({ "problems": 0 }).to_string());
             }
         }
-        Node::Schema => report.data(SCHEMA.trim_end().to_owned()),
+        Node::Schema => report.data(SCHEMA.trim_end()),
     }
     Ok(())
 }

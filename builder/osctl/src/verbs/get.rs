@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_resource_is_printed_in_each_form() {
         let column = PrintColumn { name: "Hostname".into(), json_path: "{.hostname}".into() };
-        let output = |form: Form| all(&[resource()], &[column.clone()], &form).unwrap();
+        let output = |form: Form| all(&[resource()], std::slice::from_ref(&column), &form).unwrap();
         let rows = |form| {
             let Output::Table(rows) = output(form) else { panic!("no table") };
             Table::with(&rows).1
