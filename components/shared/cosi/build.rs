@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 13] = [
+const FILES: [&str; 14] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -19,6 +19,7 @@ const FILES: [&str; 13] = [
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
+    "osbuild/v1/network.proto",
     "osbuild/v1/network_status.proto",
     "osbuild/v1/node.proto",
     "osbuild/v1/node_state.proto",
@@ -34,26 +35,36 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 11] = [
+const OPTIONAL: [&str; 16] = [
+    "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
     "HostnameStatusSpec.version",
     "KernelParameterStatusSpec.error",
+    "LinkSettingStatusSpec.error",
     "ResolverStatusSpec.error",
     "ResolverStatusSpec.resource",
     "ResolverStatusSpec.version",
+    "RouteSettingStatusSpec.error",
+    "RouteSettingStatusSpec.gateway",
+    "RouteSpec.gateway",
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 4] = [
+const MISSING: [(&str, &str); 9] = [
+    ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
+    ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
+    ("LinkSpec.dhcp", "Option::is_none"),
+    ("LinkSpec.mtu", "crate::yaml::is_zero"),
     ("PluginGrantSpec.inputs", "Vec::is_empty"),
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
     ("PluginInput.id", "Option::is_none"),
     ("PluginOutput.columns", "Vec::is_empty"),
+    ("RouteSpec.metric", "crate::yaml::is_zero"),
 ];
 
 /// Lists in it, for which a person may write one word.

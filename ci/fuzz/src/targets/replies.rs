@@ -16,6 +16,7 @@ fn run(input: &[u8]) -> Outcome {
         Request::SlotsStatus,
         Request::OpenSlot,
         Request::LastSeen,
+        Request::AwaitNetwork(0),
         Request::Reboot,
     ] {
         let Ok(reply) = Reply::decode(&request, &lines) else { continue };

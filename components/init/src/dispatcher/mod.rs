@@ -116,6 +116,8 @@ pub struct Dispatcher {
     update: Option<UpdateJob>,
     /// The client that waits for a request to check for a release.
     updater: Option<ClientId>,
+    /// The client that waits for other settings of the network, and the revision that it has.
+    links_client: Option<(ClientId, u64)>,
 }
 
 impl Dispatcher {
@@ -167,6 +169,7 @@ impl Dispatcher {
             reach: Reach::default(),
             update: None,
             updater: None,
+            links_client: None,
         })
     }
 
@@ -195,6 +198,7 @@ impl Dispatcher {
         for event in self.events.wait(&mut sources, &deadlines, at_most) {
             self.handle(event);
         }
+        self.reply_about_network();
     }
 
     /// Goes on with the boot or the shutdown as far as it can without waiting.

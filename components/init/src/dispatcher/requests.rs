@@ -12,6 +12,7 @@ use super::{Dispatcher, End};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
 use crate::host::link;
+use crate::host::network::Network;
 use crate::slot::reached::Goal;
 use crate::slot::update_job::Work;
 use crate::sockets::{Answer, ClientId, Received};
@@ -42,20 +43,22 @@ impl Dispatcher {
         let Received { client, request, descriptor } = received;
         let mut reply = Reply::Done;
         match request {
-            Request::HostName(name) => {
-                return self.set_host_name(client, name).map(|()| None);
-            }
+            Request::HostName(name) => return self.set_host_name(client, name).map(|()| None),
             Request::Resolver { servers, search } => {
-                let values =
-                    [(Single::NameServers, line(&servers)), (Single::SearchDomains, line(&search))];
-                self.settings.set(NET, values)?;
-                self.on_setting(&Single::NameServers.into());
+                self.set_resolver(line(&servers), line(&search))?;
             }
             Request::TimeServers(servers) => {
                 self.settings.set(NET, [(Single::TimeServers, line(&servers))])?;
             }
             Request::Addresses { addresses, link } => self.set_addresses(&addresses, &link)?,
             Request::RouterAdvertisements(link) => link::accept_router_advertisements(&link)?,
+            Request::AwaitNetwork(revision) => {
+                self.links_client = Some((client, revision));
+                return Ok(None);
+            }
+            Request::NetworkSet(setting) => self.network().on_set(setting),
+            Request::NetworkFailed { name, reason } => self.network().on_failed(&name, reason),
+            Request::FormerMtu { link, mtu } => self.network().on_former_mtu(link, mtu)?,
             Request::LastSeen => reply = Reply::LastSeen(self.clock.last_seen()),
             Request::ClockSet(report) => {
                 let line = self.clock.on_set(&report, uptime());
@@ -65,16 +68,8 @@ impl Dispatcher {
                 let line = self.clock.on_refused(&report, uptime());
                 line.iter().for_each(|line| self.console.say(TIME, line));
             }
-            Request::Apply(setting) => {
-                self.settings.admit()?;
-                self.settings.apply(Source::Api, &setting, uptime())?;
-                return self.keep_setting(client, &setting.name());
-            }
-            Request::Withdraw(name) => {
-                self.settings.admit()?;
-                self.settings.withdraw(Source::Api, &name)?;
-                return self.keep_setting(client, &name);
-            }
+            Request::Apply(setting) => return self.apply_setting(client, &setting),
+            Request::Withdraw(name) => return self.withdraw_setting(client, &name),
             Request::BeginTry(time) => self.begin_try(time)?,
             Request::ConfirmTry => return self.confirm_try(client).map(|()| None),
             Request::RevertTry => return self.revert_try(client),
@@ -114,6 +109,18 @@ impl Dispatcher {
             Request::PowerOff => self.request_end(End::PowerOff),
         }
         Ok(Some(reply.into()))
+    }
+
+    /// The settings of the network, for reports about them.
+    fn network(&mut self) -> &mut Network {
+        self.settings.network_mut()
+    }
+
+    fn set_resolver(&mut self, servers: Option<String>, search: Option<String>) -> Outcome {
+        let values = [(Single::NameServers, servers), (Single::SearchDomains, search)];
+        self.settings.set(NET, values)?;
+        self.on_setting(&Single::NameServers.into());
+        Ok(())
     }
 
     /// Has the updater check for a release.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use osbuild_protocol::{Refusal, Reply, SettingName, Single, TryTime};
+use osbuild_protocol::{Refusal, Reply, Setting, SettingName, Single, TryTime};
+use osbuild_ranks::Source;
 
 use super::{Dispatcher, Program};
 use crate::disk_worker::Job;
@@ -16,8 +17,30 @@ use crate::uptime::uptime;
 const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Dispatcher {
+    /// Gives a setting the value of a request over the socket `host`.
+    pub(super) fn apply_setting(
+        &mut self,
+        client: ClientId,
+        setting: &Setting,
+    ) -> Result<Option<Answer>, Refusal> {
+        self.settings.admit()?;
+        self.settings.apply(Source::Api, setting, uptime())?;
+        self.keep_setting(client, &setting.name())
+    }
+
+    /// Withdraws the value of requests over the socket `host`.
+    pub(super) fn withdraw_setting(
+        &mut self,
+        client: ClientId,
+        name: &SettingName,
+    ) -> Result<Option<Answer>, Refusal> {
+        self.settings.admit()?;
+        self.settings.withdraw(Source::Api, name)?;
+        self.keep_setting(client, name)
+    }
+
     /// A request over the socket `host` has changed a setting: it is kept, unless it is tried.
-    pub(super) fn keep_setting(
+    fn keep_setting(
         &mut self,
         client: ClientId,
         name: &SettingName,
@@ -43,8 +66,21 @@ impl Dispatcher {
             SettingName::Single(Single::NameServers | Single::SearchDomains) => {
                 self.run_again(Program::PodResolvers);
             }
-            // The pod that sets the clock watches the file of its servers.
-            SettingName::Single(Single::TimeServers) | SettingName::KernelParameter(_) => {}
+            // The pod that sets the clock watches the file of its servers, and the one that
+            // configures links waits for a reply with others.
+            SettingName::Single(Single::TimeServers)
+            | SettingName::KernelParameter(_)
+            | SettingName::Network(_) => {}
+        }
+    }
+
+    /// Hands the settings of the network to the client that waits for others than it has.
+    pub(super) fn reply_about_network(&mut self) {
+        let network = self.settings.network();
+        let revision = network.revision();
+        if let Some((client, _)) = self.links_client.take_if(|(_, known)| *known != revision) {
+            let reply = Reply::Network(network.wanted());
+            self.sockets.reply(client, Ok(reply.into()));
         }
     }
 
@@ -162,5 +198,83 @@ impl Dispatcher {
 
     fn say_about_settings(&mut self, lines: impl IntoIterator<Item = String>) {
         lines.into_iter().for_each(|line| self.console.say(NAME, line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Stage;
+    use super::*;
+    use std::fs::File;
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+
+    use osbuild_protocol::Socket;
+
+    use crate::console::Console;
+    use crate::disk_worker::Done;
+    use crate::facts::Facts;
+    use crate::hardware::watchdog::Watchdog;
+
+    /// How long a turn may wait.
+    const INTERVAL: Duration = Duration::from_millis(5);
+    const MAX_TURNS: u32 = 1000;
+
+    /// A node that runs, with two sockets in `folder`, and a client of each.
+    fn node(folder: &Path) -> (Dispatcher, [UnixStream; 2]) {
+        let run = |_| Done::ClearedForJoining(Ok(()));
+        let mut node = Dispatcher::with(Console::silent(), Facts::default(), run).unwrap();
+        node.stage = Stage::Runs;
+        node.watchdog = Watchdog::on(File::create(folder.join("watchdog")).unwrap(), INTERVAL);
+        let clients = [(Socket::Net, "net"), (Socket::Host, "host")].map(|(socket, name)| {
+            node.sockets.listen(socket, &folder.join(name)).unwrap();
+            let client = UnixStream::connect(folder.join(name)).unwrap();
+            client.set_nonblocking(true).unwrap();
+            client
+        });
+        (node, clients)
+    }
+
+    /// What a client has received after some turns: up to a whole reply.
+    fn reply(node: &mut Dispatcher, client: &mut UnixStream) -> String {
+        let mut reply = String::new();
+        for _ in 0..MAX_TURNS {
+            match client.read_to_string(&mut reply) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => panic!("{other:?}"),
+            }
+            if reply.ends_with("ok\n") {
+                break;
+            }
+            node.turn();
+        }
+        reply
+    }
+
+    fn ask(node: &mut Dispatcher, client: &mut UnixStream, line: &str) -> String {
+        client.write_all(line.as_bytes()).unwrap();
+        reply(node, client)
+    }
+
+    #[test]
+    fn the_pod_that_configures_links_hears_of_a_try_and_of_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [mut net, mut host]) = node(folder.path());
+        let node = &mut node;
+        assert_eq!(ask(node, &mut net, "await-network 0\n"), "revision 1\nok\n");
+        net.write_all(b"await-network 1\n").unwrap();
+        assert_eq!(ask(node, &mut host, "try 60\n"), "ok\n");
+        let error = net.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "nothing has changed");
+        assert_eq!(ask(node, &mut host, "apply address eth0 192.0.2.7 24\n"), "ok\n");
+        let tried = "revision 2\nsetting address eth0 192.0.2.7 24\nok\n";
+        assert_eq!(reply(node, &mut net), tried);
+        assert_eq!(ask(node, &mut net, "network-set address eth0 192.0.2.7 24\n"), "ok\n");
+        let observed = ask(node, &mut host, "observe\n");
+        assert!(observed.contains("current api address eth0 192.0.2.7 24\n"), "{observed}");
+        net.write_all(b"await-network 2\n").unwrap();
+        assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
+        assert_eq!(reply(node, &mut net), "revision 3\nok\n");
     }
 }

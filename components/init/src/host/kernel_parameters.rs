@@ -142,6 +142,7 @@ impl KernelParameters {
             wanted: held.of(key, Source::Api).map(Setting::KernelParameter),
             source: held.values.effective().map(|(source, _)| source),
             current: self.read(key).unwrap_or_default(),
+            error: String::new(),
         })
     }
 

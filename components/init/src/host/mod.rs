@@ -10,6 +10,7 @@ pub mod host_name;
 pub mod kernel_parameters;
 pub mod link;
 pub mod mounts;
+pub mod network;
 pub mod pod_resolvers;
 pub mod resolver;
 pub mod run_files;

@@ -4,7 +4,7 @@
 use crate::client_type::ClientType;
 use crate::settings::{SettingType, TYPES};
 use crate::shared::SharedStore;
-use osbuild_protocol::{Observed, Setting, SettingName};
+use osbuild_protocol::{NetworkName, Observed, Setting, SettingName};
 use osbuild_resources::{Content, Error, Key, Owner, Resource, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,11 +18,23 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
         for setting in held.filter(|setting| (one.covers)(&setting.name())) {
             let id = match setting.name() {
                 SettingName::KernelParameter(key) => key.to_string(),
+                SettingName::Network(name) => id_of(&name),
                 SettingName::Single(_) => "node".to_owned(),
             };
             resources.entry(id).or_default().push(setting);
         }
         resources.iter().for_each(|(id, settings)| create(store, one, id, settings));
+    }
+}
+
+/// The identifier of a setting of the network. Both settings of a link belong together.
+fn id_of(name: &NetworkName) -> String {
+    match name {
+        NetworkName::Address(link, address) => format!("{link}-{address}"),
+        NetworkName::Route(destination, metric) => {
+            format!("{}-{}-{metric}", destination.address(), destination.prefix_length())
+        }
+        NetworkName::Mtu(link) | NetworkName::Dhcp(link) => link.to_string(),
     }
 }
 
@@ -65,7 +77,7 @@ mod tests {
         let observed = lines.iter().map(|line| {
             let wanted = Setting::parse(line).unwrap();
             let (name, current) = (wanted.name(), wanted.value());
-            Observed { name, wanted: Some(wanted), source: None, current }
+            Observed { name, wanted: Some(wanted), source: None, current, error: String::new() }
         });
         observed.collect()
     }
@@ -106,12 +118,24 @@ mod tests {
                 "name-servers 10.0.2.3",
                 "search-domains local",
                 "kernel-parameter vm.swappiness 10",
+                "address eth0 2001:db8::7 64",
+                "link eth0 dhcp off",
+                "link eth0 mtu 1400",
+                "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
             ]),
         );
         let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
         let wanted: Vec<_> =
             wanted.iter().flatten().map(|one| (one.id.as_str(), one.settings.len())).collect();
-        assert_eq!(wanted, [("node", 1), ("vm.swappiness", 1), ("node", 2)]);
+        let expected = [
+            ("eth0-2001:db8::7", 1),
+            ("node", 1),
+            ("vm.swappiness", 1),
+            ("eth0", 2),
+            ("node", 2),
+            ("0.0.0.0-0-512", 1),
+        ];
+        assert_eq!(wanted, expected);
     }
 
     #[test]

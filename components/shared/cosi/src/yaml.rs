@@ -1,4 +1,4 @@
-//! How a person may write a list in YAML.
+//! How a person may write lists and numbers in YAML.
 
 use serde::{Deserialize, Deserializer};
 
@@ -15,4 +15,9 @@ pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
         OneOrMore::One(word) => vec![word],
         OneOrMore::More(words) => words,
     })
+}
+
+/// Whether a number is that of a field that is missing.
+pub fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

@@ -10,6 +10,7 @@ mod host;
 mod kubelet;
 mod label;
 mod mistakes;
+mod network;
 mod node_addresses;
 mod path;
 mod server;
@@ -23,6 +24,7 @@ pub use host::{KernelParameters, Resolver};
 pub use kubelet::{CloudProvider, Kubelet};
 pub use label::{LabelKey, LabelValue};
 pub use mistakes::Mistake;
+pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
 use osbuild_protocol::{HostName, Setting, TimeServers};
 pub use path::AbsolutePath;
@@ -48,6 +50,15 @@ pub struct Document {
     /// How it resolves names.
     #[serde(default)]
     pub resolver: Resolver,
+    /// Settings of its links.
+    #[serde(default, deserialize_with = "network::links")]
+    pub links: Vec<NetworkEntry>,
+    /// Its static addresses.
+    #[serde(default, deserialize_with = "network::addresses")]
+    pub addresses: Vec<NetworkEntry>,
+    /// Its static routes.
+    #[serde(default, deserialize_with = "network::routes")]
+    pub routes: Vec<NetworkEntry>,
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
@@ -89,7 +100,9 @@ impl Document {
             time_servers.clone().map(Setting::TimeServers),
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
-        single.into_iter().flatten().chain(parameters).collect()
+        let network = [&self.links, &self.addresses, &self.routes].into_iter().flatten();
+        let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
+        single.into_iter().flatten().chain(parameters).chain(network).collect()
     }
 
     /// Parses a document.
@@ -132,6 +145,12 @@ mod tests {
                 "time-servers time.example 192.0.2.4:123",
                 "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
                 "kernel-parameter vm.swappiness 10",
+                "link eth0 mtu 1400",
+                "link eth0 dhcp off",
+                "address eth0 192.0.2.7 24",
+                "address eth0 2001:db8::7 64",
+                "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+                "route 198.51.100.0/24 100 on eth0",
             ]
         );
         let kubelet = document.kubelet;
@@ -171,6 +190,26 @@ mod tests {
             ("\n[resolver]\nnameserver = [\"a\"]\n", 3, "`a` is not an IP address"),
             ("[kernel-parameters]\n\"../x\" = 1\n", 2, "is not the name of a kernel parameter"),
             ("[kernel-parameters]\n\"vm.swappiness\" = 1.5\n", 2, "a text or an integer"),
+            ("[[links]]\nlink = \"eth0\"\n", 1, "`eth0` has neither `mtu` nor `dhcp`"),
+            ("[[links]]\nlink = \"lo\"\nmtu = 1400\n", 1, "`lo` is not the name of a link"),
+            ("[[links]]\nlink = \"eth0\"\nmtu = 100\n", 1, "an MTU is 576 to 65535 bytes"),
+            (
+                "[[addresses]]\nlink = \"eth0\"\naddress = \"192.0.2.0/24\"\n",
+                1,
+                "a machine cannot have the address `192.0.2.0/24`",
+            ),
+            (
+                "addresses = [{ link = \"eth0\", address = \"192.0.2.7/24\" }, \
+                 { link = \"eth0\", address = \"192.0.2.7/16\" }]\n",
+                1,
+                "`address eth0 192.0.2.7` is set twice",
+            ),
+            (
+                "[[routes]]\ndestination = \"::/0\"\nlink = \"eth0\"\ngateway = \"192.0.2.1\"\n",
+                1,
+                "`192.0.2.1` cannot be the gateway to `::/0`",
+            ),
+            ("[[routes]]\nto = \"::/0\"\n", 2, "unknown field `to`"),
         ] {
             let refusal = Document::parse(text).unwrap_err();
             assert_eq!(refusal.line, line, "{text}: {refusal}");

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::reply::OK;
 use crate::{
-    HostSettings, InstallPermit, LastSeen, MAX_LINE, NodeStatus, Refusal, Reply, Request, Slots,
-    fd_passing,
+    HostSettings, InstallPermit, LastSeen, MAX_LINE, NetworkSettings, NodeStatus, Refusal, Reply,
+    Request, Slots, fd_passing,
 };
 
-/// The maximum bytes of a reply; the longest has as many kernel parameters as `init` holds.
-pub(crate) const MAX_REPLY: usize = 128 << 10;
+/// The maximum bytes of a reply; the longest has as many settings as `init` holds.
+pub(crate) const MAX_REPLY: usize = 192 << 10;
 
 /// A connection to one of `init`'s sockets.
 #[derive(Debug)]
@@ -93,6 +93,15 @@ impl Client {
     pub fn settings(&mut self) -> Result<HostSettings> {
         match self.ask(&Request::Observe, None)? {
             (Reply::Settings(settings), _) => Ok(settings),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Asks for the settings of the network, and waits until their revision is another one than
+    /// this, or the timeout is over.
+    pub fn await_network(&mut self, revision: u64) -> Result<NetworkSettings> {
+        match self.ask(&Request::AwaitNetwork(revision), None)? {
+            (Reply::Network(settings), _) => Ok(settings),
             _ => Err(unexpected()),
         }
     }

@@ -91,12 +91,14 @@ pub use refusal::{Refusal, RefusalCode};
 #[cfg(feature = "std")]
 pub use reply::{ERROR, LastSeen, OK, Reply};
 #[cfg(feature = "std")]
-pub use request::{BootstrapReport, ClockReport, Request};
+pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 #[cfg(feature = "std")]
 pub use setting::{
-    Domain, Entry, HostSettings, KernelParameter, List, MAX_PARAMETERS, NameServers, Observed,
-    ParameterKey, ParameterValue, SearchDomains, Setting, SettingName, Single, StartSettings,
-    TimeServer, TimeServers, TryState, TryTime, words,
+    Domain, Entry, HostSettings, KernelParameter, LinkName, List, MAX_NETWORK_SETTINGS,
+    MAX_PARAMETERS, Metric, Mtu, NameServers, NetworkKind, NetworkName, NetworkSetting,
+    NetworkSettings, Observed, ParameterKey, ParameterValue, SearchDomains, Setting, SettingName,
+    Single, StartSettings, StaticAddress, StaticRoute, Subnet, TimeServer, TimeServers, TryState,
+    TryTime, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -1,6 +1,6 @@
 //! The replies of `init`.
 
-use crate::{HostSettings, NodeStatus, Request, Slots, setting};
+use crate::{HostSettings, NetworkSettings, NodeStatus, Request, Slots, setting};
 
 /// The last line of the reply to a successful request.
 pub const OK: &str = "ok";
@@ -26,6 +26,8 @@ pub enum Reply {
     },
     /// To [`Request::Observe`].
     Settings(HostSettings),
+    /// To [`Request::AwaitNetwork`].
+    Network(NetworkSettings),
 }
 
 /// When the node last ran.
@@ -50,6 +52,7 @@ impl Reply {
             Self::Slots(slots) => slots.encode(),
             Self::Slot { length } => format!("length {length}\n"),
             Self::Settings(settings) => setting::encode(settings),
+            Self::Network(settings) => settings.encode(),
         };
         format!("{data}{OK}\n")
     }
@@ -73,11 +76,15 @@ impl Reply {
                 Self::Slot { length: length.ok_or("there is no line `length`")? }
             }
             Request::Observe => Self::Settings(setting::decode(lines)?),
+            Request::AwaitNetwork(_) => Self::Network(NetworkSettings::decode(lines)?),
             Request::HostName(_)
             | Request::Resolver { .. }
             | Request::TimeServers(_)
             | Request::Addresses { .. }
             | Request::RouterAdvertisements(_)
+            | Request::NetworkSet(_)
+            | Request::NetworkFailed { .. }
+            | Request::FormerMtu { .. }
             | Request::ClockSet(_)
             | Request::ClockRefused(_)
             | Request::Apply(_)

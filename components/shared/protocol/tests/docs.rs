@@ -16,7 +16,7 @@ const BOOTSTRAP: &[Socket] = &[Socket::Bootstrap];
 const RESTARTS: &[Socket] = &[Socket::Admin, Socket::Bootstrap];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 32] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -38,13 +38,17 @@ const ROWS: [Row; 28] = [
     (HOST, "try SECONDS", "try 60", "none"),
     (HOST, "confirm", "confirm", "none"),
     (HOST, "revert", "revert", "none"),
-    (HOST, "observe", "observe", "`try`, `start`, `wanted`, `current`"),
+    (HOST, "observe", "observe", "`try`, `start`, `wanted`, `error`, `current`"),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
     (ADMIN, "rollback", "rollback", "none"),
     (UPDATE, "await-check", "await-check", "none"),
     (ADMIN, "check", "check", "none"),
     (ADMIN, "reset", "reset", "none"),
     (BOOTSTRAP, "report TEXT", "report no source has a document", "none"),
+    (NET, "await-network REVISION", "await-network 7", "`revision`, `setting`, `former-mtu`"),
+    (NET, "network-set SETTING VALUE", "network-set address eth0 192.0.2.7 24", "none"),
+    (NET, "network-failed SETTING REASON", "network-failed link eth0 mtu too large", "none"),
+    (NET, "former-mtu MTU on LINK", "former-mtu 1500 on eth0", "none"),
 ];
 
 /// A request with a fingerprint.
@@ -82,6 +86,10 @@ fn row(request: &Request) -> usize {
         Request::CheckNow => 25,
         Request::Reset => 26,
         Request::Bootstrap(_) => 27,
+        Request::AwaitNetwork(_) => 28,
+        Request::NetworkSet(_) => 29,
+        Request::NetworkFailed { .. } => 30,
+        Request::FormerMtu { .. } => 31,
     }
 }
 

@@ -19,6 +19,7 @@ use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
 use super::kernel_parameters::{self, KernelParameters};
+use super::network::Network;
 use super::resolver::{self, Resolver};
 use super::{host_name, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
@@ -31,6 +32,7 @@ pub const NAME: &str = "settings";
 pub struct Settings {
     values: Values,
     kernel_parameters: KernelParameters,
+    network: Network,
     refused: Refused,
     tried: Try,
     fallback: Fallback,
@@ -78,6 +80,8 @@ impl Settings {
         if let Setting::KernelParameter(wanted) = setting {
             let allowed = kernel_parameters::allowed()?;
             self.kernel_parameters.apply(source, wanted, &allowed, now)?;
+        } else if let Setting::Network(wanted) = setting {
+            self.network.apply(source, wanted)?;
         } else if let SettingName::Single(single) = setting.name() {
             let former = self.values.set(source, single, Some(setting.value()));
             if let Err(failure) = self.put(single) {
@@ -99,7 +103,21 @@ impl Settings {
         match name {
             SettingName::Single(single) => self.set(source, [(*single, None)]),
             SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
+            SettingName::Network(name) => {
+                self.network.withdraw(source, name);
+                Ok(())
+            }
         }
+    }
+
+    /// The settings of the network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The same, for the reports about them.
+    pub fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
     }
 
     /// The host name that shall be in effect.
@@ -120,14 +138,19 @@ impl Settings {
             wanted: self.values.of(Source::Api, single),
             source: self.values.source(single),
             current: current(single),
+            error: String::new(),
         });
         let refused = self.refused.settings().map(|setting| Observed {
             name: setting.name(),
             wanted: Some(setting),
             source: None,
             current: String::new(),
+            error: String::new(),
         });
-        let settings = single.chain(self.kernel_parameters.observe()).chain(refused);
+        let settings = single
+            .chain(self.kernel_parameters.observe())
+            .chain(self.network.observe())
+            .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
         HostSettings { tried, start, settings: settings.collect() }
     }
@@ -261,7 +284,9 @@ impl Settings {
     /// The settings with the values of a source.
     fn of(&self, source: Source) -> impl Iterator<Item = Setting> {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
-        single.chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
+        single
+            .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
+            .chain(self.network.of(source).map(Setting::Network))
     }
 
     /// The text of the file on DATA.

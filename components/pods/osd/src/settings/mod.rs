@@ -1,9 +1,12 @@
 //! The types whose resources are settings of the host. Each is a row of [`TYPES`] and a file here:
 //! how its specs become settings, and what its statuses say.
 
+mod addresses;
 mod hostnames;
 mod kernel_parameters;
+mod links;
 mod resolvers;
+mod routes;
 pub mod spec;
 mod time_servers;
 
@@ -48,8 +51,15 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 4] =
-    [hostnames::TYPE, kernel_parameters::TYPE, resolvers::TYPE, time_servers::TYPE];
+pub const TYPES: [SettingType; 7] = [
+    addresses::TYPE,
+    hostnames::TYPE,
+    kernel_parameters::TYPE,
+    links::TYPE,
+    resolvers::TYPE,
+    routes::TYPE,
+    time_servers::TYPE,
+];
 
 /// The settings of a resource.
 #[derive(Clone, Debug)]
@@ -121,9 +131,23 @@ impl Report<'_> {
 
     /// Why the settings of a resource are not set: empty if they are.
     fn error(&self, wanted: &Wanted) -> String {
-        let names = wanted.settings.iter().map(Setting::name);
-        let errors = names.filter_map(|name| self.errors.get(&name).map(String::as_str));
+        let errors = wanted.settings.iter().filter_map(|setting| {
+            let name = setting.name();
+            let observed = || Some(self.observed(&name)?.error.as_str());
+            let error = self.errors.get(&name).map(String::as_str).or_else(observed);
+            error.filter(|error| !error.is_empty())
+        });
         errors.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether the host has all settings of a resource.
+    fn is_set(&self, wanted: &Wanted) -> bool {
+        wanted.settings.iter().all(|setting| {
+            let observed = self.observed(&setting.name());
+            observed.is_some_and(|observed| {
+                observed.is_requested() && observed.current == setting.value()
+            })
+        })
     }
 
     /// The error, identifier and version of the resource, for a type with at most one.
@@ -152,6 +176,7 @@ pub(crate) const fn column(name: &'static str, json_path: &'static str) -> Print
 /// Columns of statuses.
 const SOURCE: PrintColumn = column("Source", "{.source}");
 const ERROR: PrintColumn = column("Error", "{.error}");
+const SET: PrintColumn = column("Set", "{.set}");
 
 #[cfg(test)]
 mod tests {
@@ -169,6 +194,11 @@ mod tests {
             "search-domains example.org local",
             "time-servers time.example:123 10.0.2.4",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
+            "address eth0 192.0.2.7 24",
+            "route ::/0 512 via 2001:db8::1 on eth0",
+            "route 198.51.100.0/24 7 on eth0",
+            "link eth0 mtu 1400",
+            "link eth0 dhcp off",
         ] {
             let settings = vec![setting(line)];
             let covers: Vec<_> =
@@ -191,6 +221,7 @@ mod tests {
             wanted: None,
             source: Some(osbuild_ranks::Source::Dhcp),
             current: "10.0.2.3 fec0::3".to_owned(),
+            error: String::new(),
         }];
         let errors = BTreeMap::from([(name, "the disk is full".to_owned())]);
         let settings = vec![setting("name-servers 10.0.2.9")];
@@ -214,5 +245,31 @@ mod tests {
         let none = Report { wanted: &[], observed: &[], errors: &BTreeMap::new() };
         assert_eq!(resolvers::TYPE.statuses(&none).len(), 1);
         assert!(kernel_parameters::TYPE.statuses(&none).is_empty());
+    }
+
+    #[test]
+    fn a_status_of_the_network_has_what_became_of_the_setting() {
+        let route = setting("route 0.0.0.0/0 512 via 192.0.2.1 on eth0");
+        let wanted = Wanted {
+            id: "default".to_owned(),
+            version: "1".to_owned(),
+            settings: vec![route.clone()],
+        };
+        let status = |current: &str, error: &str| {
+            let observed = [Observed {
+                name: route.name(),
+                wanted: Some(route.clone()),
+                source: Some(osbuild_ranks::Source::Api),
+                current: current.to_owned(),
+                error: error.to_owned(),
+            }];
+            let (wanted, errors) = (std::slice::from_ref(&wanted), &BTreeMap::new());
+            let report = Report { wanted, observed: &observed, errors };
+            routes::TYPE.statuses(&report)["default"].yaml.clone()
+        };
+        assert!(status("via 192.0.2.1 on eth0", "").ends_with("set: true\nversion: \"1\"\n"));
+        let refused = status("", "Network is unreachable");
+        let expected = "set: false\nerror: Network is unreachable\nversion: \"1\"\n";
+        assert!(refused.ends_with(expected), "{refused}");
     }
 }

@@ -58,6 +58,11 @@ fn without_snippet(error: serde_saphyr::Error) -> String {
     error.without_snippet().to_string()
 }
 
+/// The setting that the spec of one is about.
+pub fn subject(settings: &[Setting]) -> String {
+    settings.first().map(|setting| format!("`{}`", setting.name())).unwrap_or_default()
+}
+
 /// Both forms of the spec of settings.
 pub fn write<S: HostSpec>(settings: &[Setting]) -> Spec {
     both(&S::of(settings))

@@ -170,6 +170,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
     assert_eq!(
         ids("ResourceDefinitions.meta.cosi.dev").await,
         [
+            "addresses.osbuild",
+            "addresssettingstatuses.osbuild",
             "addressstatuses.osbuild",
             "controllerstatuses.osbuild",
             "hostnames.osbuild",
@@ -177,6 +179,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "kernelinfos.osbuild",
             "kernelparameters.osbuild",
             "kernelparameterstatuses.osbuild",
+            "links.osbuild",
+            "linksettingstatuses.osbuild",
             "linkstatuses.osbuild",
             "namespaces.meta.cosi.dev",
             "nodeaddresses.osbuild",
@@ -187,6 +191,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "resolvers.osbuild",
             "resolverstatuses.osbuild",
             "resourcedefinitions.meta.cosi.dev",
+            "routes.osbuild",
+            "routesettingstatuses.osbuild",
             "routestatuses.osbuild",
             "securitystates.osbuild",
             "slotstatuses.osbuild",

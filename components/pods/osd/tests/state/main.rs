@@ -7,6 +7,7 @@ mod inspect;
 mod kept;
 mod limits;
 mod network;
+mod network_settings;
 mod observed;
 mod osd;
 mod plugins;

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::{BootstrapReport, ClockReport, Request};
+use super::{BootstrapReport, ClockReport, MAX_REASON, Request};
 use crate::{
-    Domain, Entry, Fingerprint, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime,
-    host_name,
+    Domain, Entry, Fingerprint, LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket,
+    TryTime, host_name,
 };
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
@@ -117,7 +117,28 @@ fn net(line: &str) -> Decoded {
         ["router-advertisements", "on", link] => {
             Ok(Request::RouterAdvertisements(link_name(link)?))
         }
+        ["await-network", revision] => Ok(Request::AwaitNetwork(number(revision)?)),
+        ["former-mtu", mtu, "on", link] => {
+            let mtu = Some(mtu).filter(|mtu| **mtu != "none").map(|mtu| Mtu::parse(mtu));
+            Ok(Request::FormerMtu { link: LinkName::parse(link)?, mtu: mtu.transpose()? })
+        }
+        ["network-set", ..] => match Setting::parse(&words[1..].join(" "))? {
+            Setting::Network(setting) => Ok(Request::NetworkSet(setting)),
+            _ => Err(Refusal::malformed("this is not a setting of the network")),
+        },
+        ["network-failed", ..] => network_failed(&words[1..].join(" ")),
         _ => Err(unknown(line)),
+    }
+}
+
+fn network_failed(words: &str) -> Decoded {
+    match SettingName::split(words)? {
+        (SettingName::Network(name), reason) if (1..=MAX_REASON).contains(&reason.len()) => {
+            Ok(Request::NetworkFailed { name, reason: reason.to_owned() })
+        }
+        _ => Err(Refusal::malformed(format!(
+            "`network-failed` has a setting of the network and a reason of 1 to {MAX_REASON} bytes"
+        ))),
     }
 }
 
@@ -166,18 +187,8 @@ fn interface_address(word: &str) -> Decoded<String> {
     if length > max { Err(refuse()) } else { Ok(format!("{address}/{length}")) }
 }
 
-/// A link's name as the kernel takes it: up to 15 bytes, here of fewer characters. `all` and
-/// `default` stand for more than one link in the kernel's settings.
 fn link_name(word: &str) -> Decoded<String> {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if (1..=15).contains(&word.len())
-        && word.bytes().all(known)
-        && !matches!(word, "." | ".." | "all" | "default")
-    {
-        Ok(word.to_owned())
-    } else {
-        Err(Refusal::malformed(format!("`{word}` is not the name of a link")))
-    }
+    LinkName::parse(word).map(|name| name.to_string())
 }
 
 #[cfg(test)]
@@ -197,6 +208,11 @@ mod tests {
             link: "eth0".to_owned(),
         };
         let apply = |line| Request::Apply(Setting::parse(line).unwrap());
+        let Ok(Setting::Network(address)) = Setting::parse("address eth0 192.0.2.7 24") else {
+            panic!("it is a setting of the network")
+        };
+        let (name, link) = (address.name(), address.link().clone());
+        let failed = "network-failed address eth0 192.0.2.7 no link";
         let fingerprint = format!("sha256:{}", "0a".repeat(32));
         let serves = format!("serves {fingerprint}");
         for (socket, line, request) in [
@@ -216,6 +232,15 @@ mod tests {
                 "router-advertisements on eth0",
                 Request::RouterAdvertisements("eth0".to_owned()),
             ),
+            (Socket::Net, "await-network 7", Request::AwaitNetwork(7)),
+            (Socket::Net, "network-set address eth0 192.0.2.7 24", Request::NetworkSet(address)),
+            (Socket::Net, failed, Request::NetworkFailed { name, reason: "no link".to_owned() }),
+            (
+                Socket::Net,
+                "former-mtu 1500 on eth0",
+                Request::FormerMtu { link: link.clone(), mtu: Some(Mtu::parse("1500").unwrap()) },
+            ),
+            (Socket::Net, "former-mtu none on eth0", Request::FormerMtu { link, mtu: None }),
             (Socket::Time, "last", Request::LastSeen),
             (
                 Socket::Time,
@@ -336,6 +361,11 @@ mod tests {
             "address 10.0.2.15 on eth0",
             "address 10.0.2.15/24 on a-name-too-long-for-a-link",
             "address 10.0.2.15/24",
+            "await-network -1",
+            "network-set host-name a",
+            "network-failed address eth0 192.0.2.7",
+            "network-failed host-name a",
+            "former-mtu 1 on eth0",
             "address 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 on eth0",
         ] {
             assert!(Request::decode(Socket::Net, line).is_err(), "{line}");

@@ -8,7 +8,12 @@ use std::net::IpAddr;
 
 pub use bootstrap_report::BootstrapReport;
 
-use crate::{Fingerprint, Setting, SettingName, TryTime};
+use crate::{
+    Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting, SettingName, TryTime,
+};
+
+/// The maximum bytes of a reason why a setting of the network is not in effect.
+pub const MAX_REASON: usize = 256;
 
 /// A request. [`Request::decode`] reads one from a line, and `to_string` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +45,26 @@ pub enum Request {
     /// addresses and routes. On all other links it ignores them: the machine at the other end, a
     /// pod for instance, could become the node's router. The link has to exist.
     RouterAdvertisements(String),
+    /// Reply with the [`NetworkSettings`](crate::NetworkSettings) that shall be in effect, once
+    /// their revision is another one than this. The last client that sends it gets the reply.
+    AwaitNetwork(u64),
+    /// Take note that the host has this setting of the network.
+    NetworkSet(NetworkSetting),
+    /// Take note that the host does not have a setting of the network.
+    NetworkFailed {
+        /// The setting.
+        name: NetworkName,
+        /// Why: up to [`MAX_REASON`] bytes of printable ASCII.
+        reason: String,
+    },
+    /// Remember the MTU that a link had before a setting of the network changed it, as the client
+    /// may be started again; or forget it, as the link has it again.
+    FormerMtu {
+        /// The link, which has to have a setting of its MTU, unless this is to be forgotten.
+        link: LinkName,
+        /// The MTU.
+        mtu: Option<Mtu>,
+    },
     /// Reply with [`LastSeen`](crate::LastSeen).
     LastSeen,
     /// Print that the clock was set.
@@ -134,6 +159,13 @@ impl fmt::Display for Request {
                 write!(f, " on {link}")
             }
             Self::RouterAdvertisements(link) => write!(f, "router-advertisements on {link}"),
+            Self::AwaitNetwork(revision) => write!(f, "await-network {revision}"),
+            Self::NetworkSet(setting) => {
+                write!(f, "network-set {} {}", setting.name(), setting.value())
+            }
+            Self::NetworkFailed { name, reason } => write!(f, "network-failed {name} {reason}"),
+            Self::FormerMtu { link, mtu: Some(mtu) } => write!(f, "former-mtu {mtu} on {link}"),
+            Self::FormerMtu { link, mtu: None } => write!(f, "former-mtu none on {link}"),
             Self::LastSeen => f.write_str("last"),
             Self::ClockSet(report) => write!(f, "set {report}"),
             Self::ClockRefused(report) => write!(f, "refused {report}"),

@@ -4,6 +4,7 @@
 mod domain;
 mod kernel_parameter;
 mod list;
+mod network;
 mod observed;
 mod start;
 mod time_server;
@@ -12,6 +13,10 @@ mod tried;
 pub use domain::Domain;
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
 pub use list::{Entry, List};
+pub use network::{
+    LinkName, MAX_NETWORK_SETTINGS, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting,
+    NetworkSettings, StaticAddress, StaticRoute, Subnet,
+};
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
 pub use start::StartSettings;
@@ -43,6 +48,8 @@ pub enum Setting {
     TimeServers(TimeServers),
     /// A parameter of the kernel.
     KernelParameter(KernelParameter),
+    /// An address, a route, or a setting of a link.
+    Network(NetworkSetting),
 }
 
 /// A setting without its value.
@@ -52,6 +59,8 @@ pub enum SettingName {
     Single(Single),
     /// A parameter of the kernel.
     KernelParameter(ParameterKey),
+    /// An address, a route, or a setting of a link.
+    Network(NetworkName),
 }
 
 /// A setting of which a node has one.
@@ -102,6 +111,7 @@ impl Setting {
                 let value = ParameterValue::parse(value)?;
                 Self::KernelParameter(KernelParameter { key, value })
             }
+            SettingName::Network(name) => Self::Network(NetworkSetting::parse(name, value)?),
         })
     }
 
@@ -115,6 +125,7 @@ impl Setting {
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
             }
+            Self::Network(setting) => SettingName::Network(setting.name()),
         }
     }
 
@@ -126,6 +137,7 @@ impl Setting {
             Self::SearchDomains(domains) => domains.to_string(),
             Self::TimeServers(servers) => servers.to_string(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
+            Self::Network(setting) => setting.value(),
         }
     }
 }
@@ -149,6 +161,10 @@ impl SettingName {
             let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::KernelParameter(ParameterKey::parse(key)?), value));
         }
+        if let Some(kind) = NetworkKind::of_word(word) {
+            let (name, value) = NetworkName::split(kind, rest)?;
+            return Ok((Self::Network(name), value));
+        }
         let single = Single::ALL.into_iter().find(|single| single.word() == word);
         Ok((single.ok_or_else(|| unknown(line))?.into(), rest))
     }
@@ -170,6 +186,7 @@ impl fmt::Display for SettingName {
         match self {
             Self::Single(single) => f.write_str(single.word()),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
+            Self::Network(name) => name.fmt(f),
         }
     }
 }
@@ -193,6 +210,13 @@ mod tests {
             "search-domains example.org _tcp.example.org",
             "time-servers 10.0.2.4 time.example:123",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
+            "address eth0 192.0.2.7 24",
+            "address eth0 2001:db8::7 64",
+            "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+            "route 2001:db8:1::/48 1 via fe80::1 on eth0",
+            "route 198.51.100.0/24 4294967295 on eth0.7",
+            "link eth0 mtu 1400",
+            "link eth0 dhcp off",
         ] {
             let setting = Setting::parse(line).unwrap();
             assert_eq!(setting.to_string(), line);
@@ -217,10 +241,35 @@ mod tests {
             "kernel-parameter vm.swappiness",
             "kernel-parameter ../x 1",
             "motd hello",
+            "address eth0 192.0.2.7",
+            "address eth0 192.0.2.7 33",
+            "address eth0 192.0.2.7 24 25",
+            "address lo 192.0.2.7 24",
+            "address eth0 127.0.0.1 8",
+            "route default 512 via 192.0.2.1 on eth0",
+            "route 0.0.0.0/0 0 via 192.0.2.1 on eth0",
+            "route 0.0.0.0/0 4294967296 via 192.0.2.1 on eth0",
+            "route 0.0.0.0/0 512 via 2001:db8::1 on eth0",
+            "route 0.0.0.0/0 512 via 224.0.0.1 on eth0",
+            "route 0.0.0.0/0 512 via 192.0.2.1",
+            "link eth0 mtu 575",
+            "link eth0 mtu 65536",
+            "link eth0 dhcp",
+            "link eth0 speed 10",
         ] {
             assert!(Setting::parse(line).is_err(), "{line}");
         }
-        for line in ["", "host-name a", "kernel-parameter", "kernel-parameter a.b 1", "motd"] {
+        for line in [
+            "",
+            "host-name a",
+            "kernel-parameter",
+            "kernel-parameter a.b 1",
+            "motd",
+            "address eth0",
+            "link eth0",
+            "link eth0 mtu 1400",
+            "route 0.0.0.0/0",
+        ] {
             assert!(SettingName::parse(line).is_err(), "{line}");
         }
     }
@@ -229,7 +278,9 @@ mod tests {
         #[test]
         fn what_is_read_from_any_line_is_written_and_read_again(line in
             "(host-name|name-servers|search-domains|time-servers|kernel-parameter|\\PC{0,6}) \
-             ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})"
+             ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})|\
+             address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
+             route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0"
         ) {
             if let Ok(setting) = Setting::parse(&line) {
                 prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));

@@ -29,6 +29,9 @@ pub struct Observed {
     pub source: Option<Source>,
     /// The value that the host has: words with one space between, or nothing.
     pub current: String,
+    /// Why the host does not have the value that shall be in effect, if that is known. Empty if it
+    /// has it, or if a refused request had this answer.
+    pub error: String,
 }
 
 impl Observed {
@@ -40,11 +43,15 @@ impl Observed {
 
 /// The lines of a reply, each with its end.
 pub(crate) fn encode(HostSettings { tried, start, settings }: &HostSettings) -> String {
-    let lines = settings.iter().map(|Observed { name, wanted, source, current }| {
+    let lines = settings.iter().map(|Observed { name, wanted, source, current, error }| {
         let wanted = wanted.iter().map(|wanted| format!("wanted {wanted}\n")).collect::<String>();
         let source = source.map_or(NONE, Source::name);
         let current = format!("current {source} {name} {}", words(current));
-        format!("{wanted}{}\n", current.trim_end())
+        let error = match error.as_str() {
+            "" => String::new(),
+            error => format!("error {}\n", words(error)),
+        };
+        format!("{wanted}{error}{}\n", current.trim_end())
     });
     let lines: String = lines.collect();
     format!("try {}\nstart {}\n{lines}", tried.encode(), start.word())
@@ -53,19 +60,21 @@ pub(crate) fn encode(HostSettings { tried, start, settings }: &HostSettings) -> 
 /// Reads the lines of a reply. Settings that this release does not know are left out.
 pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
     let mut host = HostSettings::default();
-    let mut wanted: Option<Setting> = None;
+    let (mut wanted, mut error) = (None::<Setting>, String::new());
     for line in lines {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         match key {
             "try" => host.tried = TryState::decode(value)?,
             "start" => host.start = StartSettings::decode(value)?,
             "wanted" => wanted = Setting::parse(value).ok(),
+            "error" => error = value.to_owned(),
             "current" => {
                 let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
+                let error = std::mem::take(&mut error);
                 let Ok((name, current)) = SettingName::split(rest) else { continue };
                 let (source, current) = (Source::from_name(source), current.to_owned());
                 let wanted = wanted.take().filter(|wanted| wanted.name() == name);
-                host.settings.push(Observed { name, wanted, source, current });
+                host.settings.push(Observed { name, wanted, source, current, error });
             }
             _ => {}
         }
@@ -76,7 +85,8 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setting::MAX_PARAMETERS;
+    use crate::request::MAX_REASON;
+    use crate::setting::{MAX_NETWORK_SETTINGS, MAX_PARAMETERS};
 
     fn all() -> HostSettings {
         let observed = |source, wanted: &str, name: &str, current: &str| Observed {
@@ -84,7 +94,9 @@ mod tests {
             wanted: Setting::parse(wanted).ok(),
             source,
             current: current.to_owned(),
+            error: String::new(),
         };
+        let gateway = "route 0.0.0.0/0 512";
         let reserved = "kernel-parameter net.ipv4.ip_local_reserved_ports";
         let settings = vec![
             observed(Some(Source::Api), "host-name edge-7", "host-name", "edge-7"),
@@ -98,6 +110,15 @@ mod tests {
                 "kernel-parameter kernel.panic",
                 "10",
             ),
+            Observed {
+                error: "the network is unreachable".to_owned(),
+                ..observed(
+                    Some(Source::Api),
+                    &format!("{gateway} via 192.0.2.1 on eth0"),
+                    gateway,
+                    "",
+                )
+            },
         ];
         HostSettings { tried: TryState::Running(59), start: StartSettings::GoneBack, settings }
     }
@@ -118,14 +139,21 @@ mod tests {
         let domain = vec!["a".repeat(63); 3].join(".") + "." + &"b".repeat(61);
         let domains = format!("search-domains {}", vec![domain; 6].join(" "));
         let servers = format!("time-servers {}", vec!["a".repeat(63); 8].join(" "));
-        let [parameter, domains, servers] = [parameter, domains, servers].map(|line| {
-            let wanted = Setting::parse(&line).unwrap();
-            let (name, current) = (wanted.name(), wanted.value());
-            Observed { name, wanted: Some(wanted), source: Some(Source::Document), current }
-        });
+        let host = "2001:db8:1111:2222:3333:4444:5555:6666";
+        let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
+        let [parameter, domains, servers, route] =
+            [parameter, domains, servers, route].map(|line| {
+                let wanted = Setting::parse(&line).unwrap();
+                let (name, current) = (wanted.name(), wanted.value());
+                let (wanted, source) = (Some(wanted), Some(Source::Document));
+                Observed { name, wanted, source, current, error: String::new() }
+            });
+        let route = Observed { error: "a".repeat(MAX_REASON), ..route };
         // Those that are held, and those that a smaller list refuses.
+        let parameters = vec![parameter; 2 * MAX_PARAMETERS];
+        let routes = vec![route; 3 * MAX_NETWORK_SETTINGS];
         let all: Vec<Observed> =
-            vec![parameter; 2 * MAX_PARAMETERS].into_iter().chain([domains, servers]).collect();
+            parameters.into_iter().chain(routes).chain([domains, servers]).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }

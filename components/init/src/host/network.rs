@@ -1,0 +1,236 @@
+//! The settings of addresses, routes and links. `init` ranks them, and the pod that configures
+//! links holds the host to them: PID 1 speaks no netlink. It is pure.
+
+use std::collections::BTreeMap;
+
+use osbuild_protocol::{
+    LinkName, MAX_NETWORK_SETTINGS, Mtu, NetworkName, NetworkSetting, NetworkSettings, Observed,
+    Refusal, RefusalCode, Setting, SettingName,
+};
+use osbuild_ranks::{Ranked, Source};
+
+/// The settings that have a value of any source.
+#[derive(Default)]
+pub struct Network {
+    held: BTreeMap<NetworkName, Held>,
+    /// The MTU that links had before, as the pod has reported it.
+    former_mtus: BTreeMap<LinkName, Mtu>,
+    /// How often the settings in effect have changed.
+    changes: u64,
+}
+
+#[derive(Default)]
+struct Held {
+    values: Ranked<NetworkSetting>,
+    /// What has become of it, if the pod has reported that.
+    reported: Option<Result<NetworkSetting, String>>,
+}
+
+impl Network {
+    /// Gives a setting the value of `source`.
+    ///
+    /// # Errors
+    /// There are too many of its kind.
+    pub fn apply(&mut self, source: Source, setting: &NetworkSetting) -> Result<(), Refusal> {
+        let name = setting.name();
+        let same = self.held.keys().filter(|held| held.kind() == name.kind()).count();
+        if !self.held.contains_key(&name) && same >= MAX_NETWORK_SETTINGS {
+            let kind = name.kind().word();
+            let reason = format!("{MAX_NETWORK_SETTINGS} settings of the kind `{kind}` are set");
+            return Err(Refusal::new(RefusalCode::Failed, reason));
+        }
+        self.set(source, name, Some(setting.clone()));
+        Ok(())
+    }
+
+    /// Withdraws the value of `source`, so that the next one is in effect.
+    pub fn withdraw(&mut self, source: Source, name: &NetworkName) {
+        if self.held.contains_key(name) {
+            self.set(source, name.clone(), None);
+        }
+    }
+
+    fn set(&mut self, source: Source, name: NetworkName, value: Option<NetworkSetting>) {
+        let mut held = self.held.remove(&name).unwrap_or_default();
+        let before = held.effective().cloned();
+        held.values.set(source, value);
+        if held.effective() != before.as_ref() {
+            held.reported = None;
+            self.changes += 1;
+        }
+        if held.effective().is_some() {
+            self.held.insert(name, held);
+        }
+    }
+
+    /// The revision of [`Self::wanted`]: never 0, with which a client begins.
+    pub fn revision(&self) -> u64 {
+        self.changes + 1
+    }
+
+    /// What the pod shall set.
+    pub fn wanted(&self) -> NetworkSettings {
+        let former_mtus = self.former_mtus.iter().map(|(link, mtu)| (link.clone(), *mtu));
+        NetworkSettings {
+            revision: self.revision(),
+            settings: self.held.values().filter_map(Held::effective).cloned().collect(),
+            former_mtus: former_mtus.collect(),
+        }
+    }
+
+    /// Takes note that the host has a setting. An outdated report changes nothing.
+    pub fn on_set(&mut self, setting: NetworkSetting) {
+        if let Some(held) = self.held.get_mut(&setting.name())
+            && held.effective() == Some(&setting)
+        {
+            held.reported = Some(Ok(setting));
+        }
+    }
+
+    /// Takes note that the host does not have a setting.
+    pub fn on_failed(&mut self, name: &NetworkName, reason: String) {
+        if let Some(held) = self.held.get_mut(name) {
+            held.reported = Some(Err(reason));
+        }
+    }
+
+    /// Remembers or forgets the MTU that a link had. Only links with a setting have one, so their
+    /// number is bounded.
+    ///
+    /// # Errors
+    /// The link has no such setting.
+    pub fn on_former_mtu(&mut self, link: LinkName, mtu: Option<Mtu>) -> Result<(), Refusal> {
+        match mtu {
+            None => drop(self.former_mtus.remove(&link)),
+            Some(_) if !self.held.contains_key(&NetworkName::Mtu(link.clone())) => {
+                let reason = format!("`{link}` has no setting of its MTU");
+                return Err(Refusal::new(RefusalCode::Failed, reason));
+            }
+            Some(_) if self.former_mtus.len() >= MAX_NETWORK_SETTINGS => {
+                let reason = format!("{MAX_NETWORK_SETTINGS} links have a former MTU already");
+                return Err(Refusal::new(RefusalCode::Failed, reason));
+            }
+            // A pod that starts again finds the MTU of the setting.
+            Some(mtu) => drop(self.former_mtus.entry(link).or_insert(mtu)),
+        }
+        Ok(())
+    }
+
+    /// Each setting: what requests have set, and what the host has.
+    pub fn observe(&self) -> impl Iterator<Item = Observed> {
+        self.held.iter().map(|(name, held)| Observed {
+            name: SettingName::Network(name.clone()),
+            wanted: held.values.get(Source::Api).cloned().map(Setting::Network),
+            source: held.values.effective().map(|(source, _)| source),
+            current: match &held.reported {
+                Some(Ok(setting)) => setting.value(),
+                _ => String::new(),
+            },
+            error: match &held.reported {
+                Some(Err(reason)) => reason.clone(),
+                _ => String::new(),
+            },
+        })
+    }
+
+    /// The settings with the values of a source.
+    pub fn of(&self, source: Source) -> impl Iterator<Item = NetworkSetting> {
+        self.held.values().filter_map(move |held| held.values.get(source).cloned())
+    }
+}
+
+impl Held {
+    fn effective(&self) -> Option<&NetworkSetting> {
+        self.values.effective().map(|(_, setting)| setting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(line: &str) -> NetworkSetting {
+        match Setting::parse(line) {
+            Ok(Setting::Network(setting)) => setting,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    fn wanted(network: &Network) -> Vec<String> {
+        let wanted = network.wanted().settings.into_iter();
+        wanted.map(|setting| Setting::Network(setting).to_string()).collect()
+    }
+
+    const DOCUMENT: &str = "route 0.0.0.0/0 512 via 192.0.2.1 on eth0";
+    const API: &str = "route 0.0.0.0/0 512 via 192.0.2.2 on eth0";
+
+    #[test]
+    fn a_request_outranks_the_document_which_is_back_when_it_goes() {
+        let mut network = Network::default();
+        network.apply(Source::Api, &setting(API)).unwrap();
+        network.apply(Source::Document, &setting(DOCUMENT)).unwrap();
+        network.apply(Source::Document, &setting("address eth0 192.0.2.7 24")).unwrap();
+        assert_eq!(wanted(&network), ["address eth0 192.0.2.7 24", API]);
+        network.withdraw(Source::Api, &setting(API).name());
+        assert_eq!(wanted(&network), ["address eth0 192.0.2.7 24", DOCUMENT]);
+        network.withdraw(Source::Document, &setting(API).name());
+        assert_eq!(wanted(&network), ["address eth0 192.0.2.7 24"]);
+    }
+
+    #[test]
+    fn the_revision_grows_when_something_else_is_in_effect() {
+        let mut network = Network::default();
+        assert_eq!(network.revision(), 1);
+        network.apply(Source::Api, &setting(API)).unwrap();
+        network.apply(Source::Api, &setting(API)).unwrap();
+        network.apply(Source::Document, &setting(DOCUMENT)).unwrap();
+        network.withdraw(Source::Api, &setting("link eth0 mtu 1400").name());
+        assert_eq!(network.revision(), 2);
+        network.withdraw(Source::Api, &setting(API).name());
+        assert_eq!(network.revision(), 3);
+    }
+
+    #[test]
+    fn a_report_is_about_the_value_in_effect() {
+        let mut network = Network::default();
+        let observed = |network: &Network| {
+            let observed = network.observe().next().unwrap();
+            (observed.current, observed.error)
+        };
+        network.apply(Source::Api, &setting(API)).unwrap();
+        network.on_set(setting(DOCUMENT));
+        assert_eq!(observed(&network), (String::new(), String::new()));
+        network.on_failed(&setting(API).name(), "no such link".to_owned());
+        assert_eq!(observed(&network), (String::new(), "no such link".to_owned()));
+        network.on_set(setting(API));
+        assert_eq!(observed(&network), ("via 192.0.2.2 on eth0".to_owned(), String::new()));
+        network.apply(Source::Api, &setting(DOCUMENT)).unwrap();
+        assert_eq!(observed(&network), (String::new(), String::new()));
+        network.on_failed(&setting("link eth0 mtu 1400").name(), "gone".to_owned());
+        assert_eq!(network.observe().count(), 1);
+    }
+
+    #[test]
+    fn the_number_of_settings_of_a_kind_is_bounded() {
+        let mut network = Network::default();
+        let outcomes = (1..=MAX_NETWORK_SETTINGS + 1).map(|number| {
+            network.apply(Source::Api, &setting(&format!("link eth{number} mtu 1400"))).is_ok()
+        });
+        assert_eq!(outcomes.filter(|is_set| *is_set).count(), MAX_NETWORK_SETTINGS);
+        network.apply(Source::Document, &setting("link eth1 mtu 1300")).unwrap();
+        network.apply(Source::Api, &setting(API)).unwrap();
+    }
+
+    #[test]
+    fn the_first_former_mtu_counts_until_it_is_forgotten() {
+        let mut network = Network::default();
+        let (link, mtu) = (LinkName::parse("eth0").unwrap(), |bytes| Mtu::new(bytes).ok());
+        assert!(network.on_former_mtu(link.clone(), mtu(1500)).is_err());
+        network.apply(Source::Api, &setting("link eth0 mtu 1400")).unwrap();
+        network.on_former_mtu(link.clone(), mtu(1500)).unwrap();
+        network.on_former_mtu(link.clone(), mtu(1400)).unwrap();
+        assert_eq!(network.wanted().former_mtus, [(link.clone(), mtu(1500).unwrap())]);
+        network.on_former_mtu(link, None).unwrap();
+        assert_eq!(network.wanted().former_mtus, []);
+    }
+}

@@ -1,0 +1,76 @@
+//! `Routes.osbuild`: static routes.
+
+use super::spec::{self, HostSpec};
+use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use crate::access::Role;
+use osbuild_cosi::v1::{RouteSettingStatusSpec, RouteSpec};
+use osbuild_protocol::{
+    LinkName, Metric, NetworkKind, NetworkSetting, Refusal, Setting, SettingName, StaticRoute,
+    Subnet,
+};
+use osbuild_resources::{PrintColumn, Spec};
+use std::collections::BTreeMap;
+
+pub const TYPE: SettingType = SettingType {
+    names: names("Routes", "Route"),
+    columns: &[DESTINATION, GATEWAY, LINK, METRIC],
+    status_names: names("RouteSettingStatuses", "RouteSettingStatus"),
+    status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, SET, ERROR],
+    // Who sets a route reads the traffic, and answers for other machines.
+    writer: Role::Admin,
+    read: spec::read::<RouteSpec>,
+    write: spec::write::<RouteSpec>,
+    subject: |settings| spec::subject(settings),
+    covers: |name| matches!(name, SettingName::Network(name) if name.kind() == NetworkKind::Route),
+    statuses,
+};
+
+const DESTINATION: PrintColumn = column("Destination", "{.destination}");
+const GATEWAY: PrintColumn = column("Gateway", "{.gateway}");
+const LINK: PrintColumn = column("Link", "{.link}");
+const METRIC: PrintColumn = column("Metric", "{.metric}");
+
+impl HostSpec for RouteSpec {
+    fn settings(&self) -> Result<Vec<Setting>, Refusal> {
+        let RouteSpec { destination, gateway, link, metric } = self;
+        let gateway = Some(gateway.as_str()).filter(|gateway| !gateway.is_empty());
+        let route = StaticRoute::new(
+            Subnet::parse(destination)?,
+            if *metric == 0 { Metric::default() } else { Metric::new(*metric)? },
+            gateway.map(StaticRoute::gateway_of).transpose()?,
+            LinkName::parse(link)?,
+        )?;
+        Ok(vec![Setting::Network(NetworkSetting::Route(route))])
+    }
+
+    fn of(settings: &[Setting]) -> Self {
+        let route = settings.iter().find_map(|setting| match setting {
+            Setting::Network(NetworkSetting::Route(route)) => Some(RouteSpec {
+                destination: route.destination().to_string(),
+                gateway: route.gateway().map(|gateway| gateway.to_string()).unwrap_or_default(),
+                link: route.link().to_string(),
+                metric: route.metric().number(),
+            }),
+            _ => None,
+        });
+        route.unwrap_or_default()
+    }
+}
+
+/// A status for each resource, with its identifier.
+fn statuses(report: &Report) -> BTreeMap<String, Spec> {
+    let status = |wanted: &Wanted| {
+        let RouteSpec { destination, gateway, link, metric } = RouteSpec::of(&wanted.settings);
+        let status = RouteSettingStatusSpec {
+            destination,
+            gateway,
+            link,
+            metric,
+            set: report.is_set(wanted),
+            error: report.error(wanted),
+            version: wanted.version.clone(),
+        };
+        (wanted.id.clone(), spec::both(&status))
+    };
+    report.wanted.iter().map(status).collect()
+}

@@ -1,0 +1,171 @@
+//! Addresses, routes and links as resources, with an `init` whose pod sets all but routes.
+
+use crate::kept::get_of;
+use crate::osd::{Osd, code};
+use osbuild_cosi::resource::TeardownAndDestroyRequest;
+use osbuild_cosi::v1::ApplyRequest;
+use osbuild_cosi::v1::configuration_client::ConfigurationClient;
+use osbuild_protocol::{HostSettings, Observed, Reply, Request, Setting, Socket};
+use osbuild_ranks::Source;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use tonic::{Code, Status};
+
+const ALL: &str = "{type: Address, id: a, spec: {link: eth0, address: 192.0.2.7/24}}\n---\n\
+                   {type: Route, id: r, spec: {link: eth0, destination: 0.0.0.0/0, \
+                   gateway: 192.0.2.1}}\n---\n\
+                   {type: Link, id: l, spec: {link: eth0, mtu: 1400, dhcp: false}}\n";
+const LINES: [&str; 4] = [
+    "address eth0 192.0.2.7 24",
+    "link eth0 dhcp off",
+    "link eth0 mtu 1400",
+    "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+];
+const UNREACHABLE: &str = "Network is unreachable";
+
+/// How often to look again, and the pause in between.
+const ATTEMPTS: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(20);
+
+type Held = Arc<Mutex<Vec<Setting>>>;
+
+/// Serves at the socket until the process ends. Returns what it holds.
+fn start_init(socket: &Path) -> Held {
+    let listener = UnixListener::bind(socket).unwrap();
+    let held = Held::default();
+    let served = held.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let held = served.clone();
+            thread::spawn(move || serve(stream.unwrap(), &held));
+        }
+    });
+    held
+}
+
+fn serve(mut stream: UnixStream, held: &Mutex<Vec<Setting>>) {
+    for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+        let mut held = held.lock().unwrap();
+        let mut reply = Reply::Done;
+        match Request::decode(Socket::Host, &line).unwrap() {
+            Request::Apply(setting) => {
+                held.retain(|other| other.name() != setting.name());
+                held.push(setting);
+            }
+            Request::Withdraw(name) => held.retain(|other| other.name() != name),
+            Request::Observe => {
+                let settings = held.iter().map(observed).collect();
+                reply = Reply::Settings(HostSettings { settings, ..HostSettings::default() });
+            }
+            _ => {}
+        }
+        // The client may have ended.
+        let _ = stream.write_all(reply.encode().as_bytes());
+    }
+}
+
+fn observed(setting: &Setting) -> Observed {
+    let name = setting.name();
+    let is_route = name.to_string().starts_with("route ");
+    let [current, error] = match is_route {
+        true => [String::new(), UNREACHABLE.to_owned()],
+        false => [setting.value(), String::new()],
+    };
+    Observed { name, wanted: Some(setting.clone()), source: Some(Source::Api), current, error }
+}
+
+fn lines(held: &Held) -> Vec<String> {
+    let mut lines: Vec<String> = held.lock().unwrap().iter().map(Setting::to_string).collect();
+    lines.sort();
+    lines
+}
+
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..ATTEMPTS {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("timed out: {what}");
+}
+
+async fn apply(osd: &Osd, documents: &str) -> Result<(), Status> {
+    let client = &mut ConfigurationClient::new(osd.channel().await);
+    let request = ApplyRequest { documents: documents.to_owned(), dry_run: false };
+    client.apply(request).await.map(drop)
+}
+
+#[tokio::test]
+async fn addresses_routes_and_links_reach_init_and_have_statuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("host");
+    let held = start_init(&socket);
+    let osd = Osd::start_with(&["--host", socket.to_str().unwrap()]);
+    apply(&osd, ALL).await.unwrap();
+    until("init holds them", || lines(&held) == LINES).await;
+
+    let client = &mut osd.client().await;
+    for (type_name, id, expected) in [
+        (
+            "AddressSettingStatuses.osbuild",
+            "a",
+            "link: eth0\naddress: 192.0.2.7/24\nset: true\nversion: \"1\"\n".to_owned(),
+        ),
+        (
+            "RouteSettingStatuses.osbuild",
+            "r",
+            format!(
+                "destination: 0.0.0.0/0\ngateway: \"192.0.2.1\"\nlink: eth0\nmetric: 512\n\
+                 set: false\nerror: {UNREACHABLE}\nversion: \"1\"\n"
+            ),
+        ),
+        (
+            "LinkSettingStatuses.osbuild",
+            "l",
+            "link: eth0\nmtu: 1400\ndhcp: false\nset: true\nversion: \"1\"\n".to_owned(),
+        ),
+    ] {
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            let found = get_of(client, type_name, id).await;
+            last = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
+            if last == expected {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        assert_eq!(last, expected);
+    }
+
+    let request = TeardownAndDestroyRequest {
+        namespace: "system".into(),
+        r#type: "Links.osbuild".into(),
+        id: "l".into(),
+        ..TeardownAndDestroyRequest::default()
+    };
+    client.teardown_and_destroy(request).await.unwrap();
+    until("init holds the others", || lines(&held) == [LINES[0], LINES[3]]).await;
+}
+
+#[tokio::test]
+async fn what_no_link_or_route_can_have_is_refused() {
+    let osd = Osd::start_with(&[]);
+    for document in [
+        "{type: Address, id: a, spec: {link: lo, address: 192.0.2.7/24}}",
+        "{type: Address, id: a, spec: {link: eth0, address: 127.0.0.1/8}}",
+        "{type: Address, id: a, spec: {link: eth0, address: 192.0.2.7}}",
+        "{type: Route, id: a, spec: {link: eth0, destination: default}}",
+        "{type: Route, id: a, spec: {link: eth0, destination: '::/0', gateway: 192.0.2.1}}",
+        "{type: Link, id: a, spec: {link: eth0}}",
+        "{type: Link, id: a, spec: {link: eth0, mtu: 100}}",
+        "{type: Link, id: a, spec: {link: eth0, mtu: 1400}}\n---\n\
+         {type: Link, id: b, spec: {link: eth0, dhcp: false}}",
+    ] {
+        assert_eq!(code(apply(&osd, document).await), Code::InvalidArgument, "{document}");
+    }
+}

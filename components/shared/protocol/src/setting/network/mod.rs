@@ -1,0 +1,190 @@
+//! The settings of links, addresses and routes. The pod `dhcp` holds the host to them.
+
+mod address;
+mod link_name;
+mod mtu;
+mod route;
+mod subnet;
+mod wanted;
+
+pub use address::StaticAddress;
+pub use link_name::LinkName;
+pub use mtu::Mtu;
+pub use route::{Metric, StaticRoute};
+pub use subnet::Subnet;
+pub use wanted::NetworkSettings;
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::Refusal;
+
+/// The maximum number of settings of each [kind](NetworkKind) that `init` holds.
+pub const MAX_NETWORK_SETTINGS: usize = 32;
+
+/// A setting of the network, and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkSetting {
+    /// An address of a link.
+    Address(StaticAddress),
+    /// A route.
+    Route(StaticRoute),
+    /// The largest packet of a link.
+    Mtu(LinkName, Mtu),
+    /// Whether a link asks for an address with DHCP.
+    Dhcp(LinkName, bool),
+}
+
+/// A setting of the network, without its value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkName {
+    /// An address of a link. Its value is the length of its prefix.
+    Address(LinkName, IpAddr),
+    /// A route to a subnet. Another metric is another route.
+    Route(Subnet, Metric),
+    /// The largest packet of a link.
+    Mtu(LinkName),
+    /// Whether a link asks for an address with DHCP.
+    Dhcp(LinkName),
+}
+
+/// What a setting of the network is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkKind {
+    /// Addresses.
+    Address,
+    /// Routes.
+    Route,
+    /// Links.
+    Link,
+}
+
+impl NetworkKind {
+    /// The word for it in lines.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Route => "route",
+            Self::Link => "link",
+        }
+    }
+
+    /// The kind with this word.
+    pub(super) fn of_word(word: &str) -> Option<Self> {
+        [Self::Address, Self::Route, Self::Link].into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+impl NetworkName {
+    /// Reads the two words that follow that of the kind, and returns the text behind them.
+    pub(super) fn split(kind: NetworkKind, line: &str) -> Result<(Self, &str), Refusal> {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (second, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let name = match (kind, second) {
+            (NetworkKind::Address, address) => {
+                let refuse = || Refusal::malformed(format!("`{address}` is not an IP address"));
+                Self::Address(LinkName::parse(first)?, address.parse().map_err(|_| refuse())?)
+            }
+            (NetworkKind::Route, metric) => {
+                Self::Route(Subnet::parse(first)?, Metric::parse(metric)?)
+            }
+            (NetworkKind::Link, "mtu") => Self::Mtu(LinkName::parse(first)?),
+            (NetworkKind::Link, "dhcp") => Self::Dhcp(LinkName::parse(first)?),
+            (NetworkKind::Link, _) => {
+                return Err(Refusal::malformed("a link has the settings `mtu` and `dhcp`"));
+            }
+        };
+        Ok((name, rest))
+    }
+
+    /// What it is about.
+    pub fn kind(&self) -> NetworkKind {
+        match self {
+            Self::Address(..) => NetworkKind::Address,
+            Self::Route(..) => NetworkKind::Route,
+            Self::Mtu(_) | Self::Dhcp(_) => NetworkKind::Link,
+        }
+    }
+}
+
+impl NetworkSetting {
+    /// Reads the value of a setting.
+    pub(super) fn parse(name: NetworkName, value: &str) -> Result<Self, Refusal> {
+        Ok(match name {
+            NetworkName::Address(link, address) => {
+                let address = format!("{address}/{value}");
+                Self::Address(StaticAddress::parse(link.as_str(), &address)?)
+            }
+            NetworkName::Route(destination, metric) => {
+                Self::Route(StaticRoute::parse(destination, metric, value)?)
+            }
+            NetworkName::Mtu(link) => Self::Mtu(link, Mtu::parse(value)?),
+            NetworkName::Dhcp(link) => match value {
+                "on" => Self::Dhcp(link, true),
+                "off" => Self::Dhcp(link, false),
+                _ => return Err(Refusal::malformed("`dhcp` is `on` or `off`")),
+            },
+        })
+    }
+
+    /// The settings of one link: the largest packet in bytes, and whether it asks for an address
+    /// with DHCP.
+    ///
+    /// # Errors
+    /// There is none, or one is malformed.
+    pub fn of_link(link: &str, mtu: Option<u32>, dhcp: Option<bool>) -> Result<Vec<Self>, Refusal> {
+        let link = LinkName::parse(link)?;
+        let mtu = mtu.map(Mtu::new).transpose()?.map(|mtu| Self::Mtu(link.clone(), mtu));
+        let dhcp = dhcp.map(|dhcp| Self::Dhcp(link.clone(), dhcp));
+        match mtu.into_iter().chain(dhcp).collect::<Vec<_>>() {
+            settings if settings.is_empty() => {
+                Err(Refusal::malformed(format!("`{link}` has neither `mtu` nor `dhcp`")))
+            }
+            settings => Ok(settings),
+        }
+    }
+
+    /// The setting without its value.
+    pub fn name(&self) -> NetworkName {
+        match self {
+            Self::Address(address) => {
+                NetworkName::Address(address.link().clone(), address.address())
+            }
+            Self::Route(route) => NetworkName::Route(route.destination(), route.metric()),
+            Self::Mtu(link, _) => NetworkName::Mtu(link.clone()),
+            Self::Dhcp(link, _) => NetworkName::Dhcp(link.clone()),
+        }
+    }
+
+    /// The link that it is about.
+    pub fn link(&self) -> &LinkName {
+        match self {
+            Self::Address(address) => address.link(),
+            Self::Route(route) => route.link(),
+            Self::Mtu(link, _) | Self::Dhcp(link, _) => link,
+        }
+    }
+
+    /// The value as words with one space between.
+    pub fn value(&self) -> String {
+        match self {
+            Self::Address(address) => address.prefix_length().to_string(),
+            Self::Route(route) => route.words(),
+            Self::Mtu(_, mtu) => mtu.to_string(),
+            Self::Dhcp(_, true) => "on".to_owned(),
+            Self::Dhcp(_, false) => "off".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for NetworkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind().word();
+        match self {
+            Self::Address(link, address) => write!(f, "{kind} {link} {address}"),
+            Self::Route(destination, metric) => write!(f, "{kind} {destination} {metric}"),
+            Self::Mtu(link) => write!(f, "{kind} {link} mtu"),
+            Self::Dhcp(link) => write!(f, "{kind} {link} dhcp"),
+        }
+    }
+}
