@@ -51,6 +51,7 @@ mod tests {
             index: 1,
             name: name.to_owned(),
             mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
             up: false,
             carrier: false,
             dhcpv6: false,

@@ -1,10 +1,11 @@
-//! A DHCPv4 client (RFC 2131) that gets a node its addresses, and reads what IPv6 routers advertise
-//! (RFC 8106). The library is for the tests; the program is `main.rs`.
+//! A DHCPv4 client (RFC 2131) that gets a node its addresses, reads what IPv6 routers advertise
+//! (RFC 8106), and sets the addresses and routes of settings ([`static_network`]). The library is
+//! for the tests; the program is `main.rs`.
 //!
 //! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`],
-//! [`osbuild_rtnetlink`]), what they mean ([`terms`]), what to do next ([`choice`], [`lease`], [`advertised`], which are pure),
-//! and the world ([`socket`], [`netlink`], [`settings`]), which [`link`] brings together for one
-//! link.
+//! [`osbuild_rtnetlink`]), what they mean ([`terms`]), what to do next ([`choice`], [`lease`],
+//! [`advertised`], which are pure), and the world ([`socket`], [`netlink`], [`settings`]), which
+//! [`link`] brings together for one link.
 
 pub mod advertised;
 pub mod choice;
@@ -17,5 +18,6 @@ pub mod packet;
 pub mod router;
 pub mod settings;
 pub mod socket;
+pub mod static_network;
 pub mod sys;
 pub mod terms;

@@ -44,6 +44,18 @@ pub struct LinkClient {
     advertised: Advertised,
     /// The IPv6 addresses of the link at the last look.
     addresses6: Vec<(Ipv6Addr, u8)>,
+    settings: LinkSettings,
+}
+
+/// What settings say about the link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// Whether DHCP may configure it.
+    pub dhcp: bool,
+    /// Whether its MTU is that of a setting, so that a lease leaves it alone.
+    pub mtu: bool,
+    /// Its IPv4 addresses, each `ADDRESS/PREFIX-LENGTH`.
+    pub addresses4: Vec<String>,
 }
 
 impl LinkClient {
@@ -54,7 +66,8 @@ impl LinkClient {
         let link = Link { carrier: false, dhcpv6: false, ..link.clone() };
         let client = Client::new(link.mac, left.map(|address| address.address));
         let (advertised, addresses6) = (Advertised::default(), Vec::new());
-        Ok(Self { link, client, socket: None, configured: None, advertised, addresses6 })
+        let settings = LinkSettings { dhcp: true, mtu: false, addresses4: Vec::new() };
+        Ok(Self { link, client, socket: None, configured: None, advertised, addresses6, settings })
     }
 
     /// The link at the last look.
@@ -67,9 +80,25 @@ impl LinkClient {
         Facts {
             link: &self.link.name,
             terms: self.client.terms(),
+            addresses4: &self.settings.addresses4,
             addresses6: &self.addresses6,
             name_servers6: self.advertised.name_servers().collect(),
             search6: self.advertised.search().collect(),
+        }
+    }
+
+    /// The MTU of its lease.
+    pub fn leased_mtu(&self) -> Option<u16> {
+        self.client.terms().and_then(|terms| terms.mtu)
+    }
+
+    /// Follows the settings of the link.
+    pub fn follow(&mut self, settings: LinkSettings, netlink: &mut Netlink) {
+        let before = std::mem::replace(&mut self.settings, settings);
+        match (before.dhcp, self.settings.dhcp) {
+            (true, false) => self.handle(Event::Stop, netlink),
+            (false, true) if self.link.carrier => self.handle(Event::CarrierUp, netlink),
+            _ => {}
         }
     }
 
@@ -95,7 +124,9 @@ impl LinkClient {
             (false, true) => {
                 self.log("has carrier");
                 self.advertised.carrier_up(now());
-                self.handle(Event::CarrierUp, netlink);
+                if self.settings.dhcp {
+                    self.handle(Event::CarrierUp, netlink);
+                }
             }
             (true, false) => {
                 self.log("has lost its carrier");
@@ -228,7 +259,7 @@ impl LinkClient {
         let put = netlink.put_address(self.link.index, &address, left);
         put.map_err(|error| failed("cannot set the address", error))?;
         self.configured = Some(address);
-        if let Some(mtu) = terms.mtu
+        if let Some(mtu) = terms.mtu.filter(|_| !self.settings.mtu)
             && let Err(error) = netlink.set_mtu(self.link.index, mtu)
         {
             self.log(&format!("cannot set the MTU to {mtu}: {error}"));

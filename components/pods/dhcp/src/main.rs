@@ -1,5 +1,6 @@
 //! The `dhcp` pod: gets and keeps an IPv4 address for every Ethernet device of the node, makes the
-//! kernel accept router advertisements there, and reports the results of both to `init`.
+//! kernel accept router advertisements there, sets the addresses and routes that `init` asks for,
+//! and reports the results to `init`.
 //!
 //! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
 //! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
@@ -15,9 +16,10 @@ use std::time::Duration;
 
 use osbuild_abi::paths;
 use pod_dhcp::choice::Choice;
-use pod_dhcp::link::{LinkClient, now};
+use pod_dhcp::link::{LinkClient, LinkSettings, now};
 use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
 use pod_dhcp::settings;
+use pod_dhcp::static_network::{FoundLink, StaticNetwork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
@@ -75,6 +77,7 @@ struct ServedLinks {
     netlink: Netlink,
     monitor: LinkMonitor,
     clients: BTreeMap<u32, LinkClient>,
+    static_network: StaticNetwork,
     sent: settings::Sent,
     /// When to retry `init`.
     init_retry: Option<Duration>,
@@ -82,8 +85,10 @@ struct ServedLinks {
 
 impl ServedLinks {
     fn new(arguments: Arguments) -> io::Result<Self> {
+        let static_network = StaticNetwork::start(&arguments.socket)?;
         Ok(Self {
             arguments,
+            static_network,
             monitor: LinkMonitor::open()?,
             netlink: Netlink::open()?,
             clients: BTreeMap::new(),
@@ -93,6 +98,7 @@ impl ServedLinks {
     }
 
     fn run(mut self) -> io::Result<std::convert::Infallible> {
+        self.follow_settings();
         self.look_at_links()?;
         loop {
             for client in self.clients.values_mut() {
@@ -100,8 +106,13 @@ impl ServedLinks {
                     client.tick(&mut self.netlink);
                 }
             }
+            if self.static_network.deadline().is_some_and(|deadline| deadline <= now()) {
+                self.hold_settings()?;
+            }
             self.send_to_init();
             let (links_changed, readable) = self.wait()?;
+            self.follow_settings();
+            self.static_network.take_changes(now());
             if links_changed {
                 for (index, adverts) in self.monitor.read() {
                     if let Some(client) = self.clients.get_mut(&index) {
@@ -131,7 +142,9 @@ impl ServedLinks {
         });
         let mut new = Vec::new();
         for link in served.iter().filter(|link| !self.clients.contains_key(&link.index)) {
-            new.push((link, LinkClient::new(link, &mut self.netlink)?));
+            let mut client = LinkClient::new(link, &mut self.netlink)?;
+            client.follow(link_settings(&self.static_network, &link.name), &mut self.netlink);
+            new.push((link, client));
         }
         let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(|link| !link.up).collect();
         self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
@@ -153,9 +166,38 @@ impl ServedLinks {
         Ok(())
     }
 
+    /// Takes new settings from `init`.
+    fn follow_settings(&mut self) {
+        if self.static_network.take_settings(now()) {
+            self.sent.forget_network();
+            self.tell_clients();
+        }
+    }
+
+    /// Tells the clients what settings say about their links.
+    fn tell_clients(&mut self) {
+        for client in self.clients.values_mut() {
+            let settings = link_settings(&self.static_network, &client.link().name);
+            client.follow(settings, &mut self.netlink);
+        }
+    }
+
+    /// Has the host follow the settings.
+    fn hold_settings(&mut self) -> io::Result<()> {
+        let links = self.netlink.links()?.into_iter().filter_map(|link| {
+            let leased_mtu = self.clients.get(&link.index)?.leased_mtu();
+            Some(FoundLink { index: link.index, name: link.name, mtu: link.mtu, leased_mtu })
+        });
+        let (links, socket) = (links.collect(), &self.arguments.socket);
+        self.static_network.hold(links, &mut self.netlink, socket, now());
+        self.tell_clients();
+        Ok(())
+    }
+
     fn send_to_init(&mut self) {
         let links: Vec<_> = self.clients.values().map(LinkClient::facts).collect();
-        let requests = settings::requests(&links);
+        let mut requests = settings::requests(&links);
+        requests.extend(self.static_network.requests());
         let socket = &self.arguments.socket;
         let done = self.sent.bring_up_to(&requests, socket, |report| eprintln!("{report}"));
         self.init_retry = (!done).then(|| now() + INIT_RETRY);
@@ -165,12 +207,15 @@ impl ServedLinks {
     /// have messages to read.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let deadlines = self.clients.values().filter_map(LinkClient::deadline);
+        let deadlines = deadlines.chain(self.static_network.deadline());
         let deadline = deadlines.chain(self.init_retry).min();
         let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));
         let sockets =
             self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
         let (indices, sockets): (Vec<_>, Vec<_>) = sockets.unzip();
+        let [new_settings, changes] = self.static_network.descriptors();
         let mut fds = vec![PollFd::new(&self.monitor, PollFlags::IN)];
+        fds.extend([new_settings, changes].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         fds.extend(
             sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)),
         );
@@ -179,10 +224,15 @@ impl ServedLinks {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let (monitor, sockets) = (&fds[0], &fds[1..]);
+        let (monitor, sockets) = (&fds[0], &fds[3..]);
         let readable = indices.into_iter().zip(sockets).filter(|(_, fd)| !fd.revents().is_empty());
         Ok((!monitor.revents().is_empty(), readable.map(|(index, _)| index).collect()))
     }
+}
+
+fn link_settings(settings: &StaticNetwork, link: &str) -> LinkSettings {
+    let (dhcp, mtu) = (settings.allows_dhcp(link), settings.sets_mtu(link));
+    LinkSettings { dhcp, mtu, addresses4: settings.addresses4(link) }
 }
 
 fn timespec(span: Duration) -> Timespec {

@@ -16,15 +16,15 @@ use crate::terms::Route;
 /// Bytes of the fixed parts of messages about links, addresses and routes (`ifinfomsg`,
 /// `ifaddrmsg`, `rtmsg`).
 const LINK: usize = 16;
-const ADDRESS: usize = 8;
-const ROUTE: usize = 12;
+pub(crate) const ADDRESS: usize = 8;
+pub(crate) const ROUTE: usize = 12;
 /// The flags of requests that list, that act, and that create or replace.
-const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
-const EXECUTE: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
-const PUT: i32 = EXECUTE | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+pub(crate) const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
+pub(crate) const EXECUTE: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+pub(crate) const PUT: i32 = EXECUTE | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// The address family, as one byte.
-const INET: u8 = libc::AF_INET as u8;
-const INET6: u8 = libc::AF_INET6 as u8;
+pub(crate) const INET: u8 = libc::AF_INET as u8;
+pub(crate) const INET6: u8 = libc::AF_INET6 as u8;
 /// The protocol of routes from DHCP clients (`RTPROT_DHCP`), with which this client finds its own.
 const BY_DHCP: u8 = 16;
 /// The gateway is on the link even if its address is outside the subnet (`RTNH_F_ONLINK`).
@@ -41,7 +41,7 @@ const DHCPV6: u32 = 0x40 | 0x80;
 /// `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`, `IFA_F_TENTATIVE`).
 const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | 0x40;
 /// The attribute with all flags of an address (`IFA_FLAGS`); the fixed part has only eight.
-const FLAGS: u16 = 8;
+pub(crate) const FLAGS: u16 = 8;
 /// The metric of a route is this plus the index of its link, so that the choice between two default
 /// routes is stable.
 const METRIC: u32 = 1024;
@@ -57,6 +57,8 @@ pub struct Link {
     pub name: String,
     /// Its hardware address.
     pub mac: Mac,
+    /// Its MTU in bytes.
+    pub mtu: u32,
     /// Whether it is switched on.
     pub up: bool,
     /// Whether it has a carrier.
@@ -195,12 +197,12 @@ impl Netlink {
         self.execute(route_request(libc::RTM_DELROUTE, EXECUTE, index, route, 0))
     }
 
-    fn execute(&mut self, request: Request) -> io::Result<()> {
+    pub(crate) fn execute(&mut self, request: Request) -> io::Result<()> {
         self.list(request, |_| None::<()>).map(drop)
     }
 
     /// Sends a request and collects the readable answers, up to the end marker.
-    fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         request: Request,
         read: impl Fn(&Answer) -> Option<T>,
@@ -277,13 +279,14 @@ fn read_link(answer: &Answer) -> Option<Link> {
     if kind != libc::ARPHRD_ETHER || has(libc::IFF_LOOPBACK) {
         return None;
     }
-    let (mut name, mut mac, mut device, mut dhcpv6) = (None, None, true, false);
+    let (mut name, mut mac, mut mtu, mut device, mut dhcpv6) = (None, None, None, true, false);
     for (kind, value) in attributes(&answer.payload[LINK..]) {
         match kind {
             libc::IFLA_IFNAME => {
                 name = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned())
             }
             libc::IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
+            libc::IFLA_MTU => mtu = u32_at(value, 0),
             libc::IFLA_MASTER => device = false,
             libc::IFLA_AF_SPEC => {
                 dhcpv6 = ipv6_flags(value).is_some_and(|flags| flags & DHCPV6 != 0)
@@ -295,7 +298,7 @@ fn read_link(answer: &Answer) -> Option<Link> {
         }
     }
     let (up, carrier) = (has(libc::IFF_UP), has(libc::IFF_UP) && has(libc::IFF_RUNNING));
-    Some(Link { index, name: name?, mac: mac?, up, carrier, dhcpv6, device })
+    Some(Link { index, name: name?, mac: mac?, mtu: mtu?, up, carrier, dhcpv6, device })
 }
 
 /// The IPv6 flags (`IFLA_INET6_FLAGS`) among the attributes of each family.

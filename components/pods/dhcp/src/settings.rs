@@ -28,6 +28,8 @@ pub struct Facts<'a> {
     pub link: &'a str,
     /// The terms of its lease, if it has one.
     pub terms: Option<&'a Terms>,
+    /// The IPv4 addresses that it has of settings, each `ADDRESS/PREFIX-LENGTH`.
+    pub addresses4: &'a [String],
     /// Its IPv6 addresses with their prefix lengths.
     pub addresses6: &'a [(Ipv6Addr, u8)],
     /// The name servers that routers have advertised on it.
@@ -68,7 +70,9 @@ fn addresses(facts: &Facts) -> Request {
         .addresses6
         .iter()
         .map(|(address, prefix_length)| format!("{address}/{prefix_length}"));
-    let addresses = leased.into_iter().chain(advertised).take(MAX_ADDRESSES).collect();
+    let leased = leased.into_iter().filter(|leased| !facts.addresses4.contains(leased));
+    let addresses = facts.addresses4.iter().cloned().chain(leased).chain(advertised);
+    let addresses = addresses.take(MAX_ADDRESSES).collect();
     Request::Addresses { addresses, link: facts.link.to_owned() }
 }
 
@@ -130,6 +134,14 @@ impl Sent {
         true
     }
 
+    /// Forgets what was reported about settings of the network: `init` has other ones now, and no
+    /// reports about those.
+    pub fn forget_network(&mut self) {
+        self.requests.retain(|request| {
+            !matches!(request, Request::NetworkSet(_) | Request::NetworkFailed { .. })
+        });
+    }
+
     /// Whether the request reports that a link has no address, although it never had one.
     fn is_needless(&self, request: &Request) -> bool {
         matches!(request, Request::Addresses { addresses, link }
@@ -160,7 +172,14 @@ mod tests {
     }
 
     fn leased<'a>(link: &'a str, terms: &'a Terms) -> Facts<'a> {
-        Facts { link, terms: Some(terms), addresses6: &[], name_servers6: vec![], search6: vec![] }
+        Facts {
+            link,
+            terms: Some(terms),
+            addresses4: &[],
+            addresses6: &[],
+            name_servers6: vec![],
+            search6: vec![],
+        }
     }
 
     /// The requests as lines.
@@ -216,6 +235,7 @@ mod tests {
         let facts = Facts {
             link: "eth0",
             terms: None,
+            addresses4: &[],
             addresses6: &addresses6,
             name_servers6: vec![&server],
             search6: vec![&domain],
@@ -248,6 +268,16 @@ mod tests {
             ),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn a_static_address_is_reported_before_a_leased_one_and_once() {
+        let (static_address, terms) = (["192.0.2.7/24".to_owned()], terms(5));
+        let facts = Facts { addresses4: &static_address, ..leased("eth0", &terms) };
+        assert_eq!(addresses(&facts), addresses_of(&["192.0.2.7/24", "10.0.0.5/24"]));
+        let same = ["10.0.0.5/24".to_owned()];
+        let facts = Facts { addresses4: &same, ..leased("eth0", &terms) };
+        assert_eq!(addresses(&facts), addresses_of(&["10.0.0.5/24"]));
     }
 
     fn addresses_of(addresses: &[&str]) -> Request {

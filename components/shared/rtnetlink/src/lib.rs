@@ -8,6 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+/// The protocol (`RTPROT_…`, `IFAPROT_…`) of routes and addresses of settings. The program that
+/// sets them finds its own by it; no other is known to use the number.
+pub const BY_SETTING: u8 = 111;
+
 /// The length of a message's header.
 const HEADER: usize = 16;
 /// The bits of an attribute's type that are not flags (`NLA_TYPE_MASK`).

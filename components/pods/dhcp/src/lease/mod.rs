@@ -48,6 +48,8 @@ pub enum Event<'a> {
     CarrierUp,
     /// The link has lost its carrier.
     CarrierLost,
+    /// The link shall have no lease. A carrier begins anew.
+    Stop,
     /// A DHCP message arrived, from any sender.
     Message(&'a Message),
     /// No event, but [`Client::deadline`] may have passed.
@@ -192,6 +194,7 @@ impl Client {
         match event {
             Event::CarrierUp => self.carrier_up(now, random),
             Event::CarrierLost => self.state = State::Down,
+            Event::Stop => self.stop(&mut actions),
             Event::Message(message) => self.message(message, now, &mut actions),
             Event::Tick => {}
         }
@@ -207,6 +210,15 @@ impl Client {
             Some(address) => State::Requesting(Exchange::new(random, now), address, None),
             None => State::Init { at: now },
         };
+    }
+
+    fn stop(&mut self, actions: &mut Vec<Action>) {
+        self.state = State::Down;
+        // An earlier client may have left its address.
+        if self.last.take().is_some() {
+            self.held = None;
+            actions.push(Action::Remove("a setting switches DHCP off"));
+        }
     }
 
     /// Handles an answer, if it belongs to the client's question.

@@ -4,16 +4,14 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod init;
 pub mod server;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,7 +26,7 @@ pub struct World {
     pub client_side: String,
     pub server_side: String,
     folder: PathBuf,
-    requests: Arc<Mutex<Vec<String>>>,
+    init: init::FakeInit,
     children: Vec<Child>,
 }
 
@@ -72,7 +70,7 @@ impl World {
             client_side: format!("{name}-c"),
             server_side: format!("{name}-s"),
             folder,
-            requests: Arc::default(),
+            init: init::FakeInit::default(),
             children: vec![],
         };
         for side in [&world.client_side, &world.server_side] {
@@ -107,29 +105,19 @@ impl World {
         }
     }
 
-    /// Starts a fake `init`, which accepts every request, and enables router advertisements as the
-    /// real one does.
+    /// Starts a fake `init`.
     pub fn start_init(&self) {
-        let listener = UnixListener::bind(self.folder.join("socket")).unwrap();
-        let (requests, side) = (Arc::clone(&self.requests), self.client_side.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut line = String::new();
-                BufReader::new(&stream).read_line(&mut line).unwrap();
-                if let Some(link) = line.trim_end().strip_prefix("router-advertisements on ") {
-                    let file = format!("/proc/sys/net/ipv6/conf/{link}/accept_ra");
-                    server::in_side(&side, || fs::write(file, "2").unwrap());
-                }
-                requests.lock().unwrap().push(line.trim_end().to_owned());
-                stream.write_all(b"ok\n").unwrap();
-            }
-        });
+        self.init.start(&self.folder.join("socket"), &self.client_side);
     }
 
-    /// The requests that `init` has received so far.
+    /// Has the fake `init` want these settings of the network.
+    pub fn want(&self, lines: &[&str]) {
+        self.init.want(lines);
+    }
+
+    /// The requests that `init` has received so far, but for those that await settings.
     pub fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
+        self.init.requests()
     }
 
     /// Starts the client for [`LINK`], and returns its process id.

@@ -5,7 +5,7 @@ use super::name;
 use super::netlink::{self, Family};
 use crate::settings::{column, names};
 use osbuild_cosi::v1::AddressStatusSpec;
-use osbuild_rtnetlink::{Answer, Request, attributes, u32_at};
+use osbuild_rtnetlink::{Answer, BY_SETTING, Request, attributes, u32_at};
 
 pub const TYPE: ObservedType = ObservedType {
     names: names("AddressStatuses", "AddressStatus"),
@@ -32,8 +32,13 @@ const SCOPES: [(u32, &str); 5] =
     [(0, "global"), (200, "site"), (253, "link"), (254, "host"), (255, "nowhere")];
 
 /// Names of origins (`IFAPROT_…`). Zero is none.
-const ORIGINS: [(u32, &str); 4] =
-    [(0, ""), (1, "loopback"), (2, "router-advertisement"), (3, "link-local")];
+const ORIGINS: [(u32, &str); 5] = [
+    (0, ""),
+    (1, "loopback"),
+    (2, "router-advertisement"),
+    (3, "link-local"),
+    (BY_SETTING as u32, "setting"),
+];
 
 /// The first flag (`IFA_F_SECONDARY`, `IFA_F_TEMPORARY`) has a name in each family.
 const SECONDARY: u32 = 0x01;

@@ -5,7 +5,7 @@ use super::name;
 use super::netlink::{self, Family};
 use crate::settings::{column, names};
 use osbuild_cosi::v1::RouteStatusSpec;
-use osbuild_rtnetlink::{Answer, Request, attributes, u16_at, u32_at};
+use osbuild_rtnetlink::{Answer, BY_SETTING, Request, attributes, u16_at, u32_at};
 use std::net::IpAddr;
 
 pub const TYPE: ObservedType = ObservedType {
@@ -32,7 +32,7 @@ const MAX_HOPS: usize = 256;
 const VIA: u16 = 18;
 
 /// Names of protocols (`RTPROT_…`).
-const PROTOCOLS: [(u32, &str); 13] = [
+const PROTOCOLS: [(u32, &str); 14] = [
     (0, "unspecified"),
     (1, "redirect"),
     (2, "kernel"),
@@ -43,6 +43,7 @@ const PROTOCOLS: [(u32, &str); 13] = [
     (12, "bird"),
     (16, "dhcp"),
     (18, "keepalived"),
+    (BY_SETTING as u32, "setting"),
     (186, "bgp"),
     (188, "ospf"),
     (196, "cilium"),

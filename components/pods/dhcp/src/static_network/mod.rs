@@ -1,0 +1,234 @@
+//! Holds the host to the addresses, routes and MTU that `init` asks for: sets them, puts them back
+//! when another program changes them, and removes what is withdrawn. It leaves alone what it did
+//! not set. After a restart the kernel shows which routes and addresses are its own.
+
+mod kernel;
+mod plan;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use osbuild_protocol::{
+    Client, LinkName, MAX_REASON, Mtu, NetworkName, NetworkSetting, NetworkSettings, Request,
+};
+
+use crate::netlink::Netlink;
+use kernel::ChangeMonitor;
+pub use plan::FoundLink;
+use plan::{Action, Found};
+use wanted::WantedSettings;
+
+/// The wait from a change of the host to the comparison, which covers the changes that follow it.
+const DELAY: Duration = Duration::from_millis(100);
+/// The wait before a setting that the kernel has refused is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+/// How long to wait for `init`.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The settings, and what has become of them.
+pub struct StaticNetwork {
+    wanted: NetworkSettings,
+    source: WantedSettings,
+    monitor: ChangeMonitor,
+    /// The MTU that links had before a setting; none before the first settings.
+    former_mtus: BTreeMap<LinkName, Mtu>,
+    /// Why settings are not in effect; none if they are.
+    outcomes: BTreeMap<NetworkName, Option<String>>,
+    /// When to compare the host with the settings.
+    due: Option<Duration>,
+    /// Whether nothing is set, and nothing of this program is left.
+    is_idle: bool,
+}
+
+impl StaticNetwork {
+    /// Asks `init` at this socket.
+    pub fn start(socket: &Path) -> io::Result<Self> {
+        Ok(Self {
+            wanted: NetworkSettings::default(),
+            source: WantedSettings::start(socket)?,
+            monitor: ChangeMonitor::open()?,
+            former_mtus: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            due: None,
+            is_idle: true,
+        })
+    }
+
+    /// What to poll: for new settings, and for changes of the host.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.source.as_fd(), self.monitor.as_fd()]
+    }
+
+    /// Takes new settings from `init`. Returns whether there are any.
+    pub fn take_settings(&mut self, now: Duration) -> bool {
+        let Some(settings) = self.source.take() else { return false };
+        if self.wanted.revision == 0 {
+            self.former_mtus = settings.former_mtus.iter().cloned().collect();
+        }
+        self.wanted = settings;
+        self.due = Some(now);
+        self.is_idle = false;
+        true
+    }
+
+    /// Takes reports of changes of the host.
+    pub fn take_changes(&mut self, now: Duration) {
+        if self.monitor.drain() && !self.is_idle {
+            self.due.get_or_insert(now + DELAY);
+        }
+    }
+
+    /// When [`Self::hold`] is due.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.due
+    }
+
+    /// Whether DHCP may configure a link.
+    pub fn allows_dhcp(&self, link: &str) -> bool {
+        !self.wanted.settings.iter().any(
+            |setting| matches!(setting, NetworkSetting::Dhcp(name, false) if name.as_str() == link),
+        )
+    }
+
+    /// Whether the MTU of a link is that of a setting.
+    pub fn sets_mtu(&self, link: &str) -> bool {
+        self.wanted
+            .settings
+            .iter()
+            .any(|setting| matches!(setting, NetworkSetting::Mtu(name, _) if name.as_str() == link))
+    }
+
+    /// The IPv4 addresses that a link has of settings, each `ADDRESS/PREFIX-LENGTH`. Those of IPv6
+    /// are among the addresses of the link.
+    pub fn addresses4(&self, link: &str) -> Vec<String> {
+        let addresses = self.wanted.settings.iter().filter_map(|setting| match setting {
+            NetworkSetting::Address(address)
+                if address.link().as_str() == link
+                    && matches!(address.address(), IpAddr::V4(_))
+                    && self.outcomes.get(&setting.name()) == Some(&None) =>
+            {
+                Some(address.with_length())
+            }
+            _ => None,
+        });
+        addresses.collect()
+    }
+
+    /// What to report to `init`.
+    pub fn requests(&self) -> impl Iterator<Item = Request> {
+        self.wanted.settings.iter().filter_map(|setting| {
+            Some(match self.outcomes.get(&setting.name())? {
+                None => Request::NetworkSet(setting.clone()),
+                Some(reason) => {
+                    Request::NetworkFailed { name: setting.name(), reason: reason.clone() }
+                }
+            })
+        })
+    }
+
+    /// Compares the host with the settings, and changes what differs. `links` are those that this
+    /// program serves.
+    pub fn hold(
+        &mut self,
+        links: Vec<FoundLink>,
+        netlink: &mut Netlink,
+        socket: &Path,
+        now: Duration,
+    ) {
+        self.due = None;
+        let found = match found(links, netlink) {
+            Ok(found) => found,
+            Err(error) => {
+                eprintln!("cannot list addresses and routes: {error}");
+                self.due = Some(now + RETRY);
+                return;
+            }
+        };
+        let actions = plan::plan(&self.wanted.settings, &self.former_mtus, &found);
+        let settings = self.wanted.settings.iter();
+        self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
+        self.is_idle =
+            self.wanted.settings.is_empty() && self.former_mtus.is_empty() && actions.is_empty();
+        let mut refused = false;
+        for action in actions {
+            if let Err(error) = self.carry_out(&action, netlink, socket) {
+                refused = true;
+                let reason = error.to_string();
+                eprintln!("cannot carry out {action:?}: {reason}");
+                if let Some(name) = action.setting() {
+                    self.outcomes.insert(name, Some(printable(&reason)));
+                }
+            }
+        }
+        if refused {
+            self.due = Some(now + RETRY);
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        action: &Action,
+        netlink: &mut Netlink,
+        socket: &Path,
+    ) -> io::Result<()> {
+        match action {
+            Action::DeleteRoute(route) => netlink.delete_static_route(route),
+            Action::DeleteAddress(address) => netlink.delete_found_address(address),
+            Action::PutAddress(index, address) => netlink.put_static_address(*index, address),
+            Action::PutRoute(index, route) => netlink.put_static_route(*index, route),
+            Action::RememberMtu(link, mtu) => {
+                tell(socket, link, Some(*mtu))?;
+                self.former_mtus.insert(link.clone(), *mtu);
+                Ok(())
+            }
+            // Without a former MTU the link could not have it back.
+            Action::SetMtu(_, link, _) if !self.former_mtus.contains_key(link) => {
+                Err(io::Error::other("init does not remember the MTU from before"))
+            }
+            Action::SetMtu(index, _, mtu) => netlink.set_mtu(*index, mtu.bytes()),
+            Action::RestoreMtu(index, link, mtu) => {
+                netlink.set_mtu(*index, mtu.bytes())?;
+                tell(socket, link, None)?;
+                self.former_mtus.remove(link);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Action {
+    /// The setting that the action is for.
+    fn setting(&self) -> Option<NetworkName> {
+        match self {
+            Action::PutAddress(_, address) => Some(NetworkSetting::Address(address.clone()).name()),
+            Action::PutRoute(_, route) => Some(NetworkSetting::Route(route.clone()).name()),
+            Action::RememberMtu(link, _) | Action::SetMtu(_, link, _) => {
+                Some(NetworkName::Mtu(link.clone()))
+            }
+            Action::DeleteRoute(_) | Action::DeleteAddress(_) | Action::RestoreMtu(..) => None,
+        }
+    }
+}
+
+fn found(links: Vec<FoundLink>, netlink: &mut Netlink) -> io::Result<Found> {
+    Ok(Found { links, addresses: netlink.all_addresses()?, routes: netlink.static_routes()? })
+}
+
+/// Has `init` remember or forget the former MTU of a link.
+fn tell(socket: &Path, link: &LinkName, mtu: Option<Mtu>) -> io::Result<()> {
+    let request = Request::FormerMtu { link: link.clone(), mtu };
+    let sent = Client::connect(socket, TIMEOUT).and_then(|mut init| init.send(&request));
+    sent.map_err(|error| io::Error::other(format!("init: {error}")))
+}
+
+/// The reason as one line that `init` takes.
+fn printable(reason: &str) -> String {
+    let letters =
+        reason.chars().map(|letter| if matches!(letter, ' '..='~') { letter } else { '?' });
+    letters.take(MAX_REASON).collect()
+}

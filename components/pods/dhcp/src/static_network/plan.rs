@@ -1,0 +1,344 @@
+//! What to change so that the host has the settings of the network. It is pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use osbuild_protocol::{LinkName, Mtu, NetworkSetting, StaticAddress, StaticRoute};
+
+/// A link that this program serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundLink {
+    /// Its index in the kernel.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// The MTU of its lease.
+    pub leased_mtu: Option<u16>,
+}
+
+/// An address of any link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundAddress {
+    /// The index of its link.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// The length of its prefix in bits.
+    pub prefix_length: u8,
+    /// Whether this program has set it.
+    pub is_own: bool,
+    /// Whether another machine on the link has it.
+    pub is_duplicate: bool,
+}
+
+/// A route that this program has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRoute {
+    /// The index of its link.
+    pub index: u32,
+    /// The first address of the subnet that it leads to.
+    pub destination: IpAddr,
+    /// The length of that subnet's prefix in bits.
+    pub prefix_length: u8,
+    /// Its metric.
+    pub metric: u32,
+    /// The machine that forwards packets.
+    pub gateway: Option<IpAddr>,
+}
+
+/// What the host has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The links that this program serves.
+    pub links: Vec<FoundLink>,
+    /// The addresses of all links.
+    pub addresses: Vec<FoundAddress>,
+    /// The routes that this program has set.
+    pub routes: Vec<FoundRoute>,
+}
+
+/// A change of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Remove a route that no setting names.
+    DeleteRoute(FoundRoute),
+    /// Remove an address that no setting names.
+    DeleteAddress(FoundAddress),
+    /// Give a link the MTU that it had before, or that of its lease.
+    RestoreMtu(u32, LinkName, Mtu),
+    /// Have `init` remember the MTU that a link has.
+    RememberMtu(LinkName, Mtu),
+    /// Give the link with this index the MTU of a setting.
+    SetMtu(u32, LinkName, Mtu),
+    /// Give the link with this index an address.
+    PutAddress(u32, StaticAddress),
+    /// Set a route over the link with this index.
+    PutRoute(u32, StaticRoute),
+}
+
+/// The changes, in this order: what goes comes first, as an address may return with another prefix.
+/// An address comes before the routes that need it, and the route to a gateway before those through
+/// it.
+pub fn plan(
+    wanted: &[NetworkSetting],
+    former_mtus: &BTreeMap<LinkName, Mtu>,
+    found: &Found,
+) -> Vec<Action> {
+    let mut actions = removals(wanted, found);
+    actions.extend(
+        former_mtus.iter().filter_map(|(link, mtu)| restore_mtu(wanted, found, link, *mtu)),
+    );
+    let missing = wanted.iter().filter_map(|setting| {
+        let link = found.link(setting.link())?;
+        (!found.has(setting, link)).then_some((setting, link))
+    });
+    let mut puts = Vec::new();
+    for (setting, link) in missing {
+        match setting {
+            NetworkSetting::Mtu(name, mtu) => {
+                let current = Mtu::new(link.mtu).ok().filter(|_| !former_mtus.contains_key(name));
+                puts.extend(current.map(|current| Action::RememberMtu(name.clone(), current)));
+                puts.push(Action::SetMtu(link.index, name.clone(), *mtu));
+            }
+            NetworkSetting::Address(address) => {
+                puts.push(Action::PutAddress(link.index, address.clone()));
+            }
+            NetworkSetting::Route(route) => puts.push(Action::PutRoute(link.index, route.clone())),
+            NetworkSetting::Dhcp(..) => {}
+        }
+    }
+    puts.sort_by_key(|action| match action {
+        Action::PutAddress(..) => 1,
+        Action::PutRoute(_, route) if route.gateway().is_none() => 2,
+        Action::PutRoute(..) => 3,
+        _ => 0,
+    });
+    actions.extend(puts);
+    actions
+}
+
+fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
+    let is_wanted = |index: u32, is_it: &dyn Fn(&NetworkSetting) -> bool| {
+        wanted.iter().any(|setting| {
+            is_it(setting) && found.link(setting.link()).is_some_and(|link| link.index == index)
+        })
+    };
+    let routes = found.routes.iter().filter(|route| {
+        let is_it = |setting: &NetworkSetting| {
+            matches!(setting, NetworkSetting::Route(wanted) if route.is(wanted))
+        };
+        !is_wanted(route.index, &is_it)
+    });
+    let addresses = found.addresses.iter().filter(|address| {
+        let is_it = |setting: &NetworkSetting| {
+            matches!(setting, NetworkSetting::Address(wanted) if address.is(wanted))
+        };
+        address.is_own && !is_wanted(address.index, &is_it)
+    });
+    let routes = routes.cloned().map(Action::DeleteRoute);
+    routes.chain(addresses.cloned().map(Action::DeleteAddress)).collect()
+}
+
+/// A link whose MTU no setting names any more.
+fn restore_mtu(
+    wanted: &[NetworkSetting],
+    found: &Found,
+    link: &LinkName,
+    former: Mtu,
+) -> Option<Action> {
+    let is_it =
+        |setting: &NetworkSetting| matches!(setting, NetworkSetting::Mtu(name, _) if name == link);
+    if wanted.iter().any(is_it) {
+        return None;
+    }
+    let found = found.link(link)?;
+    let leased = found.leased_mtu.and_then(|mtu| Mtu::new(mtu.into()).ok());
+    Some(Action::RestoreMtu(found.index, link.clone(), leased.unwrap_or(former)))
+}
+
+impl Found {
+    /// The served link with this name.
+    pub fn link(&self, name: &LinkName) -> Option<&FoundLink> {
+        self.links.iter().find(|link| link.name == name.as_str())
+    }
+
+    /// Whether the host has a setting of the link. An address that another program has set counts.
+    fn has(&self, setting: &NetworkSetting, link: &FoundLink) -> bool {
+        match setting {
+            NetworkSetting::Mtu(_, mtu) => link.mtu == u32::from(mtu.bytes()),
+            NetworkSetting::Address(wanted) => self.address(wanted, link).is_some(),
+            NetworkSetting::Route(wanted) => {
+                self.routes.iter().any(|route| route.index == link.index && route.is(wanted))
+            }
+            NetworkSetting::Dhcp(..) => true,
+        }
+    }
+
+    /// Why a setting has no effect although the host has it, or cannot have it.
+    pub fn problem(&self, setting: &NetworkSetting) -> Option<String> {
+        let Some(link) = self.link(setting.link()) else {
+            return Some(format!("there is no link `{}` that this program serves", setting.link()));
+        };
+        match setting {
+            NetworkSetting::Address(wanted)
+                if self.address(wanted, link).is_some_and(|found| found.is_duplicate) =>
+            {
+                Some("another machine on the link has the address".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn address(&self, wanted: &StaticAddress, link: &FoundLink) -> Option<&FoundAddress> {
+        self.addresses.iter().find(|found| found.index == link.index && found.is(wanted))
+    }
+}
+
+impl FoundAddress {
+    fn is(&self, wanted: &StaticAddress) -> bool {
+        (self.address, self.prefix_length) == (wanted.address(), wanted.prefix_length())
+    }
+}
+
+impl FoundRoute {
+    fn is(&self, wanted: &StaticRoute) -> bool {
+        let destination = wanted.destination();
+        (self.destination, self.prefix_length, self.metric, self.gateway)
+            == (
+                destination.address(),
+                destination.prefix_length(),
+                wanted.metric().number(),
+                wanted.gateway(),
+            )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_protocol::Setting;
+
+    fn settings(lines: &[&str]) -> Vec<NetworkSetting> {
+        let read = |line: &&str| match Setting::parse(line) {
+            Ok(Setting::Network(setting)) => setting,
+            other => panic!("{line}: {other:?}"),
+        };
+        lines.iter().map(read).collect()
+    }
+
+    fn found() -> Found {
+        let link = FoundLink { index: 2, name: "eth0".to_owned(), mtu: 1500, leased_mtu: None };
+        Found { links: vec![link], ..Found::default() }
+    }
+
+    fn address(address: &str, prefix_length: u8, is_own: bool) -> FoundAddress {
+        let address = address.parse().unwrap();
+        FoundAddress { index: 2, address, prefix_length, is_own, is_duplicate: false }
+    }
+
+    fn default_route(gateway: &str) -> FoundRoute {
+        FoundRoute {
+            index: 2,
+            destination: [0; 4].into(),
+            prefix_length: 0,
+            metric: 512,
+            gateway: Some(gateway.parse().unwrap()),
+        }
+    }
+
+    fn eth0() -> LinkName {
+        LinkName::parse("eth0").unwrap()
+    }
+
+    fn mtu(bytes: u32) -> Mtu {
+        Mtu::new(bytes).unwrap()
+    }
+
+    const ADDRESS: &str = "address eth0 192.0.2.7 24";
+    const ROUTE: &str = "route 0.0.0.0/0 512 via 192.0.2.1 on eth0";
+
+    #[test]
+    fn a_route_is_set_after_what_it_needs() {
+        let wanted = settings(&[ROUTE, "route 192.0.2.1/32 512 on eth0", ADDRESS]);
+        let [gateway, direct, address] = wanted.as_slice() else { panic!("there are three") };
+        let (NetworkSetting::Route(gateway), NetworkSetting::Route(direct)) = (gateway, direct)
+        else {
+            panic!("they are routes")
+        };
+        let NetworkSetting::Address(address) = address else { panic!("it is an address") };
+        assert_eq!(
+            plan(&wanted, &BTreeMap::new(), &found()),
+            [
+                Action::PutAddress(2, address.clone()),
+                Action::PutRoute(2, direct.clone()),
+                Action::PutRoute(2, gateway.clone()),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_as_it_shall_be_stays() {
+        let found = Found {
+            addresses: vec![address("192.0.2.7", 24, true), address("10.0.0.5", 24, false)],
+            routes: vec![default_route("192.0.2.1")],
+            ..found()
+        };
+        let wanted = settings(&[ADDRESS, ROUTE, "link eth0 mtu 1500", "link eth0 dhcp off"]);
+        assert_eq!(plan(&wanted, &BTreeMap::new(), &found), []);
+        let leased = settings(&[ADDRESS, ROUTE, "address eth0 10.0.0.5 24"]);
+        assert_eq!(plan(&leased, &BTreeMap::new(), &found), []);
+    }
+
+    #[test]
+    fn only_what_this_program_has_set_is_removed() {
+        let own = address("192.0.2.7", 16, true);
+        let found = Found {
+            addresses: vec![own.clone(), address("10.0.0.5", 24, false)],
+            routes: vec![default_route("192.0.2.9")],
+            ..found()
+        };
+        let removals =
+            [Action::DeleteRoute(default_route("192.0.2.9")), Action::DeleteAddress(own)];
+        assert_eq!(plan(&[], &BTreeMap::new(), &found), removals);
+        let wanted = settings(&[ADDRESS, ROUTE]);
+        let actions = plan(&wanted, &BTreeMap::new(), &found);
+        assert_eq!(actions[..2], removals);
+        assert_eq!(actions.len(), 4, "both return with their new values");
+    }
+
+    #[test]
+    fn a_link_has_its_former_mtu_back_unless_its_lease_has_one() {
+        let wanted = settings(&["link eth0 mtu 1400"]);
+        assert_eq!(
+            plan(&wanted, &BTreeMap::new(), &found()),
+            [Action::RememberMtu(eth0(), mtu(1500)), Action::SetMtu(2, eth0(), mtu(1400))]
+        );
+        let former = BTreeMap::from([(eth0(), mtu(1500))]);
+        let mut found = found();
+        found.links[0].mtu = 1300;
+        assert_eq!(plan(&wanted, &former, &found), [Action::SetMtu(2, eth0(), mtu(1400))]);
+        assert_eq!(plan(&[], &former, &found), [Action::RestoreMtu(2, eth0(), mtu(1500))]);
+        found.links[0].leased_mtu = Some(1450);
+        assert_eq!(plan(&[], &former, &found), [Action::RestoreMtu(2, eth0(), mtu(1450))]);
+        found.links.clear();
+        assert_eq!(plan(&[], &former, &found), []);
+    }
+
+    #[test]
+    fn a_setting_of_a_link_that_is_not_served_has_a_problem() {
+        let wanted = settings(&["address cni0 192.0.2.7 24", ADDRESS]);
+        let duplicate = FoundAddress { is_duplicate: true, ..address("192.0.2.7", 24, true) };
+        let found = Found { addresses: vec![duplicate], ..found() };
+        assert_eq!(plan(&wanted, &BTreeMap::new(), &found), []);
+        let problems: Vec<_> = wanted.iter().filter_map(|one| found.problem(one)).collect();
+        assert_eq!(
+            problems,
+            [
+                "there is no link `cni0` that this program serves",
+                "another machine on the link has the address"
+            ]
+        );
+    }
+}
