@@ -1,4 +1,5 @@
-//! `osctl status`, `restart`, `update`, `reboot`, `rollback`, `reset` and `power-off`: the node as a whole.
+//! `osctl status`, `restart`, `update`, `reboot`, `rollback`, `reset` and `power-off`: the node as
+//! a whole.
 
 use super::note;
 use super::output::Output;

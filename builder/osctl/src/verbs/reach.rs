@@ -37,7 +37,7 @@ pub async fn show(connection: &Connection, Reach { target, output }: Reach) -> R
             (true, ListForm::Json) => print(&json_line(&json!(result))),
         };
     }
-    Err(Error::failed("the node has told no result"))
+    Err(Error::failed("the node has sent no result"))
 }
 
 fn probe(target: Target) -> Probe {
@@ -55,7 +55,7 @@ fn probe(target: Target) -> Probe {
     }
 }
 
-/// A step for people: what was done, with whom, how long it took, and what came of it.
+/// A step for people: what was done, the other side, how long it took, and what came of it.
 fn line(step: &ReachStep) -> String {
     let ReachStep { name, peer, microseconds, outcome, error, meaning } = step;
     let time = format!("{}.{:02} ms", microseconds / 1000, microseconds % 1000 / 10);

@@ -140,8 +140,8 @@ fn tries_what_it_reaches(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let ran = osctl.run(&["reach", "tcp", "127.0.0.1:50000"])?;
     outcome.check("osctl shows that a port is reached", ran.code == Some(0), || ran.output);
     let ran = osctl.run(&["reach", "tcp", "127.0.0.1:1"])?;
-    let is_told = ran.code == Some(1) && ran.output.contains("nothing listens at port 1");
-    outcome.check("and that nothing listens at another", is_told, || ran.output);
+    let is_shown = ran.code == Some(1) && ran.output.contains("nothing listens at port 1");
+    outcome.check("and that nothing listens at another", is_shown, || ran.output);
     let ran = osctl.run(&["reach", "ping", "10.0.2.2", "-c", "1"])?;
     let has_come = ran.code == Some(0) && ran.output.contains("has answered 1 of 1");
     outcome.check("echo requests need no capability", has_come, || ran.output);

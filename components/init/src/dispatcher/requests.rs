@@ -79,9 +79,7 @@ impl Dispatcher {
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
-            Request::SlotsStatus => {
-                return self.ask_for(client, Wants::Disk, Job::ReadSlots).map(|()| None);
-            }
+            Request::SlotsStatus => return self.wait_for(client, Job::ReadSlots),
             Request::OpenSlot => return self.open_slot(client).map(|()| None),
             Request::TrySlot => {
                 return self.begin_update_job(Work::Try, client, None).map(|()| None);
@@ -99,12 +97,8 @@ impl Dispatcher {
                 return self.begin_update_job(work, client, descriptor).map(|()| None);
             }
             // The kubelet's configuration is written again then, and the kubelet is restarted.
-            Request::RestartKubelet => {
-                return self.ask_for(client, Wants::Disk, Job::ClearForJoining).map(|()| None);
-            }
-            Request::Reset => {
-                return self.ask_for(client, Wants::Disk, Job::RequestReset).map(|()| None);
-            }
+            Request::RestartKubelet => return self.wait_for(client, Job::ClearForJoining),
+            Request::Reset => return self.wait_for(client, Job::RequestReset),
             Request::Reboot => self.request_end(End::Reboot),
             Request::PowerOff => self.request_end(End::PowerOff),
         }
@@ -121,6 +115,11 @@ impl Dispatcher {
         self.settings.set(NET, values)?;
         self.on_setting(&Single::NameServers.into());
         Ok(())
+    }
+
+    /// Asks for a job of the disk worker, for which the client waits.
+    fn wait_for(&mut self, client: ClientId, job: Job) -> Result<Option<Answer>, Refusal> {
+        self.ask_for(client, Wants::Disk, job).map(|()| None)
     }
 
     /// Has the updater check for a release.

@@ -2,9 +2,9 @@
 //! (`https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html`).
 //!
 //! A request needs a token, which the service gives only in answer to a PUT: a program that can be
-//! made to send a GET somewhere cannot read user data. Its answers do not leave the machine, because
-//! EC2 sends them with a hop limit of 1 unless an account changes that: the pod uses the network of
-//! its host.
+//! made to send a GET somewhere cannot read user data. Its answers do not leave the machine,
+//! because EC2 sends them with a hop limit of 1 unless an account changes that: the pod uses the
+//! network of its host.
 
 use crate::Given;
 use crate::instance::Instance;
@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const VENDOR: &str = "Amazon EC2";
 
 /// Whether `vendor`, the kernel's file with the vendor of this machine, names EC2. On any other
-/// machine the service's address belongs to whoever takes it.
+/// machine any neighbour may have taken the service's address.
 pub fn is_here(vendor: &Path) -> bool {
     fs::read_to_string(vendor).is_ok_and(|vendor| vendor.trim() == VENDOR)
 }

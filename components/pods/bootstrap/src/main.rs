@@ -1,7 +1,7 @@
 //! The `bootstrap` pod. `bootstrap [--fw-cfg FOLDER] [--imds URL]… [--vendor FILE] [--document
-//! FOLDER] [--socket PATH]` asks the named sources in this order, places the document of the first one that
-//! has any on DATA, and has `init` start the kubelet with it. It prints a line for each event on
-//! stderr, and then only waits: a pod that ends would not run at the next boot.
+//! FOLDER] [--socket PATH]` asks the named sources in this order, places the document of the first
+//! one that has any on DATA, and has `init` start the kubelet with it. It prints a line for each
+//! event on stderr, and then only waits: a pod that ends would not run at the next boot.
 
 use bootstrap::decision::{Decision, Found};
 use bootstrap::instance::Instance;

@@ -3,8 +3,9 @@
 //! [`state`], [`configuration`] and [`node`] are the services, for clients of the node and of the
 //! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
-//! through [`init`]. [`observed`] is what it sees of the node. [`plugins`] are programs of others that do the same. [`inspection`] forwards
-//! calls to [`inspect`], which runs in a container of its own.
+//! through [`init`]. [`plugins`] are programs of others that do the same. [`observed`] is what it
+//! sees of the node. [`inspection`] forwards calls to [`inspect`], which runs in a container of its
+//! own.
 
 #![deny(unsafe_code)]
 

@@ -28,8 +28,8 @@ impl From<&Error> for Mistake {
 
 impl Document {
     /// The mistakes of a document, at most 50; none if [`Document::parse`] accepts it. A text that
-    /// is not TOML has only the mistakes of its syntax, a list has one, and a section that has a wrong
-    /// value is not searched for missing keys.
+    /// is not TOML has only the mistakes of its syntax, a list has one, and a section that has a
+    /// wrong value is not searched for missing keys.
     pub fn mistakes(text: &str) -> Vec<Mistake> {
         let (mut table, errors) = DeTable::parse_recoverable(text);
         let mut mistakes: Vec<Mistake> =
@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn every_mistake_is_reported_at_its_place() {
         expect(
-            "hostname = \"a b\"\n[kublet]\nlabels = 1\n[kubelet]\ntaints = [\"x\", \"a:NoExecute\"]\nlabel = 2\n[kubelet.labels]\n\"a b\" = \"c\"\nok = \"no no\"\n",
+            "hostname = \"a b\"\n[kublet]\nlabels = 1\n[kubelet]\ntaints = [\"x\", \
+             \"a:NoExecute\"]\nlabel = 2\n[kubelet.labels]\n\"a b\" = \"c\"\nok = \"no no\"\n",
             &[
                 ("\"a b\"", "is not a host name"),
                 ("kublet", "unknown field `kublet`"),

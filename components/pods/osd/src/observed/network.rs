@@ -10,8 +10,8 @@ use std::io::{self, ErrorKind};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to carry out the rest of a change after its event: the routes over a
-/// link that goes down have none of their own.
+/// How long the kernel may take to carry out the rest of a change after its event: the routes over
+/// a link that goes down have none of their own.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// The least time between two observations, and how many times as long as one it is, so that a node

@@ -18,7 +18,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<AddressSpec>,
     write: spec::write::<AddressSpec>,
     subject: |settings| spec::subject(settings),
-    covers: |name| matches!(name, SettingName::Network(name) if name.kind() == NetworkKind::Address),
+    covers: |name| matches!(name, SettingName::Network(one) if one.kind() == NetworkKind::Address),
     statuses,
 };
 

@@ -2,7 +2,7 @@
 
 use crate::osd::{Osd, code};
 use crate::remote::RemoteOsd;
-use crate::world::{Told, World, reach};
+use crate::world::{Reached, World, reach};
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::reach_request::Probe;
 use osbuild_cosi::v1::{
@@ -26,7 +26,7 @@ impl Tester {
         Tester { world, _osd: osd, client }
     }
 
-    async fn reach(&mut self, probe: Probe) -> Told {
+    async fn reach(&mut self, probe: Probe) -> Reached {
         reach(&mut self.client, probe).await.unwrap()
     }
 
@@ -58,11 +58,11 @@ fn mtu(host: &str) -> Probe {
 #[tokio::test]
 async fn a_name_server_is_asked_and_says_what_it_knows() {
     let mut tester = Tester::start().await;
-    let told = tester.reach(dns("alias.example.test", "")).await;
-    let query = told.step("query");
-    assert!(told.result.reached && query.peer == "127.0.0.1:53", "{told:?}");
+    let found = tester.reach(dns("alias.example.test", "")).await;
+    let query = found.step("query");
+    assert!(found.result.reached && query.peer == "127.0.0.1:53", "{found:?}");
     for text in ["10.9.2.2", "fd09:2::2", "an alias of target.example.test"] {
-        assert!(query.outcome.contains(text), "{told:?}");
+        assert!(query.outcome.contains(text), "{found:?}");
     }
     let missing = tester.reach(dns("missing.example.test", "")).await;
     assert!(missing.step("query").error.contains("does not exist"), "{missing:?}");
@@ -78,21 +78,21 @@ async fn a_name_server_is_asked_and_says_what_it_knows() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_told_from_one_that_refuses() {
+async fn a_server_that_does_not_answer_differs_from_one_that_refuses() {
     let mut tester = Tester::start().await;
-    let told = tester.reach(tcp("target", 80)).await;
-    assert!(told.result.reached, "{told:?}");
-    assert!(told.step("lookup").outcome.contains("10.9.2.2"), "the search list counts: {told:?}");
+    let found = tester.reach(tcp("target", 80)).await;
+    assert!(found.result.reached, "{found:?}");
+    assert!(found.step("lookup").outcome.contains("10.9.2.2"), "the search list counts: {found:?}");
     for (host, port, error, meaning) in [
         ("10.9.2.2", 6443, "connection refused", "10.9.2.2 answers, but nothing listens at port"),
         ("203.0.113.1", 80, "network unreachable", "has a route to 203.0.113.1"),
         ("10.9.3.1", 80, "host unreachable", "no machine"),
         ("10.9.4.1", 80, "no answer within 10 s", "a firewall drops the packets"),
     ] {
-        let told = tester.reach(tcp(host, port)).await;
-        let step = told.step("connect");
-        assert_eq!(step.error, error, "{told:?}");
-        assert!(step.meaning.contains(meaning) && !told.result.reached, "{told:?}");
+        let found = tester.reach(tcp(host, port)).await;
+        let step = found.step("connect");
+        assert_eq!(step.error, error, "{found:?}");
+        assert!(step.meaning.contains(meaning) && !found.result.reached, "{found:?}");
     }
     let missing = tester.reach(tcp("missing.example.test", 80)).await;
     assert!(missing.step("lookup").error.contains("does not exist"), "{missing:?}");
@@ -105,15 +105,15 @@ async fn a_server_that_does_not_answer_is_told_from_one_that_refuses() {
 async fn a_web_server_answers_with_its_status_and_few_headers() {
     let mut tester = Tester::start().await;
     fs::write(tester.world.path("web/secret"), "a secret body").unwrap();
-    let told = tester.reach(http("http://target.example.test/secret")).await;
-    assert!(told.step("response").outcome.starts_with("HTTP/1.0 200 OK, server: SimpleHTTP"));
-    assert!(!format!("{told:?}").contains("a secret body"), "{told:?}");
-    assert_eq!(told.steps.len(), 3, "{told:?}");
+    let found = tester.reach(http("http://target.example.test/secret")).await;
+    assert!(found.step("response").outcome.starts_with("HTTP/1.0 200 OK, server: SimpleHTTP"));
+    assert!(!format!("{found:?}").contains("a secret body"), "{found:?}");
+    assert_eq!(found.steps.len(), 3, "{found:?}");
     let head = ReachHttp { url: "http://10.9.2.2/missing".into(), ..ReachHttp::default() };
-    let told = tester.reach(Probe::Http(head)).await;
-    assert!(told.result.reached && told.result.summary.contains("404"), "{told:?}");
-    let told = tester.reach(http("http://127.0.0.1:53/")).await;
-    assert!(!told.result.reached && !told.step("response").error.is_empty(), "{told:?}");
+    let found = tester.reach(Probe::Http(head)).await;
+    assert!(found.result.reached && found.result.summary.contains("404"), "{found:?}");
+    let found = tester.reach(http("http://127.0.0.1:53/")).await;
+    assert!(!found.result.reached && !found.step("response").error.is_empty(), "{found:?}");
     for wrong in ["10.9.2.2", "http://user:password@10.9.2.2/", "file:///etc/passwd"] {
         assert_eq!(tester.refused(http(wrong)).await, Code::InvalidArgument, "{wrong}");
     }
@@ -122,11 +122,11 @@ async fn a_web_server_answers_with_its_status_and_few_headers() {
 #[tokio::test]
 async fn a_certificate_is_verified_and_shown() {
     let mut tester = Tester::start().await;
-    let told = tester.reach(http("https://tls.example.test/")).await;
-    assert!(told.result.reached, "{told:?}");
-    let words = &told.step("tls").outcome;
-    assert!(words.contains("TLS 1.3") && words.contains("verified with the 1 auth"), "{told:?}");
-    assert!(told.step("response").outcome.contains("200"), "{told:?}");
+    let found = tester.reach(http("https://tls.example.test/")).await;
+    assert!(found.result.reached, "{found:?}");
+    let words = &found.step("tls").outcome;
+    assert!(words.contains("TLS 1.3") && words.contains("verified with the 1 auth"), "{found:?}");
+    assert!(found.step("response").outcome.contains("200"), "{found:?}");
     let other = tester.reach(http("https://other.example.test/")).await;
     assert!(other.step("tls").error.contains("for another name"), "{other:?}");
     assert!(!other.result.reached);
@@ -137,24 +137,24 @@ async fn a_certificate_is_verified_and_shown() {
     assert!(unknown.step("tls").error.contains("issuer is not trusted"), "{unknown:?}");
     let url = "https://tls.example.test/".to_owned();
     let insecure = ReachHttp { url, get: true, insecure: true };
-    let told = tester.reach(Probe::Http(insecure)).await;
-    assert!(told.step("tls").outcome.contains("NOT verified"), "{told:?}");
-    assert!(told.result.reached);
+    let found = tester.reach(Probe::Http(insecure)).await;
+    assert!(found.step("tls").outcome.contains("NOT verified"), "{found:?}");
+    assert!(found.result.reached);
 }
 
 #[tokio::test]
 async fn echoes_come_back_or_somebody_says_why_not() {
     let mut tester = Tester::start().await;
     for host in ["10.9.2.2", "fd09:2::2"] {
-        let told = tester.reach(ping(host, 2)).await;
-        assert_eq!(told.names(), [format!("reply {host}"), format!("reply {host}")], "{told:?}");
-        assert!(told.result.reached && told.result.summary.contains("2 of 2"), "{told:?}");
+        let found = tester.reach(ping(host, 2)).await;
+        assert_eq!(found.names(), [format!("reply {host}"), format!("reply {host}")], "{found:?}");
+        assert!(found.result.reached && found.result.summary.contains("2 of 2"), "{found:?}");
     }
-    let told = tester.reach(ping("10.9.3.1", 1)).await;
-    let step = told.step("reply");
+    let found = tester.reach(ping("10.9.3.1", 1)).await;
+    let step = found.step("reply");
     assert_eq!((step.peer.as_str(), step.error.as_str()), ("10.9.1.2", "host unreachable"));
-    let told = tester.reach(ping("10.9.4.1", 1)).await;
-    assert!(told.step("reply").error.contains("no answer"), "{told:?}");
+    let found = tester.reach(ping("10.9.4.1", 1)).await;
+    assert!(found.step("reply").error.contains("no answer"), "{found:?}");
     for (host, count) in [("224.0.0.1", 1), ("10.9.2.2", 21)] {
         assert_eq!(tester.refused(ping(host, count)).await, Code::InvalidArgument);
     }
@@ -164,12 +164,12 @@ async fn echoes_come_back_or_somebody_says_why_not() {
 async fn the_narrowest_link_and_the_routers_are_found() {
     let mut tester = Tester::start().await;
     for (host, router) in [("10.9.2.2", "10.9.1.2"), ("fd09:2::2", "fd09:1::2")] {
-        let told = tester.reach(mtu(host)).await;
-        assert!(told.result.summary.contains("packets of 1400 bytes reach"), "{told:?}");
-        assert!(told.names().contains(&format!("packet {router}")), "{told:?}");
-        let told = tester.reach(Probe::Trace(ReachTrace { host: host.into() })).await;
-        assert_eq!(told.names(), [format!("hop {router}"), format!("hop {host}")], "{told:?}");
-        assert!(told.result.reached);
+        let found = tester.reach(mtu(host)).await;
+        assert!(found.result.summary.contains("packets of 1400 bytes reach"), "{found:?}");
+        assert!(found.names().contains(&format!("packet {router}")), "{found:?}");
+        let found = tester.reach(Probe::Trace(ReachTrace { host: host.into() })).await;
+        assert_eq!(found.names(), [format!("hop {router}"), format!("hop {host}")], "{found:?}");
+        assert!(found.result.reached);
     }
 }
 
@@ -209,8 +209,8 @@ async fn only_an_admin_reaches_where_credentials_of_the_node_are() {
     ] {
         let identity = remote.identity("alice", role);
         let mut client = InspectClient::new(remote.channel(&identity).await.unwrap());
-        let told = reach(&mut client, probe.clone()).await;
-        let outcome = told.map(|told| told.result.reached).map_err(|status| status.code());
+        let found = reach(&mut client, probe.clone()).await;
+        let outcome = found.map(|found| found.result.reached).map_err(|status| status.code());
         assert_eq!(outcome, expected, "{role}: {probe:?}");
     }
     let identity = remote.identity("alice", "operator");

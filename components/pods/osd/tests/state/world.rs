@@ -21,9 +21,9 @@ pub struct World {
     child: Child,
 }
 
-/// What a call has told.
+/// What a call has reached.
 #[derive(Debug)]
-pub struct Told {
+pub struct Reached {
     pub steps: Vec<ReachStep>,
     pub result: ReachResult,
 }
@@ -81,20 +81,20 @@ impl Drop for World {
 }
 
 /// Makes a call, and reads all that it tells.
-pub async fn reach(client: &mut InspectClient<Channel>, probe: Probe) -> Result<Told, Status> {
+pub async fn reach(client: &mut InspectClient<Channel>, probe: Probe) -> Result<Reached, Status> {
     let mut parts = client.reach(ReachRequest { probe: Some(probe) }).await?.into_inner();
     let mut steps = Vec::new();
     while let Some(message) = parts.message().await? {
         match message.part {
             Some(Part::Step(step)) => steps.push(step),
-            Some(Part::Result(result)) => return Ok(Told { steps, result }),
+            Some(Part::Result(result)) => return Ok(Reached { steps, result }),
             None => break,
         }
     }
     Err(Status::new(Code::DataLoss, format!("no result after {steps:?}")))
 }
 
-impl Told {
+impl Reached {
     /// The step with this name.
     pub fn step(&self, name: &str) -> &ReachStep {
         self.steps.iter().find(|step| step.name == name).unwrap_or_else(|| panic!("{self:?}"))

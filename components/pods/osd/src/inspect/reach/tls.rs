@@ -1,4 +1,4 @@
-//! TLS with a server whose certificate is judged, and shown to the client (RFC 8446).
+//! TLS with a server whose certificate is checked, and shown to the client (RFC 8446).
 
 use super::steps::Failed;
 use rustls::client::WebPkiServerVerifier;
@@ -26,7 +26,7 @@ const HTTP_1: &[u8] = b"http/1.1";
 pub enum Demand {
     /// It does.
     Verified,
-    /// Any will do; it is told whether it could be verified.
+    /// Any will do; the client learns whether it could be verified.
     Any,
 }
 
@@ -44,20 +44,20 @@ pub async fn open(
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| Failed::new(format!("`{host}` is not a name for TLS"), ""))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let judge = Arc::new(Judge::new(authorities, demand, provider.clone()));
+    let checker = Arc::new(Checker::new(authorities, demand, provider.clone()));
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Failed::new(error.to_string(), ""))?;
     let mut config =
-        config.dangerous().with_custom_certificate_verifier(judge.clone()).with_no_client_auth();
+        config.dangerous().with_custom_certificate_verifier(checker.clone()).with_no_client_auth();
     config.alpn_protocols = vec![HTTP_1.to_vec()];
     let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    let stream = connected.map_err(|error| judge.failed(&error))?;
+    let stream = connected.map_err(|error| checker.failed(&error))?;
     let version = match stream.get_ref().1.protocol_version() {
         Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
         _ => "TLS 1.2",
     };
-    let words = format!("{version}, {}", judge.words());
+    let words = format!("{version}, {}", checker.words());
     Ok((stream, words))
 }
 
@@ -66,7 +66,7 @@ type Seen = (Vec<u8>, Result<(), Error>);
 
 /// Verifies certificates, and remembers the last one.
 #[derive(Debug)]
-struct Judge {
+struct Checker {
     /// None if the node trusts nobody.
     verifier: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
@@ -77,8 +77,8 @@ struct Judge {
     seen: Mutex<Option<Seen>>,
 }
 
-impl Judge {
-    fn new(authorities: &Path, demand: Demand, provider: Arc<CryptoProvider>) -> Judge {
+impl Checker {
+    fn new(authorities: &Path, demand: Demand, provider: Arc<CryptoProvider>) -> Checker {
         let mut roots = RootCertStore::empty();
         if let Ok(certificates) = CertificateDer::pem_file_iter(authorities) {
             roots.add_parsable_certificates(certificates.flatten());
@@ -87,7 +87,7 @@ impl Judge {
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
         let (verifier, authorities) = (verifier.ok(), authorities.to_owned());
-        Judge { verifier, provider, authorities, count, demand, seen: Mutex::default() }
+        Checker { verifier, provider, authorities, count, demand, seen: Mutex::default() }
     }
 
     fn trusted(&self) -> String {
@@ -103,7 +103,7 @@ impl Judge {
         let Some((der, verified)) = self.seen() else { return "no certificate".to_owned() };
         let verified = match verified {
             Ok(()) => format!("verified with {}", self.trusted()),
-            Err(error) => format!("NOT verified: {}", self.judged(&error, &der).error),
+            Err(error) => format!("NOT verified: {}", self.failure_of(&error, &der).error),
         };
         format!("certificate {}, {verified}", shown(&der))
     }
@@ -112,7 +112,9 @@ impl Judge {
     fn failed(&self, error: &io::Error) -> Failed {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
         match (inner, self.seen()) {
-            (Some(Error::InvalidCertificate(_)), Some((der, Err(why)))) => self.judged(&why, &der),
+            (Some(Error::InvalidCertificate(_)), Some((der, Err(why)))) => {
+                self.failure_of(&why, &der)
+            }
             (Some(Error::InvalidMessage(_)), _) => {
                 Failed::new("it does not speak TLS", "another program listens there, or it is http")
             }
@@ -133,7 +135,7 @@ impl Judge {
     }
 
     /// Why a certificate is not accepted.
-    fn judged(&self, error: &Error, der: &[u8]) -> Failed {
+    fn failure_of(&self, error: &Error, der: &[u8]) -> Failed {
         let what = format!("certificate {}", shown(der));
         let Error::InvalidCertificate(error) = error else {
             return Failed::new(error.to_string(), what);
@@ -172,7 +174,7 @@ fn shown(der: &[u8]) -> String {
     }
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for Checker {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
