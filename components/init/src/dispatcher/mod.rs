@@ -117,7 +117,7 @@ pub struct Dispatcher {
     /// The client that waits for a request to check for a release.
     updater: Option<ClientId>,
     /// The client that waits for other settings of the network, and the revision that it has.
-    links_client: Option<(ClientId, u64)>,
+    network_client: Option<(ClientId, u64)>,
 }
 
 impl Dispatcher {
@@ -169,7 +169,7 @@ impl Dispatcher {
             reach: Reach::default(),
             update: None,
             updater: None,
-            links_client: None,
+            network_client: None,
         })
     }
 

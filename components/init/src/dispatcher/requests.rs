@@ -53,7 +53,7 @@ impl Dispatcher {
             Request::Addresses { addresses, link } => self.set_addresses(&addresses, &link)?,
             Request::RouterAdvertisements(link) => link::accept_router_advertisements(&link)?,
             Request::AwaitNetwork(revision) => {
-                self.links_client = Some((client, revision));
+                self.network_client = Some((client, revision));
                 return Ok(None);
             }
             Request::NetworkSet(setting) => self.network().on_set(setting),
@@ -140,7 +140,7 @@ impl Dispatcher {
         }
     }
 
-    /// Prints what became of the machine's node document, unless that was said last.
+    /// Prints what became of the machine's node document, unless it is the last report.
     fn on_bootstrap(&mut self, report: BootstrapReport) {
         if self.bootstrap.as_ref() != Some(&report) {
             self.console.say(BOOTSTRAP, &report);

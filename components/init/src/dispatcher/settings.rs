@@ -78,7 +78,7 @@ impl Dispatcher {
     pub(super) fn reply_about_network(&mut self) {
         let network = self.settings.network();
         let revision = network.revision();
-        if let Some((client, _)) = self.links_client.take_if(|(_, known)| *known != revision) {
+        if let Some((client, _)) = self.network_client.take_if(|(_, known)| *known != revision) {
             let reply = Reply::Network(network.wanted());
             self.sockets.reply(client, Ok(reply.into()));
         }

@@ -104,7 +104,7 @@ pub fn dump(request: Request, mut take: impl FnMut(&Answer)) -> io::Result<()> {
 }
 
 /// Changes of links, addresses and routes. What they say is not read: the kernel drops messages
-/// when it has too many, so only a list tells what there is.
+/// when it has too many, so only a list has all that there is.
 pub struct Events {
     socket: Socket,
 }

@@ -151,7 +151,7 @@ async fn each_change_of_the_network_is_seen_within_a_second() {
     see(links, Destroyed, "lan0", &[]).await;
 }
 
-/// The kernel tells of an address and of a link that goes down, not of the routes that go with it.
+/// The kernel reports an address and a link that goes down, not the routes that go with it.
 #[tokio::test]
 async fn a_route_that_goes_with_its_link_is_gone_too() {
     let mut machine = Machine::start().await;

@@ -80,7 +80,7 @@ impl Drop for World {
     }
 }
 
-/// Makes a call, and reads all that it tells.
+/// Makes a call, and reads all of its messages.
 pub async fn reach(client: &mut InspectClient<Channel>, probe: Probe) -> Result<Reached, Status> {
     let mut parts = client.reach(ReachRequest { probe: Some(probe) }).await?.into_inner();
     let mut steps = Vec::new();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
-/// The key with which `osd` tells that the caller may reach all addresses. What a client sends
+/// The key with which `osd` says that the caller may reach all addresses. What a client sends
 /// under this key does not get here.
 pub const MAY_ALL: &str = "osbuild-may-reach-all";
 

@@ -47,7 +47,7 @@ pub struct Files {
     pub authorities: PathBuf,
 }
 
-/// Tries to reach the target, and tells the steps and the result until nobody takes them.
+/// Tries to reach the target, and reports the steps and the result until nobody takes them.
 pub async fn run(
     request: ReachRequest,
     reachable: Reachable,

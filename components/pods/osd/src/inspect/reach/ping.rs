@@ -65,7 +65,7 @@ pub async fn open(host: &str, steps: &Steps<'_>) -> Result<(Echo, IpAddr), Stop>
     }
 }
 
-/// Sends a small packet, tells what came back, and returns the time of an echo.
+/// Sends a small packet, reports the reply, and returns the time of an echo.
 pub async fn send(echo: &mut Echo, address: IpAddr, steps: &Steps<'_>) -> Option<Duration> {
     let began = Instant::now();
     let (peer, outcome) = match echo.send(SMALL, WAIT).await {

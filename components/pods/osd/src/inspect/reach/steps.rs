@@ -57,7 +57,7 @@ pub struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Does a step within [`STEP_TIMEOUT`], and tells what came of it: `words` has the outcome.
+    /// Does a step within [`STEP_TIMEOUT`], and reports its outcome, which `words` gives.
     pub async fn run<T>(
         &self,
         name: &str,
