@@ -13,6 +13,11 @@ done
 on_router() { nsenter --net=/proc/$router/ns/net "$@"; }
 on_target() { nsenter --net=/proc/$target/ns/net "$@"; }
 
+# A router asks for its neighbours from its link-local address, which must not wait for the check
+# for duplicates: until then it drops what it should forward.
+for run in "" on_router on_target; do
+    $run sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad'
+done
 ip link add near type veth peer name left netns $router
 on_router ip link add right type veth peer name far netns $target
 on_router ip link set right mtu 1400
