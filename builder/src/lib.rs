@@ -15,4 +15,5 @@ pub mod plan;
 pub mod produce;
 pub mod report;
 pub mod ship;
+pub mod user_config;
 pub mod verbs;

@@ -55,6 +55,8 @@ pub enum Outcome {
     Ran,
     /// The store had its result.
     Stored,
+    /// A shared cache had its result.
+    Fetched,
 }
 
 impl Report {
@@ -231,13 +233,14 @@ impl Step {
     /// Ends the step with its line: name, product, size, time.
     pub fn done(self, product: &str, size: Option<u64>, outcome: Outcome) {
         self.bar.finish_and_clear();
-        let least = if outcome == Outcome::Ran { Verbosity::Normal } else { Verbosity::Verbose };
+        let least = if outcome == Outcome::Stored { Verbosity::Verbose } else { Verbosity::Normal };
         if self.report.verbosity < least {
             return;
         }
         let time = match outcome {
             Outcome::Ran => duration(self.started.elapsed()),
             Outcome::Stored => "stored".to_owned(),
+            Outcome::Fetched => "fetched".to_owned(),
         };
         let size = size.map(bytes).unwrap_or_default();
         self.report.line(format!("{:28} {product:32} {size:>9} {time:>9}", self.name).trim_end());

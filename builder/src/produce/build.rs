@@ -7,11 +7,13 @@ use super::sign::Signer;
 use crate::engine::action::ActionResult;
 use crate::engine::executor::{Executor, Rebuild, Steps};
 use crate::engine::graph::Graph;
+use crate::engine::remote::{Remote, Trust};
 use crate::engine::store::Store;
 use crate::error::Result;
 use crate::plan::{Locked, NodeSpec, Plan, Product};
 use crate::report::Report;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The options of a build.
 pub struct BuildOptions<'a> {
@@ -25,6 +27,10 @@ pub struct BuildOptions<'a> {
     pub origin: SourceOrigin,
     /// The steps that run although the store has their results.
     pub rebuild: Rebuild,
+    /// The shared cache; `None` for a build without one.
+    pub remote: Option<Arc<Remote>>,
+    /// Which results count.
+    pub trust: Trust,
     /// How many steps run at once.
     pub jobs: usize,
     /// The signer of slotboot, UKI and initramfs; `None` for an unsigned image.
@@ -67,7 +73,8 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         Fetcher { store, report, project, origin: options.origin.clone() }.fetch(plan)?;
         let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
         let executor = Executor::new(store.clone(), report.clone(), options.jobs, out.logs())
-            .rebuilding(options.rebuild.clone());
+            .rebuilding(options.rebuild.clone())
+            .sharing(options.remote.clone(), options.trust);
         Ok(Build { options, plan, sandbox, executor })
     }
 

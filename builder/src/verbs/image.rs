@@ -102,7 +102,7 @@ fn into_folder(
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
     let (carried, carried_steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
-    let options = BuildOptions { signer, carried, ..session.build_options(&store, from, rebuild) };
+    let options = BuildOptions { signer, carried, ..session.build_options(&store, from, rebuild)? };
     let built = pipeline::build(&options, plan, out)?;
     clean::daily(session, &store, limit)?;
     let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {

@@ -75,7 +75,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
             sign::run(&session()?, &recipe, &attach, key, sources)
         }
         Verb::Release(flags) => release::run(session()?, &flags),
-        Verb::Publish(cli::Publish::Aws(flags)) => publish::run(&session()?, &flags),
+        Verb::Publish(cli::Publish::Aws(flags)) => publish::run(session()?, &flags),
         Verb::Cluster(flags) => cluster::run(&session()?, &flags),
         Verb::Run(flags) => run::run(&session()?, &flags),
         Verb::Flash(flags) => flash::run(&session()?, &flags),

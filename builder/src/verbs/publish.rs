@@ -3,6 +3,7 @@
 use super::{Session, image};
 use crate::cli;
 use crate::engine::digest::Digest;
+use crate::engine::remote::Trust;
 use crate::error::{Error, Result};
 use crate::plan::{BinaryName, Locked, Plan, Signing};
 use crate::produce::aws::client;
@@ -14,7 +15,10 @@ use osbuild_aws::{DryRun, ReadOnly};
 use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
-pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
+pub fn run(mut session: Session, flags: &cli::PublishAws) -> Result<()> {
+    // As in a release, what others get was made on this machine.
+    session.trust = Trust::Here;
+    let session = &session;
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let signing = signing.as_ref();
     check_flags(session, signing, flags)?;

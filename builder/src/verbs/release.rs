@@ -5,6 +5,7 @@ use super::{Session, image, keys};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::{IoContext, remove};
+use crate::engine::remote::Trust;
 use crate::error::{Error, Kind, Result, in_words};
 use crate::plan::{Locked, Plan, Signing, Strictness, parse_as, resolve};
 use crate::produce::fetch::git;
@@ -26,6 +27,9 @@ use std::sync::Arc;
 /// `osbuild release`
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
+    if !flags.remote_trusted {
+        session.trust = Trust::Here;
+    }
     let rollout = rollout_change(flags)?;
     let plan = match changes_only_the_rollout(flags) {
         // Whatever the recipe says today: a release has to be stopped at once.
@@ -80,7 +84,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let built = image::with_signer(&session, plan, from, Rebuild::Nothing, Some(sign))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
-            let parts = Parts { plan, node, boot, date: session.today, commit: commit(&session) };
+            let (date, commit, made) = (session.today, commit(&session), built.steps.made);
+            let parts = Parts { plan, node, boot, date, commit, made };
             let published = release(&session, &place(&writer), plan, parts)?;
             copy_documents(
                 &Out::open(session.root(), &flags.recipe)?,

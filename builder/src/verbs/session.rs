@@ -4,6 +4,7 @@ use super::{consent, now};
 use crate::checkout::Checkout;
 use crate::cli::{self, Common};
 use crate::engine::executor::Rebuild;
+use crate::engine::remote::{Mode, Remote, Trust};
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Tool};
@@ -15,8 +16,11 @@ use crate::produce::build::BuildOptions;
 use crate::produce::fetch::{Fetcher, SourceOrigin};
 use crate::report::Report;
 use crate::ship::keys::Keys;
+use crate::user_config::{self, RemoteConfig};
+use std::cell::OnceCell;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The project, the common flags, and the current day.
 pub(super) struct Session<'a> {
@@ -27,6 +31,10 @@ pub(super) struct Session<'a> {
     pub today: Date,
     /// Seconds since 1970.
     pub now: u64,
+    /// Which results count.
+    pub trust: Trust,
+    /// The shared cache, once a build has asked for it.
+    remote: OnceCell<Option<Arc<Remote>>>,
 }
 
 impl<'a> Session<'a> {
@@ -40,7 +48,9 @@ impl<'a> Session<'a> {
         let checkout = Checkout::around(&here)?;
         let project = checkout.read()?;
         let now = now()?;
-        Ok(Session { common, report, checkout, project, today: Date::from_unix(now), now })
+        let (trust, remote) = Default::default();
+        let today = Date::from_unix(now);
+        Ok(Session { common, report, checkout, project, today, now, trust, remote })
     }
 
     /// The locked plan of a recipe.
@@ -117,15 +127,50 @@ impl<'a> Session<'a> {
         Fetcher { store, report: self.report, project: self.root(), origin: self.default_origin() }
     }
 
+    /// The shared cache, from the command line or the user's configuration. With `--offline` there
+    /// is none.
+    ///
+    /// # Errors
+    /// Its URL or the configuration is invalid.
+    pub fn remote(&self) -> Result<Option<Arc<Remote>>> {
+        if let Some(remote) = self.remote.get() {
+            return Ok(remote.clone());
+        }
+        let variable = |name| env::var_os(name).map(PathBuf::from);
+        let folder = user_config::folder(variable("XDG_CONFIG_HOME"), variable("HOME"));
+        let Common { remote: url, remote_mode, offline, .. } = &self.common;
+        let open = |found: RemoteConfig| {
+            let RemoteConfig { address, access, mode } = found;
+            Remote::new(address, &access, mode, self.report.clone()).map(Arc::new)
+        };
+        let mode = if *offline { Some(Mode::Off) } else { remote_mode.map(Into::into) };
+        let found = user_config::remote(folder.as_deref(), url.as_deref(), mode)?;
+        let remote = found.map(open).transpose()?;
+        Ok(self.remote.get_or_init(|| remote).clone())
+    }
+
     /// The options of an unsigned build.
+    ///
+    /// # Errors
+    /// As of [`Session::remote`].
     pub fn build_options<'s>(
         &'s self,
         store: &'s Store,
         origin: SourceOrigin,
         rebuild: Rebuild,
-    ) -> BuildOptions<'s> {
-        let (project, report, jobs) = (self.root(), self.report, self.jobs());
-        BuildOptions { project, store, report, origin, rebuild, jobs, signer: None, carried: None }
+    ) -> Result<BuildOptions<'s>> {
+        Ok(BuildOptions {
+            project: self.root(),
+            store,
+            report: self.report,
+            origin,
+            rebuild,
+            remote: self.remote()?,
+            trust: self.trust,
+            jobs: self.jobs(),
+            signer: None,
+            carried: None,
+        })
     }
 
     fn jobs(&self) -> usize {

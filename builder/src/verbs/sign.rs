@@ -41,6 +41,5 @@ pub fn run(
         true => "the image already has these signatures",
         false => "the image is signed",
     });
-    build::report(session, recipe, &built, &built.image, started);
-    Ok(())
+    build::report(session, recipe, &built, &built.image, started)
 }

@@ -2,6 +2,9 @@
 //! full disk.
 
 mod bench;
+mod casd;
 mod efi_file;
 mod executor;
 mod faults;
+mod proxy;
+mod remote;

@@ -101,6 +101,12 @@ const RULES: &[Rule] = &[
         why: "is above the calls to AWS, which must not use it",
     },
     Rule {
+        place: "builder/remote/",
+        owners: &[],
+        words: &["osbuild::", "std::process::Command"],
+        why: "is above the client of shared caches, which must not use it",
+    },
+    Rule {
         place: "builder/signatures/",
         owners: &["builder/signatures/tests/"],
         words: &["std::fs", "std::net", "std::process", "std::env"],

@@ -114,8 +114,13 @@ impl Action {
         reapi::Command { arguments: self.argv.clone(), environment_variables, output_paths }
     }
 
+    /// The digest of the REAPI message `Command`.
+    pub fn command_digest(&self) -> Digest {
+        Digest::of(&self.command().encode_to_vec())
+    }
+
     fn message(&self, input: Digest, version: u32) -> reapi::Action {
-        let command = Digest::of(&self.command().encode_to_vec());
+        let command = self.command_digest();
         let mut properties =
             vec![reapi::Pair { name: "sandbox-root".to_owned(), value: self.root.key.hex() }];
         let toolchain = |tool: &Toolchain| reapi::Pair {

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The type under which a result holds the CPU time of its action, a `google.protobuf.Duration`.
 const CPU_TIME: &str = "osbuild/cpu-time";
 
+/// The type under which the store keeps the cache that a result came from, as text.
+const ORIGIN: &str = "osbuild/origin";
+
 /// A file that an action made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputFile {
@@ -30,6 +33,8 @@ pub struct ActionResult {
     pub wall: Duration,
     /// The CPU time of all its processes.
     pub cpu: Duration,
+    /// The address of the cache that the result came from; `None` if the action ran here.
+    pub origin: Option<String>,
 }
 
 impl ActionResult {
@@ -53,13 +58,18 @@ impl ActionResult {
             type_url: CPU_TIME.to_owned(),
             value: reapi::Duration::from(self.cpu).encode_to_vec(),
         };
+        let origin = self.origin.as_ref().map(|cache| reapi::Any {
+            type_url: ORIGIN.to_owned(),
+            value: cache.clone().into_bytes(),
+        });
         let metadata = reapi::ExecutedActionMetadata {
-            auxiliary_metadata: vec![cpu],
+            auxiliary_metadata: [cpu].into_iter().chain(origin).collect(),
             virtual_execution_duration: Some(self.wall.into()),
         };
         let result = reapi::ActionResult {
             output_files: self.outputs.iter().map(output).collect(),
             exit_code: 0,
+            stdout_raw: bytes::Bytes::new(),
             stdout_digest: self.log.as_ref().map(Into::into),
             execution_metadata: Some(metadata),
         };
@@ -83,8 +93,15 @@ impl ActionResult {
             message.stdout_digest.map(|digest| digest.to_ours().ok_or(())).transpose().ok()?;
         let metadata = message.execution_metadata?;
         let wall = metadata.virtual_execution_duration.unwrap_or_default().to_ours();
-        let cpu = metadata.auxiliary_metadata.into_iter().find(|any| any.type_url == CPU_TIME)?;
-        let cpu = reapi::Duration::decode(cpu.value.as_slice()).ok()?.to_ours();
-        Some(ActionResult { outputs, log, wall, cpu })
+        let cpu = ActionResult::cpu_of(&metadata.auxiliary_metadata)?;
+        let origin = metadata.auxiliary_metadata.into_iter().find(|any| any.type_url == ORIGIN);
+        let origin = origin.map(|any| String::from_utf8(any.value)).transpose().ok()?;
+        Some(ActionResult { outputs, log, wall, cpu, origin })
+    }
+
+    /// The CPU time among the details of a result; `None` if another program than ours wrote them.
+    pub(in crate::engine) fn cpu_of(details: &[reapi::Any]) -> Option<Duration> {
+        let cpu = details.iter().find(|any| any.type_url == CPU_TIME)?;
+        Some(reapi::Duration::decode(cpu.value.as_slice()).ok()?.to_ours())
     }
 }

@@ -1,5 +1,5 @@
-//! Runs actions in a sandbox, or finds their results in the store. No other module starts processes
-//! of a build.
+//! Runs actions in a sandbox, or finds their results in the store or in a shared cache. No other
+//! module starts processes of a build.
 
 mod bubblewrap;
 mod failure;
@@ -10,10 +10,12 @@ mod rebuild;
 mod steps;
 
 pub use rebuild::Rebuild;
-pub use steps::Steps;
+pub use steps::{Made, Steps};
 
 use super::action::{Action, ActionResult, OutputFile};
+use super::digest::Digest;
 use super::fs_error::{self, IoContext};
+use super::remote::{Remote, Trust};
 use super::rules;
 use super::stop::Stop;
 use super::store::{Scratch, Store};
@@ -28,7 +30,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Runs actions on this machine.
@@ -41,6 +43,9 @@ pub struct Executor {
     logs: PathBuf,
     stop: Stop,
     rebuild: Rebuild,
+    /// The shared cache; `None` for a build without one.
+    remote: Option<Arc<Remote>>,
+    trust: Trust,
     /// How each action so far came to its result.
     steps: Mutex<Steps>,
 }
@@ -49,7 +54,7 @@ impl Executor {
     /// An executor whose actions see `jobs` processors. It writes their logs into the directory
     /// `logs`.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        let (processors, steps) = Default::default();
+        let (processors, steps, remote, trust) = Default::default();
         Executor {
             store,
             report,
@@ -58,6 +63,8 @@ impl Executor {
             logs,
             stop: Stop::default(),
             rebuild: Rebuild::Nothing,
+            remote,
+            trust,
             steps,
         }
     }
@@ -65,6 +72,12 @@ impl Executor {
     /// Reruns these steps although the store has their results, and compares both.
     pub fn rebuilding(self, rebuild: Rebuild) -> Self {
         Executor { rebuild, ..self }
+    }
+
+    /// Asks a shared cache for results that the store lacks, unless steps are to run again or only
+    /// results of this machine count.
+    pub fn sharing(self, remote: Option<Arc<Remote>>, trust: Trust) -> Self {
+        Executor { remote, trust, ..self }
     }
 
     /// Checks that every step to be run again was among the actions so far.
@@ -85,17 +98,18 @@ impl Executor {
         self.stop.clone()
     }
 
-    /// The result of an action: from the store, from another build that runs it at this moment, or
-    /// from running it.
+    /// The result of an action: from the store, from another build that runs it at this moment,
+    /// from the shared cache, or from running it.
     ///
     /// # Errors
     /// The action failed, made no such output, or was stopped.
     pub fn run(&self, action: &Action) -> Result<ActionResult> {
         let key = action.digest();
         let again = self.rebuild.wants(&action.name);
-        if let Some(result) = self.store.recall(&key).filter(|_| !again) {
-            self.done(self.report.step(&action.name), action, &result, Outcome::Stored);
-            return Ok(result);
+        let counts = |result: &&ActionResult| !again && self.trusts(result);
+        if let Some(result) = self.store.recall(&key).as_ref().filter(counts) {
+            self.done(self.report.step(&action.name), action, result, Outcome::Stored);
+            return Ok(result.clone());
         }
         self.stop.check()?;
         let step = self.report.step(&action.name);
@@ -104,17 +118,65 @@ impl Executor {
             self.stop.check()
         })?;
         let known = self.store.recall(&key);
-        if let Some(result) = known.as_ref().filter(|_| !again) {
+        if let Some(result) = known.as_ref().filter(counts) {
             self.done(step, action, result, Outcome::Stored);
             return Ok(result.clone());
+        }
+        if let Some(result) = self.fetch(&key, action, &step)? {
+            self.store.remember(&key, &result)?;
+            self.done(step, action, &result, Outcome::Fetched);
+            return Ok(result);
         }
         // Nothing here reads them again: they let people and programs look up the action.
         action.messages(&mut |message| self.store.put_bytes(message).map(drop))?;
         let result = self.execute(action, &step)?;
-        known.map_or(Ok(()), |known| rebuild::compare(action, &known, &result))?;
+        known.map_or(Ok(()), |known| self.compare(action, again, &known, &result))?;
         self.store.remember(&key, &result)?;
+        if let Some(remote) = &self.remote {
+            step.doing("giving its result to the cache");
+            remote.publish(&self.store, &key, action, &result)?;
+        }
         self.done(step, action, &result, Outcome::Ran);
         Ok(result)
+    }
+
+    /// Whether a stored result counts for this build.
+    fn trusts(&self, result: &ActionResult) -> bool {
+        self.trust == Trust::Everywhere || result.origin.is_none()
+    }
+
+    /// The result of an action from the shared cache. A build that runs steps again, or trusts only
+    /// this machine, never reads it.
+    fn fetch(&self, key: &Digest, action: &Action, step: &Step) -> Result<Option<ActionResult>> {
+        match &self.remote {
+            Some(remote) if self.rebuild == Rebuild::Nothing && self.trust == Trust::Everywhere => {
+                step.doing("asking the cache");
+                remote.fetch(&self.store, key, action)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Compares a result that the store had with that of a run here. Other bytes of a cache are
+    /// reported, as the new result takes their place.
+    fn compare(
+        &self,
+        action: &Action,
+        again: bool,
+        known: &ActionResult,
+        result: &ActionResult,
+    ) -> Result<()> {
+        let compared = rebuild::compare(action, known, result);
+        match (&known.origin, compared) {
+            (Some(cache), Err(_)) if !again => {
+                self.report.warning(format!(
+                    "`{}` made other bytes here than those that came from the cache {cache}",
+                    action.name
+                ));
+                Ok(())
+            }
+            (_, compared) => compared,
+        }
     }
 
     fn execute(&self, action: &Action, step: &Step) -> Result<ActionResult> {
@@ -130,7 +192,8 @@ impl Executor {
         failure::check(&action.name, &ended, &log, scratch.path())?;
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
         let Ended { cpu, .. } = ended;
-        Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
+        let log = Some(self.store.put_file(log.path())?);
+        Ok(ActionResult { outputs, log, wall, cpu, origin: None })
     }
 
     /// The processors of its actions. They are chosen when the first one runs, because a build that
@@ -145,7 +208,9 @@ impl Executor {
 
     /// Ends a step with its line in the report.
     fn done(&self, step: Step, action: &Action, result: &ActionResult, outcome: Outcome) {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(&action.name, outcome);
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.add(&action.name, action.digest(), result, outcome);
+        drop(steps);
         let size = result.outputs.values().map(|output| output.digest.size()).sum();
         let product = match result.outputs.keys().next() {
             Some(only) if result.outputs.len() == 1 => {

@@ -1,7 +1,9 @@
-//! The steps of a build: which of them ran, and which results came from the store.
+//! The steps of a build: which of them ran, and which results came from elsewhere.
 
+use crate::engine::action::ActionResult;
+use crate::engine::digest::Digest;
 use crate::report::Outcome;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The steps of a build by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,27 +12,51 @@ pub struct Steps {
     pub ran: BTreeSet<String>,
     /// Those whose results came from the store.
     pub stored: BTreeSet<String>,
+    /// Those whose results came from a shared cache.
+    pub fetched: BTreeSet<String>,
+    /// Where the result of each of them was made.
+    pub made: BTreeMap<String, Made>,
+}
+
+/// Where the result of a step was made, by this build or by an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The digest of the action.
+    pub action: Digest,
+    /// The address of the cache that the result came from; `None` if the step ran on this machine.
+    pub cache: Option<String>,
 }
 
 impl Steps {
     /// Adds a step with its outcome.
-    pub(super) fn add(&mut self, name: &str, outcome: Outcome) {
-        let steps = if outcome == Outcome::Stored { &mut self.stored } else { &mut self.ran };
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        action: Digest,
+        result: &ActionResult,
+        outcome: Outcome,
+    ) {
+        let steps = match outcome {
+            Outcome::Ran => &mut self.ran,
+            Outcome::Stored => &mut self.stored,
+            Outcome::Fetched => &mut self.fetched,
+        };
         steps.insert(name.to_owned());
+        self.made.insert(name.to_owned(), Made { action, cache: result.origin.clone() });
     }
 
     /// The names of all steps.
     pub fn names(&self) -> BTreeSet<String> {
-        &self.ran | &self.stored
+        &(&self.ran | &self.stored) | &self.fetched
     }
 
     /// These steps and those of another recipe's build, with the name of that recipe in front.
     pub fn with(mut self, recipe: &str, other: Steps) -> Self {
-        let named = |names: BTreeSet<String>| {
-            names.into_iter().map(|name| format!("{recipe}: {name}")).collect::<Vec<_>>()
-        };
-        self.ran.extend(named(other.ran));
-        self.stored.extend(named(other.stored));
+        let named = |name: String| format!("{recipe}: {name}");
+        self.ran.extend(other.ran.into_iter().map(named));
+        self.stored.extend(other.stored.into_iter().map(named));
+        self.fetched.extend(other.fetched.into_iter().map(named));
+        self.made.extend(other.made.into_iter().map(|(name, made)| (named(name), made)));
         self
     }
 }

@@ -32,6 +32,7 @@ fn result(digest: Digest) -> ActionResult {
         log: Some(digest),
         wall: Duration::from_millis(1500),
         cpu: Duration::from_nanos(7),
+        origin: Some("grpc://cache:1".to_owned()),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The parts of a release.
 
 use crate::engine::digest::Digest;
+use crate::engine::executor::Made;
 use crate::plan::{Date, Locked, Plan, Source};
+use std::collections::BTreeMap;
 
 /// The products of a build, and their origin.
 pub struct Parts<'a> {
@@ -15,6 +17,8 @@ pub struct Parts<'a> {
     pub date: Date,
     /// The commit of the project; `None` outside a git repository.
     pub commit: Option<Commit>,
+    /// Where the result of each step of the build was made, by the name of the step.
+    pub made: BTreeMap<String, Made>,
 }
 
 /// A git commit of the project.

@@ -4,6 +4,7 @@
 use super::parts::{Commit, Parts};
 use super::purl::Purl;
 use crate::engine::digest::Digest;
+use crate::engine::executor::Made;
 use crate::error::{Error, Result};
 use crate::plan::Source;
 use serde_json::{Map, Value, json};
@@ -50,10 +51,21 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
                     "id": format!("urn:osbuild:keys:{builder}"),
                     "version": { "osbuild": env!("CARGO_PKG_VERSION") },
                 },
+                "byproducts": parts.made.iter().map(step).collect::<Vec<_>>(),
             },
         },
     });
     serde_json::to_vec(&statement).expect("strings always serialize")
+}
+
+/// A step of the build: its REAPI action, and where the result was made: `here`, or the address of
+/// the cache that it came from.
+fn step((name, made): (&String, &Made)) -> Value {
+    json!({
+        "name": name,
+        "digest": { "sha256": made.action.hex() },
+        "annotations": { "made": made.cache.as_deref().unwrap_or("here") },
+    })
 }
 
 /// The commit of the project, if known. No digest covers uncommitted changes, so they are marked.

@@ -1,0 +1,147 @@
+//! A plain cache, as bazel-remote has it: `GET`, `HEAD` and `PUT` of `/ac/HASH` and `/cas/HASH`.
+
+use crate::checked::Checked;
+use crate::chunks::FileBody;
+use crate::fault::{line, reason};
+use crate::progress::Progress;
+use crate::{Access, Address, BlobId, Fault, Retry};
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Identity, Method, Response, StatusCode};
+use std::fs::File;
+use std::io::Write;
+
+/// The upper limit of a result in bytes.
+const MAX_RESULT: usize = 4 << 20;
+
+/// A client of a plain cache.
+pub(crate) struct Http {
+    http: reqwest::Client,
+    address: Address,
+}
+
+impl Http {
+    pub(crate) fn new(address: &Address, access: &Access, retry: &Retry) -> Result<Self, Fault> {
+        let refused = |error: reqwest::Error| Fault::Refused(reason(&error));
+        let mut client = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .connect_timeout(retry.connect_timeout)
+            .user_agent(crate::cache::AGENT)
+            .default_headers(headers(access)?);
+        if let Some(roots) = &access.roots {
+            let roots = Certificate::from_pem_bundle(roots).map_err(refused)?;
+            client = client.tls_certs_only(roots);
+        }
+        if let Some((certificate, key)) = &access.identity {
+            let both = [certificate.as_slice(), b"\n", key].concat();
+            client = client.identity(Identity::from_pem(&both).map_err(refused)?);
+        }
+        Ok(Http { http: client.build().map_err(refused)?, address: address.clone() })
+    }
+
+    pub(crate) async fn result(&self, action: &BlobId) -> Result<Bytes, Fault> {
+        let mut response = self.get("ac", action).await?;
+        let mut result = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(cut)? {
+            result.extend_from_slice(&piece);
+            if result.len() > MAX_RESULT {
+                return Err(Fault::Refused("its result is longer than 4 MiB".to_owned()));
+            }
+        }
+        Ok(result.into())
+    }
+
+    pub(crate) async fn put_result(&self, action: &BlobId, result: &[u8]) -> Result<(), Fault> {
+        let body = reqwest::Body::from(result.to_vec());
+        self.send(Method::PUT, "ac", action, Some(body)).await.map(drop)
+    }
+
+    pub(crate) async fn missing(&self, blobs: &[BlobId]) -> Result<Vec<BlobId>, Fault> {
+        let mut missing = Vec::new();
+        for blob in blobs {
+            match self.send(Method::HEAD, "cas", blob, None).await {
+                Ok(_) => {}
+                Err(Fault::Missing) => missing.push(blob.clone()),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Reads one blob into `out`, checked.
+    pub(crate) async fn read<W: Write>(
+        &self,
+        blob: &BlobId,
+        out: W,
+        progress: &Progress,
+    ) -> Result<W, Fault> {
+        let mut out = Checked::new(blob, out);
+        let mut response = self.get("cas", blob).await?;
+        while let Some(piece) = response.chunk().await.map_err(cut)? {
+            progress.received(piece.len());
+            if let Err(error) = out.write_all(&piece) {
+                return Err(out.fault(error));
+            }
+        }
+        out.finish(blob)
+    }
+
+    pub(crate) async fn write(
+        &self,
+        blob: &BlobId,
+        file: File,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let body = FileBody::new(file, blob.length(), progress.clone());
+        self.send(Method::PUT, "cas", blob, Some(reqwest::Body::wrap(body))).await.map(drop)
+    }
+
+    async fn get(&self, kind: &str, blob: &BlobId) -> Result<Response, Fault> {
+        self.send(Method::GET, kind, blob, None).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        kind: &str,
+        blob: &BlobId,
+        body: Option<reqwest::Body>,
+    ) -> Result<Response, Fault> {
+        let mut request = self.http.request(method, self.address.file(kind, &blob.hash));
+        if let Some(body) = body {
+            if kind == "cas" {
+                request = request.header(CONTENT_LENGTH, blob.size);
+            }
+            request = request.body(body);
+        }
+        let response = request.send().await.map_err(cut)?;
+        let text = || format!("HTTP {}", line(&response.status().to_string()));
+        match response.status() {
+            status if status.is_success() => Ok(response),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(Fault::Missing),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+                Err(Fault::Temporary(text()))
+            }
+            status if status.is_server_error() => Err(Fault::Temporary(text())),
+            _ => Err(Fault::Refused(text())),
+        }
+    }
+}
+
+fn headers(access: &Access) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &access.headers {
+        // The error of a parser could contain the value.
+        let wrong = || Fault::Refused(format!("`{name}` is not a header of HTTP"));
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn cut(error: reqwest::Error) -> Fault {
+    Fault::Temporary(line(&reason(&error)))
+}

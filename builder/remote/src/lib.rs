@@ -1,0 +1,29 @@
+//! A client for caches of builds: results of actions by the digest of the action, and blobs by
+//! their own. It speaks the Remote Execution API, version 2, and the plain HTTP of bazel-remote.
+//! Decision 52 explains what a build asks of it.
+//!
+//! [`Cache`] is the whole client. It blocks, retries temporary failures, checks the digest of every
+//! blob, and gives up after a fixed time without progress.
+
+mod access;
+mod address;
+mod blob;
+mod cache;
+mod checked;
+mod chunks;
+mod fault;
+mod grpc;
+mod http;
+mod limits;
+mod message;
+mod progress;
+mod raw;
+mod retry;
+
+pub use access::Access;
+pub use address::{Address, InvalidAddress, Protocol};
+pub use blob::BlobId;
+pub use cache::Cache;
+pub use fault::Fault;
+pub use progress::Traffic;
+pub use retry::Retry;

@@ -1,0 +1,154 @@
+//! Results that another machine made, read with care: the writers of a cache choose their bytes.
+
+use crate::engine::action::{Action, ActionResult, OutputFile};
+use crate::engine::digest::Digest;
+use crate::engine::reapi;
+use bytes::Bytes;
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// The upper limit of an output in bytes. A result that names a larger one would only fill the
+/// disk.
+const MAX_OUTPUT: u64 = 8 << 30;
+
+/// The upper limit of what an action printed, in bytes.
+const MAX_LOG: u64 = 64 << 20;
+
+/// A result of `action` from the bytes of a cache, and what the action printed if the result
+/// contains that; `cache` names the cache. `None` if the bytes are malformed, report a failure, or
+/// lack a named output or have something other than a file in its place: the step runs here then.
+pub fn foreign(
+    bytes: &[u8],
+    action: &Action,
+    cache: &str,
+) -> Option<(ActionResult, Option<Bytes>)> {
+    let message = reapi::ActionResult::decode(bytes).ok()?;
+    if message.exit_code != 0 {
+        return None;
+    }
+    let mut files = BTreeMap::new();
+    for output in &message.output_files {
+        let digest = digest(output.digest.as_ref()?, MAX_OUTPUT)?;
+        let file = OutputFile { digest, executable: output.is_executable };
+        // Two files of one path contradict each other.
+        if files.insert(output.path.as_str(), file).is_some() {
+            return None;
+        }
+    }
+    let named = |path: &String| Some((path.clone(), *files.get(path.as_str())?));
+    let outputs = action.outputs.iter().map(named).collect::<Option<_>>()?;
+    let log = message.stdout_digest.as_ref().and_then(|log| digest(log, MAX_LOG));
+    let printed = (!message.stdout_raw.is_empty()).then_some(message.stdout_raw);
+    let metadata = message.execution_metadata.unwrap_or_default();
+    let wall = metadata.virtual_execution_duration.unwrap_or_default().to_ours();
+    let origin = Some(cache.to_owned());
+    let cpu = ActionResult::cpu_of(&metadata.auxiliary_metadata).unwrap_or_default();
+    Some((ActionResult { outputs, log, wall, cpu, origin }, printed))
+}
+
+fn digest(digest: &reapi::Digest, max: u64) -> Option<Digest> {
+    digest.to_ours().filter(|digest| digest.size() <= max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::action::{InputTree, SandboxRoot};
+    use proptest::prelude::*;
+
+    fn action(outputs: &[&str]) -> Action {
+        Action {
+            name: "step".into(),
+            argv: vec!["true".into()],
+            env: BTreeMap::new(),
+            input: InputTree::new(),
+            outputs: outputs.iter().map(|&output| output.to_owned()).collect(),
+            root: SandboxRoot { key: Digest::of(b"root"), path: "/root".into() },
+            toolchains: Vec::new(),
+        }
+    }
+
+    fn file(path: &str) -> reapi::OutputFile {
+        let digest = Some((&Digest::of(path.as_bytes())).into());
+        reapi::OutputFile { path: path.into(), digest, is_executable: false }
+    }
+
+    fn read(message: &reapi::ActionResult, outputs: &[&str]) -> Option<ActionResult> {
+        Some(foreign(&message.encode_to_vec(), &action(outputs), "grpc://cache")?.0)
+    }
+
+    #[test]
+    fn a_result_counts_with_every_named_output_and_only_these() {
+        let output_files = vec![file("a"), file("b"), file("unasked")];
+        let message = reapi::ActionResult { output_files, ..Default::default() };
+        let result = read(&message, &["a", "b"]).unwrap();
+        assert_eq!(result.outputs.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(result.origin.as_deref(), Some("grpc://cache"));
+        assert_eq!(read(&message, &["a", "c"]), None);
+    }
+
+    #[test]
+    fn a_cached_failure_is_no_success() {
+        let failed = reapi::ActionResult {
+            output_files: vec![file("a")],
+            exit_code: 1,
+            ..Default::default()
+        };
+        assert_eq!(read(&failed, &["a"]), None);
+        assert!(read(&reapi::ActionResult { exit_code: 0, ..failed }, &["a"]).is_some());
+    }
+
+    #[test]
+    fn a_malformed_digest_and_a_file_named_twice_are_refused() {
+        let mut huge = file("a");
+        huge.digest.as_mut().unwrap().size_bytes = i64::MAX;
+        let mut negative = file("a");
+        negative.digest.as_mut().unwrap().size_bytes = -1;
+        let mut path = file("a");
+        path.digest.as_mut().unwrap().hash = "../../../etc/passwd".into();
+        let none = reapi::OutputFile { digest: None, ..file("a") };
+        for output_files in
+            [vec![huge], vec![negative], vec![path], vec![none], vec![file("a"), file("a")]]
+        {
+            let message = reapi::ActionResult { output_files, ..Default::default() };
+            assert_eq!(read(&message, &["a"]), None, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn what_it_printed_comes_inline_or_by_digest() {
+        let message = reapi::ActionResult {
+            stdout_digest: Some((&Digest::of(b"log")).into()),
+            ..Default::default()
+        };
+        assert_eq!(read(&message, &[]).unwrap().log, Some(Digest::of(b"log")));
+        let inline = reapi::ActionResult { stdout_raw: "log".into(), ..Default::default() };
+        let (result, printed) = foreign(&inline.encode_to_vec(), &action(&[]), "").unwrap();
+        assert_eq!((result.log, printed.as_deref()), (None, Some(&b"log"[..])));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic_and_with_every_output(
+            bytes in prop::collection::vec(any::<u8>(), 0..200)
+        ) {
+            if let Some((result, _)) = foreign(&bytes, &action(&["a"]), "") {
+                prop_assert!(result.outputs.contains_key("a"));
+            }
+        }
+
+        #[test]
+        fn a_flipped_bit_gives_no_result_without_its_output(
+            byte in any::<prop::sample::Index>(), bit in 0..8
+        ) {
+            let output_files = vec![file("a")];
+            let message = reapi::ActionResult { output_files, ..Default::default() };
+            let mut bytes = message.encode_to_vec();
+            let place = byte.index(bytes.len());
+            bytes[place] ^= 1_u8 << bit;
+            if let Some((result, _)) = foreign(&bytes, &action(&["a"]), "") {
+                prop_assert!(result.outputs.len() == 1 && result.outputs.contains_key("a"));
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! A cache that other machines share: results of actions that ran elsewhere. Decision 52 explains
+//! when a result of it counts, and who trusts it.
+//!
+//! A cache can be down, slow or wrong. A read that fails ends the use of the cache for this build,
+//! with one warning, and the steps run here. No fault of a cache fails a build.
+
+mod foreign;
+mod mode;
+
+pub use foreign::foreign;
+pub use mode::{Mode, Trust};
+
+use super::action::{Action, ActionResult};
+use super::digest::Digest;
+use super::stop;
+use super::store::{Incoming, Store};
+use crate::error::{Error, Result};
+use crate::report::{self, Report};
+use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Retry, Traffic};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A shared cache, as the steps of one command use it.
+pub struct Remote {
+    cache: Cache,
+    address: Address,
+    mode: Mode,
+    report: Report,
+    /// Whether reads have failed.
+    is_read_off: AtomicBool,
+    /// Whether writes have failed.
+    is_write_off: AtomicBool,
+    hits: AtomicUsize,
+    misses: AtomicUsize,
+}
+
+/// What a cache did for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Results that came from the cache.
+    pub hits: usize,
+    /// Results that it lacked.
+    pub misses: usize,
+    /// Bytes of blobs.
+    pub traffic: Traffic,
+}
+
+impl Remote {
+    /// The cache at `address`. Nothing is sent before the first step.
+    ///
+    /// # Errors
+    /// A certificate, key or header is malformed.
+    pub fn new(address: Address, access: &Access, mode: Mode, report: Report) -> Result<Self> {
+        let retry = Retry { is_stopped: || stop::check().is_err(), ..Retry::default() };
+        Remote::with(address, access, mode, report, retry)
+    }
+
+    /// The cache at `address`, with other timeouts. Errors are those of [`Self::new`].
+    pub fn with(
+        address: Address,
+        access: &Access,
+        mode: Mode,
+        report: Report,
+        retry: Retry,
+    ) -> Result<Self> {
+        let cache = Cache::new(&address, access, retry).map_err(|fault| {
+            Error::usage(format!("cannot use the cache `{address}`")).cause(fault)
+        })?;
+        let (is_read_off, is_write_off) = Default::default();
+        let (hits, misses) = Default::default();
+        Ok(Remote { cache, address, mode, report, is_read_off, is_write_off, hits, misses })
+    }
+
+    /// What it did so far.
+    pub fn used(&self) -> Use {
+        Use {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            traffic: self.cache.traffic(),
+        }
+    }
+
+    /// The same in one line for people.
+    pub fn summary(&self) -> String {
+        let Use { hits, misses, traffic } = self.used();
+        format!(
+            "the cache {} had {hits} of {} results: {} received, {} sent",
+            self.address,
+            hits + misses,
+            report::bytes(traffic.received),
+            report::bytes(traffic.sent)
+        )
+    }
+
+    /// The result of an action, with all its files in the store; `None` if the cache has none that
+    /// counts, or cannot be used.
+    ///
+    /// # Errors
+    /// The store cannot be written, or the user wants to stop.
+    pub fn fetch(
+        &self,
+        store: &Store,
+        key: &Digest,
+        action: &Action,
+    ) -> Result<Option<ActionResult>> {
+        if self.is_read_off.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match self.try_fetch(store, key, action) {
+            Ok(Some(result)) => {
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                return Ok(Some(result));
+            }
+            Ok(None) => {}
+            Err(Fault::Missing) => self.report.detail(format!(
+                "{} has the result of `{}`, but lacks a file of it",
+                self.address, action.name
+            )),
+            Err(Fault::Stopped) => return Err(Error::stopped()),
+            Err(Fault::Local(error)) => {
+                return Err(Error::build("cannot keep what a cache sent").cause(error));
+            }
+            Err(fault) => {
+                // There is no point in a write to a cache that cannot be read.
+                self.is_write_off.store(true, Ordering::Relaxed);
+                self.turn_off(&self.is_read_off, &fault, "the steps run here");
+            }
+        }
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+
+    fn try_fetch(
+        &self,
+        store: &Store,
+        key: &Digest,
+        action: &Action,
+    ) -> std::result::Result<Option<ActionResult>, Fault> {
+        let Some(bytes) = self.cache.result(&blob(key))? else { return Ok(None) };
+        let Some((mut result, printed)) = foreign(&bytes, action, &self.address.to_string()) else {
+            self.report
+                .detail(format!("{} has no result of `{}` that counts", self.address, action.name));
+            return Ok(None);
+        };
+        let outputs = result.outputs.values().map(|output| output.digest);
+        self.read(store, outputs.collect())?;
+        // What it printed is no output: a result counts without it.
+        if let Some(printed) = printed {
+            result.log = Some(store.put_bytes(&printed).map_err(local)?);
+        } else if let Some(log) = result.log {
+            match self.read(store, BTreeSet::from([log])) {
+                Err(Fault::Missing) => result.log = None,
+                other => other?,
+            }
+        }
+        Ok(Some(result))
+    }
+
+    /// Reads those of the blobs that the store lacks.
+    fn read(&self, store: &Store, blobs: BTreeSet<Digest>) -> std::result::Result<(), Fault> {
+        let lacking = blobs.iter().filter(|digest| !store.contains(digest));
+        let lacking = lacking.map(blob).collect::<Vec<_>>();
+        let mut fresh = || store.incoming().map_err(io::Error::other);
+        let mut done = |whole: Incoming| whole.finish().map(drop).map_err(io::Error::other);
+        self.cache.read(&lacking, &mut fresh, &mut done)
+    }
+
+    /// Gives the cache the result of an action that ran here, if the mode says so. The messages of
+    /// the action must be in the store.
+    ///
+    /// # Errors
+    /// The user wants to stop.
+    pub fn publish(
+        &self,
+        store: &Store,
+        key: &Digest,
+        action: &Action,
+        result: &ActionResult,
+    ) -> Result<()> {
+        if self.mode != Mode::CacheWrite || self.is_write_off.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.try_publish(store, key, action, result) {
+            Ok(()) => {}
+            Err(Fault::Stopped) => return Err(Error::stopped()),
+            Err(fault) => self.turn_off(&self.is_write_off, &fault, "it gets no results"),
+        }
+        Ok(())
+    }
+
+    fn try_publish(
+        &self,
+        store: &Store,
+        key: &Digest,
+        action: &Action,
+        result: &ActionResult,
+    ) -> std::result::Result<(), Fault> {
+        let mut digests = BTreeSet::from([*key, action.command_digest()]);
+        digests.extend(result.outputs.values().map(|output| output.digest));
+        digests.extend(result.log);
+        let path = |digest: &Digest| Ok((blob(digest), store.path(digest).map_err(local)?));
+        let files = digests.iter().map(path).collect::<std::result::Result<Vec<_>, Fault>>()?;
+        let blobs = files.iter().map(|(blob, path)| (blob.clone(), path.as_path()));
+        self.cache.write(&blobs.collect::<Vec<_>>())?;
+        self.cache.put_result(&blob(key), &result.encode())
+    }
+
+    /// Ends the use of the cache for this build, and prints why once.
+    fn turn_off(&self, switch: &AtomicBool, fault: &Fault, then: &str) {
+        if !switch.swap(true, Ordering::Relaxed) {
+            self.report.warning(format!("the cache {} failed, so {then}: {fault}", self.address));
+        }
+    }
+}
+
+fn blob(digest: &Digest) -> BlobId {
+    BlobId::new(digest.hex(), digest.size())
+}
+
+fn local(error: Error) -> Fault {
+    Fault::Local(io::Error::other(error))
+}

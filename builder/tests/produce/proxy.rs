@@ -1,0 +1,65 @@
+//! A proxy between a client and its cache, which does to their bytes what networks do.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// What the proxy does to the bytes that the server sends.
+#[derive(Clone)]
+pub enum Harm {
+    /// Nothing.
+    None,
+    /// Waits before each piece.
+    Delay(Duration),
+    /// Closes the connection at the first piece that contains these bytes.
+    Cut(Vec<u8>),
+    /// Flips a bit of the first of these bytes, wherever they are.
+    Flip(Vec<u8>),
+    /// Passes nothing on, and closes nothing.
+    Silence,
+}
+
+/// The address of a proxy in front of `server`. It serves until the test program ends.
+pub fn proxy(server: SocketAddr, harm: Harm) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(upstream) = TcpStream::connect(server) else { continue };
+            let (from, to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+            thread::spawn(move || pass(from, to, &Harm::None));
+            let harm = harm.clone();
+            thread::spawn(move || pass(upstream, client, &harm));
+        }
+    });
+    address
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
+    let mut piece = vec![0; 1 << 20];
+    while let Ok(read @ 1..) = from.read(&mut piece) {
+        let piece = &mut piece[..read];
+        match harm {
+            Harm::None => {}
+            Harm::Delay(time) => thread::sleep(*time),
+            Harm::Cut(bytes) if find(piece, bytes).is_some() => break,
+            Harm::Flip(bytes) => {
+                if let Some(place) = find(piece, bytes) {
+                    piece[place] ^= 1;
+                }
+            }
+            Harm::Silence => continue,
+            Harm::Cut(_) => {}
+        }
+        if to.write_all(piece).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}

@@ -1,0 +1,184 @@
+//! A cache that two users share, each with a store of their own.
+
+use crate::bench::Bench;
+use crate::casd::Casd;
+use crate::proxy::{Harm, proxy};
+use osbuild::engine::action::{Action, ActionResult};
+use osbuild::engine::digest::Digest;
+use osbuild::engine::executor::{Executor, Rebuild};
+use osbuild::engine::remote::{Mode, Remote, Trust};
+use osbuild_remote::{Access, Retry};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the small output of [`action`] holds. It is printed in no other place.
+const MARK: &[u8] = b"the bytes that a network harms";
+
+fn remote(bench: &Bench, url: &str, mode: Mode) -> Arc<Remote> {
+    let second = Duration::from_secs(1);
+    let first_pause = Duration::from_millis(10);
+    let retry = Retry {
+        connect_timeout: second,
+        idle_timeout: second,
+        tries: 3,
+        first_pause,
+        ..Retry::default()
+    };
+    let access = Access::default();
+    Arc::new(Remote::with(url.parse().unwrap(), &access, mode, bench.report(), retry).unwrap())
+}
+
+fn executor(bench: &Bench, remote: &Arc<Remote>) -> Executor {
+    bench.executor().sharing(Some(Arc::clone(remote)), Trust::Everywhere)
+}
+
+/// An action with a small output, a large one and a log. Each run of it has another `run`.
+fn action(bench: &Bench) -> Action {
+    let text = std::str::from_utf8(MARK).unwrap();
+    let script = format!(
+        "echo log; echo '{text}' >small; chmod 755 small; cat /proc/sys/kernel/random/uuid >run; \
+         dd if=/dev/zero of=d/large bs=1M count=9"
+    );
+    bench.script(&script, &["small", "run", "d/large"])
+}
+
+/// Runs [`action`] for a user who gives the cache its results.
+fn fill(url: &str) -> ActionResult {
+    let bench = Bench::new();
+    let remote = remote(&bench, url, Mode::CacheWrite);
+    executor(&bench, &remote).run(&action(&bench)).unwrap()
+}
+
+/// What a user with an empty store gets: the result, and whether it came from the cache.
+fn get(url: &str) -> (ActionResult, bool) {
+    let bench = Bench::new();
+    let remote = remote(&bench, url, Mode::Cache);
+    let result = executor(&bench, &remote).run(&action(&bench)).unwrap();
+    for output in result.outputs.values() {
+        bench.store().read(&output.digest).unwrap();
+    }
+    assert_eq!(
+        bench.store().read(&result.output("small").unwrap()).unwrap(),
+        [MARK, b"\n"].concat()
+    );
+    (result.clone(), result.origin.is_some())
+}
+
+#[test]
+fn one_users_result_is_anothers() {
+    let casd = Casd::start();
+    let made = fill(&casd.url());
+    let (got, is_fetched) = get(&casd.url());
+    assert!(is_fetched);
+    assert_eq!((&got.outputs, got.cpu), (&made.outputs, made.cpu));
+    assert_eq!(got.log, made.log);
+    assert_eq!(got.origin, Some(casd.url()));
+}
+
+#[test]
+fn a_reader_gives_the_cache_nothing() {
+    let casd = Casd::start();
+    get(&casd.url());
+    assert!(!get(&casd.url()).1);
+}
+
+#[test]
+fn what_a_cache_did_is_counted() {
+    let casd = Casd::start();
+    let bench = Bench::new();
+    let writer = remote(&bench, &casd.url(), Mode::CacheWrite);
+    executor(&bench, &writer).run(&action(&bench)).unwrap();
+    let used = writer.used();
+    assert_eq!((used.hits, used.misses, used.traffic.received), (0, 1, 0));
+    assert!(used.traffic.sent > 0);
+    let bench = Bench::new();
+    let reader = remote(&bench, &casd.url(), Mode::Cache);
+    executor(&bench, &reader).run(&action(&bench)).unwrap();
+    executor(&bench, &reader).run(&action(&bench)).unwrap();
+    let used = reader.used();
+    assert_eq!((used.hits, used.misses, used.traffic.sent), (1, 0, 0), "the store had the second");
+    assert!(used.traffic.received > 0);
+}
+
+#[test]
+fn other_environments_share_nothing() {
+    let casd = Casd::start();
+    fill(&casd.url());
+    let bench = Bench::new();
+    let cache = remote(&bench, &casd.url(), Mode::Cache);
+    let mut other = action(&bench);
+    other.root.key = Digest::of(b"another root");
+    assert_eq!(executor(&bench, &cache).run(&other).unwrap().origin, None);
+}
+
+#[test]
+fn a_rebuild_and_a_build_that_trusts_this_machine_read_no_cache() {
+    let casd = Casd::start();
+    let made = fill(&casd.url());
+    let bench = Bench::new();
+    let cache = remote(&bench, &casd.url(), Mode::Cache);
+    let own =
+        executor(&bench, &cache).rebuilding(Rebuild::Everything).run(&action(&bench)).unwrap();
+    assert_ne!(own.outputs["run"], made.outputs["run"]);
+    let bench = Bench::new();
+    let fetched = executor(&bench, &cache).run(&action(&bench)).unwrap();
+    assert_eq!(fetched.outputs["run"], made.outputs["run"]);
+    let here = || bench.executor().sharing(Some(Arc::clone(&cache)), Trust::Here);
+    let own = here().run(&action(&bench)).unwrap();
+    assert_eq!(own.origin, None);
+    assert_ne!(own.outputs["run"], made.outputs["run"], "a stored result of a cache ran again");
+    assert_eq!(here().run(&action(&bench)).unwrap(), own, "and only once");
+}
+
+#[test]
+fn a_flipped_bit_is_no_result() {
+    let casd = Casd::start();
+    fill(&casd.url());
+    let harmed = proxy(casd.address, Harm::Flip(MARK.to_vec()));
+    assert!(!get(&format!("grpc://{harmed}")).1);
+}
+
+#[test]
+fn a_cut_connection_ends_in_a_run_here() {
+    let casd = Casd::start();
+    fill(&casd.url());
+    let harmed = proxy(casd.address, Harm::Cut(MARK.to_vec()));
+    assert!(!get(&format!("grpc://{harmed}")).1);
+}
+
+#[test]
+fn a_slow_cache_is_used_and_a_silent_one_given_up() {
+    let casd = Casd::start();
+    fill(&casd.url());
+    let slow = proxy(casd.address, Harm::Delay(Duration::from_millis(30)));
+    assert!(get(&format!("grpc://{slow}")).1);
+    let silent = proxy(casd.address, Harm::Silence);
+    let began = Instant::now();
+    assert!(!get(&format!("grpc://{silent}")).1);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[test]
+fn an_evicted_blob_ends_in_a_run_here_and_the_cache_is_used_on() {
+    let casd = Casd::start();
+    let made = fill(&casd.url());
+    casd.evict(&made.output("d/large").unwrap().hex());
+    let bench = Bench::new();
+    let cache = remote(&bench, &casd.url(), Mode::CacheWrite);
+    assert_eq!(executor(&bench, &cache).run(&action(&bench)).unwrap().origin, None);
+    assert!(get(&casd.url()).1, "the run gave the cache its result");
+}
+
+#[test]
+fn a_dead_cache_is_asked_once() {
+    let url = {
+        let casd = Casd::start();
+        casd.url()
+    };
+    let bench = Bench::new();
+    let cache = remote(&bench, &url, Mode::CacheWrite);
+    for script in ["echo 1 >out", "echo 2 >out", "echo 3 >out"] {
+        executor(&bench, &cache).run(&bench.script(script, &["out"])).unwrap();
+    }
+    assert_eq!(cache.used().misses, 1);
+}
