@@ -187,6 +187,10 @@ fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
         rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
             ("your certificate has expired", issue)
         }
+        rustls::Error::AlertReceived(AlertDescription::CertificateRevoked) => (
+            "your certificate is revoked",
+            "an admin sees why: `osctl get revocations`",
+        ),
         rustls::Error::AlertReceived(AlertDescription::UnsupportedCertificate) => {
             ("your certificate is not one for clients", issue)
         }

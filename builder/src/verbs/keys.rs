@@ -9,7 +9,7 @@ use crate::plan::Date;
 use crate::produce::sign::Certified;
 use crate::report::Outcome;
 use crate::ship::keys::{
-    DEV, Enrollment, Keys, Role, Shown, Terms, complete, complete_api, enrolled,
+    DEV, Enrollment, Issued, Keys, Role, Shown, Terms, complete, complete_api, enrolled,
     is_for_development, issue, make, revoke, rotate, rotate_release, rotate_root, show,
 };
 use osbuild_signatures::authenticode;
@@ -56,10 +56,11 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
         }
         cli::Keys::Issue { name, user, role, to, as_of, years } => {
             let terms = Terms { since: as_of.unwrap_or(session.today), years };
-            let path = issue(&named(&name)?, &user, role, terms, to)?;
+            let Issued { path, fingerprint } = issue(&named(&name)?, &user, role, terms, to)?;
             session.report.note("the file has the private key: `osctl node add` takes it as it is");
+            session.report.note(format!("a node knows the certificate as {fingerprint}"));
             let text = || path.display().to_string();
-            session.data(|| json!({ "file": path }), text);
+            session.data(|| json!({ "file": path, "fingerprint": fingerprint }), text);
             Ok(())
         }
         cli::Keys::Revoke { name, uki, certificate } => {

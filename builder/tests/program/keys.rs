@@ -103,6 +103,11 @@ fn openssl_verifies_the_certificates_of_api_clients() {
     let path = folder.join("alice@example.org.pem");
     assert_eq!(ran.stdout, format!("{}\n", path.display()));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let words = ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in"];
+    let shown = tool(&folder, "openssl", &[&words[..], &[path.to_str().unwrap()]].concat());
+    let (_, fingerprint) = shown.trim().split_once('=').unwrap();
+    let fingerprint = fingerprint.replace(':', "").to_lowercase();
+    assert!(ran.stderr.contains(&format!("as sha256:{fingerprint}")), "{}", ran.stderr);
     let verify = |at: &str, file: &str| {
         let words = ["openssl", "verify", "-x509_strict", "-purpose", "sslclient"];
         tool(

@@ -11,10 +11,11 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
+    "osbuild/v1/access.proto",
     "osbuild/v1/configuration.proto",
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
@@ -35,7 +36,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 16] = [
+const OPTIONAL: [&str; 19] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
@@ -46,6 +47,9 @@ const OPTIONAL: [&str; 16] = [
     "ResolverStatusSpec.error",
     "ResolverStatusSpec.resource",
     "ResolverStatusSpec.version",
+    "RevocationSpec.certificate",
+    "RevocationSpec.issued_before",
+    "RevocationSpec.user",
     "RouteSettingStatusSpec.error",
     "RouteSettingStatusSpec.gateway",
     "RouteSpec.gateway",

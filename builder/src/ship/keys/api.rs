@@ -3,6 +3,7 @@
 use super::public_file::write_public;
 use super::terms::{Terms, last_day};
 use super::{API, DEV, DEV_UNIT, Keys};
+use crate::engine::digest::Digest;
 use crate::engine::fs_error::remove;
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
@@ -62,8 +63,16 @@ pub(super) fn write_api(folder: &Path, keys: &Keys, terms: Terms) -> Result<()> 
     write_public(&certificate_file, &certificate.pem())
 }
 
-/// Makes a key and a certificate for a client of the node API. Returns the path of the PEM file
-/// with both, `keys/NAME/USER.pem` unless `to` names another.
+/// A key and a certificate that were made for a client.
+pub struct Issued {
+    /// The PEM file with both.
+    pub path: PathBuf,
+    /// The fingerprint of the certificate, by which a node names and revokes it.
+    pub fingerprint: String,
+}
+
+/// Makes a key and a certificate for a client of the node API, in `keys/NAME/USER.pem` unless `to`
+/// names another file.
 ///
 /// # Errors
 /// The file exists, the name cannot be a common name, or the key of the CA is not here.
@@ -73,7 +82,7 @@ pub fn issue(
     role: ClientRole,
     terms: Terms,
     to: Option<PathBuf>,
-) -> Result<PathBuf> {
+) -> Result<Issued> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
     if user.is_empty() || user.len() > 64 || user.starts_with('.') || !user.bytes().all(is_plain) {
         return Err(Error::usage(format!("`{user}` is not a valid name for a client"))
@@ -87,8 +96,8 @@ pub fn issue(
         ));
     }
     let path = to.unwrap_or_else(|| keys.folder.join(format!("{user}.pem")));
-    write_client(&path, keys, &ApiKey::read(&key)?, user, role, terms)?;
-    Ok(path)
+    let fingerprint = write_client(&path, keys, &ApiKey::read(&key)?, user, role, terms)?;
+    Ok(Issued { path, fingerprint })
 }
 
 /// Adds the keys of the node API to keys that were made before there was one.
@@ -106,7 +115,7 @@ fn write_client(
     user: &str,
     role: ClientRole,
     terms: Terms,
-) -> Result<()> {
+) -> Result<String> {
     if path.exists() {
         return Err(Error::usage(format!("`{}` exists", path.display()))
             .cause("keys are never overwritten")
@@ -122,7 +131,8 @@ fn write_client(
     let key = ApiKey::generate()?;
     let issuer = Issuer::new(authority(keys), authority_key.pair());
     let certificate = params.signed_by(key.pair(), &issuer).or_build(cannot)?;
-    key.write(path, &certificate.pem())
+    key.write(path, &certificate.pem())?;
+    Ok(format!("sha256:{}", Digest::of(certificate.der()).hex()))
 }
 
 /// The CA without a validity.

@@ -11,7 +11,7 @@ mod show;
 mod terms;
 mod trust;
 
-pub use api::{ClientRole, complete_api, issue};
+pub use api::{ClientRole, Issued, complete_api, issue};
 pub use enroll::{Enrollment, enrolled};
 pub use make::{make, rotate};
 pub use release::{complete, rotate_release, rotate_root};

@@ -1,11 +1,13 @@
-//! The types whose resources clients write. Tries and generations cover all of them.
+//! The types whose resources clients write.
 
 use crate::access::Role;
+use crate::access::revocation::{self, Revocation};
+use crate::limits::MAX_REVOCATIONS;
 use crate::plugins::grant::Grant;
 use crate::plugins::limits::MAX_PLUGINS;
 use crate::plugins::{GRANT_COLUMNS, PLUGIN_GRANTS};
 use crate::settings::{NAMESPACE, SettingType, TYPES, spec};
-use osbuild_cosi::v1::PluginGrantSpec;
+use osbuild_cosi::v1::{PluginGrantSpec, RevocationSpec};
 use osbuild_resources::{Kind, Names, PrintColumn, Spec};
 
 /// A type whose resources clients write.
@@ -15,6 +17,8 @@ pub enum ClientType {
     Setting(&'static SettingType),
     /// What plugins may do.
     Grant,
+    /// Which clients are excluded.
+    Revocation,
 }
 
 /// What a spec says.
@@ -29,7 +33,21 @@ impl ClientType {
     /// All of them.
     pub fn all() -> impl Iterator<Item = ClientType> {
         static SETTINGS: [SettingType; 7] = TYPES;
-        SETTINGS.iter().map(ClientType::Setting).chain([ClientType::Grant])
+        SETTINGS.iter().map(ClientType::Setting).chain([ClientType::Grant, ClientType::Revocation])
+    }
+
+    /// Those that tries and generations cover: settings. Nothing but another change takes back who
+    /// may call, so that no old state lets in who is excluded.
+    pub fn settings() -> impl Iterator<Item = ClientType> {
+        Self::all().filter(|one| one.is_setting())
+    }
+
+    /// Whether tries and generations cover it.
+    pub fn is_setting(self) -> bool {
+        match self {
+            ClientType::Setting(_) | ClientType::Grant => true,
+            ClientType::Revocation => false,
+        }
     }
 
     /// The type that this kind is of.
@@ -51,7 +69,7 @@ impl ClientType {
     pub fn of_host(self) -> Option<&'static SettingType> {
         match self {
             ClientType::Setting(one) => Some(one),
-            ClientType::Grant => None,
+            ClientType::Grant | ClientType::Revocation => None,
         }
     }
 
@@ -60,6 +78,7 @@ impl ClientType {
         match self {
             ClientType::Setting(one) => one.names,
             ClientType::Grant => PLUGIN_GRANTS,
+            ClientType::Revocation => revocation::NAMES,
         }
     }
 
@@ -68,6 +87,7 @@ impl ClientType {
         match self {
             ClientType::Setting(one) => one.columns,
             ClientType::Grant => GRANT_COLUMNS,
+            ClientType::Revocation => revocation::COLUMNS,
         }
     }
 
@@ -82,7 +102,7 @@ impl ClientType {
     pub fn writer(self) -> Role {
         match self {
             ClientType::Setting(one) => one.writer,
-            ClientType::Grant => Role::Admin,
+            ClientType::Grant | ClientType::Revocation => Role::Admin,
         }
     }
 
@@ -91,6 +111,7 @@ impl ClientType {
         match self {
             ClientType::Setting(_) => usize::MAX,
             ClientType::Grant => MAX_PLUGINS,
+            ClientType::Revocation => MAX_REVOCATIONS,
         }
     }
 
@@ -109,6 +130,11 @@ impl ClientType {
                 let grant: PluginGrantSpec = spec::read_as(spec, Ok)?;
                 Grant::new(id, &grant)?;
                 Ok(Checked { spec: spec::both(&grant), subject: None })
+            }
+            ClientType::Revocation => {
+                let message: RevocationSpec = spec::read_as(spec, Ok)?;
+                Revocation::new(&message)?;
+                Ok(Checked { spec: spec::both(&message), subject: None })
             }
         }
     }

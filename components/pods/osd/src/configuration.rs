@@ -2,10 +2,12 @@
 
 use crate::access::Caller;
 use crate::access::record::Changed;
+use crate::access::rules;
 use crate::apply::Step;
 use crate::catalog;
+use crate::client_type::ClientType;
 use crate::connections::Peer;
-use crate::documents;
+use crate::documents::{self, Draft};
 use crate::generations::{Difference, Generation};
 use crate::host;
 use crate::init::Init;
@@ -75,9 +77,9 @@ impl ConfigurationService {
         }
     }
 
-    /// Refuses a change, unless it is a dry run, while the node starts with earlier settings.
-    fn admit(&self, is_dry: bool) -> Result<(), Status> {
-        if is_dry { Ok(()) } else { self.store.admit_changes() }
+    /// Refuses a change, unless it changes no setting, while the node starts with earlier settings.
+    fn admit(&self, changes_none: bool) -> Result<(), Status> {
+        if changes_none { Ok(()) } else { self.store.admit_changes() }
     }
 
     /// Answers when the changes of these resources by the caller are on the disk, unless they were
@@ -210,7 +212,10 @@ impl Configuration for ConfigurationService {
         let ApplyRequest { documents, dry_run } = request.into_inner();
         let drafts = documents::read(&documents).map_err(wire::invalid)?;
         permit(&caller, drafts.iter().map(|draft| &draft.key))?;
-        self.admit(dry_run)?;
+        drafts.iter().try_for_each(|draft| rules::keeps_in(&caller, &draft.key, &draft.spec))?;
+        let is_setting =
+            |one: &Draft| ClientType::of(one.key.kind()).is_some_and(ClientType::is_setting);
+        self.admit(dry_run || !drafts.iter().any(is_setting))?;
         let steps = self.store.apply(drafts, dry_run)?;
         let resources = steps.iter().map(step).collect();
         let is_changed =
@@ -309,6 +314,7 @@ mod tests {
     use super::*;
     use crate::access::Role;
     use crate::fake_init::FakeInit;
+    use osbuild_protocol::StartSettings;
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::sync::Mutex;
     use std::time::{Duration, SystemTime};
@@ -442,6 +448,43 @@ mod tests {
         revert(&admin).await.unwrap();
         service.begin_try(from(&admin, begin)).await.unwrap();
         confirm(&admin).await.unwrap();
+    }
+
+    async fn apply(service: &ConfigurationService, documents: &str) -> Result<(), Status> {
+        let apply = ApplyRequest { documents: documents.to_owned(), dry_run: false };
+        service.apply(from(&Caller::local(), apply)).await.map(drop)
+    }
+
+    fn revocations(store: &SharedStore) -> usize {
+        store.kept_access().len()
+    }
+
+    #[tokio::test]
+    async fn a_revocation_outlasts_the_try_in_which_it_was_made() {
+        let init = FakeInit::start(|_| {});
+        let service = service(&init);
+        let begin = BeginTryRequest { timeout_seconds: 100 };
+        service.begin_try(from(&Caller::local(), begin)).await.unwrap();
+        apply(&service, "{type: Revocation, id: a, spec: {user: bob}}").await.unwrap();
+        assert_eq!(service.store.last_tried(), None, "the try has changed no setting");
+        assert!(service.store.tried_differences().is_empty());
+        service.revert_try(from(&Caller::local(), RevertTryRequest {})).await.unwrap();
+        assert_eq!(revocations(&service.store), 1);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_goes_back_takes_revocations_and_keeps_them() {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let service = ConfigurationService { store: store.clone(), keeper: None, init: None };
+        for start in [StartSettings::Earlier, StartSettings::GoneBack] {
+            store.set_start(start);
+            let hostname = apply(&service, "{type: Hostname, id: a, spec: {hostname: b}}").await;
+            assert_eq!(hostname.unwrap_err().code(), Code::Unavailable);
+            let revocation = format!("{{type: Revocation, id: {start:?}, spec: {{user: bob}}}}");
+            apply(&service, &revocation).await.unwrap();
+        }
+        assert!(!store.go_back(|settings| !settings.is_empty()).unwrap());
+        assert_eq!(revocations(&store), 2);
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::access::Caller;
 use crate::access::quota::{Held, Quota};
+use crate::access::rules::Rules;
 use crate::limits::MAX_CONNECTIONS;
 use std::io;
 use std::pin::Pin;
@@ -39,7 +40,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Send {}
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
 /// The other side of a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Peer {
     /// Who it is.
     pub caller: Arc<Caller>,
@@ -50,10 +51,12 @@ pub struct Peer {
 }
 
 /// A client on the network.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RemotePeer {
     /// What the caller may hold at once.
     pub quota: Quota,
+    /// What may exclude it at any time.
+    pub rules: Arc<Rules>,
     /// Set at the first call.
     pub has_called: Arc<AtomicBool>,
 }

@@ -1,5 +1,7 @@
-//! Keeps resources in a file, so that they outlast the process and the boot.
+//! Keeps resources in two files, so that they outlast the process and the boot: settings, and who
+//! may call.
 
+use crate::client_type::ClientType;
 use crate::generations::{Generation, Generations};
 use crate::shared::SharedStore;
 use crate::wire;
@@ -19,11 +21,22 @@ use tonic::Status;
 const FILE: &str = "resources";
 const ASIDE: &str = "aside";
 
+/// The file of who may call. No damage to the other file, and no release that does not know it,
+/// loses a revocation.
+const ACCESS_FILE: &str = "access";
+
 /// The maximum length of the file in bytes. Resources of [`STORE`](crate::limits::STORE) are
 /// smaller as messages than in memory.
 const MAX_LENGTH: u64 = 32 << 20;
 
-/// The contents of the file.
+/// The contents of the file of who may call.
+#[derive(prost::Message)]
+struct AccessFile {
+    #[prost(message, repeated, tag = "1")]
+    resources: Vec<proto::Resource>,
+}
+
+/// The contents of the other file.
 #[derive(prost::Message)]
 struct KeptFile {
     #[prost(message, repeated, tag = "1")]
@@ -55,7 +68,7 @@ pub struct Kept {
     pub generations: Generations,
 }
 
-/// Writes the file when somebody asks for it. Those who ask while it is written share the next
+/// Writes the files when somebody asks for it. Those who ask while it is written share the next
 /// write.
 pub struct Keeper {
     /// How often somebody has asked.
@@ -70,7 +83,7 @@ struct Written {
     failure: Option<String>,
 }
 
-/// What the folder's file has.
+/// What the folder's file has, but for who may call: that is [`read_access`]'s alone.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
@@ -79,13 +92,31 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(FILE, MAX_LENGTH));
     let Some(bytes) = bytes.explain(&cannot)? else { return Ok(None) };
     let kept = KeptFile::decode(bytes.as_slice()).explain(&cannot)?;
-    let resources = stored(kept.resources).explain(&cannot)?;
+    let mut resources = stored(kept.resources).explain(&cannot)?;
+    resources.retain(|resource| !is_access(resource));
     let generations = kept.generations.into_iter().map(KeptGeneration::generation);
     let generations = generations.collect::<Result<_, _>>().explain(&cannot)?;
     Ok(Some(Kept {
         resources,
         generations: Generations::of_earlier(generations, kept.last_generation),
     }))
+}
+
+/// Who may call, as the folder's file has it.
+///
+/// # Errors
+/// The file cannot be read, or is damaged.
+pub fn read_access(folder: &Path) -> Outcome<Vec<Resource>> {
+    let cannot = format!("read `{}`", folder.join(ACCESS_FILE).display());
+    let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(ACCESS_FILE, MAX_LENGTH));
+    let Some(bytes) = bytes.explain(&cannot)? else { return Ok(Vec::new()) };
+    let kept = AccessFile::decode(bytes.as_slice()).explain(&cannot)?;
+    stored(kept.resources).explain(&cannot)
+}
+
+/// Whether a resource says who may call.
+fn is_access(resource: &Resource) -> bool {
+    ClientType::of(resource.content.key.kind()).is_some_and(|one| !one.is_setting())
 }
 
 fn stored(kept: Vec<proto::Resource>) -> Result<Vec<Resource>, Status> {
@@ -103,7 +134,8 @@ impl KeptGeneration {
         let KeptGeneration { number, time, caller, settings } = self;
         let time = time.and_then(|time| SystemTime::try_from(time).ok());
         let time = time.ok_or_else(|| wire::invalid("a generation has no time"))?;
-        let settings = stored(settings)?.into_iter().map(Arc::new).collect();
+        let settings = stored(settings)?.into_iter().filter(|setting| !is_access(setting));
+        let settings = settings.map(Arc::new).collect();
         Ok(Generation { number, time, caller, settings })
     }
 }
@@ -143,15 +175,36 @@ async fn write(
     mut requests: watch::Receiver<u64>,
     outcomes: watch::Sender<Written>,
 ) {
+    // A damaged file stays until somebody changes who may call.
+    let mut written_access = encode_access(&store);
     while requests.changed().await.is_ok() {
         let through = *requests.borrow_and_update();
-        let bytes = encode(&store.kept(), &store.generations());
+        let access = encode_access(&store);
+        let mut files = vec![(FILE, encode(&store.kept(), &store.generations()))];
+        if access != written_access {
+            files.insert(0, (ACCESS_FILE, access.clone()));
+        }
         let folder = folder.clone();
-        let write = move || folder.replace(FILE, &bytes, 0o600).err();
-        let failure = tokio::task::spawn_blocking(write).await.expect("a write does not panic");
-        let failure = failure.map(|error| format!("cannot write `{FILE}`: {error}"));
-        outcomes.send_replace(Written { through, failure });
+        let write = move || replace(&folder, &files);
+        let outcome = tokio::task::spawn_blocking(write).await.expect("a write does not panic");
+        if outcome.is_ok() {
+            written_access = access;
+        }
+        outcomes.send_replace(Written { through, failure: outcome.err() });
     }
+}
+
+/// Writes the files, each of them whole or not at all.
+fn replace(folder: &Folder, files: &[(&str, Vec<u8>)]) -> Result<(), String> {
+    files.iter().try_for_each(|(name, bytes)| {
+        let write = folder.replace(name, bytes, 0o600);
+        write.map_err(|error| format!("cannot write `{name}`: {error}"))
+    })
+}
+
+fn encode_access(store: &SharedStore) -> Vec<u8> {
+    let resources = store.kept_access().iter().map(|one| wire::resource(one)).collect();
+    AccessFile { resources }.encode_to_vec()
 }
 
 fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
@@ -196,6 +249,56 @@ mod tests {
         assert!(kept.resources.iter().eq(created.iter().map(AsRef::as_ref)));
         assert!(kept.generations.iter().eq(store.generations().iter()));
         assert_eq!(kept.generations.get(1).map(|one| one.settings.len()), Some(2));
+    }
+
+    fn revocation(id: &str, user: &str) -> Content {
+        let kind = Kind::new("system", "Revocations.osbuild").unwrap();
+        let spec = Spec { proto: Vec::new(), yaml: format!("user: {user}\n") };
+        Content::new(Key::new(kind, id).unwrap(), spec)
+    }
+
+    #[tokio::test]
+    async fn a_revocation_is_in_a_file_of_its_own_that_only_its_changes_replace() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().canonicalize().unwrap();
+        std::fs::write(folder.join(ACCESS_FILE), [0xff; 9]).unwrap();
+        assert!(read_access(&folder).is_err());
+        let store = Arc::new(SharedStore::new().unwrap());
+        let keeper = Keeper::start(&folder, store.clone()).unwrap();
+        create(&store, "a");
+        keeper.keep().await.unwrap();
+        assert!(read_access(&folder).is_err(), "a damaged file is no empty one");
+        let (content, now) = (revocation("a", "bob"), UNIX_EPOCH);
+        let kind = content.key.kind().clone();
+        let create =
+            |store: &mut osbuild_resources::Store| store.create(content, Owner::default(), now);
+        let created = store.write(&kind, create).unwrap();
+        store.record_generation("me");
+        keeper.keep().await.unwrap();
+        assert_eq!(read_access(&folder).unwrap(), [(*created).clone()]);
+        let Kept { resources, generations } = read(&folder).unwrap().unwrap();
+        assert_eq!(resources.len(), 1);
+        assert!(generations.iter().all(|one| one.settings.len() == 1));
+        std::fs::write(folder.join(FILE), [0xff; 9]).unwrap();
+        assert_eq!(read_access(&folder).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_file_of_settings_cannot_smuggle_in_a_revocation() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().canonicalize().unwrap();
+        let store = SharedStore::new().unwrap();
+        let (content, now) = (revocation("a", "nobody"), SystemTime::now());
+        let kind = content.key.kind().clone();
+        let resource =
+            store.write(&kind, |store| store.create(content, Owner::default(), now)).unwrap();
+        let (caller, settings) = ("me".to_owned(), vec![resource.clone()]);
+        let generation = Generation { number: 1, time: now, caller, settings };
+        let generations = Generations::of_earlier(vec![generation], 1);
+        std::fs::write(folder.join(FILE), encode(&[resource], &generations)).unwrap();
+        let Kept { resources, generations } = read(&folder).unwrap().unwrap();
+        assert!(resources.is_empty());
+        assert!(generations.iter().all(|one| one.settings.is_empty()));
     }
 
     #[tokio::test]

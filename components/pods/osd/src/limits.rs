@@ -61,6 +61,9 @@ pub const LOCAL_HTTP: HttpLimits = HttpLimits { streams: 2048, headers: 16 << 10
 pub const REMOTE_HTTP: HttpLimits =
     HttpLimits { streams: 100, headers: 4 << 10, window: Some(64 << 10) };
 
+/// Revocations of clients' certificates.
+pub const MAX_REVOCATIONS: usize = 1000;
+
 /// Generations of the settings.
 pub const MAX_GENERATIONS: usize = 20;
 

@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 use osbuild_failure::{Explain, Outcome};
+use osbuild_resources::Resource;
 use pod_osd::access::clients::Clients;
 use pod_osd::access::identity::Identity;
+use pod_osd::access::rules::Rules;
 use pod_osd::catalog::{self, Accepts, Catalog};
 use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Connections;
@@ -199,10 +201,8 @@ fn serve(options: Options) -> Outcome<()> {
     let runtime = runtime()?;
     let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts));
     catalog::publish(&store)?;
-    let is_restored = match &keep {
-        Some(folder) => restore(&store, folder),
-        None => true,
-    };
+    let is_restored = keep.as_ref().is_none_or(|folder| restore(&store, folder));
+    let is_access_lost = keep.as_ref().is_some_and(|folder| !restore_access(&store, folder));
     // The generation before the first change.
     store.record_generation("osd");
     runtime.block_on(async {
@@ -212,7 +212,8 @@ fn serve(options: Options) -> Outcome<()> {
         let init = host.map(|socket| Arc::new(Init::new(socket)));
         if let Some(Remote { address, clients }) = remote {
             let identity = keep.as_deref().map_or_else(Identity::temporary, Identity::in_folder)?;
-            let clients = Clients::new(clients, identity);
+            let rules = Arc::new(Rules::new(store.clone(), is_access_lost));
+            let clients = Clients::new(clients, identity, rules);
             let network = Network { address, clients, init: init.clone(), quotas: Arc::default() };
             tokio::spawn(network.listen(accepted_remote));
         }
@@ -256,13 +257,36 @@ fn restore(store: &SharedStore, folder: &Path) -> bool {
     });
     let Some(Kept { resources, generations }) = kept else { return false };
     store.restore_generations(generations);
+    put_back(store, resources);
+    true
+}
+
+/// Puts back who may call. Returns whether that is known: a damaged file must not let in who was
+/// excluded.
+fn restore_access(store: &SharedStore, folder: &Path) -> bool {
+    match keeper::read_access(folder) {
+        Ok(resources) => put_back(store, resources),
+        Err(failure) => {
+            eprintln!(
+                "error: {failure}; no client may call over the network until one on the node \
+                 writes a revocation"
+            );
+            false
+        }
+    }
+}
+
+/// Puts resources back into the store. Returns whether none is lost.
+fn put_back(store: &SharedStore, resources: Vec<Resource>) -> bool {
+    let mut is_whole = true;
     for resource in resources {
         let kind = resource.content.key.kind().clone();
         if let Err(error) = store.write(&kind, |store| store.restore(resource)) {
             eprintln!("error: a kept resource is lost: {error}");
+            is_whole = false;
         }
     }
-    true
+    is_whole
 }
 
 /// Makes SIGTERM and SIGINT end the process, which the kernel does not do for PID 1 of a container.

@@ -4,6 +4,7 @@ use crate::access::announce::announce;
 use crate::access::clients::Clients;
 use crate::access::expiry::Expiring;
 use crate::access::quota::{Limited, Quotas};
+use crate::access::rules::Rules;
 use crate::access::{Caller, caller, record, tls};
 use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, RemotePeer, report};
 use crate::init::Init;
@@ -68,7 +69,8 @@ impl Network {
                 continue;
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
-            tokio::spawn(serve(stream, tls, permit, self.quotas.clone(), to.clone()));
+            let shared = (self.quotas.clone(), self.clients.rules().clone());
+            tokio::spawn(serve(stream, tls, permit, shared, to.clone()));
         }
     }
 
@@ -89,10 +91,10 @@ async fn serve(
     stream: TcpStream,
     tls: TlsAcceptor,
     permit: OwnedSemaphorePermit,
-    quotas: Arc<Quotas>,
+    shared: (Arc<Quotas>, Arc<Rules>),
     to: Accepted,
 ) {
-    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit, &quotas)).await;
+    let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit, &shared)).await;
     match shaken.unwrap_or_else(|_| Err(Failure::new("it takes too long"))) {
         // The server ends together with the process.
         Ok(connection) => drop(to.send(connection).await),
@@ -104,7 +106,7 @@ async fn shake_hands(
     stream: TcpStream,
     acceptor: &TlsAcceptor,
     permit: OwnedSemaphorePermit,
-    quotas: &Quotas,
+    (quotas, rules): &(Arc<Quotas>, Arc<Rules>),
 ) -> Outcome<Connection> {
     stream.set_nodelay(true).explain("configure a connection")?;
     let from = stream.peer_addr().explain("read an address")?;
@@ -114,21 +116,27 @@ async fn shake_hands(
                 "{from}: the certificate names no role as its organization"
             )));
         }
+        Err(error) if tls::is_revoked(&error) => {
+            return Err(Failure::new(format!("{from}: the certificate is revoked")));
+        }
         accepted => accepted.explain(from)?,
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
     let not_after = caller::not_after(certificate)?;
     let caller = Caller::of_certificate(certificate)?;
+    let shown = caller.certificate().cloned();
+    let shown = shown.ok_or_else(|| Failure::new("a client has no certificate"))?;
     let quota = quotas.of(Sha256::digest(certificate).into());
     let place = quota
         .hold(Limited::Connections, 1)
         .map_err(|status| Failure::new(format!("{caller} from {from}: {}", status.message())))?;
-    record::connected(&caller, from);
+    record::connected(&caller, &shown.fingerprint, from);
     let has_called = Arc::new(AtomicBool::new(false));
     let client = format!("{caller} from {from}");
-    let stream = Expiring::new(stream, client, has_called.clone(), not_after);
-    let remote = Some(RemotePeer { quota, has_called });
+    let excluded = Box::pin(rules.clone().until_excluded(shown));
+    let stream = Expiring::new(stream, client, has_called.clone(), not_after, excluded);
+    let remote = Some(RemotePeer { quota, rules: rules.clone(), has_called });
     let peer = Peer { caller: Arc::new(caller), opened: Instant::now(), remote };
     let places = Places { of_side: permit, of_caller: Some(place) };
     Ok(Connection::new(stream, peer, places))

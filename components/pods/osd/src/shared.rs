@@ -88,7 +88,7 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.change(kind, ClientType::of(kind).is_some(), write)
+        self.change(kind, ClientType::of(kind).is_some_and(ClientType::is_setting), write)
     }
 
     /// Does the same for what changes no setting: resources and finalizers of plugins.
@@ -158,12 +158,15 @@ impl SharedStore {
         if is_dry {
             return Ok(steps);
         }
-        let (before, now) = (settings(store), SystemTime::now());
+        let (before, now) = (of_types(ClientType::all(), store), SystemTime::now());
         let applied = apply::carry_out(store, &steps, now);
         if applied.is_err() {
-            put_back(store, &before, now).map_err(|error| wire::status(&error))?;
+            let put_back = put_back_of(ClientType::all(), store, &before, now);
+            put_back.map_err(|error| wire::status(&error))?;
         }
-        if let Some(tried) = tried {
+        let is_setting =
+            |step: &Step| ClientType::of(step.after.key.kind()).is_some_and(ClientType::is_setting);
+        if let Some(tried) = tried.as_mut().filter(|_| steps.iter().any(is_setting)) {
             tried.changed = Some(Instant::now());
         }
         wake(changed);
@@ -302,8 +305,8 @@ impl SharedStore {
         put_back
     }
 
-    /// What outlasts the process: confirmed settings, and the other resources that clients write,
-    /// without the finalizers of plugins.
+    /// What outlasts the process: confirmed settings, and the resources of types that this release
+    /// does not know, without the finalizers of plugins.
     pub fn kept(&self) -> Vec<Arc<Resource>> {
         let Inner { store, tried, finalizers, .. } = &*self.lock();
         let before = tried.as_ref().map(|tried| tried.before.clone());
@@ -314,6 +317,14 @@ impl SharedStore {
         });
         let confirmed = confirmed.iter().map(AsRef::as_ref);
         confirmed.chain(others).map(|one| Arc::new(finalizers.without(one))).collect()
+    }
+
+    /// What outlasts the process of who may call.
+    pub fn kept_access(&self) -> Vec<Arc<Resource>> {
+        let Inner { store, finalizers, .. } = &*self.lock();
+        let types = ClientType::all().filter(|one| !one.is_setting());
+        let kept = of_types(types, store).into_iter();
+        kept.map(|one| Arc::new(finalizers.without(&one))).collect()
     }
 
     /// What wakes up at each change of a kind. Unlike a watch it takes no place of a client's, and
@@ -366,10 +377,10 @@ impl SharedStore {
 
 /// Gives all settings their earlier content again.
 fn put_back(store: &mut Store, before: &[Arc<Resource>], now: SystemTime) -> Result<(), Error> {
-    put_back_of(ClientType::all(), store, before, now)
+    put_back_of(ClientType::settings(), store, before, now)
 }
 
-/// The same for settings of these types.
+/// The same for resources of these types.
 fn put_back_of(
     types: impl Iterator<Item = ClientType>,
     store: &mut Store,
@@ -384,7 +395,7 @@ fn put_back_of(
     Ok(())
 }
 
-/// Wakes the watches of all settings.
+/// Wakes the watches of all types that clients write.
 fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
     for watches in ClientType::all().filter_map(|one| changed.get(&one.kind())) {
         watches.send_replace(());
@@ -393,9 +404,13 @@ fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
 
 /// All settings.
 fn settings(store: &Store) -> Vec<Arc<Resource>> {
+    of_types(ClientType::settings(), store)
+}
+
+/// All resources of these types.
+fn of_types(types: impl Iterator<Item = ClientType>, store: &Store) -> Vec<Arc<Resource>> {
     let query = Query::default();
-    let all = ClientType::all();
-    all.flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
+    types.flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
 }
 
 /// All settings that are not being torn down.

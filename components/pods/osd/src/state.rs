@@ -2,6 +2,7 @@
 
 use crate::access::Caller;
 use crate::access::record::Changed;
+use crate::access::rules;
 use crate::catalog::Catalog;
 use crate::client_type::ClientType;
 use crate::keeper::Keeper;
@@ -52,7 +53,7 @@ impl StateService {
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.catalog.admit(caller, key.kind())?;
-        if ClientType::of(key.kind()).is_some() {
+        if ClientType::of(key.kind()).is_some_and(ClientType::is_setting) {
             self.store.admit_changes()?;
         }
         let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;
@@ -71,6 +72,7 @@ impl StateService {
         write: impl FnOnce(&mut Store, Content) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.store.read(|store| Catalog::check(&mut content, store))?;
+        rules::keeps_in(caller, &content.key, &content.spec)?;
         let key = content.key.clone();
         self.write(caller, &key, |store| write(store, content)).await
     }

@@ -3,6 +3,8 @@
 use crate::connections::Peer;
 use osbuild_abi::osd;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_protocol::Fingerprint;
+use sha2::{Digest, Sha256};
 use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -50,18 +52,32 @@ pub struct Caller {
     role: Option<Role>,
     /// Whether its calls are recorded, as it comes over the network.
     is_remote: bool,
+    /// The certificate that it has shown.
+    certificate: Option<ShownCertificate>,
+}
+
+/// What is known of the certificate of a client on the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownCertificate {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its common name, if it has one.
+    pub user: Option<String>,
+    /// Its first moment (notBefore).
+    pub issued: SystemTime,
 }
 
 impl Caller {
     /// A program that may connect to the Unix socket.
     pub fn local() -> Caller {
-        Caller { name: "local".to_owned(), role: Some(Role::Admin), is_remote: false }
+        let (name, role) = ("local".to_owned(), Some(Role::Admin));
+        Caller { name, role, is_remote: false, certificate: None }
     }
 
     /// A caller on the network with this name and role.
     #[cfg(test)]
     pub fn with_role(name: &str, role: Role) -> Caller {
-        Caller { name: name.to_owned(), role: Some(role), is_remote: true }
+        Caller { name: name.to_owned(), role: Some(role), is_remote: true, certificate: None }
     }
 
     /// The holder of a certificate, which must have been verified: its common name (CN) and the
@@ -71,16 +87,21 @@ impl Caller {
     /// It is malformed, or none of its organizations is a role.
     pub fn of_certificate(der: &[u8]) -> Outcome<Caller> {
         let certificate = Certificate::from_der(der).explain("read a client's certificate")?;
-        let subject = certificate.tbs_certificate.subject;
+        let certificate = certificate.tbs_certificate;
+        let issued = certificate.validity.not_before.to_system_time();
+        let subject = certificate.subject;
         let values = |oid| {
             let attributes = subject.0.iter().flat_map(|set| set.0.iter());
             attributes.filter(move |attribute| attribute.oid == oid).filter_map(text)
         };
         let role = values(ORGANIZATION_NAME).filter_map(Role::named).max();
+        let user = values(COMMON_NAME).next().map(str::to_owned);
+        let fingerprint = Fingerprint::of(&Sha256::digest(der).into());
         Ok(Caller {
-            name: values(COMMON_NAME).next().unwrap_or("unnamed").to_owned(),
+            name: user.clone().unwrap_or_else(|| "unnamed".to_owned()),
             role: Some(role.ok_or_else(|| Failure::new("no organization is a role"))?),
             is_remote: true,
+            certificate: Some(ShownCertificate { fingerprint, user, issued }),
         })
     }
 
@@ -93,7 +114,13 @@ impl Caller {
 
     /// A caller without a role.
     pub fn unknown() -> Arc<Caller> {
-        Arc::new(Caller { name: "unknown".to_owned(), role: None, is_remote: true })
+        let name = "unknown".to_owned();
+        Arc::new(Caller { name, role: None, is_remote: true, certificate: None })
+    }
+
+    /// The certificate that it has shown, if it comes over the network.
+    pub fn certificate(&self) -> Option<&ShownCertificate> {
+        self.certificate.as_ref()
     }
 
     /// Whether it comes over the network.

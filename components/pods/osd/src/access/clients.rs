@@ -1,25 +1,34 @@
 //! The CAs of clients, which may change while the program runs.
 
 use super::identity::Identity;
+use super::rules::Rules;
 use super::tls;
 use osbuild_failure::{Explain, Outcome};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
 /// The files with their certificates in PEM. The first one that exists counts.
 pub struct Clients {
     files: Vec<PathBuf>,
     identity: Identity,
+    rules: Arc<Rules>,
     /// What was read last, and what accepts clients of it.
     current: Option<(Vec<u8>, TlsAcceptor)>,
 }
 
 impl Clients {
-    /// The CAs in the first of these files that exists, for a node with this identity.
-    pub fn new(files: Vec<PathBuf>, identity: Identity) -> Clients {
-        Clients { files, identity, current: None }
+    /// The CAs in the first of these files that exists, for a node with this identity and these
+    /// rules.
+    pub fn new(files: Vec<PathBuf>, identity: Identity, rules: Arc<Rules>) -> Clients {
+        Clients { files, identity, rules, current: None }
+    }
+
+    /// What excludes clients.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
     }
 
     /// The identity of the node.
@@ -37,7 +46,7 @@ impl Clients {
         match &self.current {
             Some((read, acceptor)) if *read == pem => Ok(Some(acceptor.clone())),
             _ => {
-                let acceptor = tls::acceptor(&pem, &self.identity)?;
+                let acceptor = tls::acceptor(&pem, &self.identity, self.rules.clone())?;
                 self.current = Some((pem, acceptor.clone()));
                 Ok(Some(acceptor))
             }
@@ -58,6 +67,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::SharedStore;
 
     #[test]
     fn the_first_file_counts_and_is_read_again() {
@@ -69,7 +79,9 @@ mod tests {
             params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
         };
         let identity = Identity::temporary().unwrap();
-        let mut clients = Clients::new(vec![document.clone(), image.clone()], identity);
+        let store = Arc::new(SharedStore::new().unwrap());
+        let rules = Arc::new(Rules::new(store, false));
+        let mut clients = Clients::new(vec![document.clone(), image.clone()], identity, rules);
         assert!(clients.acceptor().unwrap().is_none());
         let (first, second) = (pem(), pem());
         let read = |clients: &Clients| clients.current.as_ref().unwrap().0.clone();

@@ -11,8 +11,11 @@ use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails if its client makes no call in time, and once its certificate has expired.
-/// The clock is read at each use, as it may be set at any time; HTTP/2 uses an idle stream every
+/// Ends with the reason why a client is excluded.
+pub type Exclusion = Pin<Box<dyn Future<Output = &'static str> + Send>>;
+
+/// A stream that fails if its client makes no call in time, and once its certificate has expired or
+/// it is excluded. The clock is read at each use, as it may be set at any time; HTTP/2 uses an idle stream every
 /// half minute.
 pub struct Expiring<S> {
     stream: S,
@@ -22,24 +25,33 @@ pub struct Expiring<S> {
     deadline: Option<Pin<Box<Sleep>>>,
     has_called: Arc<AtomicBool>,
     not_after: SystemTime,
-    has_ended: bool,
+    excluded: Exclusion,
+    /// Why it fails.
+    ended: Option<&'static str>,
 }
 
 impl<S> Expiring<S> {
-    /// The stream of a client with a certificate that is good until `not_after`. Somebody sets
-    /// `has_called` at the first call.
+    /// The stream of a client with a certificate that is good until `not_after`, unless `excluded`
+    /// ends before. Somebody sets `has_called` at the first call.
     pub fn new(
         stream: S,
         client: String,
         has_called: Arc<AtomicBool>,
         not_after: SystemTime,
+        excluded: Exclusion,
     ) -> Expiring<S> {
         let deadline = Some(Box::pin(sleep(HANDSHAKE_TIMEOUT)));
-        Expiring { stream, client, deadline, has_called, not_after, has_ended: false }
+        Expiring { stream, client, deadline, has_called, not_after, excluded, ended: None }
     }
 
     /// Fails once the stream has ended.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        if let Some(reason) = self.ended {
+            return self.end(reason);
+        }
+        if let Poll::Ready(reason) = self.excluded.as_mut().poll(context) {
+            return self.end(reason);
+        }
         if SystemTime::now() > self.not_after {
             return self.end("its certificate has expired");
         }
@@ -52,8 +64,8 @@ impl<S> Expiring<S> {
         }
     }
 
-    fn end(&mut self, reason: &str) -> io::Result<()> {
-        if !std::mem::replace(&mut self.has_ended, true) {
+    fn end(&mut self, reason: &'static str) -> io::Result<()> {
+        if self.ended.replace(reason).is_none() {
             record::write(&format!("connection: closed: {}: {reason}", self.client));
         }
         Err(io::Error::new(ErrorKind::TimedOut, reason))
@@ -100,7 +112,8 @@ mod tests {
         let (client, server) = tokio::io::duplex(64);
         let has_called = Arc::new(AtomicBool::new(false));
         let end = SystemTime::now() + lasts;
-        let server = Expiring::new(server, "a test".to_owned(), has_called.clone(), end);
+        let never = Box::pin(std::future::pending());
+        let server = Expiring::new(server, "a test".to_owned(), has_called.clone(), end, never);
         (client, server, has_called)
     }
 

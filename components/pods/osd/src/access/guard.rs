@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
@@ -75,7 +76,14 @@ where
             remote.has_called.store(true, Ordering::Relaxed);
         }
         let needed = least(&method);
-        if let Err(status) = caller.require(needed, &method) {
+        let exclusion = remote.as_ref().and_then(|remote| {
+            caller.certificate().and_then(|shown| remote.rules.exclusion(shown))
+        });
+        let admitted = match exclusion {
+            Some(reason) => Err(Status::permission_denied(format!("{caller}: {reason}"))),
+            None => caller.require(needed, &method),
+        };
+        if let Err(status) = admitted {
             return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
         }
         let Some(RemotePeer { quota, .. }) = remote else {

@@ -1,5 +1,5 @@
-//! Who may do what: the caller behind each connection, the role that each call needs, and a record
-//! of the calls.
+//! Who may do what: the caller behind each connection, the role that each call needs, what excludes
+//! clients, and a record of the calls.
 
 pub mod announce;
 pub mod caller;
@@ -11,6 +11,8 @@ mod line_queue;
 mod metered;
 pub mod quota;
 pub mod record;
+pub mod revocation;
+pub mod rules;
 pub mod tls;
 
 pub use caller::{Caller, Role};

@@ -4,6 +4,7 @@
 use super::Caller;
 use super::line_queue::LineQueue;
 use osbuild_failure::Failure;
+use osbuild_protocol::Fingerprint;
 use osbuild_resources::Key;
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -48,9 +49,9 @@ impl Drop for OpenCall {
     }
 }
 
-/// Records who has connected.
-pub fn connected(caller: &Caller, from: SocketAddr) {
-    write(&format!("connection: {caller} from {from}"));
+/// Records who has connected, with the fingerprint by which a revocation names the certificate.
+pub fn connected(caller: &Caller, certificate: &Fingerprint, from: SocketAddr) {
+    write(&format!("connection: {caller} from {from} with {certificate}"));
 }
 
 /// Records why a connection was closed, once a second at most: strangers must not push what others

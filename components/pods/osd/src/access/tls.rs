@@ -2,6 +2,7 @@
 
 use super::Caller;
 use super::identity::Identity;
+use super::rules::Rules;
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject;
@@ -13,6 +14,7 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
     SignatureScheme,
 };
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -24,7 +26,7 @@ const HTTP_2: &[u8] = b"h2";
 ///
 /// # Errors
 /// It has no certificate.
-pub fn acceptor(clients: &[u8], identity: &Identity) -> Outcome<TlsAcceptor> {
+pub fn acceptor(clients: &[u8], identity: &Identity, rules: Arc<Rules>) -> Outcome<TlsAcceptor> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(clients) {
         let certificate = certificate.explain("read the certificate of the clients' CA")?;
@@ -40,7 +42,7 @@ pub fn acceptor(clients: &[u8], identity: &Identity) -> Outcome<TlsAcceptor> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .explain("use TLS 1.3")?
-        .with_client_cert_verifier(Arc::new(WithRole(verifier)))
+        .with_client_cert_verifier(Arc::new(MayCall { verifier, rules }))
         .with_single_cert(vec![certificate.clone()], key.clone_key())
         .explain("use the node's certificate")?;
     config.alpn_protocols = vec![HTTP_2.to_vec()];
@@ -50,6 +52,9 @@ pub fn acceptor(clients: &[u8], identity: &Identity) -> Outcome<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// The error of a certificate that a CA has signed and that is excluded.
+const REVOKED: Error = Error::InvalidCertificate(CertificateError::Revoked);
+
 /// The error of a certificate that a CA has signed and that names no role. Its client gets the
 /// alert `access_denied`.
 const WITHOUT_ROLE: Error =
@@ -57,19 +62,36 @@ const WITHOUT_ROLE: Error =
 
 /// Whether a handshake has failed because the client's certificate names no role.
 pub fn is_without_role(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    inner == Some(&WITHOUT_ROLE)
+    inner(error) == Some(&WITHOUT_ROLE)
 }
 
-/// A verifier that refuses certificates without a role, which would hold a place and may do
-/// nothing, and lets a certificate be used before its time: the clock of a node without a
-/// network may be decades behind, and the person who would set it has to connect first.
-#[derive(Debug)]
-struct WithRole(Arc<dyn ClientCertVerifier>);
+/// Whether a handshake has failed because the client is excluded.
+pub fn is_revoked(error: &io::Error) -> bool {
+    inner(error) == Some(&REVOKED)
+}
 
-impl ClientCertVerifier for WithRole {
+fn inner(error: &io::Error) -> Option<&Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+/// A verifier that refuses excluded certificates and those without a role, which would hold a place
+/// and may do nothing, and lets a certificate be used before its time: the clock of a node without a
+/// network may be decades behind, and the person who would set it has to connect first.
+struct MayCall {
+    verifier: Arc<dyn ClientCertVerifier>,
+    rules: Arc<Rules>,
+}
+
+/// The trait wants it.
+impl fmt::Debug for MayCall {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.verifier.fmt(out)
+    }
+}
+
+impl ClientCertVerifier for MayCall {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        self.verifier.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -78,16 +100,18 @@ impl ClientCertVerifier for WithRole {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = match self.0.verify_client_cert(certificate, intermediates, now) {
+        let verified = match self.verifier.verify_client_cert(certificate, intermediates, now) {
             Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
                 not_before,
                 ..
-            })) => self.0.verify_client_cert(certificate, intermediates, not_before),
+            })) => self.verifier.verify_client_cert(certificate, intermediates, not_before),
             verified => verified,
         };
-        match Caller::of_certificate(certificate) {
-            Err(_) if verified.is_ok() => Err(WITHOUT_ROLE),
-            _ => verified,
+        let verified = verified?;
+        let caller = Caller::of_certificate(certificate).map_err(|_| WITHOUT_ROLE)?;
+        match caller.certificate().and_then(|shown| self.rules.exclusion(shown)) {
+            Some(_) => Err(REVOKED),
+            None => Ok(verified),
         }
     }
 
@@ -97,7 +121,7 @@ impl ClientCertVerifier for WithRole {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        self.verifier.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -106,10 +130,10 @@ impl ClientCertVerifier for WithRole {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        self.verifier.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.verifier.supported_verify_schemes()
     }
 }

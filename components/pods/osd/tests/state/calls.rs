@@ -191,6 +191,7 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "resolvers.osbuild",
             "resolverstatuses.osbuild",
             "resourcedefinitions.meta.cosi.dev",
+            "revocations.osbuild",
             "routes.osbuild",
             "routesettingstatuses.osbuild",
             "routestatuses.osbuild",

@@ -14,5 +14,6 @@ mod plugins;
 mod reach;
 mod reflection;
 mod remote;
+mod revocations;
 mod watch;
 mod world;

@@ -1,7 +1,8 @@
 //! An `osd` that serves clients over TLS, and such clients.
 
-use crate::osd::{ANY_TYPE, Client, Osd};
+use crate::osd::{ANY_TYPE, Client, NAMESPACE, Osd, TYPE};
 use hyper_util::rt::TokioIo;
+use osbuild_cosi::resource::{ListOptions, ListRequest};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
 };
@@ -9,9 +10,11 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
@@ -32,6 +35,14 @@ pub struct RemoteOsd {
 pub struct Identity {
     certificate: CertificateDer<'static>,
     key: Arc<KeyPair>,
+}
+
+impl Identity {
+    /// The fingerprint of the certificate.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(&self.certificate);
+        digest.iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    }
 }
 
 impl RemoteOsd {
@@ -56,17 +67,23 @@ impl RemoteOsd {
         let key = KeyPair::generate().unwrap();
         let clients = folder.path().join("clients.crt");
         std::fs::write(&clients, params.self_signed(&key).unwrap().pem()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
-        command.arg("--socket").arg(folder.path().join("socket")).arg(ANY_TYPE).args(arguments);
-        command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(clients);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        stdout.read_line(&mut first).unwrap();
-        let address = first.split(' ').nth(2).unwrap().parse().unwrap();
+        let (child, address, stdout) = listen(folder.path(), arguments);
         let osd = Osd::of(folder, child);
         let record = Arc::default();
         (RemoteOsd { osd, address, authority: Issuer::new(params, key), record }, stdout)
+    }
+
+    /// Ends the program as a crash does, and starts another with the same CA. Its record is not
+    /// read.
+    pub fn restart(&mut self, arguments: &[&str]) {
+        let process = self.osd.process();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let socket = self.osd.socket();
+        let (child, address, stdout) = listen(socket.parent().unwrap(), arguments);
+        std::thread::spawn(move || stdout.lines().for_each(drop));
+        *self.osd.process() = child;
+        self.address = address;
     }
 
     /// A certificate of its CA that is good for a day.
@@ -84,6 +101,14 @@ impl RemoteOsd {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.authority).unwrap();
         Identity { certificate: certificate.der().clone(), key: Arc::new(key) }
+    }
+
+    /// Whether a client with this certificate gets a call through.
+    pub async fn lets_in(&self, identity: &Identity) -> bool {
+        let Ok(channel) = self.channel(identity).await else { return false };
+        let options = Some(ListOptions::default());
+        let (namespace, r#type) = (NAMESPACE.into(), TYPE.into());
+        Client::new(channel).list(ListRequest { namespace, r#type, options }).await.is_ok()
     }
 
     /// A TLS connection, before the first byte of HTTP/2.
@@ -136,6 +161,19 @@ impl RemoteOsd {
         }
         panic!("the record has not {times} times `{text}`: {}", self.record());
     }
+}
+
+/// Starts the program with its socket in the folder, which has the CA of its clients.
+fn listen(folder: &Path, arguments: &[&str]) -> (Child, SocketAddr, BufReader<ChildStdout>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
+    command.arg("--socket").arg(folder.join("socket")).arg(ANY_TYPE).args(arguments);
+    command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(folder.join("clients.crt"));
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    stdout.read_line(&mut first).unwrap();
+    let address = first.split(' ').nth(2).unwrap().parse().unwrap();
+    (child, address, stdout)
 }
 
 /// Accepts any node.
