@@ -187,15 +187,14 @@ fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
         rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
             ("your certificate has expired", issue)
         }
-        rustls::Error::AlertReceived(AlertDescription::CertificateRevoked) => (
-            "your certificate is revoked",
-            "an admin sees why: `osctl get revocations`",
-        ),
+        rustls::Error::AlertReceived(AlertDescription::CertificateRevoked) => {
+            ("your certificate is revoked", "an admin sees why: `osctl get revocations`")
+        }
         rustls::Error::AlertReceived(AlertDescription::UnsupportedCertificate) => {
             ("your certificate is not one for clients", issue)
         }
         rustls::Error::AlertReceived(AlertDescription::AccessDenied) => {
-            ("your certificate names no role", issue)
+            ("your certificate names no role that the node has", issue)
         }
         rustls::Error::AlertReceived(_) => (
             "the node does not accept your certificate",

@@ -56,8 +56,15 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
         }
         cli::Keys::Issue { name, user, role, to, as_of, years } => {
             let terms = Terms { since: as_of.unwrap_or(session.today), years };
-            let Issued { path, fingerprint } = issue(&named(&name)?, &user, role, terms, to)?;
+            let Issued { path, fingerprint } = issue(&named(&name)?, &user, &role, terms, to)?;
             session.report.note("the file has the private key: `osctl node add` takes it as it is");
+            if !role.is_of_every_node() {
+                session.report.note(format!(
+                    "the certificate gives nothing on a node without a resource `Role` that has \
+                     the identifier `{}`",
+                    role.name()
+                ));
+            }
             session.report.note(format!("a node knows the certificate as {fingerprint}"));
             let text = || path.display().to_string();
             session.data(|| json!({ "file": path, "fingerprint": fingerprint }), text);

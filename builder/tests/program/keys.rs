@@ -136,6 +136,13 @@ fn openssl_verifies_the_certificates_of_api_clients() {
         let odd = scratch.osbuild(&["keys", "issue", "mine", user, "--role", "admin"]);
         assert_eq!(odd.code, Some(2), "{user}: {}", odd.stderr);
     }
+    for (role, code) in [("helpdesk", 0), ("Helpdesk", 2), ("", 2)] {
+        let ran = scratch.osbuild(&["keys", "issue", "mine", "carol", "--role", role]);
+        assert_eq!(ran.code, Some(code), "{role}: {}", ran.stderr);
+        assert_eq!(ran.stderr.contains("without a resource `Role`"), code == 0, "{}", ran.stderr);
+    }
+    let words = ["openssl", "x509", "-noout", "-subject", "-in", "carol.pem"];
+    assert_eq!(tool(&folder, "openssl", &words), "subject=O = helpdesk, CN = carol\n");
     fs::remove_file(folder.join("api.key")).unwrap();
     let without = scratch.osbuild(&["keys", "issue", "mine", "bob", "--role", "admin"]);
     assert_eq!(without.code, Some(1), "{}", without.stderr);

@@ -59,7 +59,7 @@ const OPTIONAL: [&str; 19] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 9] = [
+const MISSING: [(&str, &str); 12] = [
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
     ("LinkSpec.dhcp", "Option::is_none"),
@@ -68,6 +68,9 @@ const MISSING: [(&str, &str); 9] = [
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
     ("PluginInput.id", "Option::is_none"),
     ("PluginOutput.columns", "Vec::is_empty"),
+    ("RoleRule.namespaces", "Vec::is_empty"),
+    ("RoleSpec.calls", "Vec::is_empty"),
+    ("RoleSpec.resources", "Vec::is_empty"),
     ("RouteSpec.metric", "crate::yaml::is_zero"),
 ];
 

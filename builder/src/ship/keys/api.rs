@@ -8,34 +8,44 @@ use crate::engine::fs_error::remove;
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::sign::ApiKey;
-use clap::ValueEnum;
 use osbuild_abi::osd;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyUsagePurpose,
 };
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// The file with the certificate and the key of the first client.
 const ADMIN: &str = "admin.pem";
 
-/// What a client may do on a node. Its certificate has the name as its organization (O).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ClientRole {
-    /// Read resources
-    Reader,
-    /// Also change settings that give nobody rights on the node, try changes, and reboot
-    Operator,
-    /// Change everything
-    Admin,
-}
+/// What a client may do on a node, by the name that its certificate has as its organization (O).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientRole(String);
 
 impl ClientRole {
-    fn name(self) -> &'static str {
-        match self {
-            ClientRole::Reader => osd::READER,
-            ClientRole::Operator => osd::OPERATOR,
-            ClientRole::Admin => osd::ADMIN,
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether every node has the role. Others have to be defined on a node.
+    pub fn is_of_every_node(&self) -> bool {
+        [osd::READER, osd::OPERATOR, osd::ADMIN].contains(&self.name())
+    }
+}
+
+impl FromStr for ClientRole {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ClientRole> {
+        let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        match (1..=63).contains(&text.len()) && text.bytes().all(is_inner) {
+            true => Ok(ClientRole(text.to_owned())),
+            false => Err(Error::usage(format!("`{text}` is not a valid name for a role")).hint(
+                "use `reader`, `operator`, `admin`, or a role that the nodes define, with up to 63 \
+                 lower-case letters, digits and dashes",
+            )),
         }
     }
 }
@@ -59,7 +69,14 @@ pub(super) fn write_api(folder: &Path, keys: &Keys, terms: Terms) -> Result<()> 
     let mut params = authority(keys);
     set_validity(&mut params, terms);
     let certificate = params.self_signed(key.pair()).or_build(cannot)?;
-    write_client(&folder.join(ADMIN), keys, &key, "admin", ClientRole::Admin, terms)?;
+    write_client(
+        &folder.join(ADMIN),
+        keys,
+        &key,
+        "admin",
+        &ClientRole(osd::ADMIN.to_owned()),
+        terms,
+    )?;
     write_public(&certificate_file, &certificate.pem())
 }
 
@@ -79,7 +96,7 @@ pub struct Issued {
 pub fn issue(
     keys: &Keys,
     user: &str,
-    role: ClientRole,
+    role: &ClientRole,
     terms: Terms,
     to: Option<PathBuf>,
 ) -> Result<Issued> {
@@ -113,7 +130,7 @@ fn write_client(
     keys: &Keys,
     authority_key: &ApiKey,
     user: &str,
-    role: ClientRole,
+    role: &ClientRole,
     terms: Terms,
 ) -> Result<String> {
     if path.exists() {

@@ -1,6 +1,6 @@
 //! The types that the node knows.
 
-use crate::access::{Caller, Role};
+use crate::access::{Caller, Role, Verb};
 use crate::client_type::{Checked, ClientType};
 use crate::observed;
 use crate::plugins::{CONTROLLER_STATUSES, PLUGINS, STATUS_COLUMNS, status};
@@ -86,8 +86,8 @@ impl Catalog {
     }
 
     /// Refuses a write to resources of the kind.
-    pub fn admit(&self, caller: &Caller, kind: &Kind) -> Result<(), Status> {
-        caller.require(writer(kind), format_args!("a change of {kind}"))?;
+    pub fn admit(&self, caller: &Caller, verb: Verb, kind: &Kind) -> Result<(), Status> {
+        caller.may(verb, kind)?;
         if !is_kept(kind) {
             let writer = if kind.namespace() == PLUGINS { "a plugin" } else { "osd" };
             let message = format!("{writer} alone writes resources of {kind}");
@@ -291,11 +291,15 @@ mod tests {
     #[test]
     fn only_known_types_are_accepted_unless_any_is() {
         let [known, any] = [Accepts::Known, Accepts::Any].map(Catalog::new);
-        assert!(known.admit(&Caller::local(), &kind(SYSTEM, "KernelParameters.osbuild")).is_ok());
+        assert!(
+            known
+                .admit(&Caller::local(), Verb::Create, &kind(SYSTEM, "KernelParameters.osbuild"))
+                .is_ok()
+        );
         for kind in [kind("default", "os/path"), kind("default", "KernelParameters.osbuild")] {
-            let refused = known.admit(&Caller::local(), &kind).unwrap_err();
+            let refused = known.admit(&Caller::local(), Verb::Create, &kind).unwrap_err();
             assert_eq!(refused.code(), tonic::Code::InvalidArgument);
-            assert!(any.admit(&Caller::local(), &kind).is_ok());
+            assert!(any.admit(&Caller::local(), Verb::Create, &kind).is_ok());
         }
     }
 
@@ -311,7 +315,7 @@ mod tests {
                 kind(SYSTEM, "KernelInfos.osbuild"),
                 kind(PLUGINS, "Things.example"),
             ] {
-                let refused = catalog.admit(&Caller::local(), &kind).unwrap_err();
+                let refused = catalog.admit(&Caller::local(), Verb::Create, &kind).unwrap_err();
                 assert_eq!(refused.code(), tonic::Code::PermissionDenied);
             }
         }

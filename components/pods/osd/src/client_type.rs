@@ -1,13 +1,14 @@
 //! The types whose resources clients write.
 
 use crate::access::Role;
+use crate::access::custom_role::{self, CustomRole};
 use crate::access::revocation::{self, Revocation};
-use crate::limits::MAX_REVOCATIONS;
+use crate::limits::{MAX_REVOCATIONS, MAX_ROLES};
 use crate::plugins::grant::Grant;
 use crate::plugins::limits::MAX_PLUGINS;
 use crate::plugins::{GRANT_COLUMNS, PLUGIN_GRANTS};
 use crate::settings::{NAMESPACE, SettingType, TYPES, spec};
-use osbuild_cosi::v1::{PluginGrantSpec, RevocationSpec};
+use osbuild_cosi::v1::{PluginGrantSpec, RevocationSpec, RoleSpec};
 use osbuild_resources::{Kind, Names, PrintColumn, Spec};
 
 /// A type whose resources clients write.
@@ -19,6 +20,8 @@ pub enum ClientType {
     Grant,
     /// Which clients are excluded.
     Revocation,
+    /// What clients of a role may do.
+    Role,
 }
 
 /// What a spec says.
@@ -33,7 +36,11 @@ impl ClientType {
     /// All of them.
     pub fn all() -> impl Iterator<Item = ClientType> {
         static SETTINGS: [SettingType; 7] = TYPES;
-        SETTINGS.iter().map(ClientType::Setting).chain([ClientType::Grant, ClientType::Revocation])
+        SETTINGS.iter().map(ClientType::Setting).chain([
+            ClientType::Grant,
+            ClientType::Revocation,
+            ClientType::Role,
+        ])
     }
 
     /// Those that tries and generations cover: settings. Nothing but another change takes back who
@@ -46,7 +53,15 @@ impl ClientType {
     pub fn is_setting(self) -> bool {
         match self {
             ClientType::Setting(_) | ClientType::Grant => true,
-            ClientType::Revocation => false,
+            ClientType::Revocation | ClientType::Role => false,
+        }
+    }
+
+    /// Whether its resources give rights, so that an admin alone writes them.
+    pub fn gives_rights(self) -> bool {
+        match self {
+            ClientType::Setting(_) => false,
+            ClientType::Grant | ClientType::Revocation | ClientType::Role => true,
         }
     }
 
@@ -69,7 +84,7 @@ impl ClientType {
     pub fn of_host(self) -> Option<&'static SettingType> {
         match self {
             ClientType::Setting(one) => Some(one),
-            ClientType::Grant | ClientType::Revocation => None,
+            ClientType::Grant | ClientType::Revocation | ClientType::Role => None,
         }
     }
 
@@ -79,6 +94,7 @@ impl ClientType {
             ClientType::Setting(one) => one.names,
             ClientType::Grant => PLUGIN_GRANTS,
             ClientType::Revocation => revocation::NAMES,
+            ClientType::Role => custom_role::NAMES,
         }
     }
 
@@ -88,6 +104,7 @@ impl ClientType {
             ClientType::Setting(one) => one.columns,
             ClientType::Grant => GRANT_COLUMNS,
             ClientType::Revocation => revocation::COLUMNS,
+            ClientType::Role => custom_role::COLUMNS,
         }
     }
 
@@ -102,7 +119,7 @@ impl ClientType {
     pub fn writer(self) -> Role {
         match self {
             ClientType::Setting(one) => one.writer,
-            ClientType::Grant | ClientType::Revocation => Role::Admin,
+            ClientType::Grant | ClientType::Revocation | ClientType::Role => Role::Admin,
         }
     }
 
@@ -112,6 +129,7 @@ impl ClientType {
             ClientType::Setting(_) => usize::MAX,
             ClientType::Grant => MAX_PLUGINS,
             ClientType::Revocation => MAX_REVOCATIONS,
+            ClientType::Role => MAX_ROLES,
         }
     }
 
@@ -134,6 +152,11 @@ impl ClientType {
             ClientType::Revocation => {
                 let message: RevocationSpec = spec::read_as(spec, Ok)?;
                 Revocation::new(&message)?;
+                Ok(Checked { spec: spec::both(&message), subject: None })
+            }
+            ClientType::Role => {
+                let message: RoleSpec = spec::read_as(spec, Ok)?;
+                CustomRole::new(id, &message)?.check_calls()?;
                 Ok(Checked { spec: spec::both(&message), subject: None })
             }
         }

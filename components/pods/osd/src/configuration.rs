@@ -1,10 +1,9 @@
 //! The service `Configuration`: several changes at once, tries, and generations.
 
-use crate::access::Caller;
 use crate::access::record::Changed;
 use crate::access::rules;
+use crate::access::{Caller, Verb};
 use crate::apply::Step;
-use crate::catalog;
 use crate::client_type::ClientType;
 use crate::connections::Peer;
 use crate::documents::{self, Draft};
@@ -177,16 +176,33 @@ fn generation((generation, differences): (&Generation, Vec<Difference>)) -> v1::
     }
 }
 
-/// Refuses changes of types that the caller may not write.
-fn permit<'k>(caller: &Caller, keys: impl IntoIterator<Item = &'k Key>) -> Result<(), Status> {
-    keys.into_iter().map(Key::kind).try_for_each(|kind| {
-        caller.require(catalog::writer(kind), format_args!("a change of {kind}"))
+/// Refuses changes that the caller may not make.
+fn permit<'d>(
+    caller: &Caller,
+    differences: impl IntoIterator<Item = &'d Difference>,
+) -> Result<(), Status> {
+    differences.into_iter().try_for_each(|Difference { key, before, after }| {
+        let verb = match (before, after) {
+            (_, None) => Verb::Destroy,
+            (None, _) => Verb::Create,
+            (Some(_), Some(_)) => Verb::Update,
+        };
+        caller.may(verb, key.kind())
+    })
+}
+
+/// Refuses drafts that the caller may not apply.
+fn permit_drafts(store: &SharedStore, caller: &Caller, drafts: &[Draft]) -> Result<(), Status> {
+    drafts.iter().try_for_each(|Draft { key, spec, .. }| {
+        let is_there = store.read(|store| store.get(key).is_ok());
+        caller.may(if is_there { Verb::Update } else { Verb::Create }, key.kind())?;
+        rules::keeps_in(caller, key, spec)
     })
 }
 
 /// Refuses a caller that may not make the changes of the running try.
 fn permit_tried(store: &SharedStore, caller: &Caller) -> Result<(), Status> {
-    permit(caller, store.tried_differences().iter().map(|one| &one.key))
+    permit(caller, &store.tried_differences())
 }
 
 /// Refuses to confirm the changes of the running try over a connection that was opened before the
@@ -211,8 +227,7 @@ impl Configuration for ConfigurationService {
         let caller = Caller::of(request.extensions());
         let ApplyRequest { documents, dry_run } = request.into_inner();
         let drafts = documents::read(&documents).map_err(wire::invalid)?;
-        permit(&caller, drafts.iter().map(|draft| &draft.key))?;
-        drafts.iter().try_for_each(|draft| rules::keeps_in(&caller, &draft.key, &draft.spec))?;
+        permit_drafts(&self.store, &caller, &drafts)?;
         let is_setting =
             |one: &Draft| ClientType::of(one.key.kind()).is_some_and(ClientType::is_setting);
         self.admit(dry_run || !drafts.iter().any(is_setting))?;
@@ -240,9 +255,9 @@ impl Configuration for ConfigurationService {
         let caller = Caller::of(request.extensions());
         let RestoreGenerationRequest { number, dry_run } = request.into_inner();
         self.admit(dry_run)?;
-        let differences = self.store.restore_generation(number, dry_run, |differences| {
-            permit(&caller, differences.iter().map(|one| &one.key))
-        })?;
+        let differences = self
+            .store
+            .restore_generation(number, dry_run, |differences| permit(&caller, differences))?;
         let resources = differences.iter().map(difference).collect();
         let keys = differences.iter().map(|one| &one.key);
         self.keep(&caller, dry_run, keys, RestoreGenerationResponse { resources }).await

@@ -64,6 +64,9 @@ pub const REMOTE_HTTP: HttpLimits =
 /// Revocations of clients' certificates.
 pub const MAX_REVOCATIONS: usize = 1000;
 
+/// Roles that administrators define.
+pub const MAX_ROLES: usize = 64;
+
 /// Generations of the settings.
 pub const MAX_GENERATIONS: usize = 20;
 

@@ -1,11 +1,12 @@
 //! The connections of clients on the network, whose callers their certificates name.
 
 use crate::access::announce::announce;
+use crate::access::caller::ShownCertificate;
 use crate::access::clients::Clients;
 use crate::access::expiry::Expiring;
 use crate::access::quota::{Limited, Quotas};
 use crate::access::rules::Rules;
-use crate::access::{Caller, caller, record, tls};
+use crate::access::{caller, record, tls};
 use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, RemotePeer, report};
 use crate::init::Init;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
@@ -124,20 +125,21 @@ async fn shake_hands(
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
     let not_after = caller::not_after(certificate)?;
-    let caller = Caller::of_certificate(certificate)?;
-    let shown = caller.certificate().cloned();
-    let shown = shown.ok_or_else(|| Failure::new("a client has no certificate"))?;
+    let shown = ShownCertificate::of(certificate)?;
+    let fingerprint = shown.fingerprint.clone();
+    let caller = rules.caller(shown).ok_or_else(|| Failure::new("its role is gone"))?;
     let quota = quotas.of(Sha256::digest(certificate).into());
     let place = quota
         .hold(Limited::Connections, 1)
         .map_err(|status| Failure::new(format!("{caller} from {from}: {}", status.message())))?;
-    record::connected(&caller, &shown.fingerprint, from);
+    record::connected(&caller, &fingerprint, from);
     let has_called = Arc::new(AtomicBool::new(false));
     let client = format!("{caller} from {from}");
-    let excluded = Box::pin(rules.clone().until_excluded(shown));
+    let caller = Arc::new(caller);
+    let excluded = Box::pin(rules.clone().until_refused(caller.clone()));
     let stream = Expiring::new(stream, client, has_called.clone(), not_after, excluded);
     let remote = Some(RemotePeer { quota, rules: rules.clone(), has_called });
-    let peer = Peer { caller: Arc::new(caller), opened: Instant::now(), remote };
+    let peer = Peer { caller, opened: Instant::now(), remote };
     let places = Places { of_side: permit, of_caller: Some(place) };
     Ok(Connection::new(stream, peer, places))
 }

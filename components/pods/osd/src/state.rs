@@ -1,8 +1,8 @@
 //! The service `State`.
 
-use crate::access::Caller;
 use crate::access::record::Changed;
 use crate::access::rules;
+use crate::access::{Caller, Verb};
 use crate::catalog::Catalog;
 use crate::client_type::ClientType;
 use crate::keeper::Keeper;
@@ -49,10 +49,11 @@ impl StateService {
     async fn write<T>(
         &self,
         caller: &Caller,
+        verb: Verb,
         key: &Key,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Status> {
-        self.catalog.admit(caller, key.kind())?;
+        self.catalog.admit(caller, verb, key.kind())?;
         if ClientType::of(key.kind()).is_some_and(ClientType::is_setting) {
             self.store.admit_changes()?;
         }
@@ -68,13 +69,14 @@ impl StateService {
     async fn put<T>(
         &self,
         caller: &Caller,
+        verb: Verb,
         mut content: Content,
         write: impl FnOnce(&mut Store, Content) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.store.read(|store| Catalog::check(&mut content, store))?;
         rules::keeps_in(caller, &content.key, &content.spec)?;
         let key = content.key.clone();
-        self.write(caller, &key, |store| write(store, content)).await
+        self.write(caller, verb, &key, |store| write(store, content)).await
     }
 
     /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
@@ -105,16 +107,20 @@ impl State for StateService {
     type WatchStream = Messages;
 
     async fn get(&self, request: Request<GetRequest>) -> Answer<GetResponse> {
+        let caller = Caller::of(request.extensions());
         let GetRequest { namespace, r#type, id, options: _ } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
+        caller.may(Verb::Get, key.kind())?;
         let found = self.store.read(|store| store.get(&key));
         let found = found.map_err(|error| wire::status(&error))?;
         Ok(Response::new(GetResponse { resource: Some(wire::resource(&found)) }))
     }
 
     async fn list(&self, request: Request<ListRequest>) -> Answer<Self::ListStream> {
+        let caller = Caller::of(request.extensions());
         let ListRequest { namespace, r#type, options } = request.into_inner();
         let kind = wire::kind(&namespace, &r#type)?;
+        caller.may(Verb::List, &kind)?;
         let options = options.unwrap_or_default();
         let query = wire::query(options.label_query, options.id_query)?;
         let found: Vec<_> = self.store.read(|store| store.list(&kind, &query).collect());
@@ -133,8 +139,9 @@ impl State for StateService {
             return Err(Status::permission_denied(message));
         }
         let now = SystemTime::now();
-        let created =
-            self.put(&caller, content, |store, content| store.create(content, owner, now)).await?;
+        let created = self
+            .put(&caller, Verb::Create, content, |store, content| store.create(content, owner, now))
+            .await?;
         let message = CreateResponse { resource: Some(wire::resource(&created)) };
         Ok(Changed::of([&created.content.key], message))
     }
@@ -148,7 +155,7 @@ impl State for StateService {
         let expected = Expected { version, owner: Owner(options.owner), phase: phase.transpose()? };
         let now = SystemTime::now();
         let update = |store: &mut Store, content| store.update(content, expected, now);
-        let updated = self.put(&caller, content, update).await?;
+        let updated = self.put(&caller, Verb::Update, content, update).await?;
         let message = UpdateResponse { resource: Some(wire::resource(&updated)) };
         Ok(Changed::of([&updated.content.key], message))
     }
@@ -158,7 +165,7 @@ impl State for StateService {
         let DestroyRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
-        self.write(&caller, &key, |store| store.destroy(&key, &owner)).await?;
+        self.write(&caller, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
         Ok(Changed::of([&key], DestroyResponse {}))
     }
 
@@ -174,7 +181,7 @@ impl State for StateService {
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
         let tear_down = |store: &mut Store| store.tear_down(&key, &owner, now);
-        let destroy_ready = self.write(&caller, &key, tear_down).await?;
+        let destroy_ready = self.write(&caller, Verb::Destroy, &key, tear_down).await?;
         Ok(Changed::of([&key], TeardownResponse { destroy_ready }))
     }
 
@@ -187,10 +194,11 @@ impl State for StateService {
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
-        let is_ready =
-            self.write(&caller, &key, |store| store.tear_down(&key, &owner, now)).await?;
+        let is_ready = self
+            .write(&caller, Verb::Destroy, &key, |store| store.tear_down(&key, &owner, now))
+            .await?;
         if is_ready || !self.is_gone(&caller, &key).await? {
-            self.write(&caller, &key, |store| store.destroy(&key, &owner)).await?;
+            self.write(&caller, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
         }
         Ok(Changed::of([&key], TeardownAndDestroyResponse {}))
     }

@@ -1,6 +1,6 @@
 //! The streams of `Watch`.
 
-use crate::access::Caller;
+use crate::access::{Caller, Verb};
 use crate::limits::MAX_MESSAGE;
 use crate::shared::{SharedStore, Watch};
 use crate::wire;
@@ -30,6 +30,7 @@ pub fn open(
 ) -> Result<Messages, Status> {
     let options = request.options.unwrap_or_default();
     let kind = wire::kind(&request.namespace, &request.r#type)?;
+    caller.may(Verb::Watch, &kind)?;
     let start = start(&options)?;
     let (aggregated, announced) = (options.aggregated, options.bootstrap_bookmark);
     let target = match &request.id {

@@ -1,9 +1,12 @@
 //! The caller behind a connection, and its role.
 
+use super::custom_role::{CustomRole, Roles, Verb};
+use crate::catalog;
 use crate::connections::Peer;
 use osbuild_abi::osd;
-use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::Fingerprint;
+use osbuild_resources::Kind;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -38,7 +41,8 @@ impl Role {
         }
     }
 
-    fn named(name: &str) -> Option<Role> {
+    /// The role with this name.
+    pub fn named(name: &str) -> Option<Role> {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 }
@@ -48,12 +52,22 @@ impl Role {
 pub struct Caller {
     /// The common name of its certificate. It comes from outside.
     name: String,
-    /// None if it came over no connection.
-    role: Option<Role>,
+    rights: Rights,
     /// Whether its calls are recorded, as it comes over the network.
     is_remote: bool,
     /// The certificate that it has shown.
     certificate: Option<ShownCertificate>,
+}
+
+/// What a caller may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rights {
+    /// Nothing: it came over no connection.
+    None,
+    /// What a role of the node may do.
+    Role(Role),
+    /// What a role with this name may do that an administrator has defined.
+    Custom(String, Arc<CustomRole>),
 }
 
 /// What is known of the certificate of a client on the network.
@@ -63,46 +77,59 @@ pub struct ShownCertificate {
     pub fingerprint: Fingerprint,
     /// Its common name, if it has one.
     pub user: Option<String>,
+    /// Its organizations, which name roles.
+    pub organizations: Vec<String>,
     /// Its first moment (notBefore).
     pub issued: SystemTime,
 }
 
-impl Caller {
-    /// A program that may connect to the Unix socket.
-    pub fn local() -> Caller {
-        let (name, role) = ("local".to_owned(), Some(Role::Admin));
-        Caller { name, role, is_remote: false, certificate: None }
-    }
-
-    /// A caller on the network with this name and role.
-    #[cfg(test)]
-    pub fn with_role(name: &str, role: Role) -> Caller {
-        Caller { name: name.to_owned(), role: Some(role), is_remote: true, certificate: None }
-    }
-
-    /// The holder of a certificate, which must have been verified: its common name (CN) and the
-    /// highest role among its organizations (O).
+impl ShownCertificate {
+    /// What a certificate says, which must have been verified.
     ///
     /// # Errors
-    /// It is malformed, or none of its organizations is a role.
-    pub fn of_certificate(der: &[u8]) -> Outcome<Caller> {
+    /// It is malformed.
+    pub fn of(der: &[u8]) -> Outcome<ShownCertificate> {
         let certificate = Certificate::from_der(der).explain("read a client's certificate")?;
         let certificate = certificate.tbs_certificate;
-        let issued = certificate.validity.not_before.to_system_time();
         let subject = certificate.subject;
         let values = |oid| {
             let attributes = subject.0.iter().flat_map(|set| set.0.iter());
             attributes.filter(move |attribute| attribute.oid == oid).filter_map(text)
         };
-        let role = values(ORGANIZATION_NAME).filter_map(Role::named).max();
-        let user = values(COMMON_NAME).next().map(str::to_owned);
-        let fingerprint = Fingerprint::of(&Sha256::digest(der).into());
-        Ok(Caller {
-            name: user.clone().unwrap_or_else(|| "unnamed".to_owned()),
-            role: Some(role.ok_or_else(|| Failure::new("no organization is a role"))?),
-            is_remote: true,
-            certificate: Some(ShownCertificate { fingerprint, user, issued }),
+        Ok(ShownCertificate {
+            fingerprint: Fingerprint::of(&Sha256::digest(der).into()),
+            user: values(COMMON_NAME).next().map(str::to_owned),
+            organizations: values(ORGANIZATION_NAME).map(str::to_owned).collect(),
+            issued: certificate.validity.not_before.to_system_time(),
         })
+    }
+}
+
+impl Caller {
+    /// A program that may connect to the Unix socket.
+    pub fn local() -> Caller {
+        let (name, rights) = ("local".to_owned(), Rights::Role(Role::Admin));
+        Caller { name, rights, is_remote: false, certificate: None }
+    }
+
+    /// A caller on the network with this name and role.
+    #[cfg(test)]
+    pub fn with_role(name: &str, role: Role) -> Caller {
+        let (name, rights) = (name.to_owned(), Rights::Role(role));
+        Caller { name, rights, is_remote: true, certificate: None }
+    }
+
+    /// The holder of a certificate: its common name (CN), and the highest role of the node among its
+    /// organizations (O), or else the first that an administrator has defined. None without a role.
+    pub fn of_certificate(shown: ShownCertificate, roles: &Roles) -> Option<Caller> {
+        let organizations = || shown.organizations.iter();
+        let custom = |name: &String| Some(Rights::Custom(name.clone(), roles.get(name)?.clone()));
+        let rights = match organizations().filter_map(|name| Role::named(name)).max() {
+            Some(role) => Rights::Role(role),
+            None => organizations().find_map(custom)?,
+        };
+        let name = shown.user.clone().unwrap_or_else(|| "unnamed".to_owned());
+        Some(Caller { name, rights, is_remote: true, certificate: Some(shown) })
     }
 
     /// The caller of the request with these extensions. One that came over no connection has no
@@ -114,8 +141,8 @@ impl Caller {
 
     /// A caller without a role.
     pub fn unknown() -> Arc<Caller> {
-        let name = "unknown".to_owned();
-        Arc::new(Caller { name, role: None, is_remote: true, certificate: None })
+        let (name, rights) = ("unknown".to_owned(), Rights::None);
+        Arc::new(Caller { name, rights, is_remote: true, certificate: None })
     }
 
     /// The certificate that it has shown, if it comes over the network.
@@ -131,14 +158,39 @@ impl Caller {
     /// Refuses what needs a higher role.
     pub fn require(&self, least: Role, what: impl Display) -> Result<(), Status> {
         let needed = least.name();
-        match self.role {
-            Some(role) if role >= least => Ok(()),
-            Some(_) => Err(Status::permission_denied(format!(
-                "{what} needs the role `{needed}`, and {self} has a lower one"
-            ))),
-            None => Err(Status::permission_denied(format!(
-                "{what} needs the role `{needed}`, and {self} has none"
-            ))),
+        let has = match &self.rights {
+            Rights::Role(role) if *role >= least => return Ok(()),
+            Rights::Role(_) => "has a lower one",
+            Rights::Custom(..) => "has another one",
+            Rights::None => "has none",
+        };
+        let message = format!("{what} needs the role `{needed}`, and {self} {has}");
+        Err(Status::permission_denied(message))
+    }
+
+    /// Refuses a call, `SERVICE/NAME`, which needs this role of the node, or one that names the call.
+    pub fn may_call(&self, least: Role, call: &str) -> Result<(), Status> {
+        match &self.rights {
+            Rights::Custom(_, role) if role.may_call(call) => Ok(()),
+            Rights::Custom(..) => {
+                let message = format!("the role of {self} does not include {call}");
+                Err(Status::permission_denied(message))
+            }
+            _ => self.require(least, call),
+        }
+    }
+
+    /// Refuses to do this with resources of the kind.
+    pub fn may(&self, verb: Verb, kind: &Kind) -> Result<(), Status> {
+        match &self.rights {
+            Rights::Custom(_, role) if role.may(verb, kind) => Ok(()),
+            Rights::Custom(..) => {
+                let verb = verb.name();
+                let message = format!("the role of {self} does not include `{verb}` of {kind}");
+                Err(Status::permission_denied(message))
+            }
+            _ if verb.is_read() => self.require(Role::Reader, format_args!("a look at {kind}")),
+            _ => self.require(catalog::writer(kind), format_args!("a change of {kind}")),
         }
     }
 }
@@ -149,7 +201,11 @@ impl Display for Caller {
         if !self.is_remote {
             return out.write_str("local");
         }
-        let role = self.role.map_or("nobody", Role::name);
+        let role = match &self.rights {
+            Rights::Role(role) => role.name(),
+            Rights::Custom(name, _) => name,
+            Rights::None => "nobody",
+        };
         write!(out, "{role} {:?}", self.name)
     }
 }
@@ -182,7 +238,8 @@ mod tests {
     use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
 
     fn caller(common_name: DnValue, organization: &str) -> Caller {
-        Caller::of_certificate(&certificate(common_name, organization)).unwrap()
+        let shown = ShownCertificate::of(&certificate(common_name, organization)).unwrap();
+        Caller::of_certificate(shown, &Roles::default()).unwrap()
     }
 
     fn certificate(common_name: DnValue, organization: &str) -> Vec<u8> {
@@ -203,9 +260,28 @@ mod tests {
         assert_eq!(hostile.to_string(), "reader \"alice\\u{1b}[2J\"");
         for organization in ["Admin", "admins", "osbuild", ""] {
             let without_role = certificate("alice".into(), organization);
-            assert!(Caller::of_certificate(&without_role).is_err(), "{organization}");
+            let shown = ShownCertificate::of(&without_role).unwrap();
+            assert!(Caller::of_certificate(shown, &Roles::default()).is_none(), "{organization}");
         }
-        assert!(Caller::of_certificate(b"no certificate").is_err());
+        assert!(ShownCertificate::of(b"no certificate").is_err());
+    }
+
+    #[test]
+    fn a_role_of_the_node_comes_before_one_of_an_administrator() {
+        let roles =
+            Roles::from(["admin", "helpdesk"].map(|name| (name.to_owned(), Arc::default())));
+        let caller = |organizations: &[&str]| {
+            let der = certificate("alice".into(), "");
+            let organizations = organizations.iter().map(|name| (*name).to_owned()).collect();
+            let shown = ShownCertificate { organizations, ..ShownCertificate::of(&der).unwrap() };
+            Caller::of_certificate(shown, &roles)
+        };
+        let helpdesk = caller(&["other", "helpdesk"]).unwrap();
+        assert_eq!(helpdesk.to_string(), "helpdesk \"alice\"");
+        assert!(helpdesk.require(Role::Reader, "this").is_err());
+        assert_eq!(caller(&["helpdesk", "reader"]).unwrap().to_string(), "reader \"alice\"");
+        assert!(caller(&["admin"]).unwrap().require(Role::Admin, "this").is_ok());
+        assert_eq!(caller(&["other"]), None);
     }
 
     #[test]

@@ -76,12 +76,10 @@ where
             remote.has_called.store(true, Ordering::Relaxed);
         }
         let needed = least(&method);
-        let exclusion = remote.as_ref().and_then(|remote| {
-            caller.certificate().and_then(|shown| remote.rules.exclusion(shown))
-        });
-        let admitted = match exclusion {
+        let refusal = remote.as_ref().and_then(|remote| remote.rules.refusal(&caller));
+        let admitted = match refusal {
             Some(reason) => Err(Status::permission_denied(format!("{caller}: {reason}"))),
-            None => caller.require(needed, &method),
+            None => caller.may_call(needed, &method),
         };
         if let Err(status) = admitted {
             return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));

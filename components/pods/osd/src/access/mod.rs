@@ -4,6 +4,7 @@
 pub mod announce;
 pub mod caller;
 pub mod clients;
+pub mod custom_role;
 pub mod expiry;
 pub mod guard;
 pub mod identity;
@@ -16,3 +17,4 @@ pub mod rules;
 pub mod tls;
 
 pub use caller::{Caller, Role};
+pub use custom_role::Verb;

@@ -106,7 +106,8 @@ mod tests {
     /// A certificate that begins so many days after that of 2026-11-26.
     fn shown(byte: u8, user: Option<&str>, day: u64) -> ShownCertificate {
         let issued = UNIX_EPOCH + Duration::from_secs((20_783 + day) * 86_400);
-        ShownCertificate { fingerprint: fingerprint(byte), user: user.map(str::to_owned), issued }
+        let (fingerprint, user) = (fingerprint(byte), user.map(str::to_owned));
+        ShownCertificate { fingerprint, user, organizations: Vec::new(), issued }
     }
 
     #[test]

@@ -1,14 +1,17 @@
-//! Which clients on the network are excluded now.
+//! Which clients on the network are excluded now, and which roles there are.
 
 use super::Caller;
 use super::caller::ShownCertificate;
+use super::custom_role::{CustomRole, Roles};
 use super::revocation::Revocation;
 use crate::client_type::ClientType;
 use crate::settings::spec;
 use crate::shared::SharedStore;
-use osbuild_cosi::v1::RevocationSpec;
-use osbuild_resources::{Key, Query, Spec};
-use std::sync::{Arc, Mutex, PoisonError};
+use futures_util::future::select;
+use osbuild_cosi::v1::{RevocationSpec, RoleSpec};
+use osbuild_resources::{Key, Phase, Query, Spec};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -20,8 +23,9 @@ pub struct Rules {
 }
 
 struct Current {
-    changes: watch::Receiver<()>,
+    changes: [watch::Receiver<()>; 2],
     excluded: Excluded,
+    roles: Roles,
 }
 
 /// Who is excluded.
@@ -32,24 +36,41 @@ enum Excluded {
     Some(Vec<Revocation>),
 }
 
+/// The types that the rules are made of.
+const TYPES: [ClientType; 2] = [ClientType::Revocation, ClientType::Role];
+
 impl Rules {
-    /// The rules of the store. If its revocations were lost, nobody on the network may connect until
-    /// a client on the node has written one.
+    /// The rules of the store. If they were lost, nobody on the network may connect until a client on
+    /// the node has written a revocation.
     pub fn new(store: Arc<SharedStore>, are_lost: bool) -> Rules {
-        let mut changes = store.changes(&ClientType::Revocation.kind());
-        changes.borrow_and_update();
-        let excluded = if are_lost { Excluded::Everyone } else { read(&store) };
-        Rules { store, current: Mutex::new(Current { changes, excluded }) }
+        let mut changes = TYPES.map(|one| store.changes(&one.kind()));
+        changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
+        let excluded = if are_lost { Excluded::Everyone } else { excluded(&store) };
+        let current = Current { changes, excluded, roles: roles(&store) };
+        Rules { store, current: Mutex::new(current) }
+    }
+
+    /// What the resources say now.
+    fn current(&self) -> MutexGuard<'_, Current> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let [of_revocations, of_roles] = &mut current.changes;
+        let [are_others, have_others] = [of_revocations, of_roles].map(|changes| {
+            let has_changed = changes.has_changed().unwrap_or(true);
+            changes.borrow_and_update();
+            has_changed
+        });
+        if are_others {
+            current.excluded = excluded(&self.store);
+        }
+        if have_others {
+            current.roles = roles(&self.store);
+        }
+        current
     }
 
     /// Why the holder of this certificate is excluded, if so.
     pub fn exclusion(&self, shown: &ShownCertificate) -> Option<&'static str> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.changes.has_changed().unwrap_or(true) {
-            current.changes.borrow_and_update();
-            current.excluded = read(&self.store);
-        }
-        match &current.excluded {
+        match &self.current().excluded {
             Excluded::Everyone => Some("the node has lost its revocations"),
             Excluded::Some(all) => {
                 all.iter().any(|one| one.covers(shown)).then_some("its certificate is revoked")
@@ -57,17 +78,32 @@ impl Rules {
         }
     }
 
-    /// Waits until the holder of this certificate is excluded. Returns why.
-    pub async fn until_excluded(self: Arc<Self>, shown: ShownCertificate) -> &'static str {
-        let mut changes = self.store.changes(&ClientType::Revocation.kind());
+    /// The holder of this certificate, if it has a role.
+    pub fn caller(&self, shown: ShownCertificate) -> Option<Caller> {
+        Caller::of_certificate(shown, &self.current().roles)
+    }
+
+    /// Why this client may not go on, if so: it is excluded, or may do something else than when it
+    /// has connected.
+    pub fn refusal(&self, caller: &Caller) -> Option<&'static str> {
+        let shown = caller.certificate()?;
+        self.exclusion(shown).or_else(|| {
+            let is_same = self.caller(shown.clone()).as_ref() == Some(caller);
+            (!is_same).then_some("its role has changed")
+        })
+    }
+
+    /// Waits until this client may not go on. Returns why.
+    pub async fn until_refused(self: Arc<Self>, caller: Arc<Caller>) -> &'static str {
+        let mut changes = TYPES.map(|one| self.store.changes(&one.kind()));
         loop {
-            changes.borrow_and_update();
-            if let Some(reason) = self.exclusion(&shown) {
+            changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
+            if let Some(reason) = self.refusal(&caller) {
                 return reason;
             }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            let [of_revocations, of_roles] = &mut changes;
+            // Their senders last as long as the store.
+            select(pin!(of_revocations.changed()), pin!(of_roles.changed())).await;
         }
     }
 }
@@ -95,7 +131,7 @@ fn revocation(spec: &Spec) -> Result<Revocation, String> {
 }
 
 /// The revocations in the store. One that is being torn down counts until it is gone.
-fn read(store: &SharedStore) -> Excluded {
+fn excluded(store: &SharedStore) -> Excluded {
     let (kind, query) = (ClientType::Revocation.kind(), Query::default());
     let found: Vec<_> = store.read(|store| store.list(&kind, &query).collect());
     let revocations = found.iter().map(|found| revocation(&found.content.spec));
@@ -107,4 +143,18 @@ fn read(store: &SharedStore) -> Excluded {
             Excluded::Everyone
         }
     }
+}
+
+/// The roles in the store. One that is being torn down, or that this release does not understand,
+/// gives nothing.
+fn roles(store: &SharedStore) -> Roles {
+    let (kind, query) = (ClientType::Role.kind(), Query::default());
+    let found: Vec<_> = store.read(|store| store.list(&kind, &query).collect());
+    let running = found.iter().filter(|found| found.content.phase == Phase::Running);
+    let roles = running.filter_map(|found| {
+        let name = found.content.key.id();
+        let spec: RoleSpec = spec::read_as(&found.content.spec, Ok).ok()?;
+        Some((name.to_owned(), Arc::new(CustomRole::new(name, &spec).ok()?)))
+    });
+    roles.collect()
 }

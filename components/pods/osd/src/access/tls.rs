@@ -1,6 +1,6 @@
 //! TLS 1.3, with certificates on both sides (RFC 8446).
 
-use super::Caller;
+use super::caller::ShownCertificate;
 use super::identity::Identity;
 use super::rules::Rules;
 use osbuild_failure::{Explain, Failure, Outcome};
@@ -108,11 +108,11 @@ impl ClientCertVerifier for MayCall {
             verified => verified,
         };
         let verified = verified?;
-        let caller = Caller::of_certificate(certificate).map_err(|_| WITHOUT_ROLE)?;
-        match caller.certificate().and_then(|shown| self.rules.exclusion(shown)) {
-            Some(_) => Err(REVOKED),
-            None => Ok(verified),
+        let shown = ShownCertificate::of(certificate).map_err(|_| WITHOUT_ROLE)?;
+        if self.rules.exclusion(&shown).is_some() {
+            return Err(REVOKED);
         }
+        self.rules.caller(shown).map(|_| verified).ok_or(WITHOUT_ROLE)
     }
 
     fn verify_tls12_signature(

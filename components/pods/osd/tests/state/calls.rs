@@ -192,6 +192,7 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "resolverstatuses.osbuild",
             "resourcedefinitions.meta.cosi.dev",
             "revocations.osbuild",
+            "roles.osbuild",
             "routes.osbuild",
             "routesettingstatuses.osbuild",
             "routestatuses.osbuild",

@@ -15,5 +15,6 @@ mod reach;
 mod reflection;
 mod remote;
 mod revocations;
+mod roles;
 mod watch;
 mod world;
