@@ -34,6 +34,9 @@ const RESOLVER: &str = "type: Resolver\nid: dns\nspec: { nameserver: 192.0.2.1 }
 const PARAMETER: &str =
     "type: KernelParameter\nid: swap\nspec: { key: vm.swappiness, value: '1' }\n";
 
+/// What excludes the client `reader`.
+const REVOCATION: &str = "type: Revocation\nid: lost\nspec: { user: reader }\n";
+
 /// The programs and files of this check, in a folder of its own.
 pub struct Remote<'a> {
     pub site: &'a Site<'a>,
@@ -66,6 +69,7 @@ pub fn clients_may_do_what_their_role_permits(
     what_was_changed_comes_back(remote, outcome)?;
     verbs::agree(remote, outcome)?;
     plugin::does_what_its_grant_says(remote, outcome)?;
+    a_revoked_client_is_out(remote, outcome)?;
     silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
     let Listening { _osd: osd, fingerprint, .. } = node;
     drop(osd);
@@ -87,6 +91,12 @@ fn certificates_are_those_of_others_too(
     grpcurl.args(["-insecure", "-cert"]).arg(&admin).arg("-key").arg(&admin);
     let ran = remote.site.run("state-api-grpcurl", grpcurl.arg(&node.address).arg("list"))?;
     claim(outcome, "grpcurl lists the services over TLS", &ran, Some(0));
+    let mut grpcurl = Command::new(remote.grpcurl);
+    grpcurl.args(["-insecure", "-cert"]).arg(&admin).arg("-key").arg(&admin);
+    let call = [&*node.address, "machine.MachineService/Version"];
+    let ran = remote.site.run("state-api-grpcurl", grpcurl.args(call))?;
+    let is_version = ran.code == Some(0) && ran.output.contains("\"tag\": \"v");
+    outcome.check("the call of `talosctl get` has a version", is_version, || ran.output.clone());
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-tls1_2", "-connect", &node.address, "-cert"]);
     let ran = remote.site.run("state-api-openssl", openssl.arg(&admin).arg("-key").arg(&admin))?;
@@ -186,6 +196,19 @@ fn what_was_changed_comes_back(remote: &Remote, outcome: &mut Outcome) -> Result
     remote.finish(&["--node", "admin", "revert", &number])?;
     let ran = remote.run(&["--node", "admin", "get", "resolver", "dns"])?;
     claim(outcome, "a generation is restored", &ran, Some(0));
+    Ok(())
+}
+
+fn a_revoked_client_is_out(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let path = remote.folder.join("revocation.yaml");
+    fs::write(&path, REVOCATION).or_build(|| format!("cannot write `{}`", path.display()))?;
+    remote.finish(&["--node", "admin", "apply", "-f", &path.display().to_string()])?;
+    let ran = remote.run(&["--node", "reader", "get", "resolvers"])?;
+    let is_out = ran.code == Some(1) && ran.output.contains("your certificate is revoked");
+    outcome.check("a revoked certificate is refused", is_out, || ran.output.clone());
+    remote.finish(&["--node", "admin", "delete", "revocation", "lost"])?;
+    let ran = remote.run(&["--node", "reader", "get", "resolvers"])?;
+    claim(outcome, "and accepted without the revocation", &ran, Some(0));
     Ok(())
 }
 

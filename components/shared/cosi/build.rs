@@ -11,10 +11,11 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
+    "machine/machine.proto",
     "osbuild/v1/access.proto",
     "osbuild/v1/configuration.proto",
     "osbuild/v1/hostname.proto",

@@ -4,7 +4,7 @@
 //! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
 //! through [`init`]. [`plugins`] are programs of others that do the same. [`observed`] is what it
-//! sees of the node. [`inspection`] forwards calls to [`inspect`], which runs in a container of its
+//! sees of the node. [`talos`] has the call that `talosctl` needs. [`inspection`] forwards calls to [`inspect`], which runs in a container of its
 //! own.
 
 #![deny(unsafe_code)]
@@ -35,5 +35,6 @@ pub mod settings;
 pub mod shared;
 pub mod socket;
 pub mod state;
+pub mod talos;
 pub mod watches;
 pub mod wire;

@@ -9,7 +9,9 @@ use crate::limits::{
 };
 use crate::node::NodeService;
 use crate::state::StateService;
+use crate::talos::TalosService;
 use osbuild_cosi::DESCRIPTORS;
+use osbuild_cosi::machine::machine_service_server::MachineServiceServer;
 use osbuild_cosi::resource::state_server::StateServer;
 use osbuild_cosi::v1::configuration_server::ConfigurationServer;
 use osbuild_cosi::v1::inspect_server::InspectServer;
@@ -39,6 +41,7 @@ pub async fn serve(
     health.set_serving::<ConfigurationServer<ConfigurationService>>().await;
     health.set_serving::<NodeServer<NodeService>>().await;
     health.set_serving::<InspectServer<InspectionService>>().await;
+    health.set_serving::<MachineServiceServer<TalosService>>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -48,6 +51,7 @@ pub async fn serve(
         .add_service(ConfigurationServer::new(configuration).max_decoding_message_size(MAX_MESSAGE))
         .add_service(NodeServer::new(node).max_decoding_message_size(MAX_MESSAGE))
         .add_service(InspectServer::new(inspection).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(MachineServiceServer::new(TalosService).max_decoding_message_size(MAX_MESSAGE))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -34,6 +34,12 @@ pub mod engine {
     tonic::include_proto!("engine");
 }
 
+/// The package `machine`: the one call of Talos' API that `talosctl get` makes.
+#[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
+pub mod machine {
+    tonic::include_proto!("machine");
+}
+
 /// The package `osbuild.v1`: the specs of the node's own resources.
 #[allow(missing_docs, reason = "the comments of the .proto files are the documentation")]
 pub mod v1 {

@@ -40,6 +40,9 @@ const STATE: &str = "cosi.resource.State";
 /// The call that creates and updates resources.
 const APPLY: &str = "osbuild.v1.Configuration/Apply";
 
+/// The service of Talos, whose one call is for all roles, as gRPC's own are.
+const TALOS: &str = "machine.MachineService";
+
 /// What is done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
@@ -148,7 +151,9 @@ impl CustomRole {
                 Verb::of_call(name).is_some_and(|verb| verb.is_read() || has(verb))
             }
             _ if call == APPLY => has(Verb::Create) || has(Verb::Update),
-            Some((service, _)) if service.starts_with("grpc.") => least(call) == Role::Reader,
+            Some((service, _)) if service.starts_with("grpc.") || service == TALOS => {
+                least(call) == Role::Reader
+            }
             _ => self.calls.contains(call),
         }
     }
@@ -289,6 +294,8 @@ mod tests {
             ("osbuild.v1.Node/Reboot", true, false),
             ("osbuild.v1.Node/Reset", false, false),
             ("grpc.health.v1.Health/Check", true, true),
+            ("machine.MachineService/Version", true, true),
+            ("machine.MachineService/Reset", false, false),
             ("grpc.unknown.Service/Call", false, false),
             ("", false, false),
         ] {

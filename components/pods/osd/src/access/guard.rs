@@ -26,6 +26,7 @@ pub fn least(method: &str) -> Role {
         | ("osbuild.v1.Configuration", "GetTry" | "ListGenerations")
         | ("osbuild.v1.Node", "GetStatus")
         | ("osbuild.v1.Inspect", "ListLogs" | "ReadLog" | "ReadKernelLog" | "ListProcesses")
+        | ("machine.MachineService", "Version")
         | ("grpc.health.v1.Health", _)
         | ("grpc.reflection.v1.ServerReflection", _)
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
@@ -140,6 +141,8 @@ mod tests {
             ("osbuild.v1.Node/RollBack", Role::Admin),
             ("osbuild.v1.Node/Reset", Role::Admin),
             ("osbuild.v1.Node/CheckForRelease", Role::Operator),
+            ("machine.MachineService/Version", Role::Reader),
+            ("machine.MachineService/Reset", Role::Admin),
             ("grpc.health.v1.Health/Watch", Role::Reader),
             ("osbuild.v1.Unknown/Get", Role::Admin),
             ("", Role::Admin),

@@ -16,5 +16,6 @@ mod reflection;
 mod remote;
 mod revocations;
 mod roles;
+mod talos;
 mod watch;
 mod world;
