@@ -1,10 +1,15 @@
-//! Specs of settings and of grants that clients send to `osd`, as messages and as YAML.
+//! Specs of settings, of grants and of who may call that clients send to `osd`, as messages and as YAML.
 
 use osbuild_resources::Spec;
 use pod_osd::client_type::ClientType;
 use pod_osd::settings::{SettingType, TYPES};
 
 use crate::target::{Memory, Outcome, Target};
+
+/// The types that are no settings of the host, in the order of their seeds, and an identifier that
+/// all of them accept.
+const OTHERS: [ClientType; 3] = [ClientType::Grant, ClientType::Revocation, ClientType::Role];
+const ID: &str = "plugin";
 
 /// See the module. The same bytes are read as a message and as YAML of each type.
 pub const TARGET: Target =
@@ -22,9 +27,9 @@ fn run(input: &[u8]) -> Outcome {
             outcome = Outcome::Accepted;
         }
     }
-    for spec in [&message, &yaml] {
-        if let Ok(checked) = ClientType::Grant.check("plugin", spec) {
-            let again = ClientType::Grant.check("plugin", &checked.spec);
+    for one in OTHERS {
+        for checked in [&message, &yaml].into_iter().filter_map(|spec| one.check(ID, spec).ok()) {
+            let again = one.check(ID, &checked.spec);
             assert_eq!(again.map(|again| again.spec), Ok(checked.spec));
             outcome = Outcome::Accepted;
         }
@@ -45,12 +50,18 @@ fn seeds() -> Vec<Vec<u8>> {
         let read = TYPES.iter().find_map(|one| Some((one.write)(&(one.read)(&spec).ok()?)));
         seeds.extend(read.map(|both| both.proto));
     }
-    let grant = "inputs:\n- {namespace: system, type: Hostnames.osbuild, id: a, kind: weak}\n\
+    let others = [
+        "inputs:\n- {namespace: system, type: Hostnames.osbuild, id: a, kind: weak}\n\
                  outputs:\n- type: As.example\n  singular: A1\n  kind: shared\n  \
-                 columns: [{name: B, jsonPath: b}]\n";
-    let spec = Spec { proto: Vec::new(), yaml: grant.to_owned() };
-    let checked = ClientType::Grant.check("plugin", &spec).map(|checked| checked.spec.proto);
-    seeds.extend(checked);
-    seeds.push(grant.as_bytes().to_vec());
+                 columns: [{name: B, jsonPath: b}]\n",
+        "user: bob\nissuedBefore: 2026-11-26\n",
+        "resources:\n- verbs: [get, update]\n  types: ['*']\n  namespaces: [system]\ncalls:\n\
+         - osbuild.v1.Node/Reboot\n",
+    ];
+    for (one, text) in OTHERS.into_iter().zip(others) {
+        let spec = Spec { proto: Vec::new(), yaml: text.to_owned() };
+        seeds.extend(one.check(ID, &spec).map(|checked| checked.spec.proto));
+        seeds.push(text.as_bytes().to_vec());
+    }
     seeds
 }

@@ -10,7 +10,7 @@ use osbuild_resources::{Kind, Names, PrintColumn};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The names of the type.
 pub const NAMES: Names = Names { plural: "Roles", singular: "Role", suffix: "osbuild" };
@@ -37,8 +37,9 @@ const META: &str = "meta";
 /// The service of resources.
 const STATE: &str = "cosi.resource.State";
 
-/// The call that creates and updates resources.
+/// The call that creates and updates resources, and the one that shows whether that is part of a try.
 const APPLY: &str = "osbuild.v1.Configuration/Apply";
+const GET_TRY: &str = "osbuild.v1.Configuration/GetTry";
 
 /// The service of Talos, whose one call is for all roles, as gRPC's own are.
 const TALOS: &str = "machine.MachineService";
@@ -125,8 +126,7 @@ impl CustomRole {
 
     /// Refuses calls that the node does not have, which are mistakes.
     pub fn check_calls(&self) -> Result<(), String> {
-        let known = known_calls();
-        match self.calls.iter().find(|call| !known.contains(*call)) {
+        match self.calls.iter().find(|call| !KNOWN_CALLS.contains(*call)) {
             Some(call) => Err(format!("there is no call `{}`", call.escape_debug())),
             None => Ok(()),
         }
@@ -150,7 +150,7 @@ impl CustomRole {
             Some((STATE, name)) => {
                 Verb::of_call(name).is_some_and(|verb| verb.is_read() || has(verb))
             }
-            _ if call == APPLY => has(Verb::Create) || has(Verb::Update),
+            _ if [APPLY, GET_TRY].contains(&call) => has(Verb::Create) || has(Verb::Update),
             Some((service, _)) if service.starts_with("grpc.") || service == TALOS => {
                 least(call) == Role::Reader
             }
@@ -214,6 +214,8 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// The calls that a role may name: those of the node's own services.
+static KNOWN_CALLS: LazyLock<BTreeSet<String>> = LazyLock::new(known_calls);
+
 fn known_calls() -> BTreeSet<String> {
     let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the compiler wrote them").file;
     let mut calls = BTreeSet::new();
@@ -290,6 +292,8 @@ mod tests {
             ("cosi.resource.State/TeardownAndDestroy", false, false),
             ("cosi.resource.State/Unknown", false, false),
             ("osbuild.v1.Configuration/Apply", true, false),
+            ("osbuild.v1.Configuration/GetTry", true, false),
+            ("osbuild.v1.Configuration/ConfirmTry", false, false),
             ("osbuild.v1.Configuration/RestoreGeneration", false, false),
             ("osbuild.v1.Node/Reboot", true, false),
             ("osbuild.v1.Node/Reset", false, false),
