@@ -1,4 +1,5 @@
-//! Specs of settings, of grants and of who may call that clients send to `osd`, as messages and as YAML.
+//! Specs of settings, of grants and of who may call that clients send to `osd`, as messages and as
+//! YAML.
 
 use osbuild_resources::Spec;
 use pod_osd::client_type::ClientType;

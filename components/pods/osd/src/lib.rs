@@ -4,8 +4,8 @@
 //! [`network`], and [`access`] decides who may call them. [`shared`] is the store behind them:
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
 //! through [`init`]. [`plugins`] are programs of others that do the same. [`observed`] is what it
-//! sees of the node. [`talos`] has the call that `talosctl` needs. [`inspection`] forwards calls to [`inspect`], which runs in a container of its
-//! own.
+//! sees of the node. [`talos`] has the call that `talosctl` needs. [`inspection`] forwards calls to
+//! [`inspect`], which runs in a container of its own.
 
 #![deny(unsafe_code)]
 

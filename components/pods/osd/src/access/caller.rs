@@ -119,8 +119,9 @@ impl Caller {
         Caller { name, rights, is_remote: true, certificate: None }
     }
 
-    /// The holder of a certificate: its common name (CN), and the highest role of the node among its
-    /// organizations (O), or else the first that an administrator has defined. None without a role.
+    /// The holder of a certificate: its common name (CN), and the highest role of the node among
+    /// its organizations (O), or else the first that an administrator has defined. None without a
+    /// role.
     pub fn of_certificate(shown: ShownCertificate, roles: &Roles) -> Option<Caller> {
         let organizations = || shown.organizations.iter();
         let custom = |name: &String| Some(Rights::Custom(name.clone(), roles.get(name)?.clone()));
@@ -168,7 +169,8 @@ impl Caller {
         Err(Status::permission_denied(message))
     }
 
-    /// Refuses a call, `SERVICE/NAME`, which needs this role of the node, or one that names the call.
+    /// Refuses a call, `SERVICE/NAME`, which needs this role of the node, or one that names the
+    /// call.
     pub fn may_call(&self, least: Role, call: &str) -> Result<(), Status> {
         match &self.rights {
             Rights::Custom(_, role) if role.may_call(call) => Ok(()),

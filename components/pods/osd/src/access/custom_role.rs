@@ -37,7 +37,8 @@ const META: &str = "meta";
 /// The service of resources.
 const STATE: &str = "cosi.resource.State";
 
-/// The call that creates and updates resources, and the one that shows whether that is part of a try.
+/// The call that creates and updates resources, and the one that shows whether that is part of a
+/// try.
 const APPLY: &str = "osbuild.v1.Configuration/Apply";
 const GET_TRY: &str = "osbuild.v1.Configuration/GetTry";
 

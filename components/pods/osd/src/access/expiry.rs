@@ -15,8 +15,8 @@ use tokio::time::{Sleep, sleep};
 pub type Exclusion = Pin<Box<dyn Future<Output = &'static str> + Send>>;
 
 /// A stream that fails if its client makes no call in time, and once its certificate has expired or
-/// it is excluded. The clock is read at each use, as it may be set at any time; HTTP/2 uses an idle stream every
-/// half minute.
+/// it is excluded. The clock is read at each use, as it may be set at any time; HTTP/2 uses an idle
+/// stream every half minute.
 pub struct Expiring<S> {
     stream: S,
     /// Who the client is, for the record.

@@ -40,8 +40,8 @@ enum Excluded {
 const TYPES: [ClientType; 2] = [ClientType::Revocation, ClientType::Role];
 
 impl Rules {
-    /// The rules of the store. If they were lost, nobody on the network may connect until a client on
-    /// the node has written a revocation.
+    /// The rules of the store. If they were lost, nobody on the network may connect until a client
+    /// on the node has written a revocation.
     pub fn new(store: Arc<SharedStore>, are_lost: bool) -> Rules {
         let mut changes = TYPES.map(|one| store.changes(&one.kind()));
         changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));

@@ -75,8 +75,8 @@ fn inner(error: &io::Error) -> Option<&Error> {
 }
 
 /// A verifier that refuses excluded certificates and those without a role, which would hold a place
-/// and may do nothing, and lets a certificate be used before its time: the clock of a node without a
-/// network may be decades behind, and the person who would set it has to connect first.
+/// and may do nothing, and lets a certificate be used before its time: the clock of a node without
+/// a network may be decades behind, and the person who would set it has to connect first.
 struct MayCall {
     verifier: Arc<dyn ClientCertVerifier>,
     rules: Arc<Rules>,
