@@ -55,13 +55,16 @@ impl ConfigurationService {
         init.converse(move |client| talk(client, &store)).await.map_err(status)
     }
 
-    async fn confirm(&self, caller: Arc<Caller>, opened: Option<Instant>) -> Result<(), Status> {
+    async fn confirm(&self, caller: Arc<Caller>, peer: Option<Peer>) -> Result<(), Status> {
         let name = caller.to_string();
         let confirm = move |client: &mut Client, store: &SharedStore| {
             // Changes that `init` does not have yet are part of the try.
             host::apply(client, store)?;
-            // Others may have changed settings while this call waited for `init`.
-            if let Err(status) = may_confirm(store, &caller, opened) {
+            // Others may have changed settings, or revoked the caller's certificate, while this
+            // call waited for `init`.
+            let checked = peer.as_ref().map_or(Ok(()), Peer::check);
+            let opened = peer.as_ref().map(|peer| peer.opened);
+            if let Err(status) = checked.and_then(|()| may_confirm(store, &caller, opened)) {
                 return Ok(Err(status));
             }
             client.send(&Wanted::ConfirmTry)?;
@@ -286,11 +289,11 @@ impl Configuration for ConfigurationService {
 
     async fn confirm_try(&self, request: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
         let caller = Caller::of(request.extensions());
-        let opened = request.extensions().get::<Peer>().map(|peer| peer.opened);
-        may_confirm(&self.store, &caller, opened)?;
+        let peer = request.extensions().get::<Peer>().cloned();
+        may_confirm(&self.store, &caller, peer.as_ref().map(|peer| peer.opened))?;
         // What `init` has confirmed has to be on the disk, even if the caller does not wait for it.
         let service = self.clone();
-        let confirmed = tokio::spawn(async move { service.confirm(caller, opened).await });
+        let confirmed = tokio::spawn(async move { service.confirm(caller, peer).await });
         confirmed.await.expect("no confirmation panics")?;
         Ok(Response::new(ConfirmTryResponse {}))
     }
@@ -328,7 +331,12 @@ impl Configuration for ConfigurationService {
 mod tests {
     use super::*;
     use crate::access::Role;
+    use crate::access::caller::ShownCertificate;
+    use crate::access::quota::Quotas;
+    use crate::access::rules::Rules;
+    use crate::connections::RemotePeer;
     use crate::fake_init::FakeInit;
+    use osbuild_protocol::Fingerprint;
     use osbuild_protocol::StartSettings;
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::sync::Mutex;
@@ -412,6 +420,40 @@ mod tests {
         assert_eq!(init.tried(), Some(100), "the try goes on");
         confirm().await.unwrap();
         assert_eq!(init.tried(), None);
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_is_revoked_while_a_confirmation_waits_confirms_nothing() {
+        let store = Arc::new(Mutex::new(None::<Arc<SharedStore>>));
+        let changed = store.clone();
+        let init = FakeInit::start(move |request| {
+            if request == Wanted::Observe.to_string()
+                && let Some(store) = changed.lock().unwrap().take()
+            {
+                let drafts = "{type: Revocation, id: a, spec: {user: bob}}";
+                store.apply(documents::read(drafts).unwrap(), false).unwrap();
+            }
+        });
+        let service = service(&init);
+        let shown = ShownCertificate {
+            fingerprint: Fingerprint::of(&[0; 32]),
+            user: Some("bob".to_owned()),
+            organizations: vec!["admin".to_owned()],
+            issued: UNIX_EPOCH,
+        };
+        let rules = Arc::new(Rules::new(service.store.clone(), false));
+        let caller = Arc::new(rules.caller(shown).unwrap());
+        let quota = Quotas::default().of([0; 32]);
+        let remote = Some(RemotePeer { quota, rules, has_called: Arc::default() });
+        let peer = Peer { caller: caller.clone(), opened: Instant::now(), remote };
+        let begin = from(&caller, BeginTryRequest { timeout_seconds: 100 });
+        service.begin_try(begin).await.unwrap();
+        *store.lock().unwrap() = Some(service.store.clone());
+        let mut confirm = Request::new(ConfirmTryRequest {});
+        confirm.extensions_mut().insert(peer);
+        let refused = service.confirm_try(confirm).await.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+        assert_eq!(init.tried(), Some(100), "the try goes on");
     }
 
     #[tokio::test]

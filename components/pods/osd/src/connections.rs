@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::sleep;
+use tonic::Status;
 use tonic::transport::server::Connected;
 
 /// The pause after a connection that could not be accepted, as the next one may fail likewise.
@@ -59,6 +60,16 @@ pub struct RemotePeer {
     pub rules: Arc<Rules>,
     /// Set at the first call.
     pub has_called: Arc<AtomicBool>,
+}
+
+impl Peer {
+    /// Refuses a client that has been excluded, or whose role has changed, since it has connected.
+    pub fn check(&self) -> Result<(), Status> {
+        match self.remote.as_ref().and_then(|remote| remote.rules.refusal(&self.caller)) {
+            Some(reason) => Err(Status::permission_denied(format!("{}: {reason}", self.caller))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Where accepted connections go.

@@ -12,7 +12,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
@@ -72,17 +71,14 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let caller = Caller::of(request.extensions());
         let method = request.uri().path().trim_start_matches('/').to_owned();
-        let remote = request.extensions().get::<Peer>().and_then(|peer| peer.remote.clone());
+        let peer = request.extensions().get::<Peer>();
+        let checked = peer.map_or(Ok(()), Peer::check);
+        let remote = peer.and_then(|peer| peer.remote.clone());
         if let Some(remote) = &remote {
             remote.has_called.store(true, Ordering::Relaxed);
         }
         let needed = least(&method);
-        let refusal = remote.as_ref().and_then(|remote| remote.rules.refusal(&caller));
-        let admitted = match refusal {
-            Some(reason) => Err(Status::permission_denied(format!("{caller}: {reason}"))),
-            None => caller.may_call(needed, &method),
-        };
-        if let Err(status) = admitted {
+        if let Err(status) = checked.and_then(|()| caller.may_call(needed, &method)) {
             return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
         }
         let Some(RemotePeer { quota, .. }) = remote else {
