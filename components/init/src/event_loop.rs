@@ -72,6 +72,8 @@ pub enum Deadline {
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.
     KernelParameters,
+    /// It is time to try again to mount or unmount what has failed.
+    Mounts,
     /// A try of settings is over.
     Try,
     /// The node is not ready with its settings in time.

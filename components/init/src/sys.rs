@@ -184,6 +184,13 @@ pub fn signal_everybody(signal: rustix::process::Signal) {
     }
 }
 
+/// Gives this thread, which is to end with the test, a table of mounts of its own.
+#[cfg(test)]
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: only the mount namespace is unshared, which no memory of this process depends on.
+    Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?)
+}
+
 fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

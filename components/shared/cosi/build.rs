@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -21,6 +21,7 @@ const FILES: [&str; 16] = [
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
+    "osbuild/v1/mount.proto",
     "osbuild/v1/network.proto",
     "osbuild/v1/network_status.proto",
     "osbuild/v1/node.proto",
@@ -37,7 +38,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 19] = [
+const OPTIONAL: [&str; 21] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
@@ -45,6 +46,8 @@ const OPTIONAL: [&str; 19] = [
     "HostnameStatusSpec.version",
     "KernelParameterStatusSpec.error",
     "LinkSettingStatusSpec.error",
+    "MountStatusSpec.error",
+    "MountStatusSpec.version",
     "ResolverStatusSpec.error",
     "ResolverStatusSpec.resource",
     "ResolverStatusSpec.version",
@@ -76,8 +79,12 @@ const MISSING: [(&str, &str); 12] = [
 ];
 
 /// Lists in it, for which a person may write one word.
-const LISTS: [&str; 3] =
-    ["ResolverSpec.nameserver", "ResolverSpec.search", "TimeServerSpec.server"];
+const LISTS: [&str; 4] = [
+    "MountSpec.options",
+    "ResolverSpec.nameserver",
+    "ResolverSpec.search",
+    "TimeServerSpec.server",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={FOLDER}");

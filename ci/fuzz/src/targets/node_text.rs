@@ -30,6 +30,7 @@ fn run(input: &[u8]) -> Outcome {
 /// Any table can be read, and a mount point of any name is found.
 fn mount_points(input: &[u8]) {
     mountinfo::above_root(input);
+    mountinfo::entries(input);
     let name: Vec<u8> = input.iter().copied().filter(|byte| *byte != 0).collect();
     let path = [b"/data/x", name.as_slice()].concat();
     let table = [b"1 0 0:1 / ", escaped(&path).as_slice(), b" rw - tmpfs tmpfs rw\n"].concat();

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 16] = [
+const LINES: [(&str, RefusalCode); 20] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -18,6 +18,10 @@ const LINES: [(&str, RefusalCode); 16] = [
     ("apply time-servers $(reboot)", RefusalCode::Malformed),
     ("apply etc-file /etc/passwd root", RefusalCode::Malformed),
     ("apply mount /dev/vda /", RefusalCode::Malformed),
+    ("apply mount /run/osbuild tmpfs tmpfs", RefusalCode::NotAllowed),
+    ("apply mount /run/mnt/../osbuild tmpfs tmpfs", RefusalCode::Malformed),
+    ("apply mount /run/mnt/a bind /etc/kubernetes", RefusalCode::NotAllowed),
+    ("apply mount /run/mnt/a tmpfs tmpfs suid,dev", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

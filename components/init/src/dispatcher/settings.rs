@@ -35,7 +35,7 @@ impl Dispatcher {
         name: &SettingName,
     ) -> Result<Option<Answer>, Refusal> {
         self.settings.admit()?;
-        self.settings.withdraw(Source::Api, name)?;
+        self.settings.withdraw(Source::Api, name, uptime())?;
         self.keep_setting(client, name)
     }
 
@@ -70,6 +70,7 @@ impl Dispatcher {
             // configures links waits for a reply with others.
             SettingName::Single(Single::TimeServers)
             | SettingName::KernelParameter(_)
+            | SettingName::Mount(_)
             | SettingName::Network(_) => {}
         }
     }
@@ -136,6 +137,10 @@ impl Dispatcher {
 
     /// Another program may have changed what is set on the host.
     pub(super) fn on_host_changed(&mut self) {
+        // A shutdown unmounts all that is mounted.
+        if self.end.is_some() {
+            return;
+        }
         let lines = self.settings.hold(uptime());
         self.say_about_settings(lines);
     }

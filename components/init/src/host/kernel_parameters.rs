@@ -304,7 +304,9 @@ mod tests {
             };
             assert_eq!(permits(SHIPPED, &key(name)), TUNED.contains(&name), "{name}");
         }
-        assert!(permits(SHIPPED, &key("net.ipv4.tcp_rmem")));
+        for name in ["net.ipv4.tcp_rmem", "kernel.domainname"] {
+            assert!(permits(SHIPPED, &key(name)), "{name}");
+        }
         for name in
             ["kernel.core_pattern", "kernel.panic", "net.ipv4.ip_forward", "vm.overcommit_memory"]
         {

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod host_name;
 pub mod kernel_parameters;
 pub mod link;
+pub mod mount_settings;
 pub mod mounts;
 pub mod network;
 pub mod pod_resolvers;

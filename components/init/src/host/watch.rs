@@ -1,6 +1,6 @@
 //! Wakes PID 1 when another program changes what [`settings`](super::settings) has set: files below
-//! `/run` through inotify(7), and the host name through the file of it below `/proc/sys`, on which
-//! the kernel reports each change with `POLLPRI`.
+//! `/run` through inotify(7), and the host name and the mounts through files below `/proc`, on
+//! which the kernel reports each change with `POLLPRI`.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -13,6 +13,8 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 /// The file of the host name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+/// The table of mounts.
+const MOUNTS: &str = "/proc/self/mountinfo";
 /// The files below `/run`.
 const FILES: [&str; 2] = [RESOLV_CONF, NTP_SERVERS];
 
@@ -20,6 +22,7 @@ const FILES: [&str; 2] = [RESOLV_CONF, NTP_SERVERS];
 pub struct Watch {
     files: OwnedFd,
     host_name: OwnedFd,
+    mounts: OwnedFd,
 }
 
 impl Watch {
@@ -34,13 +37,17 @@ impl Watch {
             inotify::add_watch(&files, folder, changes)
                 .explain(format_args!("watch {}", folder.display()))?;
         }
-        let host_name = File::open(HOST_NAME).explain(format_args!("open {HOST_NAME}"))?.into();
-        Ok(Watch { files, host_name })
+        let open = |path| File::open(path).explain(format_args!("open {path}"));
+        Ok(Watch { files, host_name: open(HOST_NAME)?.into(), mounts: open(MOUNTS)?.into() })
     }
 
     /// What to wait for.
-    pub fn polled(&self) -> [PollFd<'_>; 2] {
-        [PollFd::new(&self.files, PollFlags::IN), PollFd::new(&self.host_name, PollFlags::PRI)]
+    pub fn polled(&self) -> [PollFd<'_>; 3] {
+        [
+            PollFd::new(&self.files, PollFlags::IN),
+            PollFd::new(&self.host_name, PollFlags::PRI),
+            PollFd::new(&self.mounts, PollFlags::PRI),
+        ]
     }
 
     /// Takes the reports, so that the next wait is for later changes.

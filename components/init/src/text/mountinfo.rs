@@ -20,6 +20,35 @@ pub fn above_root(table: &[u8]) -> Vec<PathBuf> {
     points
 }
 
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number, which no other mount has at the same time.
+    pub id: u64,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// Its own options, such as `rw,nosuid,nodev`.
+    pub options: String,
+    /// The type of its file system.
+    pub kind: String,
+}
+
+/// The mounts, latest last. Lines that the kernel never writes are left out.
+pub fn entries(table: &[u8]) -> Vec<Entry> {
+    table.split(|byte| *byte == b'\n').filter_map(entry).collect()
+}
+
+fn entry(line: &[u8]) -> Option<Entry> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let text = |field: &[u8]| std::str::from_utf8(field).map(str::to_owned).ok();
+    let id = text(fields.next()?)?.parse().ok()?;
+    let point = OsString::from_vec(unescaped(fields.nth(3)?)).into();
+    let options = text(fields.next()?)?;
+    // Optional fields end with a hyphen.
+    let kind = text(fields.skip_while(|field| *field != b"-").nth(1)?)?;
+    Some(Entry { id, point, options, kind })
+}
+
 /// The bytes of a field, in which a space, for example, is written as `\040`.
 fn unescaped(mut field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
@@ -53,6 +82,21 @@ mod tests {
             above_root(table),
             ["/var/lib/kubelet/a b\\040", "/var/lib/kubelet", "/data"].map(Path::new)
         );
+    }
+
+    #[test]
+    fn an_entry_has_the_fields_before_and_after_the_optional_ones() {
+        let table = b"5 1 0:9 / /run/a\\040b rw,nosuid - tmpfs none rw,size=64k\n\
+                      6 5 8:1 /x /srv ro shared:3 master:1 - ext4 /dev/sda4 rw\n\
+                      7 5 8:1 / /cut ro shared:3\nx 5 8:1 / /bad ro - ext4 /dev/sda4 rw\n";
+        let entry = |id, point: &str, options: &str, kind: &str| Entry {
+            id,
+            point: point.into(),
+            options: options.to_owned(),
+            kind: kind.to_owned(),
+        };
+        let expected = [entry(5, "/run/a b", "rw,nosuid", "tmpfs"), entry(6, "/srv", "ro", "ext4")];
+        assert_eq!(entries(table), expected);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
         for setting in held.filter(|setting| (one.covers)(&setting.name())) {
             let id = match setting.name() {
                 SettingName::KernelParameter(key) => key.to_string(),
+                SettingName::Mount(target) => target.to_string(),
                 SettingName::Network(name) => id_of(&name),
                 SettingName::Single(_) => "node".to_owned(),
             };
@@ -122,6 +123,7 @@ mod tests {
                 "link eth0 dhcp off",
                 "link eth0 mtu 1400",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+                "mount /run/mnt/a tmpfs scratch",
             ]),
         );
         let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
@@ -132,6 +134,7 @@ mod tests {
             ("node", 1),
             ("vm.swappiness", 1),
             ("eth0", 2),
+            ("/run/mnt/a", 1),
             ("node", 2),
             ("0.0.0.0-0-512", 1),
         ];

@@ -28,6 +28,9 @@ pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 /// with `*` at its end, with comments.
 pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 
+/// The folders at and below which the `host` socket may mount: a path on each line, with comments.
+pub const MOUNT_TARGETS: &str = "/usr/share/osbuild/mount-targets.conf";
+
 /// The writable paths of the recipe in the format of [`crate::declared`]; missing if it declares
 /// none.
 pub const WRITABLE_PATHS: &str = "/usr/share/osbuild/writable";

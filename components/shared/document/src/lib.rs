@@ -10,6 +10,7 @@ mod host;
 mod kubelet;
 mod label;
 mod mistakes;
+mod mount;
 mod network;
 mod node_addresses;
 mod path;
@@ -26,7 +27,7 @@ pub use label::{LabelKey, LabelValue};
 pub use mistakes::Mistake;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
-use osbuild_protocol::{HostName, Setting, TimeServers};
+use osbuild_protocol::{HostName, Mount, Setting, TimeServers};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
@@ -59,6 +60,9 @@ pub struct Document {
     /// Its static routes.
     #[serde(default, deserialize_with = "network::routes")]
     pub routes: Vec<NetworkEntry>,
+    /// Its mounts, where the image allows them.
+    #[serde(default, deserialize_with = "mount::mounts")]
+    pub mounts: Vec<Mount>,
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
@@ -102,7 +106,8 @@ impl Document {
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
         let network = [&self.links, &self.addresses, &self.routes].into_iter().flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
-        single.into_iter().flatten().chain(parameters).chain(network).collect()
+        let mounts = self.mounts.iter().cloned().map(Setting::Mount);
+        single.into_iter().flatten().chain(parameters).chain(network).chain(mounts).collect()
     }
 
     /// Parses a document.
@@ -151,6 +156,7 @@ mod tests {
                 "address eth0 2001:db8::7 64",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "route 198.51.100.0/24 100 on eth0",
+                "mount /run/mnt/scratch tmpfs scratch size=256m",
             ]
         );
         let kubelet = document.kubelet;
@@ -208,6 +214,18 @@ mod tests {
                 "[[routes]]\ndestination = \"::/0\"\nlink = \"eth0\"\ngateway = \"192.0.2.1\"\n",
                 1,
                 "`192.0.2.1` cannot be the gateway to `::/0`",
+            ),
+            (
+                "[[mounts]]\ntarget = \"/run/mnt/a\"\ntype = \"tmpfs\"\nsource = \"a\"\n\
+                 options = [\"suid\"]\n",
+                1,
+                "a mount cannot have the option `suid`",
+            ),
+            (
+                "mounts = [{ target = \"/run/mnt/a\", type = \"tmpfs\", source = \"a\" }, \
+                 { target = \"/run/mnt/a/b\", type = \"tmpfs\", source = \"a\" }]\n",
+                1,
+                "`/run/mnt/a/b` overlaps with the mount at `/run/mnt/a`",
             ),
             ("[[routes]]\nto = \"::/0\"\n", 2, "unknown field `to`"),
         ] {

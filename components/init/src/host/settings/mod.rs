@@ -19,6 +19,7 @@ use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
 use super::kernel_parameters::{self, KernelParameters};
+use super::mount_settings::{self, MountSettings};
 use super::network::Network;
 use super::resolver::{self, Resolver};
 use super::{host_name, pod_resolvers, time_servers};
@@ -32,6 +33,7 @@ pub const NAME: &str = "settings";
 pub struct Settings {
     values: Values,
     kernel_parameters: KernelParameters,
+    mounts: MountSettings,
     network: Network,
     refused: Refused,
     tried: Try,
@@ -80,6 +82,8 @@ impl Settings {
         if let Setting::KernelParameter(wanted) = setting {
             let allowed = kernel_parameters::allowed()?;
             self.kernel_parameters.apply(source, wanted, &allowed, now)?;
+        } else if let Setting::Mount(wanted) = setting {
+            self.mounts.apply(source, wanted, &mount_settings::lists()?, now)?;
         } else if let Setting::Network(wanted) = setting {
             self.network.apply(source, wanted)?;
         } else if let SettingName::Single(single) = setting.name() {
@@ -95,14 +99,19 @@ impl Settings {
         Ok(())
     }
 
-    /// Withdraws the value of `source`, so that the next one is in effect.
-    pub fn withdraw(&mut self, source: Source, name: &SettingName) -> Outcome {
+    /// Withdraws the value of `source`, so that the next one is in effect. `now` is the time since
+    /// boot.
+    pub fn withdraw(&mut self, source: Source, name: &SettingName, now: Duration) -> Outcome {
         if source == Source::Api {
             self.refused.forget(name);
         }
         match name {
             SettingName::Single(single) => self.set(source, [(*single, None)]),
             SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
+            SettingName::Mount(target) => {
+                self.mounts.withdraw(source, target, now);
+                Ok(())
+            }
             SettingName::Network(name) => {
                 self.network.withdraw(source, name);
                 Ok(())
@@ -149,6 +158,7 @@ impl Settings {
         });
         let settings = single
             .chain(self.kernel_parameters.observe())
+            .chain(self.mounts.observe())
             .chain(self.network.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
@@ -249,7 +259,7 @@ impl Settings {
     /// reasons why they are not set.
     fn go_back_to(&mut self, text: &str, now: Duration) -> Vec<String> {
         self.refused = Refused::default();
-        let mut lines = self.withdraw_others(Source::Api, text);
+        let mut lines = self.withdraw_others(Source::Api, text, now);
         lines.extend(self.restore(text, now));
         lines
     }
@@ -261,7 +271,7 @@ impl Settings {
         if text == self.document {
             return None;
         }
-        let mut lines = self.withdraw_others(Source::Document, &text);
+        let mut lines = self.withdraw_others(Source::Document, &text, now);
         let settings = text.lines().map(Setting::parse);
         let outcomes = settings
             .map(|setting| setting.and_then(|setting| self.apply(Source::Document, &setting, now)));
@@ -272,12 +282,12 @@ impl Settings {
 
     /// Withdraws the values of `source` that `text` does not have. Returns the reasons why some are
     /// not withdrawn.
-    fn withdraw_others(&mut self, source: Source, text: &str) -> Vec<String> {
+    fn withdraw_others(&mut self, source: Source, text: &str, now: Duration) -> Vec<String> {
         let kept: Vec<SettingName> =
             text.lines().filter_map(|line| Some(Setting::parse(line).ok()?.name())).collect();
         let names: Vec<SettingName> = self.of(source).map(|setting| setting.name()).collect();
         let gone = names.iter().filter(|name| !kept.contains(name));
-        let outcomes = gone.map(|name| self.withdraw(source, name));
+        let outcomes = gone.map(|name| self.withdraw(source, name, now));
         outcomes.filter_map(Outcome::err).map(|failure| failure.to_string()).collect()
     }
 
@@ -286,6 +296,7 @@ impl Settings {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
         single
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
+            .chain(self.mounts.of(source).map(Setting::Mount))
             .chain(self.network.of(source).map(Setting::Network))
     }
 
@@ -321,9 +332,14 @@ impl Settings {
         self.admitted(lines, now)
     }
 
+    /// When to try again to mount or unmount what has failed, since boot.
+    pub fn mounts_deadline(&self) -> Option<Duration> {
+        self.mounts.deadline()
+    }
+
     /// Sets again what another program has changed of the others. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines = self.mounts.hold(now);
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {
                 continue;

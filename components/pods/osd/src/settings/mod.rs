@@ -5,6 +5,7 @@ mod addresses;
 mod hostnames;
 mod kernel_parameters;
 mod links;
+mod mounts;
 mod resolvers;
 mod routes;
 pub mod spec;
@@ -51,11 +52,12 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 7] = [
+pub const TYPES: [SettingType; 8] = [
     addresses::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
     links::TYPE,
+    mounts::TYPE,
     resolvers::TYPE,
     routes::TYPE,
     time_servers::TYPE,
@@ -199,6 +201,8 @@ mod tests {
             "route 198.51.100.0/24 7 on eth0",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
+            "mount /run/mnt/a tmpfs scratch ro,size=1m",
+            "mount /run/mnt/a bind /srv",
         ] {
             let settings = vec![setting(line)];
             let covers: Vec<_> =

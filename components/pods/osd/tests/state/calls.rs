@@ -182,6 +182,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "links.osbuild",
             "linksettingstatuses.osbuild",
             "linkstatuses.osbuild",
+            "mounts.osbuild",
+            "mountstatuses.osbuild",
             "namespaces.meta.cosi.dev",
             "nodeaddresses.osbuild",
             "observationstatuses.osbuild",

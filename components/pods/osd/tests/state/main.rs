@@ -6,6 +6,7 @@ mod generations;
 mod inspect;
 mod kept;
 mod limits;
+mod mount_settings;
 mod network;
 mod network_settings;
 mod observed;

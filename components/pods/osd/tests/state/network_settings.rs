@@ -28,13 +28,13 @@ const LINES: [&str; 4] = [
 const UNREACHABLE: &str = "Network is unreachable";
 
 /// How often to look again, and the pause in between.
-const ATTEMPTS: u32 = 1000;
-const PAUSE: Duration = Duration::from_millis(20);
+pub const ATTEMPTS: u32 = 1000;
+pub const PAUSE: Duration = Duration::from_millis(20);
 
-type Held = Arc<Mutex<Vec<Setting>>>;
+pub type Held = Arc<Mutex<Vec<Setting>>>;
 
 /// Serves at the socket until the process ends. Returns what it holds.
-fn start_init(socket: &Path) -> Held {
+pub fn start_init(socket: &Path) -> Held {
     let listener = UnixListener::bind(socket).unwrap();
     let held = Held::default();
     let served = held.clone();
@@ -78,13 +78,13 @@ fn observed(setting: &Setting) -> Observed {
     Observed { name, wanted: Some(setting.clone()), source: Some(Source::Api), current, error }
 }
 
-fn lines(held: &Held) -> Vec<String> {
+pub fn lines(held: &Held) -> Vec<String> {
     let mut lines: Vec<String> = held.lock().unwrap().iter().map(Setting::to_string).collect();
     lines.sort();
     lines
 }
 
-async fn until(what: &str, holds: impl Fn() -> bool) {
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..ATTEMPTS {
         if holds() {
             return;
@@ -94,7 +94,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     panic!("timed out: {what}");
 }
 
-async fn apply(osd: &Osd, documents: &str) -> Result<(), Status> {
+pub async fn apply(osd: &Osd, documents: &str) -> Result<(), Status> {
     let client = &mut ConfigurationClient::new(osd.channel().await);
     let request = ApplyRequest { documents: documents.to_owned(), dry_run: false };
     client.apply(request).await.map(drop)

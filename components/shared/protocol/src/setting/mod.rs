@@ -4,6 +4,7 @@
 mod domain;
 mod kernel_parameter;
 mod list;
+mod mount;
 mod network;
 mod observed;
 mod start;
@@ -13,6 +14,7 @@ mod tried;
 pub use domain::Domain;
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
 pub use list::{Entry, List};
+pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
     LinkName, MAX_NETWORK_SETTINGS, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting,
     NetworkSettings, StaticAddress, StaticRoute, Subnet,
@@ -48,6 +50,8 @@ pub enum Setting {
     TimeServers(TimeServers),
     /// A parameter of the kernel.
     KernelParameter(KernelParameter),
+    /// A mount.
+    Mount(Mount),
     /// An address, a route, or a setting of a link.
     Network(NetworkSetting),
 }
@@ -59,6 +63,8 @@ pub enum SettingName {
     Single(Single),
     /// A parameter of the kernel.
     KernelParameter(ParameterKey),
+    /// A mount, by its target.
+    Mount(MountPath),
     /// An address, a route, or a setting of a link.
     Network(NetworkName),
 }
@@ -77,6 +83,7 @@ pub enum Single {
 }
 
 const KERNEL_PARAMETER: &str = "kernel-parameter";
+const MOUNT: &str = "mount";
 
 impl Single {
     /// All of them.
@@ -111,6 +118,7 @@ impl Setting {
                 let value = ParameterValue::parse(value)?;
                 Self::KernelParameter(KernelParameter { key, value })
             }
+            SettingName::Mount(target) => Self::Mount(Mount::parse_words(&target, value)?),
             SettingName::Network(name) => Self::Network(NetworkSetting::parse(name, value)?),
         })
     }
@@ -125,6 +133,7 @@ impl Setting {
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
             }
+            Self::Mount(mount) => SettingName::Mount(mount.target().clone()),
             Self::Network(setting) => SettingName::Network(setting.name()),
         }
     }
@@ -137,6 +146,7 @@ impl Setting {
             Self::SearchDomains(domains) => domains.to_string(),
             Self::TimeServers(servers) => servers.to_string(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
+            Self::Mount(mount) => mount.words(),
             Self::Network(setting) => setting.value(),
         }
     }
@@ -160,6 +170,10 @@ impl SettingName {
         if word == KERNEL_PARAMETER {
             let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::KernelParameter(ParameterKey::parse(key)?), value));
+        }
+        if word == MOUNT {
+            let (target, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::Mount(MountPath::parse(target)?), value));
         }
         if let Some(kind) = NetworkKind::of_word(word) {
             let (name, value) = NetworkName::split(kind, rest)?;
@@ -186,6 +200,7 @@ impl fmt::Display for SettingName {
         match self {
             Self::Single(single) => f.write_str(single.word()),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
+            Self::Mount(target) => write!(f, "{MOUNT} {target}"),
             Self::Network(name) => name.fmt(f),
         }
     }
@@ -217,6 +232,9 @@ mod tests {
             "route 198.51.100.0/24 4294967295 on eth0.7",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
+            "mount /tmp tmpfs tmpfs",
+            "mount /run/mnt/a tmpfs scratch ro,exec,size=4097",
+            "mount /run/mnt/b bind /srv exec",
         ] {
             let setting = Setting::parse(line).unwrap();
             assert_eq!(setting.to_string(), line);
@@ -256,6 +274,15 @@ mod tests {
             "link eth0 mtu 65536",
             "link eth0 dhcp",
             "link eth0 speed 10",
+            "mount /run/mnt/a",
+            "mount /run/mnt/a tmpfs",
+            "mount /run/mnt/a tmpfs tmpfs ro exec",
+            "mount /run/mnt/a tmpfs tmpfs suid",
+            "mount /run/mnt/a tmpfs tmpfs dev",
+            "mount /run/mnt/../a tmpfs tmpfs",
+            "mount run/mnt/a tmpfs tmpfs",
+            "mount /run/mnt/a proc proc",
+            "mount /run/mnt/a bind /srv size=1m",
         ] {
             assert!(Setting::parse(line).is_err(), "{line}");
         }
@@ -269,6 +296,9 @@ mod tests {
             "link eth0",
             "link eth0 mtu 1400",
             "route 0.0.0.0/0",
+            "mount",
+            "mount /",
+            "mount /run/mnt/a tmpfs",
         ] {
             assert!(SettingName::parse(line).is_err(), "{line}");
         }
@@ -280,7 +310,9 @@ mod tests {
             "(host-name|name-servers|search-domains|time-servers|kernel-parameter|\\PC{0,6}) \
              ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})|\
              address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
-             route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0"
+             route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
+             mount (/[a-z.]{0,3}){0,3} (tmpfs|bind) [/a-z]{0,4}\
+             ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?"
         ) {
             if let Ok(setting) = Setting::parse(&line) {
                 prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));
