@@ -4,6 +4,7 @@ mod document;
 mod goes_back;
 mod hostile;
 mod kernel_parameters;
+mod mounts;
 mod network;
 mod node;
 mod observed;
@@ -42,8 +43,8 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same where an event reports the change. Most of it is the emulated network.
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A resource sets a host name, name servers, time servers, a kernel parameter, an address or a
-/// route of the node. The setting is put back when another program changes it, outlasts a crash of
+/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, an
+/// address or a route of the node. The setting is put back when another program changes it, outlasts a crash of
 /// `osd` and a power cut, and goes with its resource. What the image does not allow is refused,
 /// also to a hostile `osd`. Without its file `osd` begins with what `init` holds. The node document
 /// is in effect where there is no resource.
@@ -56,6 +57,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     observed::is_what_the_node_has(node, &mut outcome)?;
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
+    mounts::is_mounted(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
@@ -68,6 +70,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
 
     let running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
+    mounts::outlasts_a_power_cut(node, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;

@@ -111,7 +111,7 @@ pub(super) fn words(options: MountOptions, size: Option<TmpfsSize>) -> Vec<Strin
     let MountOptions { read_only, exec } = options;
     let size = size.filter(|size| *size != DEFAULT_SIZE).map(|size| format!("size={size}"));
     let flags = [(read_only, "ro"), (exec, "exec")];
-    let flags = flags.into_iter().filter_map(|(is_on, word)| is_on.then(|| word.to_owned()));
+    let flags = flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, word)| word.to_owned());
     flags.chain(size).collect()
 }
 
