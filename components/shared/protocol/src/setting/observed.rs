@@ -86,7 +86,7 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
 mod tests {
     use super::*;
     use crate::request::MAX_REASON;
-    use crate::setting::{MAX_NETWORK_SETTINGS, MAX_PARAMETERS};
+    use crate::setting::{MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS};
 
     fn all() -> HostSettings {
         let observed = |source, wanted: &str, name: &str, current: &str| Observed {
@@ -141,19 +141,23 @@ mod tests {
         let servers = format!("time-servers {}", vec!["a".repeat(63); 8].join(" "));
         let host = "2001:db8:1111:2222:3333:4444:5555:6666";
         let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
-        let [parameter, domains, servers, route] =
-            [parameter, domains, servers, route].map(|line| {
+        let path = format!("/{}", "a".repeat(127));
+        let mount = format!("mount {path} bind {path} ro,exec");
+        let [parameter, domains, servers, route, mount] =
+            [parameter, domains, servers, route, mount].map(|line| {
                 let wanted = Setting::parse(&line).unwrap();
                 let (name, current) = (wanted.name(), wanted.value());
                 let (wanted, source) = (Some(wanted), Some(Source::Document));
                 Observed { name, wanted, source, current, error: String::new() }
             });
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
+        let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
         let routes = vec![route; 3 * MAX_NETWORK_SETTINGS];
+        let mounts = vec![mount; MAX_MOUNTS];
         let all: Vec<Observed> =
-            parameters.into_iter().chain(routes).chain([domains, servers]).collect();
+            parameters.into_iter().chain(routes).chain(mounts).chain([domains, servers]).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }
