@@ -77,18 +77,10 @@ pub fn git() -> Vec<Tool> {
         .collect()
 }
 
-/// Everything that `cargo ci` needs on this host.
-pub fn all() -> Vec<Tool> {
-    let oracles =
-        ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
-    let files = FILES.iter().map(|(file, package, why)| Tool {
-        name: (*package).to_owned(),
-        why: (*why).to_owned(),
-        probe: Probe::AnyFile(vec![file.into()]),
-        remedy: Remedy::Package((*package).to_owned()),
-    });
+/// The oracles that are Python packages.
+fn python() -> [Tool; 9] {
     let program = |name: &str| Probe::Program(name.to_owned());
-    let python = [
+    [
         Tool::pip(
             "virt-fw-vars",
             program("virt-fw-vars"),
@@ -143,11 +135,29 @@ pub fn all() -> Vec<Tool> {
             "tuf==7.0.1",
             "reads our releases as any TUF client does",
         ),
-    ];
+    ]
+}
+
+/// Everything that `cargo ci` needs on this host.
+pub fn all() -> Vec<Tool> {
+    let oracles =
+        ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
+    let files = FILES.iter().map(|(file, package, why)| Tool {
+        name: (*package).to_owned(),
+        why: (*why).to_owned(),
+        probe: Probe::AnyFile(vec![file.into()]),
+        remedy: Remedy::Package((*package).to_owned()),
+    });
     let target = Architecture::Arm64.rust_musl();
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
     let uefi = Architecture::ALL
         .map(|architecture| Tool::rust_target(architecture.rust_uefi(), "compiles slotboot"));
     let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true, true)].concat();
-    ours.into_iter().chain(oracles).chain(files).chain(python).chain([cross]).chain(uefi).collect()
+    ours.into_iter()
+        .chain(oracles)
+        .chain(files)
+        .chain(python())
+        .chain([cross])
+        .chain(uefi)
+        .collect()
 }

@@ -21,7 +21,7 @@ use crate::ship::tuf::{Repository, TARGETS};
 use osbuild_release::{Document, target};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// `osbuild release`
@@ -49,10 +49,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
              `--allow-dev-key`",
         ));
     }
-    let folder = flags
-        .to
-        .clone()
-        .unwrap_or_else(|| session.root().join("out").join(&flags.recipe).join("release"));
+    let folder = folder(&session, flags);
     let repository = Repository::at(&folder);
     repository.check_roots(&keys.roots()?, name)?;
     let release_signer = release_signer(&session, flags, &keys)?;
@@ -97,6 +94,12 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     };
     report(&session, flags, &published, &folder);
     Ok(())
+}
+
+/// The folder of the release.
+fn folder(session: &Session, flags: &cli::Release) -> PathBuf {
+    let default = || session.root().join("out").join(&flags.recipe).join("release");
+    flags.to.clone().unwrap_or_else(default)
 }
 
 /// Whether the command applies to the release that the channel has, and builds nothing.

@@ -43,11 +43,11 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same where an event reports the change. Most of it is the emulated network.
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, an
-/// address or a route of the node. The setting is put back when another program changes it, outlasts a crash of
-/// `osd` and a power cut, and goes with its resource. What the image does not allow is refused,
-/// also to a hostile `osd`. Without its file `osd` begins with what `init` holds. The node document
-/// is in effect where there is no resource.
+/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, an address
+/// or a route of the node. The setting is put back when another program changes it, outlasts a
+/// crash of `osd` and a power cut, and goes with its resource. What the image does not allow is
+/// refused, also to a hostile `osd`. Without its file `osd` begins with what `init` holds. The node
+/// document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());

@@ -198,9 +198,9 @@ impl Held {
 struct Change {
     /// Another program has unmounted it.
     is_lost: bool,
-    /// It is to be unmounted, perhaps to mount another one.
+    /// It must be unmounted, perhaps to mount another one.
     unmounts: bool,
-    /// Its options or its size are to be set.
+    /// Its options or its size must be set.
     changes: bool,
     /// The line for the console about what another program has done.
     line: Option<String>,
