@@ -20,6 +20,8 @@
 
 mod archive;
 mod builds;
+#[path = "../produce/casd.rs"]
+mod casd;
 mod cleaning;
 mod cloud;
 mod copies;
@@ -48,6 +50,7 @@ mod pods;
 mod programs;
 mod publish;
 mod releases;
+mod remote;
 mod repositories;
 mod rollouts;
 mod rotation;

@@ -1,0 +1,91 @@
+//! A cache that two users share, as they name it to the program.
+
+use crate::builds::done;
+use crate::casd::Casd;
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::{kernel, open, products};
+use serde_json::Value;
+use std::fs;
+
+/// Builds, and returns what the shared cache did.
+#[track_caller]
+fn build(scratch: &Scratch, flags: &[&str]) -> Value {
+    let ran = scratch.osbuild(&[&["build", RECIPE, "--json"], flags].concat());
+    done(&ran);
+    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+    json["remote"].clone()
+}
+
+/// The results that came from the cache, and those that it lacked.
+fn hits(remote: &Value) -> (u64, u64) {
+    (remote["hits"].as_u64().unwrap(), remote["misses"].as_u64().unwrap())
+}
+
+#[test]
+fn one_users_build_is_read_by_another_with_an_empty_store() {
+    let casd = Casd::start();
+    let (writer, reader) = (open(), open());
+    let (hits_before, steps) =
+        hits(&build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]));
+    assert!(hits_before == 0 && steps > 0);
+    let read = build(&reader, &["--remote", &casd.url()]);
+    assert_eq!(hits(&read), (steps, 0), "{read}");
+    assert!(read["bytes-received"].as_u64().unwrap() > 0, "{read}");
+    assert_eq!(products(&reader), products(&writer));
+    assert_eq!(hits(&build(&reader, &["--remote", &casd.url()])), (0, 0), "the store has them");
+}
+
+#[test]
+fn a_user_names_the_cache_in_a_file() {
+    let casd = Casd::start();
+    let (writer, reader) = (open(), open());
+    for (user, mode) in [(&writer, "cache-write"), (&reader, "cache")] {
+        let folder = user.path("home/.config/osbuild");
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!("[remote]\nurl = \"{}\"\nmode = \"{mode}\"\n", casd.url());
+        fs::write(folder.join("config.toml"), text).unwrap();
+    }
+    let (_, steps) = hits(&build(&writer, &[]));
+    assert_eq!(hits(&build(&reader, &[])), (steps, 0));
+}
+
+#[test]
+fn a_rebuild_runs_every_step_here() {
+    let casd = Casd::start();
+    let (writer, reader) = (open(), open());
+    build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]);
+    build(&reader, &["--remote", &casd.url()]);
+    assert_eq!(hits(&build(&reader, &["--remote", &casd.url(), "--rebuild"])), (0, 0));
+}
+
+#[test]
+fn a_result_without_its_bytes_is_made_here() {
+    let casd = Casd::start();
+    let (writer, reader) = (open(), open());
+    let url = casd.url();
+    let (_, steps) = hits(&build(&writer, &["--remote", &url, "--remote-mode", "cache-write"]));
+    casd.evict(&kernel().hex());
+    let (had, lacked) = hits(&build(&reader, &["--remote", &url]));
+    assert!(had + lacked == steps && lacked > 0, "{had} and {lacked} of {steps}");
+    assert_eq!(products(&reader), products(&writer));
+}
+
+#[test]
+fn a_cache_that_is_away_costs_one_warning() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["build", RECIPE, "--remote", "grpc://127.0.0.1:1"]);
+    done(&ran);
+    let warnings: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.contains("grpc://127.0.0.1:1")).collect();
+    assert!(warnings.len() <= 2 && warnings[0].starts_with("warning: "), "{}", ran.stderr);
+}
+
+#[test]
+fn what_names_no_cache_is_refused() {
+    let scratch = open();
+    for url in ["", "cache.example", "ftp://cache.example", "grpc://user:secret@cache.example:1"] {
+        let ran = scratch.osbuild(&["build", RECIPE, "--remote", url]);
+        assert_eq!(ran.code, Some(2), "{url}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+    }
+}
