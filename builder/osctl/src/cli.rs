@@ -26,6 +26,7 @@ Examples:
   osctl apply -f dns.yaml --try 2m     change it; it is taken back unless you confirm
   osctl confirm                        keep what was tried
   osctl logs kubelet --tail 20 -f      show what the kubelet writes
+  osctl top -w                         show what uses the node's processors and memory
   osctl reach tcp 10.0.2.2:6443        try whether the node reaches a port
   osctl history                        show who changed what
   osctl revert 7 --dry-run             show what going back to generation 7 would change
@@ -174,6 +175,8 @@ pub enum Verb {
         #[arg(long, short, value_name = "FORM", default_value = "table")]
         output: ListForm,
     },
+    /// Show what uses the processors, memory, disk and network of the node
+    Top(Top),
     /// Try what the node reaches: name servers, ports, URLs, and the way to them
     Reach(Reach),
     /// Start a daemon of the node again
@@ -222,6 +225,32 @@ pub struct Lines {
     /// Begin with the last N lines [default: all]
     #[arg(long, value_name = "N")]
     pub tail: Option<u32>,
+}
+
+/// What is shown of the use of a node.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Top {
+    /// The form; with `--watch`, JSON is one object a line
+    #[arg(long, short, value_name = "FORM", default_value = "table")]
+    pub output: ListForm,
+    /// Show it again every 2 s, until interrupted
+    #[arg(long, short)]
+    pub watch: bool,
+    /// What comes first
+    #[arg(long, value_name = "BY", default_value = "cpu")]
+    pub sort: Sorted,
+    /// Show at most N pods and N processes in the tables
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rows: usize,
+}
+
+/// The order of pods and processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sorted {
+    /// What uses most processor time comes first
+    Cpu,
+    /// What uses most memory comes first
+    Memory,
 }
 
 /// What the node is to reach.

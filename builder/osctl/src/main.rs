@@ -17,6 +17,7 @@ mod known_nodes;
 mod nearest;
 mod pin;
 mod question;
+mod rates;
 #[cfg(test)]
 mod reference;
 mod resource;

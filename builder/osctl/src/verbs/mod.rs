@@ -15,6 +15,7 @@ mod nodes;
 mod output;
 mod processes;
 mod reach;
+mod top;
 mod tries;
 
 use crate::cli::{Cli, Daemon, How, Verb};
@@ -77,6 +78,8 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         }
         Verb::Dmesg { lines } => logs::show_kernel(&connect(node).await?, lines).await,
         Verb::Ps { output } => show(node, async |one| processes::show(one, output).await).await,
+        Verb::Top(top) if top.watch => top::watch(&connect(node).await?, &top).await,
+        Verb::Top(top) => show(node, async |one| top::show(one, &top).await).await,
         Verb::Reach(reach) => reach::show(&connect(node).await?, reach).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await

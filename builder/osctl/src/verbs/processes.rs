@@ -40,7 +40,8 @@ fn rows(processes: &[HostProcess]) -> Vec<Vec<String>> {
     std::iter::once(titles.map(str::to_owned).to_vec()).chain(rows).collect()
 }
 
-fn mebibytes(bytes: u64) -> String {
+/// The memory in mebibytes, with one decimal.
+pub fn mebibytes(bytes: u64) -> String {
     let tenths = bytes.saturating_mul(10) >> 20;
     format!("{}.{} MiB", tenths / 10, tenths % 10)
 }

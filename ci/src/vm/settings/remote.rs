@@ -132,7 +132,9 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     shows("and of its last boot", &["logs", "init", "--previous"], &["phase kubelet"])?;
     shows("it shows the log of a container", &["logs", "osd", "-t"], &["connection: admin"])?;
     shows("it shows the kernel's messages", &["dmesg"], &["Linux version", "Command line"])?;
-    shows("it shows processes with their pods", &["ps"], &["/bin/init", "kube-system/osd-"])
+    shows("it shows processes with their pods", &["ps"], &["/bin/init", "kube-system/osd-"])?;
+    let used = ["memory ", "DATA ", "wait for memory ", "lo ", "kubelet ", "kube-system/osd-"];
+    shows("it shows what they use", &["top", "--rows", "500"], &used)
 }
 
 /// The node tries what it reaches, itself and the gateway of QEMU's network among it.

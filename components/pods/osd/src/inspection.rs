@@ -7,8 +7,9 @@ use hyper_util::rt::TokioIo;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::inspect_server::Inspect;
 use osbuild_cosi::v1::{
-    ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse, ReachRequest,
-    ReachResponse, ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+    GetUsageRequest, GetUsageResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
+    ListProcessesResponse, ReachRequest, ReachResponse, ReadKernelLogRequest,
+    ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +75,10 @@ impl Inspect for InspectionService {
         request: Request<ListProcessesRequest>,
     ) -> Answer<ListProcessesResponse> {
         self.client()?.list_processes(request.into_inner()).await
+    }
+
+    async fn get_usage(&self, request: Request<GetUsageRequest>) -> Answer<GetUsageResponse> {
+        self.client()?.get_usage(request.into_inner()).await
     }
 
     async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {

@@ -11,5 +11,6 @@ mod processes;
 pub mod reach;
 mod server;
 mod sys;
+mod usage;
 
 pub use server::{Options, serve};

@@ -3,13 +3,13 @@
 use super::log_file::LogFile;
 use super::logs::{self, Run};
 use super::reach::{self, Files, Reachable};
-use super::{kernel_log, processes, sys};
+use super::{kernel_log, processes, sys, usage};
 use crate::socket;
 use osbuild_cosi::v1::inspect_server::{Inspect, InspectServer};
 use osbuild_cosi::v1::{
-    KernelMessage, ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse,
-    ReachRequest, ReachResponse, ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest,
-    ReadLogResponse,
+    GetUsageRequest, GetUsageResponse, KernelMessage, ListLogsRequest, ListLogsResponse,
+    ListProcessesRequest, ListProcessesResponse, ReachRequest, ReachResponse, ReadKernelLogRequest,
+    ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
 use osbuild_failure::{Explain, Outcome};
 use rustix::thread::set_name;
@@ -142,6 +142,11 @@ impl Inspect for InspectService {
         let Options { processes, logs, pod, .. } = &*self.options;
         let processes = processes::list(processes, logs, pod).map_err(failed)?;
         Ok(Response::new(ListProcessesResponse { processes }))
+    }
+
+    async fn get_usage(&self, _: Request<GetUsageRequest>) -> Answer<GetUsageResponse> {
+        let Options { processes, logs, .. } = &*self.options;
+        Ok(Response::new(usage::read(processes, logs).map_err(failed)?))
     }
 
     async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {

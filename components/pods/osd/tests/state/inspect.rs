@@ -2,7 +2,7 @@
 
 use crate::osd::{Osd, channel, code};
 use osbuild_cosi::v1::inspect_client::InspectClient;
-use osbuild_cosi::v1::{ListLogsRequest, ListProcessesRequest, ReadLogRequest};
+use osbuild_cosi::v1::{GetUsageRequest, ListLogsRequest, ListProcessesRequest, ReadLogRequest};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -124,6 +124,18 @@ async fn the_processes_are_those_of_the_machine() {
     let pid = i32::try_from(inspect.child.id()).unwrap();
     let own = answer.processes.iter().find(|process| process.pid == pid).unwrap();
     assert!(own.command.contains("inspect --socket"), "{}", own.command);
+}
+
+#[tokio::test]
+async fn the_use_is_that_of_the_machine() {
+    let inspect = Inspect::start();
+    let (_osd, mut client) = inspect.client().await;
+    let usage = client.get_usage(GetUsageRequest {}).await.unwrap().into_inner();
+    let found = std::thread::available_parallelism().unwrap().get();
+    assert!(usize::try_from(usage.processors).unwrap() >= found, "{usage:?}");
+    assert!(usage.links.iter().any(|link| link.name == "lo"), "{usage:?}");
+    let (memory, data) = (usage.available_memory_bytes, usage.data.unwrap());
+    assert!((1..usage.memory_bytes).contains(&memory) && data.free_bytes < data.bytes);
 }
 
 #[tokio::test]
