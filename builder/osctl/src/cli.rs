@@ -177,6 +177,11 @@ pub enum Verb {
     },
     /// Show what uses the processors, memory, disk and network of the node
     Top(Top),
+    /// Print a file of the node, or list the files that it shows
+    Read {
+        /// The file, as the list has it [default: list the files]
+        path: Option<String>,
+    },
     /// Try what the node reaches: name servers, ports, URLs, and the way to them
     Reach(Reach),
     /// Start a daemon of the node again

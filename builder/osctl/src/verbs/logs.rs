@@ -86,7 +86,7 @@ fn kernel_line(KernelMessage { time_microseconds, text, .. }: &KernelMessage) ->
 }
 
 /// A text of several lines or with tabs stays what it is; nothing else in it moves the cursor.
-fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let lines =
         text.split('\n').map(|line| line.split('\t').map(printable).collect::<Vec<_>>().join("\t"));
     lines.collect::<Vec<_>>().join("\n")

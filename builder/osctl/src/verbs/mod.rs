@@ -15,6 +15,7 @@ mod nodes;
 mod output;
 mod processes;
 mod reach;
+mod read;
 mod top;
 mod tries;
 
@@ -80,6 +81,10 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Ps { output } => show(node, async |one| processes::show(one, output).await).await,
         Verb::Top(top) if top.watch => top::watch(&connect(node).await?, &top).await,
         Verb::Top(top) => show(node, async |one| top::show(one, &top).await).await,
+        Verb::Read { path: None } => show(node, read::list).await,
+        Verb::Read { path: Some(path) } => {
+            show(node, async |one| read::show(one, &path).await).await
+        }
         Verb::Reach(reach) => reach::show(&connect(node).await?, reach).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await

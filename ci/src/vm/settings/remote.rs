@@ -134,7 +134,17 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     shows("it shows the kernel's messages", &["dmesg"], &["Linux version", "Command line"])?;
     shows("it shows processes with their pods", &["ps"], &["/bin/init", "kube-system/osd-"])?;
     let used = ["memory ", "DATA ", "wait for memory ", "lo ", "kubelet ", "kube-system/osd-"];
-    shows("it shows what they use", &["top", "--rows", "500"], &used)
+    shows("it shows what they use", &["top", "--rows", "500"], &used)?;
+    let listed = ["/etc/os-release ", "/proc/1/mounts ", "/usr/share/osbuild/pods/osd.yaml "];
+    shows("it lists the files that can be read", &["read"], &listed)?;
+    let kubelet = ["read", "/run/osbuild/kubelet/config/standalone.json"];
+    shows("it shows the configuration of the kubelet", &kubelet, &["KubeletConfiguration"])?;
+    let mounts = ["read", "/proc/1/mounts"];
+    shows("and the mounts of the node, not of a pod", &mounts, &[" /data ", " /var/lib/kubelet "])?;
+    let refused = osctl.run(&["read", "/etc/kubernetes/kubelet.conf"])?;
+    let is_refused = refused.code == Some(2) && refused.output.contains("does not show");
+    outcome.check("but no kubeconfig", is_refused, || refused.output);
+    Ok(())
 }
 
 /// The node tries what it reaches, itself and the gateway of QEMU's network among it.

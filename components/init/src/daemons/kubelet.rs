@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn without_a_kubeconfig_it_runs_standalone() {
-        let expected = "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json \
+        let expected = "/bin/kubelet --config=/run/osbuild/kubelet/config/standalone.json \
                         --config-dir=/etc/kubernetes/kubelet.conf.d --node-ip=192.0.2.7 \
                         --hostname-override=node-1";
         assert_eq!(command(Mode::Standalone), expected);
@@ -131,7 +131,8 @@ mod tests {
     fn a_kubelet_that_waits_gets_no_settings_of_its_cluster() {
         assert_eq!(
             command(Mode::Waits),
-            "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json --hostname-override=node-1"
+            "/bin/kubelet --config=/run/osbuild/kubelet/config/standalone.json \
+             --hostname-override=node-1"
         );
     }
 
@@ -139,7 +140,9 @@ mod tests {
     fn a_kubeconfig_makes_it_join() {
         let command = command(Mode::Joins(Credentials { kubeconfig: "/k", bootstrap: None }));
         assert!(command.ends_with(" --kubeconfig=/k"));
-        assert!(command.contains(" --config=/run/osbuild/kubelet/joined.json --config-dir="));
+        assert!(
+            command.contains(" --config=/run/osbuild/kubelet/config/joined.json --config-dir=")
+        );
         assert!(!command.contains("bootstrap"));
     }
 

@@ -9,9 +9,9 @@ use crate::name;
 /// The file in memory with the name in the kubelet's client certificate; empty if there is none.
 pub const CERTIFIED_NAME: &str = "/run/osbuild/kubelet/certified-name";
 /// The kubelet's configuration without a cluster.
-pub const STANDALONE: &str = "/run/osbuild/kubelet/standalone.json";
+pub const STANDALONE: &str = "/run/osbuild/kubelet/config/standalone.json";
 /// The kubelet's configuration with a cluster.
-pub const JOINED: &str = "/run/osbuild/kubelet/joined.json";
+pub const JOINED: &str = "/run/osbuild/kubelet/config/joined.json";
 
 /// The file in memory with the seconds for which the kubelet wants to delay a shutdown.
 pub const SHUTDOWN_GRACE: &str = "/run/osbuild/kubelet/shutdown-grace";

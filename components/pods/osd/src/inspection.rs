@@ -7,9 +7,10 @@ use hyper_util::rt::TokioIo;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::inspect_server::Inspect;
 use osbuild_cosi::v1::{
-    GetUsageRequest, GetUsageResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
-    ListProcessesResponse, ReachRequest, ReachResponse, ReadKernelLogRequest,
-    ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+    GetUsageRequest, GetUsageResponse, ListFilesRequest, ListFilesResponse, ListLogsRequest,
+    ListLogsResponse, ListProcessesRequest, ListProcessesResponse, ReachRequest, ReachResponse,
+    ReadFileRequest, ReadFileResponse, ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest,
+    ReadLogResponse,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +52,7 @@ impl InspectionService {
 
 #[tonic::async_trait]
 impl Inspect for InspectionService {
+    type ReadFileStream = Streaming<ReadFileResponse>;
     type ReadLogStream = Streaming<ReadLogResponse>;
     type ReadKernelLogStream = Streaming<ReadKernelLogResponse>;
     type ReachStream = Streaming<ReachResponse>;
@@ -79,6 +81,14 @@ impl Inspect for InspectionService {
 
     async fn get_usage(&self, request: Request<GetUsageRequest>) -> Answer<GetUsageResponse> {
         self.client()?.get_usage(request.into_inner()).await
+    }
+
+    async fn list_files(&self, request: Request<ListFilesRequest>) -> Answer<ListFilesResponse> {
+        self.client()?.list_files(request.into_inner()).await
+    }
+
+    async fn read_file(&self, request: Request<ReadFileRequest>) -> Answer<Self::ReadFileStream> {
+        self.client()?.read_file(request.into_inner()).await
     }
 
     async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {

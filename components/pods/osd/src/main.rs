@@ -16,6 +16,7 @@ use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Connections;
 use pod_osd::host::Host;
 use pod_osd::init::Init;
+use pod_osd::inspect::files::Places;
 use pod_osd::inspect::reach::Files;
 use pod_osd::inspection::InspectionService;
 use pod_osd::keeper::{self, Keeper, Kept};
@@ -41,6 +42,7 @@ usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
            --socket PATH
        osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
                    --resolver FILE --hosts FILE --authorities FILE
+                   --share FOLDER --kubelet FOLDER --os-release FILE
 
 Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
 
@@ -69,11 +71,14 @@ the node reaches.
   --resolver FILE    the name servers (resolv.conf(5))
   --hosts FILE       names and their addresses (hosts(5))
   --authorities FILE the certificates in PEM of those who sign the certificates of servers
+  --share FOLDER     the files of the image, of which clients may read some
+  --kubelet FOLDER   the configurations of the kubelet, which they may read
+  --os-release FILE  the name of the operating system (os-release(5)), which they may read
 ";
 
 enum Command {
     Serve(Box<Options>),
-    Inspect(inspect::Options),
+    Inspect(Box<inspect::Options>),
     Help,
 }
 
@@ -98,7 +103,7 @@ struct Remote {
 fn main() -> ExitCode {
     let outcome = match command(std::env::args().skip(1)) {
         Some(Command::Serve(options)) => serve(*options),
-        Some(Command::Inspect(options)) => inspect(options),
+        Some(Command::Inspect(options)) => inspect(*options),
         Some(Command::Help) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -128,6 +133,7 @@ fn command(words: impl Iterator<Item = String>) -> Option<Command> {
 fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut logs, mut processes, mut pod) = (None, None, None, None);
     let (mut resolver, mut hosts, mut authorities) = (None, None, None);
+    let (mut share, mut kubelet, mut os_release) = (None, None, None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
@@ -137,16 +143,20 @@ fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--resolver" => resolver = Some(words.next()?.into()),
             "--hosts" => hosts = Some(words.next()?.into()),
             "--authorities" => authorities = Some(words.next()?.into()),
+            "--share" => share = Some(words.next()?.into()),
+            "--kubelet" => kubelet = Some(words.next()?.into()),
+            "--os-release" => os_release = Some(words.next()?.into()),
             _ => return None,
         }
     }
-    Some(Command::Inspect(inspect::Options {
+    Some(Command::Inspect(Box::new(inspect::Options {
         socket: socket?,
         logs: logs?,
         processes: processes?,
         pod: pod?,
         files: Files { resolver: resolver?, hosts: hosts?, authorities: authorities? },
-    }))
+        places: Places { share: share?, kubelet: kubelet?, os_release: os_release? },
+    })))
 }
 
 fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {

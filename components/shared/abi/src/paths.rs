@@ -103,6 +103,10 @@ pub const EARLIER_CLIENT_CA: &str = "/etc/kubernetes/ca.crt";
 /// Drop-ins (`*.conf`) for [`KUBELET_CONFIG`]: the kubelet's `--config-dir`.
 pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
 
+/// The kubelet's configurations as `init` has made them, `joined.json` and `standalone.json`: one
+/// of them is the kubelet's `--config`. The folder has nothing that is secret.
+pub const KUBELET_CONFIGURATIONS: &str = "/run/osbuild/kubelet/config";
+
 /// Manifests of static pods on DATA, where kubeadm writes those of a control plane.
 pub const DATA_MANIFESTS: &str = "/etc/kubernetes/manifests";
 /// The kubelet's `staticPodPath`, to which `init` copies [`POD_MANIFESTS`] and [`DATA_MANIFESTS`].

@@ -24,7 +24,7 @@ pub fn least(method: &str) -> Role {
         ("cosi.resource.State", "Get" | "List" | "Watch")
         | ("osbuild.v1.Configuration", "GetTry" | "ListGenerations")
         | ("osbuild.v1.Node", "GetStatus")
-        | ("osbuild.v1.Inspect", "GetUsage")
+        | ("osbuild.v1.Inspect", "GetUsage" | "ListFiles" | "ReadFile")
         | ("osbuild.v1.Inspect", "ListLogs" | "ReadLog" | "ReadKernelLog" | "ListProcesses")
         | ("machine.MachineService", "Version")
         | ("grpc.health.v1.Health", _)
@@ -131,6 +131,7 @@ mod tests {
             ("osbuild.v1.Configuration/RestoreGeneration", Role::Operator),
             ("osbuild.v1.Node/GetStatus", Role::Reader),
             ("osbuild.v1.Inspect/GetUsage", Role::Reader),
+            ("osbuild.v1.Inspect/ReadFile", Role::Reader),
             ("osbuild.v1.Inspect/ReadLog", Role::Reader),
             ("osbuild.v1.Inspect/Reach", Role::Operator),
             ("osbuild.v1.Inspect/Unknown", Role::Admin),

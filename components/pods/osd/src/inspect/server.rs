@@ -1,5 +1,6 @@
 //! The server of the container `inspect`.
 
+use super::files::{self, Places};
 use super::log_file::LogFile;
 use super::logs::{self, Run};
 use super::reach::{self, Files, Reachable};
@@ -7,14 +8,16 @@ use super::{kernel_log, processes, sys, usage};
 use crate::socket;
 use osbuild_cosi::v1::inspect_server::{Inspect, InspectServer};
 use osbuild_cosi::v1::{
-    GetUsageRequest, GetUsageResponse, KernelMessage, ListLogsRequest, ListLogsResponse,
-    ListProcessesRequest, ListProcessesResponse, ReachRequest, ReachResponse, ReadKernelLogRequest,
-    ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+    GetUsageRequest, GetUsageResponse, KernelMessage, ListFilesRequest, ListFilesResponse,
+    ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse, ReachRequest,
+    ReachResponse, ReadFileRequest, ReadFileResponse, ReadKernelLogRequest, ReadKernelLogResponse,
+    ReadLogRequest, ReadLogResponse,
 };
 use osbuild_failure::{Explain, Outcome};
 use rustix::thread::set_name;
 use std::ffi::CStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +28,17 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Logs that are read at a time.
+/// Logs and files that are read at a time.
 const MAX_READERS: usize = 32;
 
 /// The pause before a log is looked at again.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// The part of a file that is in one message, in bytes.
+const PART: usize = 64 << 10;
+
+/// The longest file that is read whole, in bytes.
+const MAX_FILE: u64 = 16 << 20;
 
 /// The most messages of the kernel in one message of the service.
 const MAX_MESSAGES: usize = 256;
@@ -46,6 +55,20 @@ pub struct Options {
     pub pod: String,
     /// The files by which the node finds and trusts others.
     pub files: Files,
+    /// The files that clients may read.
+    pub places: Places,
+}
+
+impl Options {
+    /// What clients may read.
+    fn readable(&self) -> files::Files {
+        files::Files {
+            places: self.places.clone(),
+            processes: self.processes.clone(),
+            resolver: self.files.resolver.clone(),
+            hosts: self.files.hosts.clone(),
+        }
+    }
 }
 
 /// The name of the process, which distinguishes it from the other one of the program.
@@ -77,7 +100,8 @@ struct InspectService {
 impl InspectService {
     fn reader(&self) -> Result<OwnedSemaphorePermit, Status> {
         self.readers.clone().try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!("{MAX_READERS} logs are being read already"))
+            let full = format!("{MAX_READERS} logs and files are being read already");
+            Status::resource_exhausted(full)
         })
     }
 }
@@ -94,6 +118,7 @@ fn failed(error: io::Error) -> Status {
 
 #[tonic::async_trait]
 impl Inspect for InspectService {
+    type ReadFileStream = Messages<ReadFileResponse>;
     type ReadLogStream = Messages<ReadLogResponse>;
     type ReadKernelLogStream = Messages<ReadKernelLogResponse>;
     type ReachStream = Messages<ReachResponse>;
@@ -149,6 +174,25 @@ impl Inspect for InspectService {
         Ok(Response::new(usage::read(processes, logs).map_err(failed)?))
     }
 
+    async fn list_files(&self, _: Request<ListFilesRequest>) -> Answer<ListFilesResponse> {
+        let files = self.options.readable().list();
+        Ok(Response::new(ListFilesResponse { files }))
+    }
+
+    async fn read_file(&self, request: Request<ReadFileRequest>) -> Answer<Self::ReadFileStream> {
+        let ReadFileRequest { path } = request.into_inner();
+        let file = self.options.readable().open(&path).map_err(failed)?;
+        let file = file.ok_or_else(|| Status::not_found(format!("`{path}` cannot be read")))?;
+        let (permit, (to, messages)) = (self.reader()?, mpsc::channel(1));
+        tokio::spawn(async move {
+            if let Err(status) = send_file(file, &to).await {
+                let _ = to.send(Err(status)).await;
+            }
+            drop(permit);
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
     async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {
         let permit = self.probes.clone().try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!("{} targets are tried already", reach::MAX_CALLS))
@@ -160,6 +204,24 @@ impl Inspect for InspectService {
             drop(permit);
         });
         Ok(Response::new(ReceiverStream::new(messages)))
+    }
+}
+
+async fn send_file(file: File, to: &To<ReadFileResponse>) -> Result<(), Status> {
+    let mut rest = file.take(MAX_FILE);
+    loop {
+        let mut data = Vec::with_capacity(PART);
+        (&mut rest).take(PART as u64).read_to_end(&mut data).map_err(failed)?;
+        if data.is_empty() {
+            break;
+        }
+        if to.send(Ok(ReadFileResponse { data })).await.is_err() {
+            return Ok(());
+        }
+    }
+    match rest.into_inner().read(&mut [0]).map_err(failed)? {
+        0 => Ok(()),
+        _ => Err(Status::out_of_range(format!("it is longer than {MAX_FILE} bytes"))),
     }
 }
 

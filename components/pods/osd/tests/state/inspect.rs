@@ -2,7 +2,10 @@
 
 use crate::osd::{Osd, channel, code};
 use osbuild_cosi::v1::inspect_client::InspectClient;
-use osbuild_cosi::v1::{GetUsageRequest, ListLogsRequest, ListProcessesRequest, ReadLogRequest};
+use osbuild_cosi::v1::{
+    GetUsageRequest, ListFilesRequest, ListLogsRequest, ListProcessesRequest, ReadFileRequest,
+    ReadLogRequest,
+};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +23,9 @@ struct Inspect {
 impl Inspect {
     fn start() -> Inspect {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("logs")).unwrap();
+        for name in ["logs", "share", "share/pods", "kubelet"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
         let child = Inspect::spawn(folder.path());
         Inspect { folder, child }
     }
@@ -36,6 +41,9 @@ impl Inspect {
         ]);
         command.args(["--resolver", "/etc/resolv.conf", "--hosts", "/etc/hosts"]);
         command.args(["--authorities", "/etc/ssl/certs/ca-certificates.crt"]);
+        command.arg("--share").arg(folder.join("share"));
+        command.arg("--kubelet").arg(folder.join("kubelet"));
+        command.arg("--os-release").arg(folder.join("os-release"));
         command.spawn().unwrap()
     }
 
@@ -136,6 +144,55 @@ async fn the_use_is_that_of_the_machine() {
     assert!(usage.links.iter().any(|link| link.name == "lo"), "{usage:?}");
     let (memory, data) = (usage.available_memory_bytes, usage.data.unwrap());
     assert!((1..usage.memory_bytes).contains(&memory) && data.free_bytes < data.bytes);
+}
+
+/// The bytes that come of a file, and how the call ends.
+async fn read(client: &mut InspectClient<Channel>, path: &str) -> (Vec<u8>, Code) {
+    let mut bytes = Vec::new();
+    let mut parts = match client.read_file(ReadFileRequest { path: path.into() }).await {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return (bytes, status.code()),
+    };
+    loop {
+        match parts.message().await {
+            Ok(Some(part)) => bytes.extend(part.data),
+            Ok(None) => return (bytes, Code::Ok),
+            Err(status) => return (bytes, status.code()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listed_file_is_read_whole_and_no_other_one() {
+    let inspect = Inspect::start();
+    let joined = vec![b'x'; 200_000];
+    fs::write(inspect.folder.path().join("kubelet/joined.json"), &joined).unwrap();
+    fs::write(inspect.folder.path().join("kubelet/kubelet.conf"), "a secret").unwrap();
+    let (_osd, mut client) = inspect.client().await;
+    let files = client.list_files(ListFilesRequest {}).await.unwrap().into_inner().files;
+    let path = "/run/osbuild/kubelet/config/joined.json";
+    assert!(files.iter().any(|file| file.path == path), "{files:?}");
+    assert_eq!(read(&mut client, path).await, (joined, Code::Ok));
+    let (memory, code) = read(&mut client, "/proc/meminfo").await;
+    assert!(code == Code::Ok && memory.starts_with(b"MemTotal:"));
+    let beside = inspect.folder.path().join("kubelet/kubelet.conf").display().to_string();
+    for path in ["/run/osbuild/kubelet/config/kubelet.conf", "/etc/shadow", &beside] {
+        assert_eq!(read(&mut client, path).await, (Vec::new(), Code::NotFound), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_long_is_cut() {
+    let inspect = Inspect::start();
+    let file = File::create(inspect.folder.path().join("share/sysctl.conf")).unwrap();
+    file.set_len(16 << 20).unwrap();
+    let (_osd, mut client) = inspect.client().await;
+    let path = "/usr/share/osbuild/sysctl.conf";
+    let (bytes, code) = read(&mut client, path).await;
+    assert_eq!((bytes.len(), code), (16 << 20, Code::Ok));
+    file.set_len((16 << 20) + 1).unwrap();
+    let (bytes, code) = read(&mut client, path).await;
+    assert_eq!((bytes.len(), code), (16 << 20, Code::OutOfRange));
 }
 
 #[tokio::test]
