@@ -28,6 +28,7 @@ Examples:
   osctl logs kubelet --tail 20 -f      show what the kubelet writes
   osctl top -w                         show what uses the node's processors and memory
   osctl reach tcp 10.0.2.2:6443        try whether the node reaches a port
+  osctl support                        collect what the node shows in an archive
   osctl history                        show who changed what
   osctl revert 7 --dry-run             show what going back to generation 7 would change
   osctl delete resolvers dns           delete a resource: the lower rank's value is back
@@ -184,6 +185,15 @@ pub enum Verb {
     },
     /// Try what the node reaches: name servers, ports, URLs, and the way to them
     Reach(Reach),
+    /// Collect what the node shows in an archive, for people who help
+    ///
+    /// It has the state of the node, its settings, the ends of all logs, processes by their names,
+    /// and the files that `read` lists. What fails is a file with the error. Sensitive resources
+    /// are left out, and what looks like a key, a token or a password is removed.
+    Support {
+        /// The archive, `.tar.gz` [default: support-NODE-TIME.tar.gz]
+        file: Option<PathBuf>,
+    },
     /// Start a daemon of the node again
     Restart {
         /// The daemon

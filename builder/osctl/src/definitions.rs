@@ -7,7 +7,7 @@ use crate::resource;
 use osbuild_abi::osd;
 use osbuild_cosi::resource::Resource;
 use osbuild_cosi::resource::meta::ResourceDefinitionSpec;
-use osbuild_cosi::resource::meta::resource_definition_spec::PrintColumn;
+use osbuild_cosi::resource::meta::resource_definition_spec::{PrintColumn, Sensitivity};
 use prost::Message;
 
 /// The namespace and the type of the descriptions.
@@ -27,6 +27,8 @@ pub struct Definition {
     pub writer: Option<String>,
     /// Shorter names.
     pub aliases: Vec<String>,
+    /// Whether its resources may have secrets.
+    pub is_sensitive: bool,
     /// The columns of a table of its resources, after those that all have.
     pub columns: Vec<PrintColumn>,
 }
@@ -61,24 +63,30 @@ pub async fn resources(connection: &Connection) -> Result<Vec<Resource>> {
 
 /// All types of the node, in order of name.
 pub async fn all(connection: &Connection) -> Result<Vec<Definition>> {
-    let mut definitions = Vec::new();
-    for resource in resources(connection).await? {
-        let writer = resource::metadata(&resource).annotations.remove(osd::WRITER);
-        let proto = &resource.spec.unwrap_or_default().proto_spec;
-        let spec = ResourceDefinitionSpec::decode(proto.as_slice()).map_err(|error| {
-            Error::failed("the node describes its types unreadably").caused_by(&error)
-        })?;
-        definitions.push(Definition {
-            namespace: spec.default_namespace,
-            type_name: spec.resource_type,
-            singular: spec.display_type,
-            writer,
-            aliases: spec.all_aliases,
-            columns: spec.print_columns,
-        });
-    }
+    let definitions = resources(connection).await?.into_iter().map(definition);
+    let mut definitions = definitions.collect::<Result<Vec<_>>>()?;
     definitions.sort_by(|one, other| one.type_name.cmp(&other.type_name));
     Ok(definitions)
+}
+
+/// The type that a resource describes.
+fn definition(resource: Resource) -> Result<Definition> {
+    let writer = resource::metadata(&resource).annotations.remove(osd::WRITER);
+    let proto = &resource.spec.unwrap_or_default().proto_spec;
+    let spec = ResourceDefinitionSpec::decode(proto.as_slice()).map_err(|error| {
+        Error::failed("the node describes its types unreadably").caused_by(&error)
+    })?;
+    // A value that this program does not know may be a secret one.
+    let is_sensitive = spec.sensitivity != i32::from(Sensitivity::NonSensitive);
+    Ok(Definition {
+        namespace: spec.default_namespace,
+        type_name: spec.resource_type,
+        singular: spec.display_type,
+        writer,
+        aliases: spec.all_aliases,
+        is_sensitive,
+        columns: spec.print_columns,
+    })
 }
 
 /// The type that the user means.
@@ -107,26 +115,39 @@ pub fn choose(definitions: Vec<Definition>, name: &str) -> Result<Definition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_cosi::resource::Spec;
 
-    fn definition(type_name: &str, aliases: &[&str]) -> Definition {
+    fn described(type_name: &str, aliases: &[&str]) -> Definition {
         Definition {
             namespace: "system".into(),
             type_name: type_name.into(),
             singular: String::new(),
             writer: None,
             aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
+            is_sensitive: false,
             columns: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_type_may_be_sensitive_also_in_a_way_that_is_not_known() {
+        let is_sensitive = |sensitivity| {
+            let spec = ResourceDefinitionSpec { sensitivity, ..ResourceDefinitionSpec::default() };
+            let spec = Spec { proto_spec: spec.encode_to_vec(), ..Spec::default() };
+            let resource = Resource { spec: Some(spec), ..Resource::default() };
+            definition(resource).unwrap().is_sensitive
+        };
+        assert_eq!([0, 1, 7].map(is_sensitive), [false, true, true]);
     }
 
     #[test]
     fn a_type_has_several_names() {
         let known = || {
             vec![
-                definition("KernelParameters.osbuild", &["kernelparameter", "kp", "kps"]),
-                definition("KernelParameterStatuses.osbuild", &["kps"]),
-                definition("Things.osbuild", &["thing"]),
-                definition("Things.example", &["thing"]),
+                described("KernelParameters.osbuild", &["kernelparameter", "kp", "kps"]),
+                described("KernelParameterStatuses.osbuild", &["kps"]),
+                described("Things.osbuild", &["thing"]),
+                described("Things.example", &["thing"]),
             ]
         };
         for name in ["KernelParameters.osbuild", "kernelparameters", "KernelParameter", "kp"] {

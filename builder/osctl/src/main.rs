@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod bundle;
 mod changes;
 mod cli;
 mod connection;
@@ -18,6 +19,7 @@ mod nearest;
 mod pin;
 mod question;
 mod rates;
+mod redaction;
 #[cfg(test)]
 mod reference;
 mod resource;

@@ -6,9 +6,13 @@ use crate::site::Ran;
 use osbuild::error::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// A setting that the node has, with another value.
 const CHANGED: &str = "type: Resolver\nid: dns\nspec: { nameserver: 192.0.2.7 }\n";
+
+/// A bootstrap token of Kubernetes, in a label of a setting.
+const TOKEN: &str = "abcdef.0123456789abcdef";
 
 /// The verbs agree with each other: what one prints, another reads.
 pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
@@ -16,7 +20,8 @@ pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     differences_have_an_exit_code(remote, outcome)?;
     resources_are_described(remote, outcome)?;
     resources_are_edited(remote, outcome)?;
-    several_nodes_are_asked(remote, outcome)
+    several_nodes_are_asked(remote, outcome)?;
+    a_bundle_has_no_secret(remote, outcome)
 }
 
 fn examples_are_documents(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
@@ -101,6 +106,30 @@ fn several_nodes_are_asked(remote: &Remote, outcome: &mut Outcome) -> Result<()>
     outcome.check("a change stops at the first node that fails", is_stopped, || ran.output);
     let ran = remote.run(&["-n", "reader,admin", "power-off"])?;
     claim(outcome, "what ends a node takes one", &ran, Some(2));
+    Ok(())
+}
+
+/// This `osd` has no container `inspect`, so the logs are an error in the bundle.
+fn a_bundle_has_no_secret(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let document = format!(
+        "type: Resolver\nid: dns\nlabels: {{ note: {TOKEN} }}\n\
+         spec: {{ nameserver: 192.0.2.77 }}\n"
+    );
+    admin(remote, &["apply", "-f", &write(remote, "token.yaml", &document)?])?;
+    let ran = admin(remote, &["get", "resolver", "dns", "-o", "yaml"])?;
+    outcome.check("a setting has a token", ran.output.contains(TOKEN), || ran.output);
+    let path = remote.folder.join("support.tar.gz").display().to_string();
+    let ran = admin(remote, &["support", &path])?;
+    claim(outcome, "`support` collects what there is", &ran, Some(0));
+    let mut tar = Command::new("tar");
+    tar.args(["-xzOf", &path, "--wildcards", "*/resources/Resolvers.osbuild.yaml"]);
+    let found = remote.site.finish("state-api-tar", &mut tar)?.output;
+    let is_clean = found.contains("192.0.2.77") && !found.contains(TOKEN);
+    outcome.check("the bundle has the setting without the token", is_clean, || found);
+    let mut tar = Command::new("tar");
+    let names = remote.site.finish("state-api-tar", tar.args(["-tzf", &path]))?.output;
+    let has_error = names.lines().any(|name| name.ends_with("/logs.error"));
+    outcome.check("what fails is a file with the error", has_error, || names);
     Ok(())
 }
 

@@ -194,6 +194,7 @@ mod tests {
             singular: singular.into(),
             writer: Some(writer.into()),
             aliases: vec![singular.to_lowercase()],
+            is_sensitive: false,
             columns: Vec::new(),
         }
     }

@@ -38,6 +38,29 @@ pub async fn show(connection: &Connection, wanted: &str, reading: Reading) -> Re
     Ok(())
 }
 
+/// The last lines of the log with this name, with their times.
+pub async fn end(connection: &Connection, name: &str, tail: u32, previous: bool) -> Result<String> {
+    let request =
+        ReadLogRequest { name: name.to_owned(), tail_lines: Some(tail), follow: false, previous };
+    let mut messages = connection.inspect().read_log(request).await?.into_inner();
+    let mut text = String::new();
+    while let Some(message) = messages.message().await? {
+        text.extend(message.lines.iter().map(|line| log_line(line, true)));
+    }
+    Ok(text)
+}
+
+/// The messages of the kernel.
+pub async fn kernel(connection: &Connection) -> Result<String> {
+    let request = ReadKernelLogRequest { tail_lines: None, follow: false };
+    let mut messages = connection.inspect().read_kernel_log(request).await?.into_inner();
+    let mut text = String::new();
+    while let Some(message) = messages.message().await? {
+        text.extend(message.messages.iter().map(kernel_line));
+    }
+    Ok(text)
+}
+
 /// Prints the messages of the kernel.
 pub async fn show_kernel(connection: &Connection, Lines { follow, tail }: Lines) -> Result<()> {
     let request = ReadKernelLogRequest { tail_lines: tail, follow };
@@ -48,7 +71,8 @@ pub async fn show_kernel(connection: &Connection, Lines { follow, tail }: Lines)
     Ok(())
 }
 
-async fn names(connection: &Connection) -> Result<Vec<String>> {
+/// The names of the logs.
+pub async fn names(connection: &Connection) -> Result<Vec<String>> {
     Ok(connection.inspect().list_logs(ListLogsRequest {}).await?.into_inner().names)
 }
 

@@ -16,6 +16,7 @@ mod output;
 mod processes;
 mod reach;
 mod read;
+mod support;
 mod top;
 mod tries;
 
@@ -85,6 +86,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Read { path: Some(path) } => {
             show(node, async |one| read::show(one, &path).await).await
         }
+        Verb::Support { file } => support::run(&connect(node).await?, file).await,
         Verb::Reach(reach) => reach::show(&connect(node).await?, reach).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await
@@ -114,15 +116,19 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a JSON value to stdout, in several lines.
-fn print_json(value: &Value) -> Result<()> {
-    print(&(resource::escaped_json(&format!("{value:#}")) + "\n"))
+/// A JSON value in several lines.
+fn json_of(value: &Value) -> String {
+    resource::escaped_json(&format!("{value:#}")) + "\n"
 }
 
 /// Writes lines to stdout.
 fn print_lines(lines: &[String]) -> Result<()> {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    print(&text)
+    print(&lines_of(lines))
+}
+
+/// Lines, each with its end.
+fn lines_of(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 fn note(text: &str) {

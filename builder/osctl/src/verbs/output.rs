@@ -1,6 +1,6 @@
 //! What a verb shows of a node, and of several nodes together.
 
-use super::{print, print_json, print_lines};
+use super::{json_of, lines_of, print};
 use crate::error::{Result, printable};
 use crate::table::Table;
 use serde_json::{Map, Value};
@@ -23,11 +23,16 @@ pub enum Output {
 impl Output {
     /// Prints what there is of one node.
     pub fn print(self) -> Result<()> {
+        print(&self.text())
+    }
+
+    /// The text that is printed.
+    pub fn text(self) -> String {
         match self {
-            Output::Table(rows) => print_lines(&Table::with(&rows).1),
-            Output::Lines(lines) => print_lines(&lines),
-            Output::Json(value) => print_json(&value),
-            Output::Yaml(text) | Output::Text(text) => print(&text),
+            Output::Table(rows) => lines_of(&Table::with(&rows).1),
+            Output::Lines(lines) => lines_of(&lines),
+            Output::Json(value) => json_of(&value),
+            Output::Yaml(text) | Output::Text(text) => text,
         }
     }
 

@@ -18,6 +18,17 @@ pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
     })
 }
 
+/// The processes by their names, without their command lines.
+pub async fn names(connection: &Connection) -> Result<Output> {
+    let answer = connection.inspect().list_processes(ListProcessesRequest {}).await?;
+    let processes = answer.into_inner().processes.into_iter().map(|process| {
+        // A thread of the kernel has no command line.
+        let command = if process.command.is_empty() { String::new() } else { process.name.clone() };
+        HostProcess { command, ..process }
+    });
+    Ok(Output::Table(rows(&processes.collect::<Vec<_>>())))
+}
+
 fn rows(processes: &[HostProcess]) -> Vec<Vec<String>> {
     let titles = ["PID", "PARENT", "USER", "STATE", "MEMORY", "CPU", "POD", "COMMAND"];
     let rows = processes.iter().map(|process| {

@@ -147,6 +147,28 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
+/// An archive has the state of the node.
+fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let path = osctl.project.join("out/support.tar.gz");
+    // That of an earlier run may be there.
+    let _ = fs::remove_file(&path);
+    let path = path.display().to_string();
+    osctl.finish(&["support", &path])?;
+    let mut tar = Command::new("tar");
+    let names = osctl.site.finish("settings-tar", tar.args(["-tzf", &path]))?.output;
+    let parts = [
+        "/status.txt",
+        "/kernel.log",
+        "/logs/kubelet.log",
+        "/logs/init.previous.log",
+        "/resources/Resolvers.osbuild.yaml",
+        "/files/proc/1/mounts",
+    ];
+    let has = |part: &&str| names.lines().any(|name| name.ends_with(part));
+    outcome.check("osctl collects what the node shows", parts.iter().all(has), || names.clone());
+    Ok(())
+}
+
 /// The node tries what it reaches, itself and the gateway of QEMU's network among it.
 fn tries_what_it_reaches(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let ran = osctl.run(&["reach", "tcp", "127.0.0.1:50000"])?;
@@ -173,6 +195,7 @@ pub fn ends_the_node(
     outcome.check("osctl shows the state of the node", has_all, || shown.clone());
     shows_what_runs(osctl, outcome)?;
     tries_what_it_reaches(osctl, outcome)?;
+    collects_what_it_shows(osctl, outcome)?;
     let before = kubelet(osctl)?;
     osctl.finish(&["restart", "kubelet"])?;
     let began = Instant::now();

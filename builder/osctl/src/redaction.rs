@@ -1,0 +1,86 @@
+//! Removes what looks like a secret from a text that goes to other people.
+//!
+//! It knows the forms that keys, tokens and passwords usually have. A secret without such a form
+//! stays.
+
+use regex_lite::Regex;
+use std::sync::LazyLock;
+
+/// What stands for a secret.
+const REMOVED: &str = "[removed]";
+
+/// The forms of secrets. The group `before`, if there is one, stays.
+static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    [
+        // A private key in PEM, also without its end.
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)",
+        // The key of a client in a kubeconfig.
+        r"(?<before>client-key-data:\s*)\S+",
+        // A JSON Web Token, such as that of a ServiceAccount.
+        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
+        // A bootstrap token of Kubernetes.
+        r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b",
+        // The header of a request.
+        r"(?<before>\bBearer )[A-Za-z0-9._~+/=-]{16,}",
+        // A password in a URL.
+        r"(?<before>://)[^/\s:@]+:[^/\s@]+(?:@)",
+        // A value with the name of a secret, on a command line or in JSON.
+        r#"(?i)(?<before>(?:password|passwd|secret|token|api[-_]?key)(?:=|"\s*:\s*"))[^\s"',;&]+"#,
+    ]
+    .iter()
+    .filter_map(|form| Regex::new(form).ok())
+    .collect()
+});
+
+/// The text without what looks like a secret.
+pub fn redacted(text: &str) -> String {
+    SECRETS.iter().fold(text.to_owned(), |text, secret| {
+        let stays = |found: &regex_lite::Captures| {
+            let before = found.name("before").map_or("", |before| before.as_str());
+            format!("{before}{REMOVED}")
+        };
+        secret.replace_all(&text, stays).into_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_one() {
+        assert_eq!(SECRETS.len(), 7);
+    }
+
+    #[test]
+    fn a_planted_secret_is_removed() {
+        let key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----";
+        for (text, clean) in [
+            (format!("a\n{key}\nb"), "a\n[removed]\nb"),
+            (format!("a {} b", key.replace('\n', "\\n")), "a [removed] b"),
+            (key[..40].to_owned(), "[removed]"),
+            ("client-key-data: TUhj\nb".into(), "client-key-data: [removed]\nb"),
+            ("with eyJhbGciOiJS.eyJpc3MiOiJr.c2ln-_x now".into(), "with [removed] now"),
+            ("join with abcdef.0123456789abcdef now".into(), "join with [removed] now"),
+            ("Authorization: Bearer 0123456789abcdefgh".into(), "Authorization: Bearer [removed]"),
+            ("proxy http://bob:pw@10.0.0.1:3128/".into(), "proxy http://[removed]10.0.0.1:3128/"),
+            ("run --token=hunter2 -v".into(), "run --token=[removed] -v"),
+            (r#"{"Password": "hunter2", "a": 1}"#.into(), r#"{"Password": "[removed]", "a": 1}"#),
+        ] {
+            assert_eq!(redacted(&text), clean);
+        }
+    }
+
+    #[test]
+    fn what_helps_stays() {
+        for text in [
+            "kubelet.go:42] node not found: token expired, bearer authentication failed",
+            "GET https://10.0.2.2:6443/api/v1/nodes/edge-1?timeout=10s 401",
+            "sha256:788a08205ffa06405256d6932637e62e7b46f01f57de4a8d60765b20a1d824b9",
+            "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+            "version 1.35.8, registry.k8s.io/pause:3.10, fd00::1, 10.0.2.15/24",
+        ] {
+            assert_eq!(redacted(text), text);
+        }
+    }
+}
