@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -27,6 +27,7 @@ const FILES: [&str; 17] = [
     "osbuild/v1/node.proto",
     "osbuild/v1/node_state.proto",
     "osbuild/v1/plugin.proto",
+    "osbuild/v1/registry.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",
 ];
@@ -38,7 +39,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 21] = [
+const OPTIONAL: [&str; 27] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
@@ -48,6 +49,12 @@ const OPTIONAL: [&str; 21] = [
     "LinkSettingStatusSpec.error",
     "MountStatusSpec.error",
     "MountStatusSpec.version",
+    "RegistryMirrorSpec.certificate_authority",
+    "RegistryMirrorSpec.server",
+    "RegistryMirrorStatusSpec.error",
+    "RegistryMirrorStatusSpec.server",
+    "RegistryMirrorStatusSpec.set_by",
+    "RegistryMirrorStatusSpec.version",
     "ResolverStatusSpec.error",
     "ResolverStatusSpec.resource",
     "ResolverStatusSpec.version",
@@ -63,7 +70,7 @@ const OPTIONAL: [&str; 21] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 12] = [
+const MISSING: [(&str, &str); 15] = [
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
     ("LinkSpec.dhcp", "Option::is_none"),
@@ -72,6 +79,9 @@ const MISSING: [(&str, &str); 12] = [
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
     ("PluginInput.id", "Option::is_none"),
     ("PluginOutput.columns", "Vec::is_empty"),
+    ("RegistryHost.capabilities", "Vec::is_empty"),
+    ("RegistryMirrorSpec.mirrors", "Vec::is_empty"),
+    ("RegistryMirrorStatusSpec.mirrors", "Vec::is_empty"),
     ("RoleRule.namespaces", "Vec::is_empty"),
     ("RoleSpec.calls", "Vec::is_empty"),
     ("RoleSpec.resources", "Vec::is_empty"),

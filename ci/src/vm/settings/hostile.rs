@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 20] = [
+const LINES: [(&str, RefusalCode); 24] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -22,6 +22,10 @@ const LINES: [(&str, RefusalCode); 20] = [
     ("apply mount /run/mnt/../osbuild tmpfs tmpfs", RefusalCode::Malformed),
     ("apply mount /run/mnt/a bind /etc/kubernetes", RefusalCode::NotAllowed),
     ("apply mount /run/mnt/a tmpfs tmpfs suid,dev", RefusalCode::Malformed),
+    ("apply registry-mirror ../../../etc mirror=https://a", RefusalCode::Malformed),
+    ("apply registry-mirror docker.io mirror=http://a", RefusalCode::Malformed),
+    ("apply registry-mirror docker.io mirror=https://a\"]", RefusalCode::Malformed),
+    ("apply registry-mirror docker.io mirror=https://a ca=/etc/ca.crt", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

@@ -9,6 +9,7 @@ mod network;
 mod node;
 mod observed;
 mod plugin;
+mod registries;
 mod remote;
 mod single;
 mod tries;
@@ -43,11 +44,11 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same where an event reports the change. Most of it is the emulated network.
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, an address
-/// or a route of the node. The setting is put back when another program changes it, outlasts a
-/// crash of `osd` and a power cut, and goes with its resource. What the image does not allow is
-/// refused, also to a hostile `osd`. Without its file `osd` begins with what `init` holds. The node
-/// document is in effect where there is no resource.
+/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors
+/// of a registry, an address or a route of the node. The setting is put back when another program
+/// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What
+/// the image does not allow is refused, also to a hostile `osd`. Without its file `osd` begins with
+/// what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -58,6 +59,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
+    registries::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
@@ -71,6 +73,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
     mounts::outlasts_a_power_cut(node, &mut outcome)?;
+    registries::outlast_a_power_cut(node, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;

@@ -67,11 +67,13 @@ impl Dispatcher {
                 self.run_again(Program::PodResolvers);
             }
             // The pod that sets the clock watches the file of its servers, and the one that
-            // configures links waits for a reply with others.
+            // configures links waits for a reply with others. containerd reads the mirrors of a
+            // registry at each pull.
             SettingName::Single(Single::TimeServers)
             | SettingName::KernelParameter(_)
             | SettingName::Mount(_)
-            | SettingName::Network(_) => {}
+            | SettingName::Network(_)
+            | SettingName::RegistryMirror(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings
-//! and parameters, control groups, links, mounts and the clock. Each has one file with the verbs
-//! `apply`, which sets it, and `observe`, which reads what is set. Where several sources give a
-//! value, [`settings`] ranks them.
+//! and parameters, control groups, links, mounts, mirrors of registries and the clock. Each has one
+//! file with the verbs `apply`, which sets it, and `observe`, which reads what is set. Where several
+//! sources give a value, [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;
@@ -13,6 +13,7 @@ pub mod mount_settings;
 pub mod mounts;
 pub mod network;
 pub mod pod_resolvers;
+pub mod registries;
 pub mod resolver;
 pub mod run_files;
 pub mod settings;

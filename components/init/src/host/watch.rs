@@ -6,10 +6,13 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use osbuild_abi::paths::{NTP_SERVERS, RESOLV_CONF};
+use osbuild_abi::paths::{NTP_SERVERS, REGISTRIES, RESOLV_CONF};
 use osbuild_failure::{Explain, Outcome};
+use osbuild_protocol::MAX_REGISTRIES;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+use super::run_files;
 
 /// The file of the host name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
@@ -17,6 +20,16 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 const MOUNTS: &str = "/proc/self/mountinfo";
 /// The files below `/run`.
 const FILES: [&str; 2] = [RESOLV_CONF, NTP_SERVERS];
+
+/// The changes in a folder.
+const CHANGES: WatchFlags = WatchFlags::MODIFY
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE);
+/// The same, and new entries.
+const NEW_AND_CHANGES: WatchFlags = CHANGES.union(WatchFlags::CREATE);
+/// The maximum number of folders of registries: those that `init` has made, and as many of others.
+const MAX_WATCHED: usize = 2 * MAX_REGISTRIES;
 
 /// What reports the changes.
 pub struct Watch {
@@ -31,12 +44,13 @@ impl Watch {
         let files = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
             .explain("watch files for changes")?;
         // The folders, as files are replaced.
-        let changes =
-            WatchFlags::MODIFY | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
         for folder in FILES.iter().filter_map(|file| Path::new(file).parent()) {
-            inotify::add_watch(&files, folder, changes)
+            inotify::add_watch(&files, folder, CHANGES)
                 .explain(format_args!("watch {}", folder.display()))?;
         }
+        run_files::folder(REGISTRIES).explain(format_args!("create {REGISTRIES}"))?;
+        inotify::add_watch(&files, REGISTRIES, NEW_AND_CHANGES)
+            .explain(format_args!("watch {REGISTRIES}"))?;
         let open = |path| File::open(path).explain(format_args!("open {path}"));
         Ok(Watch { files, host_name: open(HOST_NAME)?.into(), mounts: open(MOUNTS)?.into() })
     }
@@ -54,5 +68,19 @@ impl Watch {
     pub fn clear(&self) {
         let mut events = [0; 4096];
         while rustix::io::read(&self.files, &mut events).is_ok_and(|length| length > 0) {}
+        self.watch_registries();
+    }
+
+    /// Watches the folder of each registry, which an event has reported before. A folder that is
+    /// watched already stays so.
+    fn watch_registries(&self) {
+        // Another program may have replaced it.
+        let _ = inotify::add_watch(&self.files, REGISTRIES, NEW_AND_CHANGES);
+        let folders = std::fs::read_dir(REGISTRIES).into_iter().flatten().flatten();
+        let flags = CHANGES | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        for folder in folders.take(MAX_WATCHED) {
+            // One that is gone has been reported, too.
+            let _ = inotify::add_watch(&self.files, folder.path(), flags);
+        }
     }
 }

@@ -20,6 +20,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::KernelParameter(key) => key.to_string(),
                 SettingName::Mount(target) => target.to_string(),
                 SettingName::Network(name) => id_of(&name),
+                SettingName::RegistryMirror(registry) => registry.to_string(),
                 SettingName::Single(_) => "node".to_owned(),
             };
             resources.entry(id).or_default().push(setting);
@@ -124,6 +125,7 @@ mod tests {
                 "link eth0 mtu 1400",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "mount /run/mnt/a tmpfs scratch",
+                "registry-mirror localhost:5000 server=https://a",
             ]),
         );
         let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
@@ -135,6 +137,7 @@ mod tests {
             ("vm.swappiness", 1),
             ("eth0", 2),
             ("/run/mnt/a", 1),
+            ("localhost:5000", 1),
             ("node", 2),
             ("0.0.0.0-0-512", 1),
         ];

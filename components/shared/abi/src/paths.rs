@@ -142,5 +142,8 @@ pub const RESOLV_CONF: &str = "/run/osbuild/resolv.conf";
 /// from the `net` socket. Its folder exists before the kubelet starts. It is not the folder of the
 /// socket, because a read-only mount does not prevent a pod from connecting.
 pub const NTP_SERVERS: &str = "/run/osbuild/ntp/servers";
+/// The folder of the mirrors of registries that settings ask for, in which containerd looks before
+/// `/etc/containerd/certs.d`.
+pub const REGISTRIES: &str = "/run/osbuild/registries";
 /// The folder of `init.log`, `containerd.log` and `kubelet.log`.
 pub const LOGS: &str = "/var/log";

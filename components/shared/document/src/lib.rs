@@ -14,6 +14,7 @@ mod mount;
 mod network;
 mod node_addresses;
 mod path;
+mod registry;
 mod server;
 mod taint;
 mod token;
@@ -27,7 +28,7 @@ pub use label::{LabelKey, LabelValue};
 pub use mistakes::Mistake;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
-use osbuild_protocol::{HostName, Mount, Setting, TimeServers};
+use osbuild_protocol::{HostName, Mount, RegistryMirror, Setting, TimeServers};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
@@ -63,6 +64,9 @@ pub struct Document {
     /// Its mounts, where the image allows them.
     #[serde(default, deserialize_with = "mount::mounts")]
     pub mounts: Vec<Mount>,
+    /// From where it pulls the images of registries.
+    #[serde(default, deserialize_with = "registry::mirrors")]
+    pub registry_mirrors: Vec<RegistryMirror>,
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
@@ -107,7 +111,9 @@ impl Document {
         let network = [&self.links, &self.addresses, &self.routes].into_iter().flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
-        single.into_iter().flatten().chain(parameters).chain(network).chain(mounts).collect()
+        let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
+        let several = parameters.chain(network).chain(mounts).chain(registries);
+        single.into_iter().flatten().chain(several).collect()
     }
 
     /// Parses a document.
@@ -157,6 +163,8 @@ mod tests {
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "route 198.51.100.0/24 100 on eth0",
                 "mount /run/mnt/scratch tmpfs scratch size=256m",
+                "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
+                 pull=https://public.example.com",
             ]
         );
         let kubelet = document.kubelet;
@@ -226,6 +234,18 @@ mod tests {
                  { target = \"/run/mnt/a/b\", type = \"tmpfs\", source = \"a\" }]\n",
                 1,
                 "`/run/mnt/a/b` overlaps with the mount at `/run/mnt/a`",
+            ),
+            ("[[registry-mirrors]]\nregistry = \"a\"\n", 1, "neither a mirror nor a server"),
+            (
+                "[[registry-mirrors]]\nregistry = \"a\"\nserver = \"http://b\"\n",
+                1,
+                "`http://b` is not the URL of a mirror",
+            ),
+            (
+                "registry-mirrors = [{ registry = \"a\", server = \"https://b\" }, \
+                 { registry = \"a\", server = \"https://c\" }]\n",
+                1,
+                "the registry `a` is there twice",
             ),
             ("[[routes]]\nto = \"::/0\"\n", 2, "unknown field `to`"),
         ] {

@@ -21,6 +21,7 @@ use self::values::Values;
 use super::kernel_parameters::{self, KernelParameters};
 use super::mount_settings::{self, MountSettings};
 use super::network::Network;
+use super::registries::Registries;
 use super::resolver::{self, Resolver};
 use super::{host_name, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
@@ -35,6 +36,7 @@ pub struct Settings {
     kernel_parameters: KernelParameters,
     mounts: MountSettings,
     network: Network,
+    registries: Registries,
     refused: Refused,
     tried: Try,
     fallback: Fallback,
@@ -86,6 +88,8 @@ impl Settings {
             self.mounts.apply(source, wanted, &mount_settings::lists()?, now)?;
         } else if let Setting::Network(wanted) = setting {
             self.network.apply(source, wanted)?;
+        } else if let Setting::RegistryMirror(wanted) = setting {
+            self.registries.apply(source, wanted)?;
         } else if let SettingName::Single(single) = setting.name() {
             let former = self.values.set(source, single, Some(setting.value()));
             if let Err(failure) = self.put(single) {
@@ -116,6 +120,7 @@ impl Settings {
                 self.network.withdraw(source, name);
                 Ok(())
             }
+            SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
         }
     }
 
@@ -160,6 +165,7 @@ impl Settings {
             .chain(self.kernel_parameters.observe())
             .chain(self.mounts.observe())
             .chain(self.network.observe())
+            .chain(self.registries.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
         HostSettings { tried, start, settings: settings.collect() }
@@ -298,6 +304,7 @@ impl Settings {
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
             .chain(self.mounts.of(source).map(Setting::Mount))
             .chain(self.network.of(source).map(Setting::Network))
+            .chain(self.registries.of(source).map(Setting::RegistryMirror))
     }
 
     /// The text of the file on DATA.
@@ -340,6 +347,7 @@ impl Settings {
     /// Sets again what another program has changed of the others. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         let mut lines = self.mounts.hold(now);
+        lines.extend(self.registries.hold());
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {
                 continue;

@@ -6,6 +6,7 @@ mod hostnames;
 mod kernel_parameters;
 mod links;
 mod mounts;
+mod registry_mirrors;
 mod resolvers;
 mod routes;
 pub mod spec;
@@ -52,12 +53,13 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 8] = [
+pub const TYPES: [SettingType; 9] = [
     addresses::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
     links::TYPE,
     mounts::TYPE,
+    registry_mirrors::TYPE,
     resolvers::TYPE,
     routes::TYPE,
     time_servers::TYPE,
@@ -203,6 +205,8 @@ mod tests {
             "link eth0 dhcp off",
             "mount /run/mnt/a tmpfs scratch ro,size=1m",
             "mount /run/mnt/a bind /srv",
+            "registry-mirror docker.io mirror=https://a:5000 pull=https://b",
+            "registry-mirror localhost:5000 server=https://a",
         ] {
             let settings = vec![setting(line)];
             let covers: Vec<_> =

@@ -14,6 +14,7 @@ mod osd;
 mod plugins;
 mod reach;
 mod reflection;
+mod registry_mirrors;
 mod remote;
 mod revocations;
 mod roles;

@@ -7,6 +7,7 @@ mod list;
 mod mount;
 mod network;
 mod observed;
+mod registry;
 mod start;
 mod time_server;
 mod tried;
@@ -21,6 +22,9 @@ pub use network::{
 };
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
+pub use registry::{
+    Authorities, MAX_REGISTRIES, MirrorHost, RegistryMirror, RegistryName, RegistryUrl,
+};
 pub use start::StartSettings;
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
@@ -54,6 +58,8 @@ pub enum Setting {
     Mount(Mount),
     /// An address, a route, or a setting of a link.
     Network(NetworkSetting),
+    /// The mirrors of a registry.
+    RegistryMirror(RegistryMirror),
 }
 
 /// A setting without its value.
@@ -67,6 +73,8 @@ pub enum SettingName {
     Mount(MountPath),
     /// An address, a route, or a setting of a link.
     Network(NetworkName),
+    /// The mirrors of a registry.
+    RegistryMirror(RegistryName),
 }
 
 /// A setting of which a node has one.
@@ -84,6 +92,7 @@ pub enum Single {
 
 const KERNEL_PARAMETER: &str = "kernel-parameter";
 const MOUNT: &str = "mount";
+const REGISTRY_MIRROR: &str = "registry-mirror";
 
 impl Single {
     /// All of them.
@@ -120,6 +129,9 @@ impl Setting {
             }
             SettingName::Mount(target) => Self::Mount(Mount::parse_words(&target, value)?),
             SettingName::Network(name) => Self::Network(NetworkSetting::parse(name, value)?),
+            SettingName::RegistryMirror(registry) => {
+                Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
+            }
         })
     }
 
@@ -135,6 +147,7 @@ impl Setting {
             }
             Self::Mount(mount) => SettingName::Mount(mount.target().clone()),
             Self::Network(setting) => SettingName::Network(setting.name()),
+            Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
         }
     }
 
@@ -148,6 +161,7 @@ impl Setting {
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
             Self::Mount(mount) => mount.words(),
             Self::Network(setting) => setting.value(),
+            Self::RegistryMirror(mirror) => mirror.words(),
         }
     }
 }
@@ -174,6 +188,10 @@ impl SettingName {
         if word == MOUNT {
             let (target, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::Mount(MountPath::parse(target)?), value));
+        }
+        if word == REGISTRY_MIRROR {
+            let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
         }
         if let Some(kind) = NetworkKind::of_word(word) {
             let (name, value) = NetworkName::split(kind, rest)?;
@@ -202,6 +220,7 @@ impl fmt::Display for SettingName {
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
             Self::Mount(target) => write!(f, "{MOUNT} {target}"),
             Self::Network(name) => name.fmt(f),
+            Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
         }
     }
 }
@@ -235,6 +254,8 @@ mod tests {
             "mount /tmp tmpfs tmpfs",
             "mount /run/mnt/a tmpfs scratch ro,exec,size=4097",
             "mount /run/mnt/b bind /srv exec",
+            "registry-mirror docker.io mirror=https://a:5000 pull=https://[::1]/b ca=MIIB,MIIC",
+            "registry-mirror localhost:5000 server=https://c",
         ] {
             let setting = Setting::parse(line).unwrap();
             assert_eq!(setting.to_string(), line);
@@ -283,6 +304,13 @@ mod tests {
             "mount run/mnt/a tmpfs tmpfs",
             "mount /run/mnt/a proc proc",
             "mount /run/mnt/a bind /srv size=1m",
+            "registry-mirror docker.io",
+            "registry-mirror _default mirror=https://a",
+            "registry-mirror ../a mirror=https://a",
+            "registry-mirror docker.io mirror=http://a",
+            "registry-mirror docker.io mirror=https://u:p@a",
+            "registry-mirror docker.io mirror=https://a push=https://b",
+            "registry-mirror docker.io mirror=https://a ca=/etc/ca.crt",
         ] {
             assert!(Setting::parse(line).is_err(), "{line}");
         }
@@ -299,6 +327,9 @@ mod tests {
             "mount",
             "mount /",
             "mount /run/mnt/a tmpfs",
+            "registry-mirror",
+            "registry-mirror /",
+            "registry-mirror docker.io server=https://c",
         ] {
             assert!(SettingName::parse(line).is_err(), "{line}");
         }
@@ -312,7 +343,9 @@ mod tests {
              address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
              route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
              mount (/[a-z.]{0,3}){0,3} (tmpfs|bind) [/a-z]{0,4}\
-             ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?"
+             ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?|\
+             registry-mirror [a-z.:0-9_/]{0,6}( (mirror|pull|server)=https://[a-z0-9.:/\\[\\]]{0,6}\
+             | ca=(MI[A-D]{2}|,){0,3}){0,3}"
         ) {
             if let Ok(setting) = Setting::parse(&line) {
                 prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));

@@ -86,7 +86,7 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
 mod tests {
     use super::*;
     use crate::request::MAX_REASON;
-    use crate::setting::{MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS};
+    use crate::setting::{MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES};
 
     fn all() -> HostSettings {
         let observed = |source, wanted: &str, name: &str, current: &str| Observed {
@@ -143,8 +143,9 @@ mod tests {
         let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
         let path = format!("/{}", "a".repeat(127));
         let mount = format!("mount {path} bind {path} ro,exec");
-        let [parameter, domains, servers, route, mount] =
-            [parameter, domains, servers, route, mount].map(|line| {
+        let mirrors = format!("registry-mirror a server=https://a ca=MI{}", "A".repeat(3558));
+        let [parameter, domains, servers, route, mount, mirrors] =
+            [parameter, domains, servers, route, mount, mirrors].map(|line| {
                 let wanted = Setting::parse(&line).unwrap();
                 let (name, current) = (wanted.name(), wanted.value());
                 let (wanted, source) = (Some(wanted), Some(Source::Document));
@@ -152,12 +153,14 @@ mod tests {
             });
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
+        let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
         let routes = vec![route; 3 * MAX_NETWORK_SETTINGS];
         let mounts = vec![mount; MAX_MOUNTS];
-        let all: Vec<Observed> =
-            parameters.into_iter().chain(routes).chain(mounts).chain([domains, servers]).collect();
+        let registries = vec![mirrors; MAX_REGISTRIES];
+        let others = mounts.into_iter().chain(registries).chain([domains, servers]);
+        let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }
