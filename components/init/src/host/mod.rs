@@ -1,7 +1,7 @@
 //! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings
 //! and parameters, control groups, links, mounts, mirrors of registries and the clock. Each has one
-//! file with the verbs `apply`, which sets it, and `observe`, which reads what is set. Where several
-//! sources give a value, [`settings`] ranks them.
+//! file with the verbs `apply`, which sets it, and `observe`, which reads what is set. Where
+//! several sources give a value, [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;

@@ -311,7 +311,7 @@ mod tests {
             "/etc/kubernetes/pki/ca.key",
             "/etc/osbuild/node.toml",
             "/proc/1/environ",
-            "/proc/1/root/etc/shadow",
+            "/proc/1/cwd/etc/shadow",
             "/proc/kcore",
             "/proc/net/../1/environ",
             "/run/osbuild/kubelet/config/../kubelet.conf",
