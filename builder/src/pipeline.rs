@@ -6,28 +6,63 @@
 //! Each stage returns the input of the next one. The graph decides which steps run in parallel, and
 //! the store which ones need not run at all.
 
+use crate::engine::digest::Digest;
 use crate::engine::graph::Width::{Narrow, Wide};
+use crate::engine::graph::{Graph, Handle};
 use crate::error::Result;
 use crate::plan::{HostPrograms, Locked, Plan};
 use crate::produce::boot_chain::BootChain;
 use crate::produce::build::{Build, BuildOptions};
-use crate::produce::compile::{self, Programs, kernel};
+use crate::produce::compile::{self, CompiledKernel, Programs, kernel};
+use crate::produce::layers::{self, BuiltLayer};
 use crate::produce::out::{Built, Out};
 use crate::produce::parts::Parts;
-use crate::produce::{image, initramfs, layers, podimage, uki};
+use crate::produce::{image, initramfs, podimage, uki};
 use std::path::PathBuf;
 
-/// Builds the image of a locked plan into `out`. Damaged entries of the store are made again.
+/// An image to build.
+pub struct Order<'a> {
+    /// The options, whose store and workers are those of all orders.
+    pub options: BuildOptions<'a>,
+    /// The locked plan.
+    pub plan: &'a Plan<Locked>,
+    /// The folder that gets the image.
+    pub out: Out,
+}
+
+impl Order<'_> {
+    fn prepare(&self) -> Result<Build<'_>> {
+        Build::prepare(&self.options, self.plan, &self.out)
+    }
+}
+
+/// Builds images. A step that several of them have runs once. Damaged entries of the store are made
+/// again.
 ///
 /// # Errors
 /// The first error of a stage.
-pub fn build(options: &BuildOptions<'_>, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
-    options.store.healing(options.report, || build_once(options, plan, out))
+pub fn build(orders: &[Order<'_>]) -> Result<Vec<Built>> {
+    let Some(Order { options, .. }) = orders.first() else { return Ok(Vec::new()) };
+    options.store.healing(options.report, || build_once(options, orders))
 }
 
-fn build_once(options: &BuildOptions<'_>, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
-    let build = &Build::prepare(options, plan, out)?;
-    let parts = &make_parts(build)?;
+fn build_once(options: &BuildOptions<'_>, orders: &[Order<'_>]) -> Result<Vec<Built>> {
+    let builds = orders.iter().map(Order::prepare).collect::<Result<Vec<_>>>()?;
+
+    let mut graph = Graph::new(options.workers.stop());
+    let steps: Vec<_> = builds.iter().map(|build| PartSteps::of(build, &mut graph)).collect();
+    run(options, graph)?;
+
+    let images = orders.iter().zip(&builds).zip(steps);
+    images
+        .map(|((order, build), steps)| assemble(build, &steps.parts(build)?, &order.out))
+        .collect()
+}
+
+/// Assembles an image from its parts, unless `out` has it.
+fn assemble(build: &Build<'_>, parts: &Parts, out: &Out) -> Result<Built> {
+    let options = build.options;
+    build.check_rebuilt()?;
 
     let _lock = out.lock(options.store)?;
     let key = image::key(build, parts)?;
@@ -50,35 +85,61 @@ fn build_once(options: &BuildOptions<'_>, plan: &Plan<Locked>, out: &Out) -> Res
     Ok(built(false))
 }
 
-/// Makes all parts of an image, in parallel.
-fn make_parts(build: &Build<'_>) -> Result<Parts> {
-    let plan = build.plan;
-    let mut graph = build.graph();
-    let kernel = graph.step(Wide, (), |()| kernel::compile(build));
-    let slotboot = graph.step(Wide, (), |()| compile::slotboot(build));
-    let images = plan
-        .images()
-        .map(|image| graph.step(Wide, (), move |()| podimage::make(build, image)))
-        .collect::<Vec<_>>();
-    let mut programs = Vec::new();
-    let mut layers = vec![graph.step(Narrow, (), |()| layers::base(build))];
-    for component in &plan.components {
-        let compiled = graph.step(Wide, (), move |()| compile::host_component(build, component));
-        layers.push(graph.step(Narrow, &compiled, move |programs| {
-            layers::binaries(build, component.name(), &programs)
-        }));
-        programs.push(compiled);
-    }
-    layers.push(graph.step(Narrow, images, |images| layers::pods(build, images)));
-    if let Some(carried) = &build.options.carried {
-        layers.push(graph.step(Narrow, (), move |()| layers::carried(build, carried)));
-    }
-    let data = graph.step(Narrow, (), |()| image::data(build));
-    build.run_graph(graph)?;
+/// The steps that make the parts of one image.
+struct PartSteps {
+    kernel: Handle<CompiledKernel>,
+    slotboot: Handle<Digest>,
+    programs: Vec<Handle<Programs>>,
+    layers: Vec<Handle<BuiltLayer>>,
+    data: Handle<Digest>,
+}
 
-    let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();
-    let layers = layers.iter().map(|layer| layer.take()).collect();
-    Parts::collect(build, kernel.take(), slotboot.take(), &programs, layers, data.take())
+impl PartSteps {
+    /// Adds them to a graph.
+    fn of<'g>(build: &'g Build<'_>, graph: &mut Graph<'g>) -> Self {
+        let plan = build.plan;
+        let kernel = graph.step(Wide, (), |()| kernel::compile(build));
+        let slotboot = graph.step(Wide, (), |()| compile::slotboot(build));
+        let images = plan
+            .images()
+            .map(|image| graph.step(Wide, (), move |()| podimage::make(build, image)))
+            .collect::<Vec<_>>();
+        let mut programs = Vec::new();
+        let mut layers = vec![graph.step(Narrow, (), |()| layers::base(build))];
+        for component in &plan.components {
+            let compiled =
+                graph.step(Wide, (), move |()| compile::host_component(build, component));
+            layers.push(graph.step(Narrow, &compiled, move |programs| {
+                layers::binaries(build, component.name(), &programs)
+            }));
+            programs.push(compiled);
+        }
+        layers.push(graph.step(Narrow, images, |images| layers::pods(build, images)));
+        if let Some(carried) = &build.options.carried {
+            layers.push(graph.step(Narrow, (), move |()| layers::carried(build, carried)));
+        }
+        let data = graph.step(Narrow, (), |()| image::data(build));
+        PartSteps { kernel, slotboot, programs, layers, data }
+    }
+
+    /// Collects the parts once the graph has run.
+    fn parts(self, build: &Build<'_>) -> Result<Parts> {
+        let programs: Programs =
+            self.programs.iter().flat_map(|programs| programs.take()).collect();
+        let layers = self.layers.iter().map(|layer| layer.take()).collect();
+        let (kernel, slotboot) = (self.kernel.take(), self.slotboot.take());
+        Parts::collect(build, kernel, slotboot, &programs, layers, self.data.take())
+    }
+}
+
+/// Runs all steps of a graph.
+fn run(options: &BuildOptions<'_>, graph: Graph<'_>) -> Result<()> {
+    graph.run(options.jobs, &|error| {
+        let failed = &error.problems[0].message;
+        options.report.note(format!(
+            "{failed}; waiting for running steps to finish, or press Ctrl-C to end them"
+        ));
+    })
 }
 
 /// Builds programs for this machine into `out`, and returns their files in order of name.
@@ -100,13 +161,14 @@ fn build_programs_once(
 ) -> Result<Vec<PathBuf>> {
     let build = &Build::prepare(options, plan, out)?;
 
-    let mut graph = build.graph();
+    let mut graph = Graph::new(options.workers.stop());
     let compiled = plan
         .components
         .iter()
         .map(|component| graph.step(Wide, (), move |()| compile::host_programs(build, component)))
         .collect::<Vec<_>>();
-    build.run_graph(graph)?;
+    run(options, graph)?;
+    build.check_rebuilt()?;
 
     let _lock = out.lock(options.store)?;
     let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();

@@ -5,6 +5,7 @@ mod flash;
 mod keys;
 mod node;
 mod publish;
+mod recipes;
 mod release;
 mod run;
 mod sources;
@@ -15,6 +16,7 @@ pub use flash::Flash;
 pub use keys::{Keys, Rotated, Terms};
 pub use node::Node;
 pub use publish::{Publish, PublishAws};
+pub use recipes::Recipes;
 pub use release::{Release, Rollout};
 pub use run::{Run, Until};
 pub use sources::Sources;
@@ -35,6 +37,7 @@ Examples:
   cargo osbuild check                            find all mistakes in recipes, boards and components
   cargo osbuild lock edge                        pin the inputs of recipes/edge.toml in edge.lock
   cargo osbuild build edge --json                build it, for a script
+  cargo osbuild build --all                      build all recipes, each step once
   cargo osbuild sources export edge ../sources   keep every input, before Debian drops one
   cargo osbuild flash edge --device /dev/sdb     erase a stick and write the image to it
   cargo osbuild update kubelet                   update the kubelet in every recipe
@@ -177,9 +180,9 @@ fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
 pub enum Verb {
     /// Check recipes, boards and components, and list all problems
     Check {
-        /// The recipe [default: everything in the project]
-        #[arg(value_parser = recipe_name)]
-        recipe: Option<String>,
+        /// The recipes [default: everything in the project]
+        #[arg(value_name = "RECIPE", value_parser = recipe_name)]
+        recipes: Vec<String>,
     },
     /// Print the resolved plan of a recipe, with the origin of each value
     Plan {
@@ -193,11 +196,11 @@ pub enum Verb {
         #[arg(value_parser = recipe_name)]
         recipe: String,
     },
-    /// Pin every input of a recipe by digest
+    /// Pin every input of recipes by digest
     Lock {
-        /// The recipe
-        #[arg(value_parser = recipe_name)]
-        recipe: String,
+        /// The recipes
+        #[command(flatten)]
+        recipes: Recipes,
     },
     /// Update locked inputs to the newest versions that the recipes allow, in every recipe with a
     /// lock
@@ -218,15 +221,16 @@ pub enum Verb {
     /// Make, show, enroll, rotate and revoke the keys that machines trust
     #[command(subcommand)]
     Keys(Keys),
-    /// Build a recipe's image, out/RECIPE/image.raw
+    /// Build the images of recipes, out/RECIPE/image.raw
     ///
     /// Fetches the locked inputs and compiles whatever the store lacks: the first build takes hours
-    /// on a small machine, the next one seconds. Never changes the lock. The logs of all steps are
-    /// in out/RECIPE/logs/.
+    /// on a small machine, the next one seconds. A step that several recipes have runs once. Never
+    /// changes a lock. The logs of all steps are in out/RECIPE/logs/. stdout gets a line for each
+    /// recipe, in the order of the command line.
     Build {
-        /// The recipe
-        #[arg(value_parser = recipe_name)]
-        recipe: String,
+        /// The recipes
+        #[command(flatten)]
+        recipes: Recipes,
         /// Build from a folder that `osbuild sources export` wrote, and from nothing else
         #[arg(long, value_name = "DIR")]
         sources: Option<PathBuf>,
@@ -311,14 +315,14 @@ pub enum Verb {
         /// The second
         b: PathBuf,
     },
-    /// Print a Markdown report on a recipe's last build, for a pull request
+    /// Print a Markdown report on the last builds of recipes, for a pull request
     ///
     /// Lists sizes, version changes, the growth of each component since the last release, and the
-    /// API servers that the node can join. Builds nothing.
+    /// API servers that the node can join. Builds nothing. With `--json` each recipe is a line.
     Summary {
-        /// The recipe
-        #[arg(value_parser = recipe_name)]
-        recipe: String,
+        /// The recipes
+        #[command(flatten)]
+        recipes: Recipes,
         /// Compare with the recipe's last release in a repository, FOLDER@VERSION, an image or a
         /// UKI [default: out/RECIPE/release, if it exists]
         #[arg(long, value_name = "FILE")]

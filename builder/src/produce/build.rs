@@ -5,8 +5,7 @@ use super::out::Out;
 use super::sandbox::{Sandbox, Script};
 use super::sign::Signer;
 use crate::engine::action::ActionResult;
-use crate::engine::executor::{Executor, Rebuild, Steps};
-use crate::engine::graph::Graph;
+use crate::engine::executor::{Executor, Rebuild, Steps, Workers};
 use crate::engine::remote::{Remote, Trust};
 use crate::engine::store::Store;
 use crate::error::Result;
@@ -33,6 +32,8 @@ pub struct BuildOptions<'a> {
     pub trust: Trust,
     /// How many steps run at once.
     pub jobs: usize,
+    /// What builds share whose steps are in one graph.
+    pub workers: Workers,
     /// The signer of slotboot, UKI and initramfs; `None` for an unsigned image.
     pub signer: Option<&'a dyn Signer>,
     /// The image that an installer carries.
@@ -73,6 +74,7 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         Fetcher { store, report, project, origin: options.origin.clone() }.fetch(plan)?;
         let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
         let executor = Executor::new(store.clone(), report.clone(), options.jobs, out.logs())
+            .working_with(options.workers.clone())
             .rebuilding(options.rebuild.clone())
             .sharing(options.remote.clone(), options.trust);
         Ok(Build { options, plan, sandbox, executor })
@@ -83,23 +85,11 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         self.executor.run(&self.sandbox.action(self.options.store, script)?)
     }
 
-    /// An empty graph, whose steps end when one of them panics or the user interrupts the build.
-    pub fn graph<'g>(&self) -> Graph<'g> {
-        Graph::new(self.executor.stop())
-    }
-
-    /// Runs all steps of a graph.
+    /// Checks that every step to be run again was among the steps so far.
     ///
     /// # Errors
-    /// The first error of a step, or a step that `rebuild` names does not exist.
-    pub fn run_graph(&self, graph: Graph<'_>) -> Result<()> {
-        graph.run(self.options.jobs, &|error| {
-            let failed = &error.problems[0].message;
-            self.options.report.note(format!(
-                "{failed}; waiting for running steps to finish, or press Ctrl-C to \
-                end them"
-            ));
-        })?;
+    /// A step that `rebuild` names does not exist.
+    pub fn check_rebuilt(&self) -> Result<()> {
         self.executor.check_rebuilt()
     }
 

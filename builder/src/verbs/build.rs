@@ -1,13 +1,13 @@
 //! `osbuild build`
 
-use super::{Session, image};
+use super::{Session, each_once, image};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::IoContext;
 use crate::engine::remote::Use;
 use crate::error::{Error, Result};
 use crate::pipeline;
-use crate::plan::makes_programs;
+use crate::plan::{HostPrograms, Locked, Plan, makes_programs};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
 use crate::produce::out::Built;
@@ -19,29 +19,63 @@ use std::time::Instant;
 /// `osbuild build`
 pub fn run(
     session: &Session,
-    recipe: &str,
+    recipes: &cli::Recipes,
     sources: Option<PathBuf>,
     rebuild: Option<Vec<String>>,
     format: Format,
     signing: &cli::Signing,
 ) -> Result<()> {
     let started = Instant::now();
-    let rebuild = match rebuild {
-        None => Rebuild::Nothing,
-        Some(words) if words.is_empty() => Rebuild::Everything,
-        Some(words) => Rebuild::Steps(words),
-    };
-    if makes_programs(&session.project, recipe) {
-        refuse_image_flags(recipe, format, signing)?;
-        return programs(session, recipe, session.from(sources)?, rebuild);
-    }
-    let (plan, signing) = session.locked_for(recipe, signing)?;
+    let recipes = session.selected(recipes)?;
+    let rebuild = rebuild_of(rebuild, &recipes)?;
     let from = session.from(sources)?;
+    let makes_programs = |recipe: &String| makes_programs(&session.project, recipe);
+    let (programs, nodes): (Vec<_>, Vec<_>) = recipes.into_iter().partition(makes_programs);
+    if nodes.is_empty() {
+        programs.iter().try_for_each(|recipe| refuse_image_flags(recipe, format, signing))?;
+    }
+    let plans = each(&nodes, |recipe| session.locked_for(recipe, signing))?;
+    let programs = each(&programs, |recipe| session.locked_programs(recipe))?;
     session.need(&image::tools(&from))?;
-    let built = image::signed(session, &plan, signing.as_ref(), from, rebuild)?;
-    let file =
-        format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
-    report(session, recipe, &built, &file, started)
+    let images = image::all(session, &plans, from.clone(), rebuild.clone())?;
+    for ((plan, _), built) in plans.iter().zip(&images) {
+        let out = Out::open(session.root(), &plan.recipe)?;
+        let file = format.of_image(&session.store()?, session.report, &out)?;
+        report(session, &plan.recipe, built, &file, started)?;
+    }
+    programs.iter().try_for_each(|plan| build_programs(session, plan, &from, &rebuild))
+}
+
+/// The steps to run again.
+///
+/// # Errors
+/// There are several recipes: a step that they share would run again for each.
+fn rebuild_of(words: Option<Vec<String>>, recipes: &[String]) -> Result<Rebuild> {
+    match words {
+        None => Ok(Rebuild::Nothing),
+        Some(_) if recipes.len() > 1 => Err(Error::usage("`--rebuild` is for one recipe")
+            .hint(format!("cargo osbuild build {} --rebuild", recipes[0]))),
+        Some(words) if words.is_empty() => Ok(Rebuild::Everything),
+        Some(words) => Ok(Rebuild::Steps(words)),
+    }
+}
+
+/// Plans each recipe. The problems of all recipes are one error.
+fn each<T>(recipes: &[String], plan: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    let (mut plans, mut kind, mut problems) = (Vec::new(), None, Vec::new());
+    for recipe in recipes {
+        match plan(recipe) {
+            Ok(plan) => plans.push(plan),
+            Err(error) => {
+                kind.get_or_insert(error.kind);
+                problems.extend(error.problems);
+            }
+        }
+    }
+    match kind {
+        Some(kind) => Err(Error::many(kind, each_once(problems))),
+        None => Ok(plans),
+    }
 }
 
 /// Refuses flags for images if the recipe makes programs, which have neither format nor signature.
@@ -59,15 +93,18 @@ fn refuse_image_flags(recipe: &str, format: Format, signing: &cli::Signing) -> R
 }
 
 /// Builds the programs of a recipe into `out/<recipe>/bin/`.
-fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuild) -> Result<()> {
-    let started = Instant::now();
-    let plan = session.locked_programs(recipe)?;
-    session.need(&image::tools(&from))?;
+fn build_programs(
+    session: &Session,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
+    from: &SourceOrigin,
+    rebuild: &Rebuild,
+) -> Result<()> {
+    let (started, recipe) = (Instant::now(), &plan.recipe);
     let out = Out::open(session.root(), recipe)?;
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
     let store = session.store()?;
-    let options = session.build_options(&store, from, rebuild)?;
-    let files = pipeline::build_programs(&options, &plan, &out)?;
+    let options = session.build_options(&store, from.clone(), rebuild.clone())?;
+    let files = pipeline::build_programs(&options, plan, &out)?;
     session
         .report
         .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));

@@ -1,24 +1,32 @@
 //! `osbuild check`
 
-use super::Session;
-use crate::error::{Error, Kind, Result};
+use super::{Session, each_once};
+use crate::error::{Error, Kind, Result, in_words};
 use crate::plan::{self, Strictness, resolve_any};
 use serde_json::json;
 
 /// `osbuild check`
-pub fn run(session: &Session, recipe: Option<&str>) -> Result<()> {
-    let (problems, warnings) = match recipe {
-        Some(recipe) => {
-            let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
-            (Vec::new(), plan.warnings().to_vec())
+pub fn run(session: &Session, recipes: &[String]) -> Result<()> {
+    let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+    for recipe in recipes {
+        match resolve_any(&session.project, recipe, session.today, Strictness::Build) {
+            Ok(plan) => warnings.extend(plan.warnings().to_vec()),
+            Err(error) => problems.extend(error.problems),
         }
-        None => (plan::check(&session.project, session.today), Vec::new()),
-    };
+    }
+    if recipes.is_empty() {
+        problems = plan::check(&session.project, session.today);
+    }
+    let (problems, warnings) = (each_once(problems), each_once(warnings));
     warnings.iter().for_each(|warning| session.report.warning(warning));
     if !problems.is_empty() {
         return Err(Error::many(Kind::Usage, problems));
     }
-    session.report.note(format!("no problems in {}", recipe.unwrap_or("the project")));
+    let checked = match recipes {
+        [] => "the project".to_owned(),
+        recipes => in_words(recipes.iter().map(String::as_str)),
+    };
+    session.report.note(format!("no problems in {checked}"));
     if session.common.json {
         session.report.data(json!({ "problems": 0, "warnings": warnings }).to_string());
     }

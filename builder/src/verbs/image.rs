@@ -5,8 +5,8 @@ use crate::engine::executor::{Rebuild, Steps};
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::host::{self, Tool};
-use crate::pipeline;
-use crate::plan::{Date, Locked, Plan, Signing};
+use crate::pipeline::{self, Order};
+use crate::plan::{Date, Installs, Locked, Plan, Signing};
 use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
@@ -15,6 +15,7 @@ use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::Signer;
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The keys of a build, and their signer.
@@ -46,7 +47,7 @@ pub fn unsigned(
     if rebuild == Rebuild::Everything {
         out.begin()?;
     }
-    into_folder(&out, session, &plan, from, rebuild, None)
+    into_folder(session, Wanted { plan: &plan, out, sign: None }, from, rebuild)
 }
 
 /// Checks the required tools, then builds a locked plan, signed with these keys. `sources` is a
@@ -75,6 +76,28 @@ pub fn signed(
     with_signer(session, plan, from, rebuild, Some(SignWith { keys, signer }))
 }
 
+/// Builds several locked plans, each with the keys that sign its image, into their folders in
+/// `out/`. A step that several of them have runs once.
+pub fn all(
+    session: &Session,
+    plans: &[(Plan<Locked>, Option<Signing>)],
+    from: SourceOrigin,
+    rebuild: Rebuild,
+) -> Result<Vec<Built>> {
+    let mut signers = BTreeMap::new();
+    for keys in plans.iter().filter_map(|(_, signing)| signing.as_ref()) {
+        if !signers.contains_key(&keys.key) {
+            signers.insert(keys.key.clone(), keys::signer(session, &keys.key)?);
+        }
+    }
+    let wanted = plans.iter().map(|(plan, keys)| {
+        let out = Out::open(session.root(), &plan.recipe)?;
+        let sign = keys.as_ref().map(|keys| SignWith { keys, signer: &signers[&keys.key] });
+        Ok(Wanted { plan, out, sign })
+    });
+    into_folders(session, wanted.collect::<Result<_>>()?, from, rebuild)
+}
+
 /// Builds a locked plan into its folder in `out/`, with any signer, or unsigned.
 pub fn with_signer(
     session: &Session,
@@ -83,32 +106,64 @@ pub fn with_signer(
     rebuild: Rebuild,
     sign: Option<SignWith<'_>>,
 ) -> Result<Built> {
-    into_folder(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, sign)
+    let out = Out::open(session.root(), &plan.recipe)?;
+    into_folder(session, Wanted { plan, out, sign }, from, rebuild)
+}
+
+/// An image to build: its plan, its folder and its signer.
+struct Wanted<'a> {
+    plan: &'a Plan<Locked>,
+    out: Out,
+    sign: Option<SignWith<'a>>,
 }
 
 fn into_folder(
-    out: &Out,
     session: &Session,
-    plan: &Plan<Locked>,
+    wanted: Wanted<'_>,
     from: SourceOrigin,
     rebuild: Rebuild,
-    sign: Option<SignWith<'_>>,
 ) -> Result<Built> {
-    check_root(session, plan)?;
+    let built = into_folders(session, vec![wanted], from, rebuild)?;
+    Ok(built.into_iter().next().expect("each plan gives an image"))
+}
+
+fn into_folders(
+    session: &Session,
+    wanted: Vec<Wanted<'_>>,
+    from: SourceOrigin,
+    rebuild: Rebuild,
+) -> Result<Vec<Built>> {
+    wanted.iter().try_for_each(|one| check_root(session, one.plan))?;
     let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
-    let signer = sign.map(|sign| sign.signer);
-    let text = plan.print_signed(sign.map(|sign| sign.keys))
-        + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
-    std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
+    wanted.iter().try_for_each(Wanted::write_plan)?;
     let store = session.store()?;
-    let (carried, carried_steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
-    let options = BuildOptions { signer, carried, ..session.build_options(&store, from, rebuild)? };
-    let built = pipeline::build(&options, plan, out)?;
+    let (mut orders, mut carried_steps) = (Vec::new(), Vec::new());
+    for Wanted { plan, out, sign } in wanted {
+        let (carried, steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
+        let options = session.build_options(&store, from.clone(), rebuild.clone())?;
+        let signer = sign.map(|sign| sign.signer);
+        orders.push(Order { options: BuildOptions { signer, carried, ..options }, plan, out });
+        carried_steps.push(plan.installs.as_ref().zip(steps));
+    }
+    let built = pipeline::build(&orders)?;
     clean::daily(session, &store, limit)?;
-    let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
-        return Ok(built);
+    let with_carried = |(built, carried): (Built, Option<(&Installs, Steps)>)| match carried {
+        None => built,
+        Some((installs, steps)) => {
+            Built { steps: built.steps.with(&installs.recipe, steps), ..built }
+        }
     };
-    Ok(Built { steps: built.steps.with(&installs.recipe, carried_steps), ..built })
+    Ok(built.into_iter().zip(carried_steps).map(with_carried).collect())
+}
+
+impl Wanted<'_> {
+    /// Writes the plan into the folder.
+    fn write_plan(&self) -> Result<()> {
+        let keys = self.sign.map(|sign| sign.keys);
+        let certificate = self.sign.map(|sign| signature(sign.signer.certificate()));
+        let text = self.plan.print_signed(keys) + &certificate.unwrap_or_default();
+        std::fs::write(self.out.path(PLAN), text).at("write", &self.out.path(PLAN))
+    }
 }
 
 /// Refuses an invalid root of trust, with which a node could never update itself.

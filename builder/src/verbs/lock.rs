@@ -1,6 +1,7 @@
 //! `osbuild lock`: pins the inputs of a recipe.
 
 use super::Session;
+use crate::cli;
 use crate::error::{Kind, Result};
 use crate::host;
 use crate::plan::{Lock, PreviousLock, Strictness, moved, resolve_any};
@@ -11,7 +12,11 @@ use serde_json::json;
 const DAY: u64 = 86_400;
 
 /// `osbuild lock`
-pub fn run(session: &Session, recipe: &str) -> Result<()> {
+pub fn run(session: &Session, recipes: &cli::Recipes) -> Result<()> {
+    session.selected(recipes)?.iter().try_for_each(|recipe| one(session, recipe))
+}
+
+fn one(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Lock)?;
     let before = match session.checkout.find_lock(recipe) {
         Err(error) if error.kind == Kind::Lock => {
@@ -45,10 +50,7 @@ pub fn run(session: &Session, recipe: &str) -> Result<()> {
 
 /// The locks of the other recipes: using the same pins lets recipes share compiled results.
 fn others(session: &Session, recipe: &str) -> impl Iterator<Item = Lock> {
-    let files = session.project.files.keys();
-    let names = files
-        .filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"))
-        .filter(move |name| *name != recipe);
+    let names = session.with_lock().filter(move |name| *name != recipe);
     // A lock that cannot be read is an error only for its own recipe.
     names.filter_map(|name| session.checkout.lock(name).ok())
 }

@@ -61,15 +61,15 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
     let common = &cli.common;
     let session = || Session::begin(common.clone(), report);
     let done = match cli.verb {
-        Verb::Check { recipe } => check::run(&session()?, recipe.as_deref()),
+        Verb::Check { recipes } => check::run(&session()?, &recipes),
         Verb::Plan { recipe } => plan::run(&session()?, &recipe),
         Verb::Skew { recipe } => skew::run(&session()?, &recipe),
-        Verb::Lock { recipe } => lock::run(&session()?, &recipe),
+        Verb::Lock { recipes } => lock::run(&session()?, &recipes),
         Verb::Update { names } => update::run(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
         Verb::Keys(what) => keys::run(&session()?, what),
-        Verb::Build { recipe, sources, rebuild, format, signing } => {
-            build::run(&session()?, &recipe, sources, rebuild, format.into(), &signing)
+        Verb::Build { recipes, sources, rebuild, format, signing } => {
+            build::run(&session()?, &recipes, sources, rebuild, format.into(), &signing)
         }
         Verb::Sign { recipe, attach, key, sources } => {
             sign::run(&session()?, &recipe, &attach, key, sources)
@@ -81,7 +81,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Flash(flags) => flash::run(&session()?, &flags),
         Verb::Inspect { file } => inspect::run(common, report, &file),
         Verb::Diff { a, b } => return diff::run(common, report, &a, &b),
-        Verb::Summary { recipe, against } => summary::run(&session()?, &recipe, against),
+        Verb::Summary { recipes, against } => summary::run(&session()?, &recipes, against),
         Verb::Verify(flags) => verify::run(common, report, &flags),
         Verb::Node(what) => node::run(common, report, what),
         Verb::Doctor { fix } => doctor::run(common, report, fix),
@@ -106,6 +106,17 @@ fn consent(common: &Common) -> Consent {
 fn read_argument(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path)
         .map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
+}
+
+/// The same items in the same order, each once.
+fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in items {
+        if !once.contains(&item) {
+            once.push(item);
+        }
+    }
+    once
 }
 
 /// Seconds since 1970.

@@ -1,9 +1,9 @@
 //! The state that every verb starts from.
 
-use super::{consent, now};
+use super::{consent, each_once, now};
 use crate::checkout::Checkout;
 use crate::cli::{self, Common};
-use crate::engine::executor::Rebuild;
+use crate::engine::executor::{Rebuild, Workers};
 use crate::engine::remote::{Mode, Remote, Trust};
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
@@ -33,6 +33,8 @@ pub(super) struct Session<'a> {
     pub now: u64,
     /// Which results count.
     pub trust: Trust,
+    /// What the builds of this command share.
+    workers: Workers,
     /// The shared cache, once a build has asked for it.
     remote: OnceCell<Option<Arc<Remote>>>,
 }
@@ -48,9 +50,31 @@ impl<'a> Session<'a> {
         let checkout = Checkout::around(&here)?;
         let project = checkout.read()?;
         let now = now()?;
-        let (trust, remote) = Default::default();
+        let (trust, workers, remote) = Default::default();
         let today = Date::from_unix(now);
-        Ok(Session { common, report, checkout, project, today, now, trust, remote })
+        Ok(Session { common, report, checkout, project, today, now, trust, workers, remote })
+    }
+
+    /// The recipes that the command line names, each once.
+    ///
+    /// # Errors
+    /// All are wanted, and none has a lock.
+    pub fn selected(&self, recipes: &cli::Recipes) -> Result<Vec<String>> {
+        let names = match recipes.all {
+            true => self.with_lock().map(str::to_owned).collect(),
+            false => each_once(recipes.names.clone()),
+        };
+        if names.is_empty() {
+            let error = Error::usage("no recipe has a lock");
+            return Err(error.hint("`cargo osbuild lock RECIPE` makes one"));
+        }
+        Ok(names)
+    }
+
+    /// The names of the recipes that have a lock.
+    pub fn with_lock(&self) -> impl Iterator<Item = &str> {
+        let files = self.project.files.keys();
+        files.filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"))
     }
 
     /// The locked plan of a recipe.
@@ -168,6 +192,7 @@ impl<'a> Session<'a> {
             remote: self.remote()?,
             trust: self.trust,
             jobs: self.jobs(),
+            workers: self.workers.clone(),
             signer: None,
             carried: None,
         })

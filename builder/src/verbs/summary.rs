@@ -1,6 +1,7 @@
 //! `osbuild summary`
 
 use super::Session;
+use crate::cli;
 use crate::error::{Error, Result};
 use crate::plan::{Strictness, resolve};
 use crate::produce::out::{IMAGE, Out};
@@ -11,8 +12,28 @@ use std::path::PathBuf;
 /// The default folder of releases in `out/<recipe>/`.
 const RELEASE: &str = "release";
 
-/// `osbuild summary`: compares the last build with a release, and prints the report.
-pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<()> {
+/// `osbuild summary`: compares the last build of each recipe with a release, and prints the reports.
+pub fn run(session: &Session, recipes: &cli::Recipes, against: Option<PathBuf>) -> Result<()> {
+    let recipes = session.selected(recipes)?;
+    let summaries = recipes.iter().map(|recipe| summary(session, recipe, against.clone()));
+    let summaries = summaries.collect::<Result<Vec<_>>>()?;
+    if session.common.json {
+        let json = |one| match summaries.len() {
+            1 => serde_json::to_string_pretty(one),
+            _ => serde_json::to_string(one),
+        };
+        let line = |one| json(one).expect("a summary always serializes");
+        summaries.iter().for_each(|one| session.report.data(line(one)));
+    } else {
+        let texts: Vec<_> =
+            summaries.iter().map(|one| one.to_string().trim_end().to_owned()).collect();
+        session.report.data(texts.join("\n\n"));
+    }
+    Ok(())
+}
+
+/// Compares the last build of a recipe with a release.
+fn summary(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<Summary> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
     let out = Out::open(session.root(), recipe)?;
     let image = out.path(IMAGE);
@@ -25,13 +46,7 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     if before.is_none() {
         session.report.note("no release to compare with: name one with `--against FOLDER`");
     }
-    let summary = Summary::new(&image, before.as_deref(), session.skew(&plan)?)?;
-    session.report.data(if session.common.json {
-        serde_json::to_string_pretty(&summary).expect("a summary always serializes")
-    } else {
-        summary.to_string().trim_end().to_owned()
-    });
-    Ok(())
+    Summary::new(&image, before.as_deref(), session.skew(&plan)?)
 }
 
 /// Resolves a folder of releases to the recipe's last one. A folder without files, except hidden

@@ -55,6 +55,68 @@ fn a_new_version_changes_the_image() {
     assert!(memchr::memmem::find(&image[header..header + 4096], b"1.35.8-2").is_some());
 }
 
+/// Adds a recipe `second`, which differs from the small one in its version alone.
+fn with_second(scratch: &Scratch) {
+    let recipes = scratch.project().join("recipes");
+    let second = format!("version = \"1.35.8-2\"\ninherit = \"{RECIPE}\"\n");
+    fs::write(recipes.join("second.toml"), second).unwrap();
+    let lock =
+        scratch.read("recipes/small.lock").replace("recipe = \"small\"", "recipe = \"second\"");
+    fs::write(recipes.join("second.lock"), lock).unwrap();
+}
+
+#[test]
+fn recipes_that_are_built_together_share_their_steps() {
+    let scratch = open();
+    with_second(&scratch);
+    let image = |recipe| scratch.project().join("out").join(recipe).join("image.raw");
+    let expected = format!("{}\n{}\n", image("second").display(), image(RECIPE).display());
+
+    let ran = scratch.osbuild(&["build", "second", RECIPE, "second"]);
+    done(&ran);
+    assert_eq!(ran.stdout, expected);
+    let lines = |step: &str| ran.stderr.lines().filter(|line| line.starts_with(step)).count();
+    let both = (lines("kernel arm64 "), lines("runc arm64 "), lines("image "));
+    assert_eq!(both, (1, 1, 2), "{}", ran.stderr);
+
+    let alone = products(&scratch);
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    assert_eq!(products(&scratch), alone);
+
+    let all = scratch.osbuild(&["build", "--all", "--json"]);
+    done(&all);
+    let json = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let built: Vec<_> = all.stdout.lines().map(json).collect();
+    let of = |index: usize, key: &str| built[index][key].clone();
+    assert_eq!((of(0, "recipe"), of(0, "was-current")), ("second".into(), false.into()));
+    assert_eq!((of(1, "recipe"), of(1, "was-current")), ("small".into(), true.into()));
+}
+
+#[test]
+fn mistakes_in_all_recipes_of_a_build_are_one_error() {
+    let scratch = open();
+    with_second(&scratch);
+    for (recipe, wrong) in [("second", "versio = 1"), ("third", "inherit = \"nobody\"")] {
+        fs::write(scratch.project().join(format!("recipes/{recipe}.toml")), wrong).unwrap();
+    }
+    for verb in ["build", "check"] {
+        let ran = scratch.osbuild(&[verb, RECIPE, "second", "third"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
+        for problem in ["`versio`", "`nobody`"] {
+            assert!(ran.stderr.contains(problem), "{verb}: {problem}: {}", ran.stderr);
+        }
+    }
+    for (words, problem) in [
+        (&["build"][..], "required arguments were not provided"),
+        (&["build", "--all", RECIPE], "cannot be used with"),
+        (&["build", RECIPE, "second", "--rebuild"], "`--rebuild` is for one recipe"),
+    ] {
+        let ran = scratch.osbuild(words);
+        assert!(ran.code == Some(2) && ran.stderr.contains(problem), "{}", ran.stderr);
+    }
+}
+
 /// Adds a recipe `stick`, which installs the small one.
 fn with_stick(scratch: &Scratch) {
     let project = scratch.project();

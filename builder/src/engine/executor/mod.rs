@@ -8,9 +8,11 @@ mod process;
 mod processors;
 mod rebuild;
 mod steps;
+mod workers;
 
 pub use rebuild::Rebuild;
 pub use steps::{Made, Steps};
+pub use workers::Workers;
 
 use super::action::{Action, ActionResult, OutputFile};
 use super::digest::Digest;
@@ -23,9 +25,7 @@ use crate::error::{Error, Result};
 use crate::report::{Outcome, Report, Step};
 use log::Log;
 use process::Ended;
-use processors::Processors;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use rustix::thread::CpuSet;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -38,10 +38,8 @@ pub struct Executor {
     store: Store,
     report: Report,
     jobs: usize,
-    /// The processors of its actions; chosen when the first one runs.
-    processors: Mutex<Option<Processors>>,
+    workers: Workers,
     logs: PathBuf,
-    stop: Stop,
     rebuild: Rebuild,
     /// The shared cache; `None` for a build without one.
     remote: Option<Arc<Remote>>,
@@ -54,19 +52,23 @@ impl Executor {
     /// An executor whose actions see `jobs` processors. It writes their logs into the directory
     /// `logs`.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        let (processors, steps, remote, trust) = Default::default();
+        let (workers, steps, remote, trust) = Default::default();
         Executor {
             store,
             report,
             jobs,
-            processors,
+            workers,
             logs,
-            stop: Stop::default(),
             rebuild: Rebuild::Nothing,
             remote,
             trust,
             steps,
         }
+    }
+
+    /// Shares processors and the request to stop with other executors.
+    pub fn working_with(self, workers: Workers) -> Self {
+        Executor { workers, ..self }
     }
 
     /// Reruns these steps although the store has their results, and compares both.
@@ -95,7 +97,7 @@ impl Executor {
 
     /// The request that stops its running actions, for a [`super::graph::Graph`].
     pub fn stop(&self) -> Stop {
-        self.stop.clone()
+        self.workers.stop()
     }
 
     /// The result of an action: from the store, from another build that runs it at this moment,
@@ -111,11 +113,11 @@ impl Executor {
             self.done(self.report.step(&action.name), action, result, Outcome::Stored);
             return Ok(result.clone());
         }
-        self.stop.check()?;
+        self.stop().check()?;
         let step = self.report.step(&action.name);
         let _lock = self.store.lock(&format!("action-{key}"), || {
             step.doing("waiting for another build that runs the same step");
-            self.stop.check()
+            self.stop().check()
         })?;
         let known = self.store.recall(&key);
         if let Some(result) = known.as_ref().filter(counts) {
@@ -186,24 +188,15 @@ impl Executor {
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let started = Instant::now();
         let command = bubblewrap::command(action, scratch.path());
-        let ended = process::run(command, self.processors()?, &self.stop, &mut log)?;
+        let processors = self.workers.processors(&self.store, self.jobs)?;
+        let ended = process::run(command, processors, &self.stop(), &mut log)?;
         let wall = started.elapsed();
-        self.stop.check()?;
+        self.stop().check()?;
         failure::check(&action.name, &ended, &log, scratch.path())?;
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
         let Ended { cpu, .. } = ended;
         let log = Some(self.store.put_file(log.path())?);
         Ok(ActionResult { outputs, log, wall, cpu, origin: None })
-    }
-
-    /// The processors of its actions. They are chosen when the first one runs, because a build that
-    /// finds everything in the store needs none.
-    fn processors(&self) -> Result<CpuSet> {
-        let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *processors {
-            Some(chosen) => Ok(chosen.set()),
-            none => Ok(none.insert(Processors::choose(&self.store, self.jobs)?).set()),
-        }
     }
 
     /// Ends a step with its line in the report.
