@@ -77,6 +77,28 @@ pub struct Cli {
     pub common: Common,
 }
 
+impl Verb {
+    /// Whether `--set` has an effect on what it does. It has none on locks, which pin what recipes
+    /// themselves need.
+    pub fn reads_recipes(&self) -> bool {
+        matches!(
+            self,
+            Verb::Check { .. }
+                | Verb::Plan { .. }
+                | Verb::Skew { .. }
+                | Verb::Build { .. }
+                | Verb::Sign { .. }
+                | Verb::Release(_)
+                | Verb::Publish(_)
+                | Verb::Cluster(_)
+                | Verb::Run(_)
+                | Verb::Flash(_)
+                | Verb::Summary { .. }
+                | Verb::Verify(_)
+        )
+    }
+}
+
 /// Flags that every verb has.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Flags of every verb")]
@@ -96,6 +118,10 @@ pub struct Common {
     /// What to do with that cache [default: `mode` of `[remote]`, or `cache`]
     #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]
     pub remote_mode: Option<RemoteMode>,
+    /// Set a recipe's key with a single value, in every recipe of the command: version=1.35.8-2,
+    /// kernel.groups.ipsec=true. The plan and a release's provenance show it
+    #[arg(long, global = true, value_name = "KEY=VALUE", hide_short_help = true)]
+    pub set: Vec<String>,
     /// Number of processors that steps may use [default: all]
     #[arg(long, short, global = true, value_name = "N")]
     #[arg(value_parser = value_parser!(u16).range(1..))]

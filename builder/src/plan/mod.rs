@@ -44,7 +44,7 @@ pub use node::{
     KernelOption, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue, Payload, Pod,
     PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,
 };
-pub use project::Project;
+pub use project::{Overrides, Project};
 pub use resolve::{
     BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs,
 };

@@ -59,6 +59,9 @@ pub fn main(cli: Cli) -> ExitCode {
 
 fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
     let common = &cli.common;
+    if !common.set.is_empty() && !cli.verb.reads_recipes() {
+        return Err(Error::usage("`--set` has no effect on this verb"));
+    }
     let session = || Session::begin(common.clone(), report);
     let done = match cli.verb {
         Verb::Check { recipes } => check::run(&session()?, &recipes),

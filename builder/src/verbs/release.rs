@@ -82,7 +82,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
             let (date, commit, made) = (session.today, commit(&session), built.steps.made);
-            let parts = Parts { plan, node, boot, date, commit, made };
+            let set = session.project.overrides.values().clone();
+            let parts = Parts { plan, set, node, boot, date, commit, made };
             let published = release(&session, &place(&writer), plan, parts)?;
             copy_documents(
                 &Out::open(session.root(), &flags.recipe)?,

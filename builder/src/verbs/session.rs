@@ -9,7 +9,7 @@ use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Tool};
 use crate::plan::{
-    Date, HostPrograms, Locked, Plan, Project, Releases, Signing, Strictness, resolve,
+    Date, HostPrograms, Locked, Overrides, Plan, Project, Releases, Signing, Strictness, resolve,
     resolve_programs, skew,
 };
 use crate::produce::build::BuildOptions;
@@ -48,7 +48,8 @@ impl<'a> Session<'a> {
             None => env::current_dir().or_build(|| "the current folder is gone".into())?,
         };
         let checkout = Checkout::around(&here)?;
-        let project = checkout.read()?;
+        let mut project = checkout.read()?;
+        project.overrides = Overrides::parse(&common.set)?;
         let now = now()?;
         let (trust, workers, remote) = Default::default();
         let today = Date::from_unix(now);

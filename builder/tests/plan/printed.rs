@@ -1,6 +1,7 @@
 //! The printed plan.
 
 use crate::{changed, expect, project, refusal, resolve};
+use osbuild::plan::Overrides;
 
 #[test]
 fn the_printed_plan_has_each_value_and_its_line() {
@@ -59,5 +60,28 @@ fn a_time_server_is_an_address_or_a_host_name() {
             resolve(&changed(&[("recipes/small.toml", "inherit", &change)])).time_servers,
             [right]
         );
+    }
+}
+
+#[test]
+fn values_of_the_command_line_override_recipes_and_have_their_own_origin() {
+    let mut project = project();
+    let words = ["version=1.35.8-9", "kernel.options.LOG_BUF_SHIFT=18", "security-epoch=7"];
+    project.overrides = Overrides::parse(&words.map(str::to_owned)).unwrap();
+    let printed = resolve(&project).print();
+    for line in [
+        "version = \"1.35.8-9\"  # --set",
+        "security-epoch = 7  # --set",
+        "LOG_BUF_SHIFT = 18  # --set",
+        "name = \"bench\"  # recipes/small.toml:2",
+    ] {
+        assert!(printed.lines().any(|found| found == line), "{line}: {printed}");
+    }
+
+    let words = ["versio=1", "security-epoch=many"];
+    project.overrides = Overrides::parse(&words.map(str::to_owned)).unwrap();
+    let error = refusal(&project).to_string();
+    for part in ["`versio`", "did you mean `version`?", "--set:1", "`security-epoch` must be"] {
+        assert!(error.contains(part), "{part}: {error}");
     }
 }

@@ -9,7 +9,7 @@ use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -373,6 +373,28 @@ fn a_pods_image_is_in_the_sbom_provenance_sources_and_export() {
     let archive = fs::read(scratch.project().join("recipes/hello.tar")).unwrap();
     assert!(fs::read(folder.join("sha256").join(&digest)).unwrap() == archive);
     assert!(fs::read_to_string(folder.join("sources.json")).unwrap().contains("\"pod-image\""));
+}
+
+#[test]
+fn a_version_of_the_command_line_is_in_the_release_and_its_provenance() {
+    let scratch = workshop();
+    done(&release(&scratch, &["--set", "version=1.35.8-7"]));
+    let statement = provenance(&scratch);
+    let parameters = &statement["predicate"]["buildDefinition"]["externalParameters"];
+    assert_eq!(parameters["version"], "1.35.8-7");
+    assert_eq!(parameters["set"], json!({ "version": "1.35.8-7" }));
+    let plan = scratch.read("out/small/plan.toml");
+    assert!(plan.contains("version = \"1.35.8-7\"  # --set\n"), "{plan}");
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+
+    for (words, problem) in [
+        (["lock", "small", "--set", "version=1"], "`--set` has no effect on this verb"),
+        (["build", "small", "--set", "versio=1"], "did you mean `version`?"),
+        (["build", "small", "--set", "version"], "has no `=`"),
+    ] {
+        let ran = scratch.osbuild(&words);
+        assert!(ran.code == Some(2) && ran.stderr.contains(problem), "{}", ran.stderr);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod origin;
 
 pub use nearest::nearest;
 pub use node::node_document_problems;
-pub use origin::{Origin, Origins};
+pub use origin::{COMMAND_LINE, Origin, Origins};
 
 use super::Date;
 use crate::error::{Error, Kind, Place, Problem, Result};

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A line of a file of the project.
+/// The file of a value that the command line sets.
+pub const COMMAND_LINE: &str = "--set";
+
+/// A line of a file of the project, or the command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// The file, relative to the project.
@@ -18,6 +21,9 @@ pub type Origins = BTreeMap<String, Origin>;
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        match self.file.as_str() {
+            COMMAND_LINE => f.write_str(COMMAND_LINE),
+            file => write!(f, "{file}:{}", self.line),
+        }
     }
 }

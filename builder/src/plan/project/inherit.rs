@@ -16,13 +16,20 @@ pub struct Kind<T> {
     prefix: &'static str,
     /// The end of its paths.
     suffix: &'static str,
+    /// Whether values from the command line override those of its files.
+    is_overridden: bool,
     table: PhantomData<fn() -> T>,
 }
 
 impl<T> Kind<T> {
     /// The kind that messages call `what`, at paths with this prefix and suffix.
     pub const fn new(what: &'static str, prefix: &'static str, suffix: &'static str) -> Self {
-        Kind { what, prefix, suffix, table: PhantomData }
+        Kind { what, prefix, suffix, is_overridden: false, table: PhantomData }
+    }
+
+    /// The same, with values from the command line in place of those of its files.
+    pub const fn overridden(self) -> Self {
+        Kind { is_overridden: true, ..self }
     }
 
     /// The path of the file of this name.
@@ -115,6 +122,10 @@ impl<T: Table> Kind<T> {
                 }
             }
         }
+        if let Some(text) = project.overrides.text().filter(|_| self.is_overridden) {
+            let (document, _) = parse_text(text, keys, problems);
+            documents.insert(0, document);
+        }
         let nothing = Item { value: Value::Table(Items::new()), ..documents.last()?.clone() };
         let whole = documents
             .into_iter()
@@ -146,12 +157,21 @@ fn parse_file(
     }
     let before = problems.len();
     let text = project.text(path, problems).unwrap_or_default().to_owned();
-    let document = parse(&Arc::new(Text { name: path.to_owned(), text }), problems);
+    let is_unreadable = problems.len() > before;
+    let text = Arc::new(Text { name: path.to_owned(), text });
+    let (document, is_incomplete) = parse_text(text, keys, problems);
+    Some((document, is_unreadable || is_incomplete))
+}
+
+/// Parses a text and checks it, unless parts of it could not be parsed.
+fn parse_text(text: Arc<Text>, keys: &'static [Key], problems: &mut Vec<Problem>) -> (Item, bool) {
+    let before = problems.len();
+    let document = parse(&text, problems);
     let is_incomplete = problems.len() > before;
     if !is_incomplete {
         check(&document, keys, problems);
     }
-    Some((document, is_incomplete))
+    (document, is_incomplete)
 }
 
 fn merge_tables(

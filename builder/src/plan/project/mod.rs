@@ -1,6 +1,9 @@
 //! The files that a plan is made of, which the caller reads, and how one inherits from another.
 
 pub mod inherit;
+mod overrides;
+
+pub use overrides::Overrides;
 
 use crate::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +19,8 @@ pub struct Project {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Files that are too big to read: a plan only checks that they exist.
     pub big: BTreeSet<String>,
+    /// Values that override those of every recipe.
+    pub overrides: Overrides,
 }
 
 impl Project {

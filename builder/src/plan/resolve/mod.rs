@@ -33,7 +33,7 @@ use components::Components;
 use requirements::{Parts, cargo_packages};
 
 /// Recipes: `recipes/<name>.toml`.
-pub static RECIPES: Kind<RecipeFile> = Kind::new("recipe", "recipes/", ".toml");
+pub static RECIPES: Kind<RecipeFile> = Kind::new("recipe", "recipes/", ".toml").overridden();
 /// Boards: `boards/<name>.toml`.
 pub static BOARDS: Kind<BoardFile> = Kind::new("board", "boards/", ".toml");
 

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Parts<'a> {
     /// The plan of the build.
     pub plan: &'a Plan<Locked>,
+    /// The values that the command line set, by their keys in the recipe.
+    pub set: BTreeMap<String, String>,
     /// The signed UKI.
     pub node: Vec<u8>,
     /// The signed slotboot.

@@ -26,7 +26,14 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
     let subject = |(name, bytes): (&&str, &Vec<u8>)| -> Value {
         json!({ "name": name, "digest": { "sha256": Digest::of(bytes).hex() } })
     };
-    let recipe = format!("recipes/{}.toml", plan.recipe);
+    let mut parameters = json!({
+        "recipe": format!("recipes/{}.toml", plan.recipe),
+        "version": plan.version,
+        "architecture": plan.architecture.name(),
+    });
+    if !parts.set.is_empty() {
+        parameters["set"] = json!(parts.set);
+    }
     let inputs = [project(parts.commit.as_ref()), dependencies(&parts.sources())].concat();
     let statement = json!({
         "_type": STATEMENT_TYPE,
@@ -35,11 +42,7 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:osbuild:build:1",
-                "externalParameters": {
-                    "recipe": recipe,
-                    "version": plan.version,
-                    "architecture": plan.architecture.name(),
-                },
+                "externalParameters": parameters,
                 "internalParameters": {
                     "epoch": plan.lock.get().epoch,
                     "lock": { "sha256": Digest::of(lock.as_bytes()).hex() },
