@@ -21,6 +21,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("curl", "curl", "requests logs from a node's kubelet"),
     ("dbus-send", "dbus-bin", "calls our logind, and `dbus-monitor` waits for its signal"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client, and names to `inspect`"),
+    ("docker-registry", "docker-registry", "keeps the results of builds that tests export"),
     ("e2fsck", "e2fsprogs", "checks the file system of DATA"),
     ("faketime", "faketime", "runs a build with another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),

@@ -7,6 +7,7 @@ mod node;
 mod publish;
 mod recipes;
 mod release;
+mod results;
 mod run;
 mod sources;
 mod verify;
@@ -18,6 +19,7 @@ pub use node::Node;
 pub use publish::{Publish, PublishAws};
 pub use recipes::Recipes;
 pub use release::{Release, Rollout};
+pub use results::Results;
 pub use run::{Run, Until};
 pub use sources::Sources;
 pub use verify::Verify;
@@ -89,6 +91,7 @@ impl Verb {
                 | Verb::Build { .. }
                 | Verb::Sign { .. }
                 | Verb::Release(_)
+                | Verb::Results(Results::Export { .. })
                 | Verb::Publish(_)
                 | Verb::Cluster(_)
                 | Verb::Run(_)
@@ -244,6 +247,9 @@ pub enum Verb {
     /// Export the locked inputs of a recipe to a folder, or import them from there
     #[command(subcommand)]
     Sources(Sources),
+    /// Export the results of recipes' steps to a folder or a registry, or import them from there
+    #[command(subcommand)]
+    Results(Results),
     /// Make, show, enroll, rotate and revoke the keys that machines trust
     #[command(subcommand)]
     Keys(Keys),

@@ -17,6 +17,7 @@ mod node;
 mod plan;
 mod publish;
 mod release;
+mod results;
 mod run;
 mod schema;
 mod session;
@@ -70,6 +71,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Lock { recipes } => lock::run(&session()?, &recipes),
         Verb::Update { names } => update::run(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
+        Verb::Results(what) => results::run(session()?, what),
         Verb::Keys(what) => keys::run(&session()?, what),
         Verb::Build { recipes, sources, rebuild, format, signing } => {
             build::run(&session()?, &recipes, sources, rebuild, format.into(), &signing)

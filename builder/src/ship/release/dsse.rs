@@ -22,12 +22,10 @@ struct Signature {
 }
 
 /// Signs a payload of type `kind` and puts it into an envelope. `name` is for the signer.
-pub(super) fn seal(
-    name: &str,
-    kind: &str,
-    payload: &[u8],
-    key: &dyn ReleaseSigner,
-) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// The key cannot sign.
+pub fn seal(name: &str, kind: &str, payload: &[u8], key: &dyn ReleaseSigner) -> Result<Vec<u8>> {
     let sig = STANDARD.encode(key.sign(name, &to_be_signed(kind, payload))?);
     let signatures = vec![Signature { keyid: Digest::of(key.public().bytes()).hex(), sig }];
     let envelope =

@@ -1,0 +1,144 @@
+//! The signed list of results.
+
+use crate::engine::action::ActionResult;
+use crate::engine::digest::Digest;
+use crate::error::{Error, Result};
+use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
+use crate::ship::release::dsse;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The type of the list in its envelope.
+const KIND: &str = "application/vnd.osbuild.results.list.v1+json";
+/// The name of the list for offline signers.
+const NAME: &str = "results";
+
+/// The results of steps, and the files that these made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    /// The results by the digest of their action: `HASH/SIZE`.
+    results: BTreeMap<String, Listed>,
+    /// The digest of each file of a result, and the digest of the same file as it is kept,
+    /// compressed with zstd.
+    files: BTreeMap<String, String>,
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// The name of the step, for people.
+    step: String,
+    /// The bytes of the REAPI message `ActionResult`, in Base64.
+    result: String,
+}
+
+impl List {
+    /// Adds a result. Its files are to be added with [`List::keep`].
+    pub fn add(&mut self, step: &str, action: &Digest, result: &ActionResult) {
+        let result = STANDARD.encode(result.encode());
+        self.results.insert(text(action), Listed { step: step.to_owned(), result });
+    }
+
+    /// Records how a file of a result is kept.
+    pub fn keep(&mut self, file: &Digest, kept: &Digest) {
+        self.files.insert(text(file), text(kept));
+    }
+
+    /// The results by action.
+    ///
+    /// # Errors
+    /// A digest or a result is malformed.
+    pub fn results(&self) -> Result<Vec<(Digest, ActionResult)>> {
+        let read = |(action, listed): (&String, &Listed)| {
+            let bytes = STANDARD.decode(&listed.result).ok();
+            let result = bytes.and_then(|bytes| ActionResult::decode(&bytes));
+            action.parse().ok().zip(result)
+        };
+        let wrong = || Error::digest("the list has a malformed result");
+        self.results.iter().map(|one| read(one).ok_or_else(wrong)).collect()
+    }
+
+    /// How a file of a result is kept.
+    ///
+    /// # Errors
+    /// The list lacks it.
+    pub fn kept(&self, file: &Digest) -> Result<Digest> {
+        let kept = self.files.get(&text(file)).and_then(|kept| kept.parse().ok());
+        kept.ok_or_else(|| Error::digest(format!("the list does not say where the file {file} is")))
+    }
+
+    /// The list, signed.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn seal(&self, key: &dyn ReleaseSigner) -> Result<Vec<u8>> {
+        let payload = serde_json::to_vec(self).expect("strings always serialize");
+        dsse::seal(NAME, KIND, &payload, key)
+    }
+
+    /// A list from its envelope.
+    ///
+    /// # Errors
+    /// None of the keys has signed it, or it is malformed.
+    pub fn open(envelope: &[u8], keys: &[ReleasePublicKey]) -> Result<Self> {
+        let payload = dsse::open(envelope, KIND, keys)?;
+        serde_json::from_slice(&payload)
+            .map_err(|error| Error::digest("the list of results is malformed").cause(error))
+    }
+}
+
+/// The files of a result: its outputs and its log.
+pub fn files(result: &ActionResult) -> BTreeSet<Digest> {
+    result.outputs.values().map(|output| output.digest).chain(result.log).collect()
+}
+
+/// A digest as `HASH/SIZE`.
+fn text(digest: &Digest) -> String {
+    format!("{digest:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::action::OutputFile;
+    use crate::produce::sign::ReleaseKey;
+    use proptest::prelude::*;
+
+    fn list() -> List {
+        let file = OutputFile { digest: Digest::of(b"file"), executable: true };
+        let outputs = [("out/file".to_owned(), file)].into();
+        let result = ActionResult { outputs, log: Some(Digest::of(b"log")), ..Default::default() };
+        let mut list = List::default();
+        list.add("step", &Digest::of(b"action"), &result);
+        files(&result).iter().for_each(|file| list.keep(file, &Digest::of(b"kept")));
+        list
+    }
+
+    #[test]
+    fn a_list_opens_for_its_key_alone_as_it_was() {
+        let (key, other) = (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap());
+        let sealed = list().seal(&key).unwrap();
+        let opened = List::open(&sealed, &[other.public(), key.public()]).unwrap();
+        assert_eq!(opened, list());
+        let results = opened.results().unwrap();
+        assert_eq!((results.len(), results[0].0), (1, Digest::of(b"action")));
+        assert_eq!(opened.kept(&Digest::of(b"log")).unwrap(), Digest::of(b"kept"));
+        assert!(opened.kept(&Digest::of(b"other")).is_err());
+        assert!(List::open(&sealed, &[other.public()]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_a_list_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let key = ReleaseKey::generate().unwrap();
+            prop_assert!(List::open(&bytes, &[key.public()]).is_err());
+            if let Ok(list) = serde_json::from_slice::<List>(&bytes) {
+                let _ = list.results();
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Results that one machine exports and another imports.
+
+use crate::builds::done;
+use crate::registry::{Registry, USER};
+use crate::releases::workshop;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::{open, products};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// A machine that has exported its results to a folder, and the folder.
+fn exported() -> (Scratch, String) {
+    let scratch = workshop();
+    let folder = scratch.path("results").display().to_string();
+    let ran = scratch.osbuild(&["results", "export", RECIPE, "--to", &folder, "--key", "mine"]);
+    done(&ran);
+    assert_eq!(ran.stdout, format!("{folder}\n"));
+    (scratch, folder)
+}
+
+/// Another machine with an empty store, and the root of trust of `from`'s keys.
+fn reader(from: &Scratch) -> (Scratch, String) {
+    (open(), from.project().join("keys/mine/root.json").display().to_string())
+}
+
+/// Builds, and returns the names of the steps that ran.
+fn steps_that_ran(scratch: &Scratch) -> Vec<String> {
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    done(&ran);
+    // Steps in this process, whose products are large and quick to make, are in no store.
+    let own = ["uki ", "image ", "initramfs ", "signature ", "note: ", "keys "];
+    let is_own = |line: &&str| own.iter().any(|start| line.starts_with(start));
+    ran.stderr.lines().filter(|line| !is_own(line)).map(str::to_owned).collect()
+}
+
+#[test]
+fn imported_results_give_the_same_image_without_a_step() {
+    let (writer, folder) = exported();
+    done(&writer.osbuild(&["build", RECIPE, "--unsigned"]));
+    let (reader, root) = reader(&writer);
+
+    let ran = reader.osbuild(&["results", "import", &folder, "--root", &root, "--json"]);
+    done(&ran);
+    let imported: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(imported["results"].as_u64().unwrap() > 10, "{imported}");
+    assert_eq!(steps_that_ran(&reader), [""; 0]);
+    done(&reader.osbuild(&["build", RECIPE, "--unsigned"]));
+    assert_eq!(products(&reader), products(&writer));
+
+    let again = reader.osbuild(&["results", "import", &folder, "--root", &root, "--json"]);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!((&again["results"], &again["known"]), (&json!(0), &imported["results"]));
+    assert_eq!(again["bytes"], 0);
+}
+
+#[test]
+fn a_rebuild_and_a_release_do_not_count_imported_results() {
+    let (writer, folder) = exported();
+    let (reader, root) = reader(&writer);
+    done(&reader.osbuild(&["results", "import", &folder, "--root", &root]));
+    done(&reader.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
+    let release = ["release", RECIPE, "--key", "mine", "--as-of", "2026-11-21"];
+    let ran = reader.osbuild(&[&release[..], &["--remote-trusted"]].concat());
+    done(&ran);
+    assert!(!ran.stderr.contains("kernel arm64 "), "{}", ran.stderr);
+    let made = |wanted: &dyn Fn(&str) -> bool| {
+        let statement = crate::releases::provenance(&reader);
+        let steps = statement["predicate"]["runDetails"]["byproducts"].as_array().unwrap().clone();
+        steps.iter().all(|step| wanted(step["annotations"]["made"].as_str().unwrap()))
+    };
+    assert!(made(&|origin| origin.starts_with("results@sha256:")));
+
+    reader.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
+    let ran = reader.osbuild(&release);
+    done(&ran);
+    assert!(ran.stderr.contains("kernel arm64 "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_folder_that_the_key_has_not_signed_or_that_is_damaged_is_refused() {
+    let (writer, folder) = exported();
+    let (reader, root) = reader(&writer);
+    done(&reader.osbuild(&["keys", "new", "other", "--as-of", "2026-01-01"]));
+    let refused = |flags: &[&str], code: i32, problem: &str| {
+        let ran = reader.osbuild(&[&["results", "import"], flags].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(problem), "{problem}: {}", ran.stderr);
+    };
+    refused(&[&folder, "--key", "other"], 4, "it is not signed by the release key");
+    refused(&["nothing", "--root", &root], 2, "`nothing` has no exported results");
+    refused(&[&folder], 2, "required arguments were not provided");
+    refused(&["oci://", "--root", &root], 2, "names no artifact in a registry");
+    refused(&["oci://127.0.0.1:1/a:b", "--root", &root], 1, "cannot reach the registry");
+
+    let blobs = Path::new(&folder).join("blobs/sha256");
+    let largest = fs::read_dir(&blobs).unwrap().map(|entry| entry.unwrap().path());
+    let largest = largest.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&largest, bytes).unwrap();
+    refused(&[&folder, "--root", &root], 4, "has other bytes in place of the blob");
+    fs::remove_file(&largest).unwrap();
+    refused(&[&folder, "--root", &root], 4, "lacks the blob");
+    done(&reader.osbuild(&["build", RECIPE]));
+}
+
+#[test]
+fn a_folder_with_other_files_is_not_overwritten() {
+    let (writer, _) = exported();
+    let taken = writer.path("taken");
+    fs::create_dir(&taken).unwrap();
+    fs::write(taken.join("letter"), "dear").unwrap();
+    let to = taken.display().to_string();
+    let ran = writer.osbuild(&["results", "export", RECIPE, "--to", &to, "--key", "mine"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
+}
+
+#[test]
+fn skopeo_reads_the_folder_and_a_second_export_leaves_nothing_of_the_first() {
+    let (writer, folder) = exported();
+    let manifest = || {
+        let output =
+            Command::new("skopeo").args(["inspect", "--raw", &format!("oci:{folder}")]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let first = manifest();
+    assert_eq!(first["artifactType"], "application/vnd.osbuild.results.v1");
+    writer.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
+    let ran = writer.osbuild(&["results", "export", RECIPE, "--to", &folder, "--key", "mine"]);
+    done(&ran);
+    let second = manifest();
+    let files = fs::read_dir(Path::new(&folder).join("blobs/sha256")).unwrap().count();
+    let named = second["layers"].as_array().unwrap().len() + 2;
+    assert_eq!(files, named, "each layer, the configuration and the manifest");
+}
+
+/// Imports from a registry, and checks that the build runs no step.
+#[track_caller]
+fn import(reader: &Scratch, name: &str, root: &str) {
+    done(&reader.osbuild(&["results", "import", name, "--root", root]));
+    assert_eq!(steps_that_ran(reader), [""; 0]);
+}
+
+#[test]
+fn a_registry_carries_results_to_another_machine() {
+    let registry = Registry::start();
+    let writer = workshop();
+    let (reader, root) = reader(&writer);
+    let name = registry.name("team/results:small");
+    let export = |writer: &Scratch| -> Ran {
+        writer.osbuild(&["results", "export", RECIPE, "--to", &name, "--key", "mine"])
+    };
+    let missing = reader.osbuild(&["results", "import", &name, "--root", &root]);
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    let ran = export(&writer);
+    done(&ran);
+    assert_eq!(ran.stdout, format!("{name}\n"));
+    import(&reader, &name, &root);
+    done(&export(&writer));
+
+    registry.damage();
+    let other = open();
+    let ran = other.osbuild(&["results", "import", &name, "--root", &root]);
+    assert_ne!(ran.code, Some(0), "{}", ran.stderr);
+    done(&other.osbuild(&["build", RECIPE]));
+}
+
+#[test]
+fn a_registry_gets_the_password_of_dockers_file() {
+    let registry = Registry::start_with_user();
+    let writer = workshop();
+    let (reader, root) = reader(&writer);
+    let name = registry.name("team/results:small");
+    let export = ["results", "export", RECIPE, "--to", &name, "--key", "mine"];
+    let ran = writer.osbuild(&export);
+    assert!(ran.code == Some(1) && ran.stderr.contains("docker login"), "{}", ran.stderr);
+    let (user, password) = USER;
+    let auth = STANDARD.encode(format!("{user}:{password}"));
+    let config = json!({ "auths": { registry.address.to_string(): { "auth": auth } } });
+    for machine in [&writer, &reader] {
+        let folder = machine.path("home/.docker");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    }
+    let ran = writer.osbuild(&export);
+    done(&ran);
+    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(password));
+    import(&reader, &name, &root);
+}
