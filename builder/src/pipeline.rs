@@ -52,6 +52,7 @@ fn build_once(options: &BuildOptions<'_>, orders: &[Order<'_>]) -> Result<Vec<Bu
     let mut graph = Graph::new(options.workers.stop());
     let steps: Vec<_> = builds.iter().map(|build| PartSteps::of(build, &mut graph)).collect();
     run(options, graph)?;
+    builds.iter().try_for_each(Build::give_sources)?;
 
     let images = orders.iter().zip(&builds).zip(steps);
     images
@@ -168,6 +169,7 @@ fn build_programs_once(
         .map(|component| graph.step(Wide, (), move |()| compile::host_programs(build, component)))
         .collect::<Vec<_>>();
     run(options, graph)?;
+    build.give_sources()?;
     build.check_rebuilt()?;
 
     let _lock = out.lock(options.store)?;

@@ -142,6 +142,18 @@ impl Cache {
         })
     }
 
+    /// Those of these blobs that the cache lacks.
+    ///
+    /// # Errors
+    /// The cache cannot be asked.
+    pub fn missing(&self, blobs: &[BlobId]) -> Result<Vec<BlobId>, Fault> {
+        self.limits()?;
+        self.call(async |_| match &self.server {
+            Server::Grpc(grpc) => grpc.missing(blobs).await,
+            Server::Http(http) => http.missing(blobs).await,
+        })
+    }
+
     /// Gives the cache those of these blobs that it lacks, from their files.
     ///
     /// # Errors
@@ -149,10 +161,7 @@ impl Cache {
     pub fn write(&self, blobs: &[(BlobId, &Path)]) -> Result<(), Fault> {
         let limits = self.limits()?;
         let names = blobs.iter().map(|(blob, _)| blob.clone()).collect::<Vec<_>>();
-        let missing = self.call(async |_| match &self.server {
-            Server::Grpc(grpc) => grpc.missing(&names).await,
-            Server::Http(http) => http.missing(&names).await,
-        })?;
+        let missing = self.missing(&names)?;
         let missing = blobs.iter().filter(|(blob, _)| missing.contains(blob));
         let (small, large): (Vec<_>, Vec<_>) = missing.partition(|(blob, _)| limits.is_small(blob));
         for batch in limits.batches(small, |(blob, _)| blob) {

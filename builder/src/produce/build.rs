@@ -5,11 +5,13 @@ use super::out::Out;
 use super::sandbox::{Sandbox, Script};
 use super::sign::Signer;
 use crate::engine::action::ActionResult;
+use crate::engine::digest::Digest;
 use crate::engine::executor::{Executor, Rebuild, Steps, Workers};
 use crate::engine::remote::{Remote, Trust};
 use crate::engine::store::Store;
+use crate::engine::toolchain;
 use crate::error::Result;
-use crate::plan::{Locked, NodeSpec, Plan, Product};
+use crate::plan::{Locked, NodeSpec, Plan, Product, Source};
 use crate::report::Report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,7 +73,8 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         out: &Out,
     ) -> Result<Self> {
         let BuildOptions { project, store, report, .. } = *options;
-        Fetcher { store, report, project, origin: options.origin.clone() }.fetch(plan)?;
+        let (origin, remote) = (options.origin.clone(), options.remote.clone());
+        Fetcher { store, report, project, origin, remote }.fetch(plan)?;
         let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
         let executor = Executor::new(store.clone(), report.clone(), options.jobs, out.logs())
             .working_with(options.workers.clone())
@@ -83,6 +86,29 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
     /// Runs a script in the sandbox, or finds its result in the store.
     pub fn run(&self, script: Script<'_>) -> Result<ActionResult> {
         self.executor.run(&self.sandbox.action(self.options.store, script)?)
+    }
+
+    /// Gives the shared cache the sources, if a step ran here: the results of such steps go there as
+    /// well, and a build that finds everything in the store asks for nothing.
+    ///
+    /// # Errors
+    /// The user wants to stop.
+    pub fn give_sources(&self) -> Result<()> {
+        match &self.options.remote {
+            Some(remote) if !self.executor.steps().ran.is_empty() => {
+                let store = self.options.store;
+                let digest = |source: Source| match source.size {
+                    Some(size) => Digest::parse(&source.digest, size),
+                    None => store.find(&source.digest),
+                };
+                let sources = self.plan.lock.get().sources(&self.plan.requirements.crates);
+                let sources = sources.into_iter().filter_map(digest).collect::<Vec<_>>();
+                // The store has no file of an unpacked Rust toolchain.
+                let restore = |source: &Digest| toolchain::restore_rust(store, &source.hex());
+                remote.give_sources(store, &sources, &restore)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that every step to be run again was among the steps so far.

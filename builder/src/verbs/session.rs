@@ -149,7 +149,8 @@ impl<'a> Session<'a> {
     }
 
     pub fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {
-        Fetcher { store, report: self.report, project: self.root(), origin: self.default_origin() }
+        let (report, project, origin) = (self.report, self.root(), self.default_origin());
+        Fetcher { store, report, project, origin, remote: None }
     }
 
     /// The shared cache, from the command line or the user's configuration. With `--offline` there

@@ -36,6 +36,23 @@ fn one_users_build_is_read_by_another_with_an_empty_store() {
 }
 
 #[test]
+fn sources_come_from_the_cache_before_their_registries() {
+    let casd = Casd::start();
+    let (writer, reader) = (open(), open());
+    // The lock has no sizes of crates, which a cache needs.
+    reader.fill_store(|name| name == "crate libc");
+    let ran = reader.osbuild(&["build", RECIPE, "--remote", &casd.url()]);
+    assert_ne!(ran.code, Some(0), "registries cannot be reached: {}", ran.stderr);
+
+    build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]);
+    reader.fill_store(|name| name == "crate libc");
+    let ran = reader.osbuild(&["build", RECIPE, "--remote", &casd.url()]);
+    done(&ran);
+    assert!(ran.stderr.lines().any(|line| line.starts_with("sources ")), "{}", ran.stderr);
+    assert_eq!(products(&reader), products(&writer));
+}
+
+#[test]
 fn a_user_names_the_cache_in_a_file() {
     let casd = Casd::start();
     let (writer, reader) = (open(), open());

@@ -163,10 +163,15 @@ impl Scratch {
 
     /// Makes a store that has every source except `absent`.
     pub fn fill_store_without(&self, absent: &str) {
+        self.fill_store(|name| name != absent);
+    }
+
+    /// Makes a store that has the sources whose name is `wanted`.
+    pub fn fill_store(&self, wanted: impl Fn(&str) -> bool) {
         let _ = fs::remove_dir_all(self.path("cache"));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
         let names = names(&self.plan());
-        let put = names.iter().filter(|name| *name != absent);
+        let put = names.iter().filter(|name| wanted(name));
         put.for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
 

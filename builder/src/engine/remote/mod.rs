@@ -6,6 +6,7 @@
 
 mod foreign;
 mod mode;
+mod sources;
 
 pub use foreign::foreign;
 pub use mode::{Mode, Trust};

@@ -17,6 +17,7 @@ pub use go::{escaped, wrapper_program};
 
 use super::exported::Exported;
 use crate::engine::digest::Digest;
+use crate::engine::remote::Remote;
 use crate::engine::store::{Scratch, Store};
 use crate::engine::toolchain;
 use crate::error::{Error, Result};
@@ -27,6 +28,7 @@ use crate::plan::{
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The origin of sources that the store lacks.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct Fetcher<'a> {
     pub project: &'a Path,
     /// The origin of sources that the store lacks.
     pub origin: SourceOrigin,
+    /// The shared cache, which is asked before registries.
+    pub remote: Option<Arc<Remote>>,
 }
 
 impl Fetcher<'_> {
@@ -74,10 +78,30 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.origin {
-            SourceOrigin::Registries => self.fetch_from_registries(plan, &missing),
+            SourceOrigin::Registries => {
+                let missing = self.fetch_from_cache(missing)?;
+                self.fetch_from_registries(plan, &missing)
+            }
             SourceOrigin::Exported(folder) => self.copy_from_folder(folder, &missing),
             SourceOrigin::Store => Err(unreachable_sources(&missing)),
         }
+    }
+
+    /// Fetches what the shared cache has, and returns the rest. The lock has no sizes of crates,
+    /// without which a cache cannot be asked for them.
+    fn fetch_from_cache(&self, missing: Vec<Source>) -> Result<Vec<Source>> {
+        let Some(remote) = &self.remote else { return Ok(missing) };
+        let digest = |source: &Source| Digest::parse(&source.digest, source.size?);
+        let sized = missing.iter().filter_map(digest).collect::<Vec<_>>();
+        let step = self.report.step("sources");
+        let taken = remote.take_sources(self.store, &sized)?;
+        let is_missing = |source: &Source| self.store.find(&source.digest).is_none();
+        let rest = missing.into_iter().filter(is_missing).collect();
+        if taken > 0 {
+            let bytes = sized.iter().filter(|source| self.store.contains(source)).map(Digest::size);
+            step.done(&format!("{taken} sources"), Some(bytes.sum()), Outcome::Fetched);
+        }
+        Ok(rest)
     }
 
     fn copy_from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
