@@ -26,7 +26,7 @@ pub enum Results {
     },
     /// Take the results from a folder or a registry into the store
     ///
-    /// Whoever signed them decides what your builds contain. Builds use them like results of a
+    /// Their signer decides what your builds contain. Builds use them like results of a
     /// shared cache: `release` runs their steps again unless it has `--remote-trusted`, and `build
     /// --rebuild` compares.
     Import {

@@ -88,8 +88,8 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         self.executor.run(&self.sandbox.action(self.options.store, script)?)
     }
 
-    /// Gives the shared cache the sources, if a step ran here: the results of such steps go there as
-    /// well, and a build that finds everything in the store asks for nothing.
+    /// Gives the shared cache the sources, if a step ran here: its result goes there as well, and a
+    /// build that finds everything in the store asks for nothing.
     ///
     /// # Errors
     /// The user wants to stop.

@@ -40,14 +40,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let name = &signing.key;
     let signer = plan.as_ref().map(|_| image_signer(&session, flags, name)).transpose()?;
     let keys = session.keys(name)?;
-    if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
-        let error = Error::usage(format!(
-            "the keys `{name}` are for development only and cannot sign a release"
-        ));
-        return Err(error.hint(
-            "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or pass \
-             `--allow-dev-key`",
-        ));
+    if !flags.allow_dev_key {
+        refuse_development(&keys)?;
     }
     let folder = folder(&session, flags);
     let repository = Repository::at(&folder);
@@ -84,7 +78,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let (date, commit, made) = (session.today, commit(&session), built.steps.made);
             let set = session.project.overrides.values().clone();
             let parts = Parts { plan, set, node, boot, date, commit, made };
-            let published = release(&session, &place(&writer), plan, parts)?;
+            let published = release(&session, &place(&writer), parts)?;
             copy_documents(
                 &Out::open(session.root(), &flags.recipe)?,
                 &folder,
@@ -95,6 +89,21 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     };
     report(&session, flags, &published, &folder);
     Ok(())
+}
+
+/// Refuses keys that are for development only.
+fn refuse_development(keys: &Keys) -> Result<()> {
+    if !is_for_development(&keys.certificate(Role::Db)?) {
+        return Ok(());
+    }
+    let name = &keys.name;
+    Err(Error::usage(format!(
+        "the keys `{name}` are for development only and cannot sign a release"
+    ))
+    .hint(
+        "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or pass \
+         `--allow-dev-key`",
+    ))
 }
 
 /// The folder of the release.
@@ -165,12 +174,8 @@ fn commit(session: &Session) -> Option<Commit> {
     Some(Commit { id: session.checkout.commit()?, is_dirty: git::is_dirty(session.root()) })
 }
 
-fn release(
-    session: &Session,
-    place: &Place,
-    plan: &Plan<Locked>,
-    parts: Parts,
-) -> Result<Published> {
+fn release(session: &Session, place: &Place, parts: Parts) -> Result<Published> {
+    let plan = parts.plan;
     let step = session.report.step("release");
     let size = (parts.node.len() + parts.boot.len()) as u64;
     let published = publish(place, &parts)?;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// The default folder of releases in `out/<recipe>/`.
 const RELEASE: &str = "release";
 
-/// `osbuild summary`: compares the last build of each recipe with a release, and prints the reports.
+/// `osbuild summary`: compares the last build of each recipe with a release, and prints reports.
 pub fn run(session: &Session, recipes: &cli::Recipes, against: Option<PathBuf>) -> Result<()> {
     let recipes = session.selected(recipes)?;
     let summaries = recipes.iter().map(|recipe| summary(session, recipe, against.clone()));

@@ -37,7 +37,7 @@ struct Listed {
 }
 
 impl List {
-    /// Adds a result. Its files are to be added with [`List::keep`].
+    /// Adds a result. The caller adds its files with [`List::keep`].
     pub fn add(&mut self, step: &str, action: &Digest, result: &ActionResult) {
         let result = STANDARD.encode(result.encode());
         self.results.insert(text(action), Listed { step: step.to_owned(), result });

@@ -1,5 +1,6 @@
-//! `osbuild results`: the results of a build's steps as one OCI artifact, in a folder or a registry.
-//! The list of results in it is signed by a release key, and names every other file by its digest.
+//! `osbuild results`: the results of a build's steps as one OCI artifact, in a folder or a
+//! registry. The list of results in it is signed by a release key, and names every other file by
+//! its digest.
 
 mod export;
 mod folder;
