@@ -15,8 +15,8 @@ use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file::read;
 use x509_cert::Certificate;
-use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
+use x509_cert::der::{self, Decode};
 
 use super::kubelet_settings::Settings;
 use super::node_certificate::Origin;
@@ -120,16 +120,17 @@ fn certified_name(rotated: &Path, kubeconfig: &Path) -> Outcome<Option<String>> 
         .explain(read())
 }
 
-/// The node's name in the first certificate of a PEM file.
+/// The node's name in the first certificate of a PEM file. `Certificate::from_pem` does not return
+/// if one ends too early, as after a power cut, so the text is decoded first.
 fn node_of(pem: &str) -> Outcome<Option<String>> {
     const END: &str = "-----END CERTIFICATE-----";
     let block = pem.find("-----BEGIN CERTIFICATE-----").and_then(|start| {
         let end = pem[start..].find(END)?;
         Some(&pem[start..start + end + END.len()])
     });
-    let certificate =
-        Certificate::from_pem(block.ok_or_else(|| Failure::new("it has no certificate"))?)
-            .explain("decode it")?;
+    let block = block.ok_or_else(|| Failure::new("it has no certificate"))?;
+    let (_, document) = der::Document::from_pem(block).explain("decode it")?;
+    let certificate = Certificate::from_der(document.as_bytes()).explain("decode it")?;
     let attributes = certificate.tbs_certificate.subject.0.iter().flat_map(|set| set.0.iter());
     let names = attributes
         .filter(|one| one.oid == COMMON_NAME)
@@ -205,6 +206,22 @@ JFqCckZ8CIyktxJc1LYP8oM=
                 Files::new(&[("kubeconfig", &text), ("me.pem", EDGE_7)]).name(),
                 Ok(Some("edge-7".to_owned()))
             );
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_ends_too_early_is_an_error_within_a_time() {
+        let der: Vec<u8> = STANDARD
+            .decode(EDGE_7.lines().filter(|line| !line.starts_with('-')).collect::<String>())
+            .unwrap();
+        let (done, outcomes) = std::sync::mpsc::channel();
+        for length in [0, 1, 4, 5, 60, der.len() - 1] {
+            let text = STANDARD.encode(&der[..length]);
+            let pem = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+            let done = done.clone();
+            std::thread::spawn(move || done.send(node_of(&pem).is_err()));
+            let outcome = outcomes.recv_timeout(Duration::from_secs(10));
+            assert_eq!(outcome, Ok(true), "{length} bytes");
         }
     }
 
