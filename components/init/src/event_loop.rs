@@ -72,6 +72,10 @@ pub enum Deadline {
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.
     KernelParameters,
+    /// The kubelet's configuration is to be written with other fields.
+    KubeletFields,
+    /// The kubelet has run for long enough with its fields.
+    KubeletProof,
     /// It is time to try again to mount or unmount what has failed.
     Mounts,
     /// A try of settings is over.

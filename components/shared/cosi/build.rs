@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -21,6 +21,7 @@ const FILES: [&str; 18] = [
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
+    "osbuild/v1/kubelet.proto",
     "osbuild/v1/mount.proto",
     "osbuild/v1/network.proto",
     "osbuild/v1/network_status.proto",
@@ -39,13 +40,17 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 27] = [
+const OPTIONAL: [&str; 31] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
     "HostnameStatusSpec.version",
     "KernelParameterStatusSpec.error",
+    "KubeletConfigStatusSpec.error",
+    "KubeletConfigStatusSpec.set_by",
+    "KubeletConfigStatusSpec.value",
+    "KubeletConfigStatusSpec.version",
     "LinkSettingStatusSpec.error",
     "MountStatusSpec.error",
     "MountStatusSpec.version",
@@ -88,6 +93,47 @@ const MISSING: [(&str, &str); 15] = [
     ("RouteSpec.metric", "crate::yaml::is_zero"),
 ];
 
+/// The message whose fields may all be missing from the YAML, and its fields of one value.
+const KUBELET: &str = "KubeletConfigSpec";
+const KUBELET_FIELDS: [&str; 19] = [
+    "container_log_max_files",
+    "container_log_max_size",
+    "cpu_manager_policy",
+    "eviction_max_pod_grace_period",
+    "eviction_pressure_transition_period",
+    "image_gc_high_threshold_percent",
+    "image_gc_low_threshold_percent",
+    "image_maximum_gc_age",
+    "image_minimum_gc_age",
+    "max_parallel_image_pulls",
+    "max_pods",
+    "pod_pids_limit",
+    "registry_burst",
+    "registry_pull_qps",
+    "serialize_image_pulls",
+    "shutdown_grace_period",
+    "shutdown_grace_period_critical_pods",
+    "topology_manager_policy",
+    "topology_manager_scope",
+];
+/// Its fields of several values.
+const KUBELET_MAPS: [&str; 6] = [
+    "eviction_hard",
+    "eviction_minimum_reclaim",
+    "eviction_soft",
+    "eviction_soft_grace_period",
+    "kube_reserved",
+    "system_reserved",
+];
+/// Its fields whose names in Kubernetes are not those that follow from the message's.
+const KUBELET_NAMES: [(&str, &str); 5] = [
+    ("image_gc_high_threshold_percent", "imageGCHighThresholdPercent"),
+    ("image_gc_low_threshold_percent", "imageGCLowThresholdPercent"),
+    ("image_maximum_gc_age", "imageMaximumGCAge"),
+    ("image_minimum_gc_age", "imageMinimumGCAge"),
+    ("registry_pull_qps", "registryPullQPS"),
+];
+
 /// Lists in it, for which a person may write one word.
 const LISTS: [&str; 4] = [
     "MountSpec.options",
@@ -118,6 +164,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         let skip = format!("#[serde(default, skip_serializing_if = \"{is_empty}\")]");
         code = code.field_attribute(format!("{YAML}.{field}"), skip);
     }
+    for (fields, is_empty) in
+        [(&KUBELET_FIELDS[..], "Option::is_none"), (&KUBELET_MAPS, "BTreeMap::is_empty")]
+    {
+        let is_empty = is_empty.replace("BTreeMap", "std::collections::BTreeMap");
+        let skip = format!("#[serde(skip_serializing_if = \"{is_empty}\")]");
+        for field in fields {
+            code = code.field_attribute(format!("{YAML}.{KUBELET}.{field}"), &skip);
+        }
+    }
+    for (field, name) in KUBELET_NAMES {
+        let rename = format!("#[serde(rename = \"{name}\")]");
+        code = code.field_attribute(format!("{YAML}.{KUBELET}.{field}"), rename);
+    }
+    code = code
+        .type_attribute(format!("{YAML}.{KUBELET}"), "#[serde(default)]")
+        .btree_map(format!("{YAML}.{KUBELET}"));
     code.compile_fds(protox::compile(FILES.iter().chain(&PLUGIN_FILES), [FOLDER])?)?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), with_comments_alone(files).encode_to_vec())?;

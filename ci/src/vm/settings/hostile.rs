@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 24] = [
+const LINES: [(&str, RefusalCode); 28] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -26,6 +26,10 @@ const LINES: [(&str, RefusalCode); 24] = [
     ("apply registry-mirror docker.io mirror=http://a", RefusalCode::Malformed),
     ("apply registry-mirror docker.io mirror=https://a\"]", RefusalCode::Malformed),
     ("apply registry-mirror docker.io mirror=https://a ca=/etc/ca.crt", RefusalCode::Malformed),
+    ("apply kubelet-config readOnlyPort 10255", RefusalCode::Malformed),
+    ("apply kubelet-config authorization.mode AlwaysAllow", RefusalCode::Malformed),
+    ("apply kubelet-config staticPodPath /tmp", RefusalCode::Malformed),
+    ("apply kubelet-config maxPods 42,\"readOnlyPort\":1", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

@@ -4,6 +4,7 @@ mod document;
 mod goes_back;
 mod hostile;
 mod kernel_parameters;
+mod kubelet_fields;
 mod mounts;
 mod network;
 mod node;
@@ -45,9 +46,9 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors
-/// of a registry, an address or a route of the node. The setting is put back when another program
-/// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What
-/// the image does not allow is refused, also to a hostile `osd`. Without its file `osd` begins with
+/// of a registry, a field of the kubelet's configuration, an address or a route of the node. The
+/// setting is put back when another program changes it, outlasts a crash of `osd` and a power cut,
+/// and goes with its resource. What the image does not allow is refused, also to a hostile `osd`. Without its file `osd` begins with
 /// what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
@@ -60,6 +61,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_set(node, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
+    kubelet_fields::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
@@ -70,10 +72,11 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
     running.power_off()?;
 
-    let running = lab.boot("again")?;
+    let mut running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
     mounts::outlasts_a_power_cut(node, &mut outcome)?;
     registries::outlast_a_power_cut(node, &mut outcome)?;
+    kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;

@@ -4,6 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild_document::{CloudProvider, Cluster, Document, Kubelet, Taint};
+use osbuild_protocol::{KubeletField, KubeletValue};
 use serde_json::{Map, Value, json};
 
 /// The part of the kubelet's configuration (`KubeletConfiguration`).
@@ -26,6 +27,23 @@ pub fn configuration(document: &Document) -> Value {
         settings.insert("providerID".to_owned(), json!(id));
     }
     Value::Object(settings)
+}
+
+/// The part of the kubelet's configuration with these fields.
+pub fn fields<'a>(fields: impl IntoIterator<Item = &'a KubeletField>) -> Value {
+    let mut settings = json!({});
+    for field in fields {
+        let value = match field.scalar() {
+            KubeletValue::Number(number) => json!(number),
+            KubeletValue::Flag(flag) => json!(flag),
+            KubeletValue::Text(text) => json!(text),
+        };
+        match field.key().parts() {
+            (name, Some(key)) => settings[name][key] = value,
+            (name, None) => settings[name] = value,
+        }
+    }
+    settings
 }
 
 fn taint(taint: &Taint) -> Value {
@@ -112,6 +130,19 @@ mod tests {
                     { "key": "dedicated", "value": "database", "effect": "NoSchedule" },
                 ],
                 "providerID": "example://zone-a/7",
+            })
+        );
+    }
+
+    #[test]
+    fn fields_have_their_place_and_their_kind_in_the_configuration() {
+        assert_eq!(fields([]), json!({}));
+        assert_eq!(
+            fields(&example().kubelet.config),
+            json!({
+                "maxPods": 50,
+                "serializeImagePulls": true,
+                "evictionHard": { "memory.available": "200Mi" },
             })
         );
     }

@@ -14,6 +14,7 @@ use osbuild_abi::paths::{
 use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file::read;
+use osbuild_protocol::KubeletField;
 use x509_cert::Certificate;
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::der::{self, Decode};
@@ -27,6 +28,7 @@ use crate::daemons::kubelet_config::{
     CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, POLICIES, SHUTDOWN_GRACE, STANDALONE,
 };
 use crate::daemons::node_name;
+use crate::host::kubelet_fields::{self, Argument};
 use crate::host::run_files;
 use crate::host::settings::document;
 use crate::name;
@@ -37,8 +39,11 @@ const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Reads everything and writes the files.
-pub fn apply() -> Outcome {
+/// Reads everything and writes the files. `arguments` are fields of the kubelet's configuration, in
+/// the form of [`Argument`].
+pub fn apply(arguments: &[&str]) -> Outcome {
+    let arguments = arguments.iter().map(|word| Argument::parse(word));
+    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
     let kubeconfig = Path::new(credentials::kubeconfig());
     // It takes precedence over the one in the kubeconfig.
     let rotated = Path::new(node_certificate::FOLDER).join(node_certificate::CLIENT);
@@ -55,7 +60,11 @@ pub fn apply() -> Outcome {
     keep_document(in_effect.as_ref())?;
     let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
-    settings.set(&document_settings::configuration(&in_effect.unwrap_or_default()));
+    let in_effect = in_effect.unwrap_or_default();
+    settings.set(&document_settings::configuration(&in_effect));
+    let fields = kubelet_fields::overlay(allowed_fields(&in_effect), &arguments);
+    settings.set(&document_settings::fields(fields.values()));
+    kubelet_fields::write_overridden(&settings.overridden(fields.keys()))?;
     keep_shutdown_grace(settings.shutdown_grace())?;
     for (path, drop_ins) in POLICIES.into_iter().zip([false, true]) {
         run_files::write(path, &settings.policies(drop_ins).join("\n"))?;
@@ -68,6 +77,17 @@ pub fn apply() -> Outcome {
         run_files::write(path, &config.to_string())?;
     }
     Ok(())
+}
+
+/// The fields of the kubelet's configuration that the document has and the image allows. PID 1
+/// reports the others.
+fn allowed_fields(document: &Document) -> Vec<KubeletField> {
+    let allowed = kubelet_fields::allowed().unwrap_or_else(|failure| {
+        println!("{failure}");
+        String::new()
+    });
+    let fields = document.kubelet.config.iter();
+    fields.filter(|field| kubelet_fields::permits(&allowed, field.key())).cloned().collect()
 }
 
 /// Writes the files that the kubelet reads of the document, and removes those that it does not ask

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::small_file::{first_line, read};
+use osbuild_protocol::KubeletKey;
 use serde_json::{Map, Value, json};
 
 use super::shutdown_grace;
@@ -106,9 +107,25 @@ impl Settings {
         Ok(Settings { base, drop_ins: drop_ins.collect() })
     }
 
-    /// Sets what the node document asks for, which the drop-ins override.
-    pub fn set(&mut self, document: &Value) {
-        merge(&mut self.base, document);
+    /// Sets what the node document or settings ask for, which the drop-ins override.
+    pub fn set(&mut self, patch: &Value) {
+        merge(&mut self.base, patch);
+    }
+
+    /// Which of the fields a drop-in overrides, each with the name of the last one that does.
+    pub fn overridden<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a KubeletKey>,
+    ) -> Vec<(KubeletKey, String)> {
+        let name = |key: &KubeletKey| {
+            let (field, inner) = key.parts();
+            let has = |value: &Value| {
+                let value = value.get(field);
+                inner.map_or(value, |inner| value.and_then(|value| value.get(inner))).is_some()
+            };
+            self.drop_ins.iter().rev().find(|(_, value)| has(value)).map(|(name, _)| name.clone())
+        };
+        keys.into_iter().filter_map(|key| Some((key.clone(), name(key)?))).collect()
     }
 
     /// The configuration of a node without a cluster, on a machine with this memory.
@@ -324,6 +341,29 @@ mod tests {
             ("no-drop-in.yaml", "readOnlyPort: 10255\n"),
         ]);
         assert_eq!(found.weakened(true), [""; 0]);
+    }
+
+    #[test]
+    fn fields_override_the_recipe_and_drop_ins_override_fields() {
+        let mut found = settings(&[
+            ("10.conf", "maxPods: 20\nevictionHard: { pid.available: 5% }\n"),
+            ("20.conf", "maxPods: 30\n"),
+        ]);
+        found.set(&json!({
+            "evictionHard": { "memory.available": "1Gi" },
+            "systemReserved": { "memory": "2Gi" },
+        }));
+        let joined = found.joined(LARGE, None);
+        assert_eq!(joined["evictionHard"]["memory.available"], "1Gi");
+        assert_eq!(joined["evictionHard"]["nodefs.available"], "10%", "the recipe's stays");
+        assert_eq!(joined["systemReserved"]["memory"], "2Gi");
+        assert_eq!(joined["systemReserved"]["pid"], "1100", "for the pods of the drop-in");
+        let key = |text| KubeletKey::parse(text).unwrap();
+        let keys =
+            ["maxPods", "evictionHard.pid.available", "evictionHard.memory.available"].map(key);
+        let name = |name: &str| name.to_owned();
+        let [max_pods, pid, _] = keys.clone();
+        assert_eq!(found.overridden(&keys), [(max_pods, name("20.conf")), (pid, name("10.conf"))]);
     }
 
     #[test]

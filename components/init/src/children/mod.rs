@@ -40,7 +40,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::Trial), [node_name]) => block_on(gate::hold(node_name)),
         (Some(Program::Cluster), [node_name]) => cluster::wait(node_name),
         (Some(Program::Health), []) => block_on(health::ask()),
-        (Some(Program::KubeletConfig), []) => kubelet_config::apply(),
+        (Some(Program::KubeletConfig), fields) => kubelet_config::apply(fields),
         (Some(Program::PodResolvers), []) => resolver::follow(),
         (Some(Program::Tidy), []) => tidy::run(),
         (Some(Program::StopPods), []) => block_on(stop::pods()),
@@ -72,6 +72,7 @@ fn usage(program: Program) -> String {
     let name = program.name();
     match program {
         Program::Gate | Program::Trial | Program::Cluster => format!("`init {name} NODE-NAME`"),
+        Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
         _ => format!("`init {name}`"),
     }

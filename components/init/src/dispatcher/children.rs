@@ -17,9 +17,13 @@ impl Dispatcher {
     /// Starts a program that needs no arguments of a client. The kubelet starts once it is
     /// prepared.
     pub(super) fn run(&mut self, program: Program) -> Outcome {
-        if program == Program::Kubelet {
-            self.prepare_kubelet();
-            return Ok(());
+        match program {
+            Program::Kubelet => {
+                self.prepare_kubelet();
+                return Ok(());
+            }
+            Program::KubeletConfig => return self.run_kubelet_config(),
+            _ => {}
         }
         let launch = self.launch(program);
         self.run_as(program, launch)
@@ -67,14 +71,17 @@ impl Dispatcher {
     }
 
     pub(super) fn on_exit(&mut self, program: Program, exit: Exit) {
+        if program == Program::Kubelet {
+            self.settings.kubelet_mut().on_exited();
+        }
         match exit {
             Exit::AsAsked => {}
             Exit::Restarts(message) => {
-                self.console.say(program.name(), message);
+                self.console.say(program.name(), &message);
                 if program.life() == Life::Daemon {
                     let process = self.processes.get(program);
                     let times = process.map_or(0, |process| process.backoff.failures());
-                    self.on_daemon_failed(program.name(), times);
+                    self.on_daemon_failed(program, times, &message);
                 }
             }
             Exit::Report { text, .. } if program == Program::Health => self.on_health(&text),
@@ -95,10 +102,7 @@ impl Dispatcher {
             Program::Gate => self.on_ready(),
             Program::Trial => self.on_trial_held(),
             Program::Cluster => self.on_cluster_ready(),
-            Program::KubeletConfig => {
-                self.on_document();
-                self.restart_kubelet();
-            }
+            Program::KubeletConfig => self.on_kubelet_config(),
             _ => {}
         }
     }
@@ -122,6 +126,7 @@ impl Dispatcher {
         let lacks = if self.addresses.is_empty() { READY_WITHOUT_ADDRESS } else { "" };
         self.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
         self.ask(Job::ForgetFailedBoots);
+        self.on_kubelet_proved();
         self.on_ready_with_settings();
         self.hold_gate();
         self.follow_cluster();

@@ -158,6 +158,7 @@ impl Dispatcher {
         if let Err(failure) = cleared {
             self.console.say(Program::Kubelet.name(), failure);
         }
+        self.restarts_kubelet = true;
         if let Some(config) = self.processes.get_mut(Program::KubeletConfig) {
             config.run_again(uptime());
         }

@@ -8,7 +8,7 @@ use super::{Dispatcher, Program};
 use crate::daemons::kubelet::{Mode, Start};
 use crate::daemons::node_name::{self, Known};
 use crate::disk_worker::{Job, JobId};
-use crate::host::cgroups;
+use crate::host::{cgroups, kubelet_fields};
 use crate::processes::process::{Launch, State};
 use crate::uptime::uptime;
 
@@ -24,6 +24,56 @@ impl Dispatcher {
     pub(super) fn restart_kubelet(&mut self) {
         if self.processes.get(Program::Kubelet).is_some() || self.kubelet_start.is_pending() {
             self.choose_node_name();
+        }
+    }
+
+    /// When to write the kubelet's configuration with other fields, since boot. Its first start
+    /// comes with a configuration of its own.
+    pub(super) fn kubelet_fields_due(&self) -> Option<Duration> {
+        let has_started = self.processes.get(Program::Kubelet).is_some();
+        self.settings.kubelet().deadline().filter(|_| has_started)
+    }
+
+    /// When the kubelet will have run for long enough to show that it runs with its fields, since
+    /// boot.
+    pub(super) fn kubelet_proof_due(&self) -> Option<Duration> {
+        let fields = self.settings.kubelet();
+        let State::Running { since, .. } = self.processes.get(Program::Kubelet)?.state else {
+            return None;
+        };
+        let is_wanted = fields.awaits_proof() && !self.settings.is_trying();
+        is_wanted.then_some(since + kubelet_fields::PROOF)
+    }
+
+    /// Has a child write the kubelet's configuration.
+    pub(super) fn write_kubelet_config(&mut self) {
+        self.run_again(Program::KubeletConfig);
+    }
+
+    /// Starts the kubelet again, with other fields if there are any.
+    pub(super) fn restart_kubelet_with_fields(&mut self) {
+        if self.kubelet_fields_due().is_some() {
+            self.restarts_kubelet = true;
+            self.write_kubelet_config();
+        } else {
+            self.restart_kubelet();
+        }
+    }
+
+    /// Starts that child with the fields of now.
+    pub(super) fn run_kubelet_config(&mut self) -> Outcome {
+        let fields = self.settings.kubelet_mut().ask();
+        let words: Vec<&str> = fields.iter().map(String::as_str).collect();
+        let launch = Launch::child(Program::KubeletConfig, &words);
+        self.run_as(Program::KubeletConfig, launch)
+    }
+
+    /// The child has written the kubelet's configuration.
+    pub(super) fn on_kubelet_config(&mut self) {
+        self.on_document();
+        let has_changed = self.settings.kubelet_mut().on_written(uptime());
+        if std::mem::take(&mut self.restarts_kubelet) || has_changed {
+            self.restart_kubelet();
         }
     }
 
@@ -91,8 +141,9 @@ impl Dispatcher {
         self.node_name.on_started(matches!(start.mode, Mode::Joins(_)));
         let words = start.command(self.node_name.name());
         let launch = Launch { cgroup: Some(cgroups::KUBELET), ..Launch::new(words) };
-        if let Err(failure) = self.run_as(Program::Kubelet, launch) {
-            self.console.say(Program::Kubelet.name(), failure);
+        match self.run_as(Program::Kubelet, launch) {
+            Ok(()) => self.settings.kubelet_mut().on_started(),
+            Err(failure) => self.console.say(Program::Kubelet.name(), failure),
         }
         self.follow_cluster();
     }

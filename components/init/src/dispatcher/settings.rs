@@ -13,6 +13,11 @@ use crate::host::settings::{NAME, document};
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
 
+/// What comes before a daemon's last error in the message about its exit.
+const LAST_ERROR: &str = "its last error: ";
+/// The maximum characters of that error in a status.
+const MAX_ERROR: usize = 200;
+
 /// How long the node has to be ready, if its board names no deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -66,6 +71,8 @@ impl Dispatcher {
             SettingName::Single(Single::NameServers | Single::SearchDomains) => {
                 self.run_again(Program::PodResolvers);
             }
+            // The kubelet's configuration is written when its deadline has passed.
+            SettingName::Kubelet(_) => {}
             // The pod that sets the clock watches the file of its servers, and the one that
             // configures links waits for a reply with others. containerd reads the mirrors of a
             // registry at each pull.
@@ -158,10 +165,46 @@ impl Dispatcher {
         self.say_about_settings(lines);
     }
 
-    /// A daemon has failed so many times in a row.
-    pub(super) fn on_daemon_failed(&mut self, name: &str, times: u32) {
-        if times > 0 && times.is_multiple_of(MAX_FAILURES) {
-            self.give_up_settings(&format!("{name} has failed {times} times in a row"));
+    /// A daemon has failed so many times in a row, the last time with this message.
+    pub(super) fn on_daemon_failed(&mut self, daemon: Program, times: u32, message: &str) {
+        if times == 0 || !times.is_multiple_of(MAX_FAILURES) {
+            return;
+        }
+        let reason = format!("{} has failed {times} times in a row", daemon.name());
+        if daemon != Program::Kubelet || !self.give_up_kubelet_fields(&reason, message) {
+            self.give_up_settings(&reason);
+        }
+    }
+
+    /// The newest fields of the kubelet's configuration may be the reason why it fails. Returns
+    /// whether it gets others.
+    fn give_up_kubelet_fields(&mut self, reason: &str, message: &str) -> bool {
+        // Before a slot on trial is ready, its release is the cause.
+        if self.trial.is_on() && self.ready.is_none() {
+            return false;
+        }
+        let now = uptime();
+        if let Some(lines) = self.settings.fail_try(now) {
+            self.on_taken_back(lines, &format!("as the {reason}"));
+            return true;
+        }
+        let error = message.split_once(LAST_ERROR).map_or(message, |(_, error)| error);
+        let error: String = error.chars().take(MAX_ERROR).collect();
+        let is_held_back =
+            self.settings.kubelet_mut().on_failed(&format!("the {reason}: {error}"), now);
+        if is_held_back {
+            let text = format!("{reason}: it gets the fields with which it has run before");
+            self.say_about_settings([text]);
+        }
+        is_held_back
+    }
+
+    /// The kubelet has run for long enough to show that it does with its fields.
+    pub(super) fn on_kubelet_proved(&mut self) {
+        let (lines, proof) = self.settings.on_kubelet_proved();
+        self.say_about_settings(lines);
+        if let Some(proof) = proof {
+            self.ask(Job::KeepProof(proof));
         }
     }
 
@@ -183,7 +226,7 @@ impl Dispatcher {
         if let Some(containerd) = self.processes.get_mut(Program::Containerd) {
             containerd.run_again(uptime());
         }
-        self.restart_kubelet();
+        self.restart_kubelet_with_fields();
     }
 
     /// The node is ready, or its slot has become a good one as well: its settings are good, or it
@@ -283,5 +326,46 @@ mod tests {
         net.write_all(b"await-network 2\n").unwrap();
         assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
         assert_eq!(reply(node, &mut net), "revision 3\nok\n");
+    }
+
+    const MESSAGE: &str = "ended with exit code 1; starts again in 2.0 s; its last error: bad";
+
+    fn set_field(node: &mut Dispatcher, key: &str, value: &str) {
+        let field = osbuild_protocol::KubeletField::parse(key, value).unwrap();
+        node.settings.kubelet_mut().apply(Source::Api, &field, key, uptime()).unwrap();
+    }
+
+    /// The settings of requests, each with its error.
+    fn requested(node: &Dispatcher) -> Vec<String> {
+        let observed = node.settings.observe(uptime()).settings.into_iter();
+        let wanted = observed.filter_map(|one| Some(format!("{}: {}", one.wanted?, one.error)));
+        wanted.collect()
+    }
+
+    #[test]
+    fn a_kubelet_that_fails_three_times_gets_the_fields_from_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, _clients) = node(folder.path());
+        set_field(&mut node, "maxPods", "50");
+        for (daemon, times) in [(Program::Kubelet, 2), (Program::Containerd, 3)] {
+            node.on_daemon_failed(daemon, times, MESSAGE);
+            assert_eq!(requested(&node), ["kubelet-config maxPods 50: "]);
+        }
+        node.on_daemon_failed(Program::Kubelet, 3, MESSAGE);
+        let error = "the kubelet has failed 3 times in a row: bad";
+        assert_eq!(requested(&node), [format!("kubelet-config maxPods 50: {error}")]);
+        node.on_daemon_failed(Program::Kubelet, 6, MESSAGE);
+        assert_eq!(requested(&node), ["kubelet-config maxPods 50: "]);
+    }
+
+    #[test]
+    fn a_try_of_fields_with_which_the_kubelet_fails_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [_net, mut host]) = node(folder.path());
+        assert_eq!(ask(&mut node, &mut host, "try 60\n"), "ok\n");
+        set_field(&mut node, "maxPods", "50");
+        node.on_daemon_failed(Program::Kubelet, 3, MESSAGE);
+        assert_eq!(requested(&node), [""; 0]);
+        assert!(ask(&mut node, &mut host, "observe\n").starts_with("try over\n"));
     }
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use osbuild_abi::paths::{NTP_SERVERS, REGISTRIES, RESOLV_CONF};
+use osbuild_abi::paths::{KUBELET_CONFIGURATIONS, NTP_SERVERS, REGISTRIES, RESOLV_CONF};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::MAX_REGISTRIES;
 use rustix::event::{PollFd, PollFlags};
@@ -48,9 +48,11 @@ impl Watch {
             inotify::add_watch(&files, folder, CHANGES)
                 .explain(format_args!("watch {}", folder.display()))?;
         }
-        run_files::folder(REGISTRIES).explain(format_args!("create {REGISTRIES}"))?;
-        inotify::add_watch(&files, REGISTRIES, NEW_AND_CHANGES)
-            .explain(format_args!("watch {REGISTRIES}"))?;
+        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES] {
+            run_files::folder(folder).explain(format_args!("create {folder}"))?;
+            inotify::add_watch(&files, folder, NEW_AND_CHANGES)
+                .explain(format_args!("watch {folder}"))?;
+        }
         let open = |path| File::open(path).explain(format_args!("open {path}"));
         Ok(Watch { files, host_name: open(HOST_NAME)?.into(), mounts: open(MOUNTS)?.into() })
     }

@@ -21,7 +21,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::Mount(target) => target.to_string(),
                 SettingName::Network(name) => id_of(&name),
                 SettingName::RegistryMirror(registry) => registry.to_string(),
-                SettingName::Single(_) => "node".to_owned(),
+                SettingName::Kubelet(_) | SettingName::Single(_) => "node".to_owned(),
             };
             resources.entry(id).or_default().push(setting);
         }

@@ -28,6 +28,10 @@ pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 /// with `*` at its end, with comments.
 pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 
+/// The fields of the kubelet's configuration that settings may have: a name on each line, with
+/// comments.
+pub const KUBELET_FIELDS: &str = "/usr/share/osbuild/kubelet-fields.conf";
+
 /// The folders at and below which the `host` socket may mount: a path on each line, with comments.
 pub const MOUNT_TARGETS: &str = "/usr/share/osbuild/mount-targets.conf";
 

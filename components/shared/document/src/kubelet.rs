@@ -1,9 +1,10 @@
-//! `[kubelet]`: how the kubelet registers the node.
+//! `[kubelet]`: how the kubelet registers the node, and fields of its configuration.
 
 use crate::credential_providers::CredentialProviders;
 use crate::label::{LabelKey, LabelValue};
 use crate::node_addresses::NodeAddresses;
 use crate::taint::Taint;
+use osbuild_protocol::KubeletField;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -25,6 +26,9 @@ pub struct Kubelet {
     pub provider_id: Option<String>,
     /// Programs that give the credentials of registries.
     pub credential_providers: Option<CredentialProviders>,
+    /// Fields of its configuration, of those that the image allows.
+    #[serde(default, deserialize_with = "crate::kubelet_config::fields")]
+    pub config: Vec<KubeletField>,
 }
 
 /// The origin of the node's addresses and zone.

@@ -8,6 +8,7 @@ mod cluster;
 mod credential_providers;
 mod host;
 mod kubelet;
+mod kubelet_config;
 mod label;
 mod mistakes;
 mod mount;
@@ -112,7 +113,8 @@ impl Document {
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
-        let several = parameters.chain(network).chain(mounts).chain(registries);
+        let fields = self.kubelet.config.iter().cloned().map(Setting::Kubelet);
+        let several = parameters.chain(network).chain(mounts).chain(registries).chain(fields);
         single.into_iter().flatten().chain(several).collect()
     }
 
@@ -165,6 +167,9 @@ mod tests {
                 "mount /run/mnt/scratch tmpfs scratch size=256m",
                 "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
+                "kubelet-config evictionHard.memory.available 200Mi",
+                "kubelet-config maxPods 50",
+                "kubelet-config serializeImagePulls true",
             ]
         );
         let kubelet = document.kubelet;
@@ -191,13 +196,26 @@ mod tests {
                 "[kubelet]\nlabel = {}\n",
                 2,
                 "unknown field `label`, expected one of `node-ip`, `labels`, `taints`, \
-                 `cloud-provider`, `provider-id`, `credential-providers`",
+                 `cloud-provider`, `provider-id`, `credential-providers`, `config`",
             ),
             ("[cluster]\n", 1, "missing field `server`"),
             ("\n[kublet]\n", 2, "unknown field `kublet`, expected one of `hostname`"),
             ("[kubelet]\nnode-ip = [\"10.0.0\"]\n", 2, "`10.0.0` is not an IP address"),
             ("[kubelet]\n\ntaints = [\"a\"]\n", 3, "`a` is not a taint"),
             ("[kubelet]\ncloud-provider = \"aws\"\n", 2, "unknown variant `aws`"),
+            (
+                "[kubelet.config]\nreadOnlyPort = 1\n",
+                1,
+                "unknown field `readOnlyPort`, expected one of `containerLogMaxFiles`, ",
+            ),
+            ("[kubelet.config]\nmaxPods = 1\n", 1, "`maxPods` is a number from 16 to 1000"),
+            ("[kubelet.config]\nmaxPods = \"50\"\n", 1, "`maxPods` is `50` without quotes"),
+            ("[kubelet.config]\nmaxPods = 1.5\n", 2, "a text, an integer, a boolean or a table"),
+            (
+                "[kubelet.config]\nevictionSoft = { \"pid.available\" = \"5%\" }\n",
+                1,
+                "`evictionSoft.pid.available` needs `evictionSoftGracePeriod.pid.available`",
+            ),
             ("[kubelet\n", 1, ""),
             ("hostname = \"a b\"\n", 1, "`a b` is not a host name"),
             ("time-servers = []\n", 1, "there are 1 to 8 time servers"),

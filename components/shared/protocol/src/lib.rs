@@ -94,12 +94,13 @@ pub use reply::{ERROR, LastSeen, OK, Reply};
 pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 #[cfg(feature = "std")]
 pub use setting::{
-    Authorities, Domain, Entry, HostSettings, KernelParameter, LinkName, List, MAX_MOUNTS,
-    MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, Metric, MirrorHost, Mount, MountOptions,
-    MountPath, MountSource, Mtu, NameServers, NetworkKind, NetworkName, NetworkSetting,
-    NetworkSettings, Observed, ParameterKey, ParameterValue, RegistryMirror, RegistryName,
-    RegistryUrl, SearchDomains, Setting, SettingName, Single, StartSettings, StaticAddress,
-    StaticRoute, Subnet, TimeServer, TimeServers, TmpfsSize, TryState, TryTime, words,
+    Authorities, Domain, Entry, HostSettings, KernelParameter, KubeletField, KubeletKey,
+    KubeletValue, LinkName, List, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES,
+    Metric, MirrorHost, Mount, MountOptions, MountPath, MountSource, Mtu, NameServers, NetworkKind,
+    NetworkName, NetworkSetting, NetworkSettings, Observed, ParameterKey, ParameterValue,
+    RegistryMirror, RegistryName, RegistryUrl, SearchDomains, Setting, SettingName, Single,
+    StartSettings, StaticAddress, StaticRoute, Subnet, TimeServer, TimeServers, TmpfsSize,
+    TryState, TryTime, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -51,6 +51,9 @@ pub enum Proof {
     Good(String),
     /// That the node has gone back to these, which replace the newest ones.
     GoneBack(String),
+    /// That the kubelet runs with these alone, which replace the newest ones. They have started no
+    /// node yet.
+    TakenBack(String),
 }
 
 impl Default for Fallback {
@@ -130,6 +133,13 @@ impl Fallback {
         }
         self.is_good = true;
         Some(Proof::Good(now.to_owned()))
+    }
+
+    /// What is left of the newest settings has this text: the rest was taken back. Returns what to
+    /// keep.
+    pub fn take_back(&mut self, text: String) -> Proof {
+        self.is_unacknowledged = true;
+        Proof::TakenBack(text)
     }
 
     /// Takes note that a client knows that the node has gone back. Returns whether it had.
@@ -270,6 +280,15 @@ mod tests {
         assert!(fallback.admit().is_err());
         assert!(fallback.acknowledge() && !fallback.acknowledge());
         assert!(fallback.admit().is_ok());
+    }
+
+    #[test]
+    fn a_ready_node_that_takes_settings_back_refuses_changes_until_a_client_knows() {
+        let mut fallback = start(NEW, Some(NEW), 0);
+        fallback.on_ready(NEW, false);
+        assert_eq!(fallback.take_back(GOOD.to_owned()), Proof::TakenBack(GOOD.to_owned()));
+        assert_eq!(fallback.state(), StartSettings::GoneBack);
+        assert!(fallback.admit().is_err() && fallback.acknowledge() && fallback.admit().is_ok());
     }
 
     #[test]

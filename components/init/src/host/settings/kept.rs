@@ -76,6 +76,11 @@ fn prove_in(data: &Folder, proof: &Proof) -> Outcome {
             replace(data, GOOD, text)?;
             remove(data, FAILURES)
         }
+        Proof::TakenBack(text) => {
+            let bad = read_from(data)?.newest;
+            replace(data, BAD, &bad)?;
+            replace(data, FILE, text)
+        }
         Proof::GoneBack(text) => {
             let bad = read_from(data)?.newest;
             replace(data, BAD, &bad)?;
@@ -176,6 +181,9 @@ mod tests {
         replace(&data, FAILURES, "1\n").unwrap();
         prove_in(&data, &Proof::NoFailure).unwrap();
         assert_eq!(read_from(&data).unwrap(), kept(NEW, Some(NEW), 0, false));
+        replace(&data, FAILURES, "1\n").unwrap();
+        prove_in(&data, &Proof::TakenBack(OLD.to_owned())).unwrap();
+        assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(NEW), 1, true));
         prove_in(&data, &Proof::GoneBack(OLD.to_owned())).unwrap();
         assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(OLD), 0, true));
     }

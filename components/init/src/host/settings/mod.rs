@@ -19,6 +19,7 @@ use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
 use super::kernel_parameters::{self, KernelParameters};
+use super::kubelet_fields::{self, KubeletFields};
 use super::mount_settings::{self, MountSettings};
 use super::network::Network;
 use super::registries::Registries;
@@ -34,6 +35,7 @@ pub const NAME: &str = "settings";
 pub struct Settings {
     values: Values,
     kernel_parameters: KernelParameters,
+    kubelet: KubeletFields,
     mounts: MountSettings,
     network: Network,
     registries: Registries,
@@ -84,6 +86,8 @@ impl Settings {
         if let Setting::KernelParameter(wanted) = setting {
             let allowed = kernel_parameters::allowed()?;
             self.kernel_parameters.apply(source, wanted, &allowed, now)?;
+        } else if let Setting::Kubelet(wanted) = setting {
+            self.kubelet.apply(source, wanted, &kubelet_fields::allowed()?, now)?;
         } else if let Setting::Mount(wanted) = setting {
             self.mounts.apply(source, wanted, &mount_settings::lists()?, now)?;
         } else if let Setting::Network(wanted) = setting {
@@ -112,6 +116,10 @@ impl Settings {
         match name {
             SettingName::Single(single) => self.set(source, [(*single, None)]),
             SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
+            SettingName::Kubelet(key) => {
+                self.kubelet.withdraw(source, key, now);
+                Ok(())
+            }
             SettingName::Mount(target) => {
                 self.mounts.withdraw(source, target, now);
                 Ok(())
@@ -122,6 +130,35 @@ impl Settings {
             }
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
         }
+    }
+
+    /// The fields of the kubelet's configuration.
+    pub fn kubelet(&self) -> &KubeletFields {
+        &self.kubelet
+    }
+
+    /// The same, for what becomes of the kubelet.
+    pub fn kubelet_mut(&mut self) -> &mut KubeletFields {
+        &mut self.kubelet
+    }
+
+    /// Takes back what is tried, as the kubelet fails with its fields. Returns lines for the
+    /// console; nothing if no try is running, or its fields are not new. `now` is the time since
+    /// boot.
+    pub fn fail_try(&mut self, now: Duration) -> Option<Vec<String>> {
+        if !self.kubelet.is_unproven() {
+            return None;
+        }
+        let before = self.tried.fail()?;
+        Some(self.go_back_to(&before, now))
+    }
+
+    /// The kubelet has run for long enough. Returns lines for the console, and what to keep, if
+    /// fields were taken back that requests have set.
+    pub fn on_kubelet_proved(&mut self) -> (Vec<String>, Option<Proof>) {
+        let Some(taken_back) = self.kubelet.on_proved() else { return (Vec::new(), None) };
+        let proof = taken_back.of_requests.then(|| self.fallback.take_back(self.text()));
+        (taken_back.lines, proof)
     }
 
     /// The settings of the network.
@@ -163,6 +200,7 @@ impl Settings {
         });
         let settings = single
             .chain(self.kernel_parameters.observe())
+            .chain(self.kubelet.observe())
             .chain(self.mounts.observe())
             .chain(self.network.observe())
             .chain(self.registries.observe())
@@ -277,6 +315,7 @@ impl Settings {
         if text == self.document {
             return None;
         }
+        self.kubelet.on_new_document();
         let mut lines = self.withdraw_others(Source::Document, &text, now);
         let settings = text.lines().map(Setting::parse);
         let outcomes = settings
@@ -302,6 +341,7 @@ impl Settings {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
         single
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
+            .chain(self.kubelet.of(source).map(Setting::Kubelet))
             .chain(self.mounts.of(source).map(Setting::Mount))
             .chain(self.network.of(source).map(Setting::Network))
             .chain(self.registries.of(source).map(Setting::RegistryMirror))
@@ -348,6 +388,7 @@ impl Settings {
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         let mut lines = self.mounts.hold(now);
         lines.extend(self.registries.hold());
+        lines.extend(self.kubelet.hold());
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {
                 continue;

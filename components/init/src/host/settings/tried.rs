@@ -89,6 +89,12 @@ impl Try {
         }
     }
 
+    /// The text of the file before it, if it is running: what it has changed does harm, and its
+    /// time is over.
+    pub fn fail(&mut self) -> Option<String> {
+        self.expire(Duration::MAX)
+    }
+
     /// For clients.
     pub fn state(&self, now: Duration) -> TryState {
         match self {
@@ -129,6 +135,13 @@ mod tests {
         assert!(tried.begin(TryTime::new(60).unwrap(), String::new, NOW).is_err());
         assert!(tried.acknowledge());
         assert!(tried.admit().is_ok());
+    }
+
+    #[test]
+    fn a_try_that_does_harm_is_over_before_its_deadline() {
+        let mut tried = running();
+        assert_eq!(tried.fail().as_deref(), Some("before"));
+        assert_eq!((tried.state(NOW), tried.fail()), (TryState::Over, None));
     }
 
     #[test]

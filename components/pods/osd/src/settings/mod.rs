@@ -4,6 +4,7 @@
 mod addresses;
 mod hostnames;
 mod kernel_parameters;
+mod kubelet_configs;
 mod links;
 mod mounts;
 mod registry_mirrors;
@@ -53,10 +54,11 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 9] = [
+pub const TYPES: [SettingType; 10] = [
     addresses::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
+    kubelet_configs::TYPE,
     links::TYPE,
     mounts::TYPE,
     registry_mirrors::TYPE,
@@ -203,6 +205,11 @@ mod tests {
             "route 198.51.100.0/24 7 on eth0",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
+            "kubelet-config maxPods 50",
+            "kubelet-config registryPullQPS 0",
+            "kubelet-config serializeImagePulls false",
+            "kubelet-config imageMaximumGCAge 720h",
+            "kubelet-config evictionHard.memory.available 10%",
             "mount /run/mnt/a tmpfs scratch ro,size=1m",
             "mount /run/mnt/a bind /srv",
             "registry-mirror docker.io mirror=https://a:5000 pull=https://b",

@@ -179,6 +179,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "kernelinfos.osbuild",
             "kernelparameters.osbuild",
             "kernelparameterstatuses.osbuild",
+            "kubeletconfigs.osbuild",
+            "kubeletconfigstatuses.osbuild",
             "links.osbuild",
             "linksettingstatuses.osbuild",
             "linkstatuses.osbuild",

@@ -5,6 +5,7 @@ mod calls;
 mod generations;
 mod inspect;
 mod kept;
+mod kubelet_configs;
 mod limits;
 mod mount_settings;
 mod network;

@@ -3,6 +3,7 @@
 
 mod domain;
 mod kernel_parameter;
+mod kubelet;
 mod list;
 mod mount;
 mod network;
@@ -14,6 +15,7 @@ mod tried;
 
 pub use domain::Domain;
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
+pub use kubelet::{KubeletField, KubeletKey, KubeletValue};
 pub use list::{Entry, List};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
@@ -54,6 +56,8 @@ pub enum Setting {
     TimeServers(TimeServers),
     /// A parameter of the kernel.
     KernelParameter(KernelParameter),
+    /// A field of the kubelet's configuration.
+    Kubelet(KubeletField),
     /// A mount.
     Mount(Mount),
     /// An address, a route, or a setting of a link.
@@ -69,6 +73,8 @@ pub enum SettingName {
     Single(Single),
     /// A parameter of the kernel.
     KernelParameter(ParameterKey),
+    /// A field of the kubelet's configuration.
+    Kubelet(KubeletKey),
     /// A mount, by its target.
     Mount(MountPath),
     /// An address, a route, or a setting of a link.
@@ -91,6 +97,7 @@ pub enum Single {
 }
 
 const KERNEL_PARAMETER: &str = "kernel-parameter";
+const KUBELET: &str = "kubelet-config";
 const MOUNT: &str = "mount";
 const REGISTRY_MIRROR: &str = "registry-mirror";
 
@@ -127,6 +134,7 @@ impl Setting {
                 let value = ParameterValue::parse(value)?;
                 Self::KernelParameter(KernelParameter { key, value })
             }
+            SettingName::Kubelet(key) => Self::Kubelet(KubeletField::parse(key.as_str(), value)?),
             SettingName::Mount(target) => Self::Mount(Mount::parse_words(&target, value)?),
             SettingName::Network(name) => Self::Network(NetworkSetting::parse(name, value)?),
             SettingName::RegistryMirror(registry) => {
@@ -145,6 +153,7 @@ impl Setting {
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
             }
+            Self::Kubelet(field) => SettingName::Kubelet(field.key().clone()),
             Self::Mount(mount) => SettingName::Mount(mount.target().clone()),
             Self::Network(setting) => SettingName::Network(setting.name()),
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
@@ -159,6 +168,7 @@ impl Setting {
             Self::SearchDomains(domains) => domains.to_string(),
             Self::TimeServers(servers) => servers.to_string(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
+            Self::Kubelet(field) => field.value().to_owned(),
             Self::Mount(mount) => mount.words(),
             Self::Network(setting) => setting.value(),
             Self::RegistryMirror(mirror) => mirror.words(),
@@ -184,6 +194,10 @@ impl SettingName {
         if word == KERNEL_PARAMETER {
             let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::KernelParameter(ParameterKey::parse(key)?), value));
+        }
+        if word == KUBELET {
+            let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::Kubelet(KubeletKey::parse(key)?), value));
         }
         if word == MOUNT {
             let (target, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -218,6 +232,7 @@ impl fmt::Display for SettingName {
         match self {
             Self::Single(single) => f.write_str(single.word()),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
+            Self::Kubelet(key) => write!(f, "{KUBELET} {key}"),
             Self::Mount(target) => write!(f, "{MOUNT} {target}"),
             Self::Network(name) => name.fmt(f),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
@@ -251,6 +266,8 @@ mod tests {
             "route 198.51.100.0/24 4294967295 on eth0.7",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
+            "kubelet-config maxPods 50",
+            "kubelet-config evictionHard.memory.available 10%",
             "mount /tmp tmpfs tmpfs",
             "mount /run/mnt/a tmpfs scratch ro,exec,size=4097",
             "mount /run/mnt/b bind /srv exec",
@@ -295,6 +312,10 @@ mod tests {
             "link eth0 mtu 65536",
             "link eth0 dhcp",
             "link eth0 speed 10",
+            "kubelet-config maxPods",
+            "kubelet-config maxPods 50 60",
+            "kubelet-config evictionHard 10%",
+            "kubelet-config readOnlyPort 10255",
             "mount /run/mnt/a",
             "mount /run/mnt/a tmpfs",
             "mount /run/mnt/a tmpfs tmpfs ro exec",
@@ -324,6 +345,8 @@ mod tests {
             "link eth0",
             "link eth0 mtu 1400",
             "route 0.0.0.0/0",
+            "kubelet-config",
+            "kubelet-config readOnlyPort",
             "mount",
             "mount /",
             "mount /run/mnt/a tmpfs",
@@ -342,6 +365,7 @@ mod tests {
              ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})|\
              address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
              route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
+             kubelet-config (maxPods|evictionHard\\.(memory|nodefs)\\.available) [0-9%Mi]{0,4}|\
              mount (/[a-z.]{0,3}){0,3} (tmpfs|bind) [/a-z]{0,4}\
              ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?|\
              registry-mirror [a-z.:0-9_/]{0,6}( (mirror|pull|server)=https://[a-z0-9.:/\\[\\]]{0,6}\

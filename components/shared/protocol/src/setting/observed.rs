@@ -143,9 +143,10 @@ mod tests {
         let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
         let path = format!("/{}", "a".repeat(127));
         let mount = format!("mount {path} bind {path} ro,exec");
+        let field = "kubelet-config evictionSoftGracePeriod.memory.available 24h".to_owned();
         let mirrors = format!("registry-mirror a server=https://a ca=MI{}", "A".repeat(3558));
-        let [parameter, domains, servers, route, mount, mirrors] =
-            [parameter, domains, servers, route, mount, mirrors].map(|line| {
+        let [parameter, domains, servers, route, mount, mirrors, field] =
+            [parameter, domains, servers, route, mount, mirrors, field].map(|line| {
                 let wanted = Setting::parse(&line).unwrap();
                 let (name, current) = (wanted.name(), wanted.value());
                 let (wanted, source) = (Some(wanted), Some(Source::Document));
@@ -153,13 +154,17 @@ mod tests {
             });
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
+        let field = Observed { error: "a".repeat(MAX_REASON), ..field };
         let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
         let routes = vec![route; 3 * MAX_NETWORK_SETTINGS];
         let mounts = vec![mount; MAX_MOUNTS];
         let registries = vec![mirrors; MAX_REGISTRIES];
-        let others = mounts.into_iter().chain(registries).chain([domains, servers]);
+        // More than there are.
+        let fields = vec![field; 64];
+        let mounts = mounts.into_iter().chain(fields);
+        let others = mounts.chain(registries).chain([domains, servers]);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
