@@ -74,6 +74,8 @@ pub enum Deadline {
     KernelParameters,
     /// The kubelet's configuration is to be written with other fields.
     KubeletFields,
+    /// Labels or taints of the node have changed.
+    Registration,
     /// The kubelet has run for long enough with its fields.
     KubeletProof,
     /// It is time to try again to mount or unmount what has failed.

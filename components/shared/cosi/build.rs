@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -26,6 +26,7 @@ const FILES: [&str; 19] = [
     "osbuild/v1/network.proto",
     "osbuild/v1/network_status.proto",
     "osbuild/v1/node.proto",
+    "osbuild/v1/node_label.proto",
     "osbuild/v1/node_state.proto",
     "osbuild/v1/plugin.proto",
     "osbuild/v1/registry.proto",
@@ -40,7 +41,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 31] = [
+const OPTIONAL: [&str; 39] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
@@ -54,6 +55,14 @@ const OPTIONAL: [&str; 31] = [
     "LinkSettingStatusSpec.error",
     "MountStatusSpec.error",
     "MountStatusSpec.version",
+    "NodeLabelSpec.value",
+    "NodeLabelStatusSpec.error",
+    "NodeLabelStatusSpec.set_by",
+    "NodeLabelStatusSpec.version",
+    "NodeTaintSpec.value",
+    "NodeTaintStatusSpec.error",
+    "NodeTaintStatusSpec.set_by",
+    "NodeTaintStatusSpec.version",
     "RegistryMirrorSpec.certificate_authority",
     "RegistryMirrorSpec.server",
     "RegistryMirrorStatusSpec.error",

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 28] = [
+const LINES: [(&str, RefusalCode); 31] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -30,6 +30,9 @@ const LINES: [(&str, RefusalCode); 28] = [
     ("apply kubelet-config authorization.mode AlwaysAllow", RefusalCode::Malformed),
     ("apply kubelet-config staticPodPath /tmp", RefusalCode::Malformed),
     ("apply kubelet-config maxPods 42,\"readOnlyPort\":1", RefusalCode::Malformed),
+    ("apply node-label node-role.kubernetes.io/control-plane -", RefusalCode::Malformed),
+    ("apply node-label rack 7,node-role.kubernetes.io/master=", RefusalCode::Malformed),
+    ("apply node-taint a:NoSchedule b:NoExecute", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

@@ -8,6 +8,7 @@ mod kubelet_fields;
 mod mounts;
 mod network;
 mod node;
+mod node_labels;
 mod observed;
 mod plugin;
 mod registries;
@@ -48,8 +49,9 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors
 /// of a registry, a field of the kubelet's configuration, an address or a route of the node. The
 /// setting is put back when another program changes it, outlasts a crash of `osd` and a power cut,
-/// and goes with its resource. What the image does not allow is refused, also to a hostile `osd`. Without its file `osd` begins with
-/// what `init` holds. The node document is in effect where there is no resource.
+/// and goes with its resource. What the image does not allow is refused, also to a hostile `osd`.
+/// Labels and taints wait for the node to register. Without its file `osd` begins with what `init`
+/// holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -61,12 +63,13 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_set(node, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
-    kubelet_fields::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;
     hostile::is_refused(node, &mut outcome)?;
+    node_labels::wait_for_a_cluster(node, &mut outcome)?;
+    kubelet_fields::are_set(node, &mut outcome)?;
     node.signal("KILL")?;
     kernel_parameters::is_remembered_after_a_crash(node, &mut outcome)?;
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
@@ -76,10 +79,10 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
     mounts::outlasts_a_power_cut(node, &mut outcome)?;
     registries::outlast_a_power_cut(node, &mut outcome)?;
-    kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;
+    kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
     running.power_off()?;
 
     lab.change_data()?;

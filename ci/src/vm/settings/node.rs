@@ -133,8 +133,17 @@ impl Node<'_> {
 
     /// Waits until a file has this text. Returns how long it took, unless that was too long.
     pub fn becomes(&self, path: &str, text: &str) -> Result<Option<Duration>> {
+        self.becomes_such(path, |found| found == text)
+    }
+
+    /// The same for a text that `holds`.
+    pub fn becomes_such(
+        &self,
+        path: &str,
+        holds: impl Fn(&str) -> bool,
+    ) -> Result<Option<Duration>> {
         let began = Instant::now();
-        while self.read(path)? != text {
+        while !holds(&self.read(path)?) {
             if began.elapsed() > TIMEOUT {
                 return Ok(None);
             }

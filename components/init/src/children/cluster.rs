@@ -2,6 +2,7 @@
 //! It asks with the kubelet's own credentials, which may read the node's own object (Node
 //! authorizer).
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
@@ -17,7 +18,9 @@ use serde::Deserialize;
 use x509_cert::time::Time;
 
 use super::client_certificate::{self, roots};
+use super::node_labels::{self, Labels};
 use crate::daemons::credentials;
+use crate::host::registration::node_object;
 
 /// The time between two requests.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -30,14 +33,18 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The port of an `https` URL without one.
 const HTTPS_PORT: u16 = 443;
 
-/// Waits until the node is Ready, and prints why it is not each time the reason changes.
-pub fn wait(node_name: &str) -> Outcome {
+/// Waits until the node is Ready, and prints why it is not each time the reason changes. Then it
+/// gives the node the labels that the arguments have, and reports what the node has.
+pub fn wait(node_name: &str, labels: &[&str]) -> Outcome {
+    let labels = Labels::parse(labels)?;
     let boot_id = std::fs::read_to_string(BOOT_ID).explain(format_args!("read {BOOT_ID}"))?;
     let mut printed = String::new();
     loop {
         let reason =
             match readiness(Path::new(credentials::kubeconfig()), node_name, boot_id.trim()) {
-                Ok(Readiness::Ready) => return Ok(()),
+                Ok(Readiness::Ready(config)) => {
+                    return node_object::write(&node_labels::settle(&config, node_name, &labels));
+                }
                 Ok(Readiness::NotReady(reason)) => reason,
                 Err(failure) => failure.to_string(),
             };
@@ -51,21 +58,23 @@ pub fn wait(node_name: &str) -> Outcome {
 
 /// Whether the API server reports the node as Ready.
 #[derive(Debug, PartialEq, Eq)]
-enum Readiness {
-    Ready,
+enum Readiness<T = ()> {
+    /// With what was asked.
+    Ready(T),
     /// With the reason.
     NotReady(String),
 }
 
 /// Asks the API server that the kubeconfig names.
-fn readiness(kubeconfig: &Path, node_name: &str, boot_id: &str) -> Outcome<Readiness> {
+fn readiness(kubeconfig: &Path, node_name: &str, boot_id: &str) -> Outcome<Readiness<Kubeconfig>> {
     let Some(config) = Kubeconfig::read(kubeconfig)? else {
         return Ok(Readiness::NotReady("the kubelet has no kubeconfig yet".to_owned()));
     };
     let server = Server::parse(config.server().unwrap_or_default())?;
-    let path = format!("{}/api/v1/nodes/{node_name}", server.path);
-    let response =
-        server.get(&config, &path).explain(format_args!("ask {}", server.authority()))?;
+    let path = server.node(node_name);
+    let response = server
+        .ask(&config, &Method::Get, &path)
+        .explain(format_args!("ask {}", server.authority()))?;
     // An API server that cannot be reached is reported first: a certificate comes from it.
     let end = match config.client_certificate()? {
         Some(chain) => Some(client_certificate::end(&chain)?),
@@ -74,7 +83,10 @@ fn readiness(kubeconfig: &Path, node_name: &str, boot_id: &str) -> Outcome<Readi
     };
     match end.filter(|end| end.to_system_time() < SystemTime::now()) {
         Some(end) => Ok(Readiness::NotReady(expired(end))),
-        None => parse_response(&response, boot_id, end),
+        None => Ok(match parse_response(&response, boot_id, end)? {
+            Readiness::Ready(()) => Readiness::Ready(config),
+            Readiness::NotReady(reason) => Readiness::NotReady(reason),
+        }),
     }
 }
 
@@ -95,9 +107,35 @@ fn unauthorized(end: Option<Time>) -> String {
     }
 }
 
+/// What a request asks for.
+pub enum Method {
+    /// An object.
+    Get,
+    /// A change of an object: a merge patch (RFC 7396).
+    Patch(String),
+}
+
+impl Method {
+    /// The head of a request for `path`, without the line that ends it, and its body.
+    fn head(&self, path: &str, authority: &str) -> (String, &str) {
+        // HTTP/1.0: the body of the response ends with the connection, so it needs no decoding.
+        let common =
+            format!("{path} HTTP/1.0\r\nHost: {authority}\r\nAccept: application/json\r\n");
+        match self {
+            Self::Get => (format!("GET {common}"), ""),
+            Self::Patch(body) => {
+                let length = body.len();
+                let kind = "application/merge-patch+json";
+                let own = format!("Content-Type: {kind}\r\nContent-Length: {length}\r\n");
+                (format!("PATCH {common}{own}"), body)
+            }
+        }
+    }
+}
+
 /// The parts of an API server's URL.
 #[derive(Debug, PartialEq, Eq)]
-struct Server<'u> {
+pub struct Server<'u> {
     /// A name or an address, without the brackets of IPv6.
     host: &'u str,
     port: u16,
@@ -106,7 +144,8 @@ struct Server<'u> {
 }
 
 impl<'u> Server<'u> {
-    fn parse(url: &'u str) -> Outcome<Self> {
+    /// Reads a URL.
+    pub fn parse(url: &'u str) -> Outcome<Self> {
         let malformed = || Failure::new(format!("`{url}` is not the `https` URL of an API server"));
         let rest = url.strip_prefix("https://").ok_or_else(malformed)?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -130,20 +169,24 @@ impl<'u> Server<'u> {
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
-    /// The response to a GET request for `path`: its status line, headers and body.
-    fn get(&self, config: &Kubeconfig, path: &str) -> Outcome<Vec<u8>> {
+    /// The path of the node's object.
+    pub fn node(&self, node_name: &str) -> String {
+        format!("{}/api/v1/nodes/{node_name}", self.path)
+    }
+
+    /// The response to a request for `path`: its status line, headers and body.
+    pub fn ask(&self, config: &Kubeconfig, method: &Method, path: &str) -> Outcome<Vec<u8>> {
         let name = config.tls_server_name().unwrap_or(self.host).to_owned();
         let name = ServerName::try_from(name).explain("read the API server's name")?;
         let tls = ClientConnection::new(Arc::new(tls_config(config)?), name)
             .explain("prepare the connection")?;
         let mut stream = StreamOwned::new(tls, self.connect()?);
-        // HTTP/1.0: the body ends with the connection, so it needs no decoding.
-        let mut request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n", self.authority());
-        request.push_str("Accept: application/json\r\n");
+        let (mut request, body) = method.head(path, &self.authority());
         if let Some(token) = config.token()? {
             request.push_str(&format!("Authorization: Bearer {token}\r\n"));
         }
         request.push_str("\r\n");
+        request.push_str(body);
         stream.write_all(request.as_bytes()).map_err(|error| not_sent(&error))?;
         let mut response = Vec::new();
         stream.take(MAX_RESPONSE).read_to_end(&mut response).explain("read the response")?;
@@ -235,13 +278,18 @@ struct Condition {
     message: String,
 }
 
+/// The head of a response, which is empty if it has none, and its body.
+pub fn split(response: &[u8]) -> (Cow<'_, str>, &[u8]) {
+    let head = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let (head, body) = response.split_at(head.map_or(0, |end| end + 4));
+    (String::from_utf8_lossy(head), body)
+}
+
 /// Reads the response to a request for the node's object. Until the kubelet has reported the status
 /// of this boot, the object has that of an earlier one, which says nothing. `end` is that of the
 /// client certificate with which the request was made.
 fn parse_response(response: &[u8], boot_id: &str, end: Option<Time>) -> Outcome<Readiness> {
-    let head = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let (head, body) = response.split_at(head.map_or(0, |end| end + 4));
-    let head = String::from_utf8_lossy(head);
+    let (head, body) = split(response);
     match head.split_ascii_whitespace().nth(1) {
         Some("200") => {}
         Some("401") => return Ok(Readiness::NotReady(unauthorized(end))),
@@ -259,7 +307,7 @@ fn parse_response(response: &[u8], boot_id: &str, end: Option<Time>) -> Outcome<
     let is_current = node.status.node_info.boot_id == boot_id;
     let ready = node.status.conditions.into_iter().find(|condition| condition.kind == "Ready");
     Ok(match ready.filter(|_| is_current) {
-        Some(condition) if condition.status == "True" => Readiness::Ready,
+        Some(condition) if condition.status == "True" => Readiness::Ready(()),
         Some(condition) => Readiness::NotReady(condition.message),
         None => Readiness::NotReady("the kubelet has not reported its status yet".to_owned()),
     })
@@ -292,6 +340,18 @@ mod tests {
     }
 
     #[test]
+    fn a_request_has_its_body_and_the_length_of_it() {
+        let (head, body) = Method::Get.head("/a", "b:443");
+        let expected = "GET /a HTTP/1.0\r\nHost: b:443\r\nAccept: application/json\r\n";
+        assert_eq!((head.as_str(), body), (expected, ""));
+        let patch = Method::Patch("{\"\u{e9}\":1}".to_owned());
+        let (head, body) = patch.head("/a", "b:443");
+        let kind = "Content-Type: application/merge-patch+json\r\nContent-Length: 8\r\n";
+        assert!(head.starts_with("PATCH /a HTTP/1.0\r\n") && head.ends_with(kind), "{head}");
+        assert_eq!(body, "{\"\u{e9}\":1}");
+    }
+
+    #[test]
     fn the_condition_ready_of_the_object_decides() {
         let end = DateTime::new(2026, 11, 24, 10, 0, 0).unwrap();
         let end = Time::from(GeneralizedTime::from_date_time(end));
@@ -310,7 +370,7 @@ mod tests {
         let pressure = r#"{"type": "DiskPressure", "status": "True"}"#;
         assert_eq!(
             node(&format!(r#"{pressure}, {{"type": "Ready", "status": "True"}}"#)),
-            Ok(Readiness::Ready)
+            Ok(Readiness::Ready(()))
         );
         assert_eq!(
             node(r#"{"type": "Ready", "status": "False", "message": "no CNI"}"#),

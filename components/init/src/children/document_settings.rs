@@ -4,11 +4,14 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild_document::{CloudProvider, Cluster, Document, Kubelet, Taint};
-use osbuild_protocol::{KubeletField, KubeletValue};
+use osbuild_protocol::{
+    KubeletField, KubeletValue, LabelKey, NodeLabel, NodeTaint, Setting, TaintName,
+};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The part of the kubelet's configuration (`KubeletConfiguration`).
-pub fn configuration(document: &Document) -> Value {
+pub fn configuration(document: &Document, registered: &Registered) -> Value {
     let mut settings = Map::new();
     if let Some(cluster) = &document.cluster {
         settings.insert("clusterDomain".to_owned(), json!(cluster.domain.as_str()));
@@ -18,12 +21,11 @@ pub fn configuration(document: &Document) -> Value {
             settings.insert("clusterDNS".to_owned(), json!(cluster.dns));
         }
     }
-    let Kubelet { taints, provider_id, .. } = &document.kubelet;
-    if !taints.is_empty() {
-        let taints: Vec<Value> = taints.iter().map(taint).collect();
+    if !registered.taints.is_empty() {
+        let taints: Vec<Value> = registered.taints.values().map(taint).collect();
         settings.insert("registerWithTaints".to_owned(), json!(taints));
     }
-    if let Some(id) = provider_id {
+    if let Some(id) = &document.kubelet.provider_id {
         settings.insert("providerID".to_owned(), json!(id));
     }
     Value::Object(settings)
@@ -46,20 +48,48 @@ pub fn fields<'a>(fields: impl IntoIterator<Item = &'a KubeletField>) -> Value {
     settings
 }
 
-fn taint(taint: &Taint) -> Value {
-    json!({ "key": taint.key, "value": taint.value, "effect": taint.effect.word() })
+fn taint(taint: &NodeTaint) -> Value {
+    let NodeTaint { name, value } = taint;
+    json!({ "key": name.key(), "value": value.as_str(), "effect": name.effect().word() })
+}
+
+/// What the kubelet registers its node with.
+#[derive(Default)]
+pub struct Registered {
+    labels: BTreeMap<LabelKey, NodeLabel>,
+    taints: BTreeMap<TaintName, NodeTaint>,
+}
+
+impl Registered {
+    /// The labels and taints of the document, and those that settings ask for in their place.
+    pub fn new(kubelet: &Kubelet, requested: &[Setting]) -> Self {
+        let mut registered = Registered::default();
+        let labels = kubelet.labels.iter().map(Setting::NodeLabel);
+        let taints = kubelet.taints.iter().map(|Taint(taint)| Setting::NodeTaint(taint.clone()));
+        for setting in labels.chain(taints).chain(requested.iter().cloned()) {
+            match setting {
+                Setting::NodeLabel(label) => {
+                    registered.labels.insert(label.key.clone(), label);
+                }
+                Setting::NodeTaint(taint) => {
+                    registered.taints.insert(taint.name.clone(), taint);
+                }
+                _ => {}
+            }
+        }
+        registered
+    }
 }
 
 /// The settings that the kubelet takes as flags only.
-pub fn flags(kubelet: &Kubelet) -> Vec<String> {
+pub fn flags(kubelet: &Kubelet, registered: &Registered) -> Vec<String> {
     let mut flags = Vec::new();
     if let Some(addresses) = &kubelet.node_ip {
         flags.push(format!("--node-ip={addresses}"));
     }
-    if !kubelet.labels.is_empty() {
-        let labels = kubelet.labels.iter();
-        let labels = labels.map(|(key, value)| format!("{}={}", key.as_str(), value.as_str()));
-        flags.push(format!("--node-labels={}", labels.collect::<Vec<_>>().join(",")));
+    if !registered.labels.is_empty() {
+        let labels: Vec<String> = registered.labels.values().map(ToString::to_string).collect();
+        flags.push(format!("--node-labels={}", labels.join(",")));
     }
     if let Some(CloudProvider::External) = kubelet.cloud_provider {
         flags.push("--cloud-provider=external".to_owned());
@@ -114,14 +144,14 @@ mod tests {
 
     #[test]
     fn an_empty_document_leaves_the_kubelets_defaults() {
-        assert_eq!(configuration(&Document::default()), json!({}));
-        assert_eq!(flags(&Kubelet::default()), [""; 0]);
+        assert_eq!(configuration(&Document::default(), &Registered::default()), json!({}));
+        assert_eq!(flags(&Kubelet::default(), &Registered::default()), [""; 0]);
     }
 
     #[test]
     fn the_cluster_and_the_taints_are_in_the_configuration() {
         assert_eq!(
-            configuration(&example()),
+            configuration(&example(), &Registered::new(&example().kubelet, &[])),
             json!({
                 "clusterDNS": ["10.96.0.10"],
                 "clusterDomain": "cluster.local",
@@ -150,7 +180,7 @@ mod tests {
     #[test]
     fn what_the_kubelet_has_no_setting_for_is_a_flag() {
         assert_eq!(
-            flags(&example().kubelet),
+            flags(&example().kubelet, &Registered::new(&example().kubelet, &[])),
             [
                 "--node-ip=192.0.2.7,2001:db8::7",
                 "--node-labels=example.org/rack=7,topology.kubernetes.io/zone=zone-a",
@@ -158,6 +188,29 @@ mod tests {
                 "--image-credential-provider-config=/etc/kubernetes/credential-providers.yaml",
                 "--image-credential-provider-bin-dir=/opt/credential-providers/bin",
             ]
+        );
+    }
+
+    #[test]
+    fn what_settings_ask_for_outranks_the_documents_labels_and_taints() {
+        let lines = [
+            "node-label example.org/rack 8",
+            "node-label edge -",
+            "node-taint dedicated:NoSchedule -",
+            "node-taint dedicated:NoExecute a",
+        ];
+        let requested = lines.map(|line| Setting::parse(line).unwrap());
+        let registered = Registered::new(&example().kubelet, &requested);
+        assert_eq!(
+            flags(&Kubelet::default(), &registered),
+            ["--node-labels=edge=,example.org/rack=8,topology.kubernetes.io/zone=zone-a"]
+        );
+        assert_eq!(
+            configuration(&Document::default(), &registered)["registerWithTaints"],
+            json!([
+                { "key": "dedicated", "value": "", "effect": "NoSchedule" },
+                { "key": "dedicated", "value": "a", "effect": "NoExecute" },
+            ])
         );
     }
 

@@ -14,11 +14,12 @@ use osbuild_abi::paths::{
 use osbuild_document::{Cluster, Document};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file::read;
-use osbuild_protocol::KubeletField;
+use osbuild_protocol::{KubeletField, Setting};
 use x509_cert::Certificate;
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::der::{self, Decode};
 
+use super::document_settings::Registered;
 use super::kubelet_settings::Settings;
 use super::node_certificate::Origin;
 use super::{document_settings, node_certificate, node_document};
@@ -39,11 +40,16 @@ const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Reads everything and writes the files. `arguments` are fields of the kubelet's configuration, in
-/// the form of [`Argument`].
+/// Reads everything and writes the files. `arguments` are labels and taints in the form of
+/// [`Setting`], and fields of the kubelet's configuration in that of [`Argument`].
 pub fn apply(arguments: &[&str]) -> Outcome {
-    let arguments = arguments.iter().map(|word| Argument::parse(word));
-    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+    let (mut requested, mut fields) = (Vec::new(), Vec::new());
+    for word in arguments {
+        match Setting::parse(word) {
+            Ok(setting) => requested.push(setting),
+            Err(_) => fields.push(Argument::parse(word)?),
+        }
+    }
     let kubeconfig = Path::new(credentials::kubeconfig());
     // It takes precedence over the one in the kubeconfig.
     let rotated = Path::new(node_certificate::FOLDER).join(node_certificate::CLIENT);
@@ -57,12 +63,14 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     let clients = in_effect.as_ref().and_then(|document| document.api.as_ref());
     run_files::set(DOCUMENT_CLIENTS, clients.map(|api| api.clients.as_str()))?;
     document::write(&in_effect.as_ref().map(Document::settings).unwrap_or_default())?;
-    keep_document(in_effect.as_ref())?;
+    let kubelet = in_effect.as_ref().map(|document| document.kubelet.clone()).unwrap_or_default();
+    let registered = Registered::new(&kubelet, &requested);
+    keep_document(in_effect.as_ref(), &registered)?;
     let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     let in_effect = in_effect.unwrap_or_default();
-    settings.set(&document_settings::configuration(&in_effect));
-    let fields = kubelet_fields::overlay(allowed_fields(&in_effect), &arguments);
+    settings.set(&document_settings::configuration(&in_effect, &registered));
+    let fields = kubelet_fields::overlay(allowed_fields(&in_effect), &fields);
     settings.set(&document_settings::fields(fields.values()));
     kubelet_fields::write_overridden(&settings.overridden(fields.keys()))?;
     keep_shutdown_grace(settings.shutdown_grace())?;
@@ -92,12 +100,13 @@ fn allowed_fields(document: &Document) -> Vec<KubeletField> {
 
 /// Writes the files that the kubelet reads of the document, and removes those that it does not ask
 /// for. Without [`FLAGS`] the node does not join, so they are the last.
-fn keep_document(document: Option<&Document>) -> Outcome {
+fn keep_document(document: Option<&Document>, registered: &Registered) -> Outcome {
     let cluster = document.and_then(|document| document.cluster.as_ref());
     let kubeconfig = cluster.map(certified_kubeconfig).transpose()?.flatten();
     let bootstrap = cluster.and_then(document_settings::bootstrap_kubeconfig);
     let authority = cluster.map(|cluster| cluster.certificate_authority.as_str().to_owned());
-    let flags = document.map(|document| document_settings::flags(&document.kubelet).join("\n"));
+    let flags =
+        document.map(|document| document_settings::flags(&document.kubelet, registered).join("\n"));
     run_files::set(DOCUMENT_KUBECONFIG, kubeconfig.as_deref())?;
     run_files::set(DOCUMENT_BOOTSTRAP, bootstrap.map(|config| config.to_string()).as_deref())?;
     run_files::set(DOCUMENT_CA, authority.as_deref())?;

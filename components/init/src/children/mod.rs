@@ -17,6 +17,7 @@ mod layout;
 mod load;
 mod node_certificate;
 mod node_document;
+mod node_labels;
 mod resolver;
 mod shutdown_grace;
 mod slot;
@@ -38,7 +39,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::Images), []) => block_on(load::images()),
         (Some(Program::Gate), [node_name]) => block_on(gate::ready(node_name)),
         (Some(Program::Trial), [node_name]) => block_on(gate::hold(node_name)),
-        (Some(Program::Cluster), [node_name]) => cluster::wait(node_name),
+        (Some(Program::Cluster), [node_name, labels @ ..]) => cluster::wait(node_name, labels),
         (Some(Program::Health), []) => block_on(health::ask()),
         (Some(Program::KubeletConfig), fields) => kubelet_config::apply(fields),
         (Some(Program::PodResolvers), []) => resolver::follow(),
@@ -71,7 +72,8 @@ fn refuse() -> ExitCode {
 fn usage(program: Program) -> String {
     let name = program.name();
     match program {
-        Program::Gate | Program::Trial | Program::Cluster => format!("`init {name} NODE-NAME`"),
+        Program::Gate | Program::Trial => format!("`init {name} NODE-NAME`"),
+        Program::Cluster => format!("`init {name} NODE-NAME LABEL…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
         _ => format!("`init {name}`"),

@@ -9,6 +9,7 @@ use super::{Dispatcher, Life, Program};
 use crate::daemons::containerd;
 use crate::data::log_files;
 use crate::disk_worker::Job;
+use crate::host::registration::node_object;
 use crate::processes::process::{Exit, Launch, State};
 use crate::slot::reached::Goal;
 use crate::uptime::uptime;
@@ -23,6 +24,7 @@ impl Dispatcher {
                 return Ok(());
             }
             Program::KubeletConfig => return self.run_kubelet_config(),
+            Program::Cluster => return self.run_cluster(),
             _ => {}
         }
         let launch = self.launch(program);
@@ -42,7 +44,7 @@ impl Dispatcher {
         let name = self.node_name.name();
         match program {
             Program::Containerd => containerd::launch(),
-            Program::Gate | Program::Trial | Program::Cluster => Launch::child(program, &[name]),
+            Program::Gate | Program::Trial => Launch::child(program, &[name]),
             _ => Launch::child(program, &[]),
         }
     }
@@ -134,8 +136,11 @@ impl Dispatcher {
 
     /// The cluster reports the node as Ready.
     fn on_cluster_ready(&mut self) {
-        let text = format!("node `{}`{JOINED}", self.node_name.name());
-        self.console.say(Program::Kubelet.name(), text);
+        let is_first = self.settings.registration_mut().on_found(node_object::read(), uptime());
+        if is_first {
+            let text = format!("node `{}`{JOINED}", self.node_name.name());
+            self.console.say(Program::Kubelet.name(), text);
+        }
         let actions = self.reach.on_reached(Goal::Cluster);
         self.carry_out_reach(actions);
     }

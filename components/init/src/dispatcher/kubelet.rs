@@ -50,6 +50,34 @@ impl Dispatcher {
         self.run_again(Program::KubeletConfig);
     }
 
+    /// When to carry out a change of labels or taints, since boot. The first start of the kubelet
+    /// comes with those of then.
+    pub(super) fn registration_due(&self) -> Option<Duration> {
+        let has_started = self.processes.get(Program::Kubelet).is_some();
+        self.settings.registration().deadline().filter(|_| has_started)
+    }
+
+    /// Has the kubelet register with other labels and taints when it starts next, and changes
+    /// labels of the registered node.
+    pub(super) fn on_registration_due(&mut self) {
+        self.settings.registration_mut().on_due();
+        if !self.settings.registration().is_written() {
+            self.write_kubelet_config();
+        }
+        if self.processes.get(Program::Cluster).is_some() {
+            self.run_again(Program::Cluster);
+        }
+    }
+
+    /// Starts the child that asks the cluster about the node.
+    pub(super) fn run_cluster(&mut self) -> Outcome {
+        let labels = self.settings.registration_mut().ask();
+        let name = self.node_name.name().to_owned();
+        let words: Vec<&str> =
+            std::iter::once(name.as_str()).chain(labels.iter().map(String::as_str)).collect();
+        self.run_as(Program::Cluster, Launch::child(Program::Cluster, &words))
+    }
+
     /// Starts the kubelet again, with other fields if there are any.
     pub(super) fn restart_kubelet_with_fields(&mut self) {
         if self.kubelet_fields_due().is_some() {
@@ -63,7 +91,12 @@ impl Dispatcher {
     /// Starts that child with the fields of now.
     pub(super) fn run_kubelet_config(&mut self) -> Outcome {
         let fields = self.settings.kubelet_mut().ask();
-        let words: Vec<&str> = fields.iter().map(String::as_str).collect();
+        // Without the other child there is nothing else to do for a change.
+        if self.processes.get(Program::Cluster).is_none() {
+            self.settings.registration_mut().on_due();
+        }
+        let registered = self.settings.registration_mut().write();
+        let words: Vec<&str> = registered.iter().chain(&fields).map(String::as_str).collect();
         let launch = Launch::child(Program::KubeletConfig, &words);
         self.run_as(Program::KubeletConfig, launch)
     }

@@ -71,8 +71,8 @@ impl Dispatcher {
             SettingName::Single(Single::NameServers | Single::SearchDomains) => {
                 self.run_again(Program::PodResolvers);
             }
-            // The kubelet's configuration is written when its deadline has passed.
-            SettingName::Kubelet(_) => {}
+            // These are carried out when their deadlines have passed.
+            SettingName::Kubelet(_) | SettingName::NodeLabel(_) | SettingName::NodeTaint(_) => {}
             // The pod that sets the clock watches the file of its servers, and the one that
             // configures links waits for a reply with others. containerd reads the mirrors of a
             // registry at each pull.

@@ -1,7 +1,8 @@
 //! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings
 //! and parameters, control groups, links, mounts, mirrors of registries, fields of the kubelet's
-//! configuration and the clock. Each has one file with the verbs `apply`, which sets it, and
-//! `observe`, which reads what is set. Where several sources give a value, [`settings`] ranks them.
+//! configuration, labels and taints, and the clock. Each has one file with the verbs `apply`, which
+//! sets it, and `observe`, which reads what is set. Where several sources give a value,
+//! [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;
@@ -14,6 +15,7 @@ pub mod mount_settings;
 pub mod mounts;
 pub mod network;
 pub mod pod_resolvers;
+pub mod registration;
 pub mod registries;
 pub mod resolver;
 pub mod run_files;

@@ -20,6 +20,8 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::KernelParameter(key) => key.to_string(),
                 SettingName::Mount(target) => target.to_string(),
                 SettingName::Network(name) => id_of(&name),
+                SettingName::NodeLabel(key) => key.to_string(),
+                SettingName::NodeTaint(name) => name.to_string(),
                 SettingName::RegistryMirror(registry) => registry.to_string(),
                 SettingName::Kubelet(_) | SettingName::Single(_) => "node".to_owned(),
             };

@@ -75,7 +75,7 @@ impl TryFrom<String> for Domain {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        match crate::label::is_subdomain(&text) {
+        match osbuild_protocol::is_subdomain(&text) {
             true => Ok(Self(text)),
             false => Err(format!("`{text}` is not a domain")),
         }

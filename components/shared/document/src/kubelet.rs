@@ -1,12 +1,10 @@
 //! `[kubelet]`: how the kubelet registers the node, and fields of its configuration.
 
 use crate::credential_providers::CredentialProviders;
-use crate::label::{LabelKey, LabelValue};
+use crate::label::{Labels, Taint};
 use crate::node_addresses::NodeAddresses;
-use crate::taint::Taint;
 use osbuild_protocol::KubeletField;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
 /// How the kubelet registers the node. Each missing key leaves the kubelet's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -16,7 +14,7 @@ pub struct Kubelet {
     pub node_ip: Option<NodeAddresses>,
     /// Labels that the node has at once when it is registered. Later they are the administrator's.
     #[serde(default)]
-    pub labels: BTreeMap<LabelKey, LabelValue>,
+    pub labels: Labels,
     /// Taints that the node has at once when it is registered. Later they are the administrator's.
     #[serde(default)]
     pub taints: Vec<Taint>,

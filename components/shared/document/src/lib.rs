@@ -17,7 +17,6 @@ mod node_addresses;
 mod path;
 mod registry;
 mod server;
-mod taint;
 mod token;
 
 pub use api::Api;
@@ -25,7 +24,7 @@ pub use cluster::{Certificates, Cluster, Domain};
 pub use credential_providers::CredentialProviders;
 pub use host::{KernelParameters, Resolver};
 pub use kubelet::{CloudProvider, Kubelet};
-pub use label::{LabelKey, LabelValue};
+pub use label::{Labels, Taint};
 pub use mistakes::Mistake;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
@@ -33,7 +32,6 @@ use osbuild_protocol::{HostName, Mount, RegistryMirror, Setting, TimeServers};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
-pub use taint::{Effect, Taint};
 pub use token::BootstrapToken;
 
 /// The JSON Schema (draft 2020-12) of a document, for editors. It refuses what has the wrong form;
@@ -114,7 +112,11 @@ impl Document {
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
         let fields = self.kubelet.config.iter().cloned().map(Setting::Kubelet);
-        let several = parameters.chain(network).chain(mounts).chain(registries).chain(fields);
+        let labels = self.kubelet.labels.iter().map(Setting::NodeLabel);
+        let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
+        let registered = labels.chain(taints.map(Setting::NodeTaint));
+        let several = parameters.chain(network).chain(mounts).chain(registries);
+        let several = several.chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
 
@@ -170,12 +172,15 @@ mod tests {
                 "kubelet-config evictionHard.memory.available 200Mi",
                 "kubelet-config maxPods 50",
                 "kubelet-config serializeImagePulls true",
+                "node-label example.org/rack 7",
+                "node-label topology.kubernetes.io/zone zone-a",
+                "node-taint dedicated:NoSchedule database",
             ]
         );
         let kubelet = document.kubelet;
         assert_eq!(kubelet.node_ip.unwrap().to_string(), "192.0.2.7,2001:db8::7");
-        assert_eq!(kubelet.labels.len(), 2);
-        assert_eq!(kubelet.taints[0].to_string(), "dedicated=database:NoSchedule");
+        assert_eq!(kubelet.labels.iter().count(), 2);
+        assert_eq!(kubelet.taints[0].0.to_string(), "dedicated=database:NoSchedule");
         assert_eq!(kubelet.cloud_provider, Some(CloudProvider::External));
         assert_eq!(kubelet.provider_id.as_deref(), Some("example://zone-a/7"));
         assert_eq!(

@@ -95,12 +95,13 @@ pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 #[cfg(feature = "std")]
 pub use setting::{
     Authorities, Domain, Entry, HostSettings, KernelParameter, KubeletField, KubeletKey,
-    KubeletValue, LinkName, List, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES,
-    Metric, MirrorHost, Mount, MountOptions, MountPath, MountSource, Mtu, NameServers, NetworkKind,
-    NetworkName, NetworkSetting, NetworkSettings, Observed, ParameterKey, ParameterValue,
+    KubeletValue, LabelKey, LabelValue, LinkName, List, MAX_LABELS, MAX_MOUNTS,
+    MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_TAINTS, Metric, MirrorHost, Mount,
+    MountOptions, MountPath, MountSource, Mtu, NameServers, NetworkKind, NetworkName,
+    NetworkSetting, NetworkSettings, NodeLabel, NodeTaint, Observed, ParameterKey, ParameterValue,
     RegistryMirror, RegistryName, RegistryUrl, SearchDomains, Setting, SettingName, Single,
-    StartSettings, StaticAddress, StaticRoute, Subnet, TimeServer, TimeServers, TmpfsSize,
-    TryState, TryTime, words,
+    StartSettings, StaticAddress, StaticRoute, Subnet, TaintEffect, TaintName, TimeServer,
+    TimeServers, TmpfsSize, TryState, TryTime, is_subdomain, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -136,10 +136,13 @@ impl KubeletFields {
     /// kubelet has to start again. `now` is the time since boot.
     pub fn on_written(&mut self, now: Duration) -> bool {
         let arguments = self.asked.take().unwrap_or_default();
-        self.written = overlay(self.of(Source::Document), &arguments);
+        let written = overlay(self.of(Source::Document), &arguments);
+        let has_changed = written != self.written;
+        self.written = written;
         self.overridden = files::overridden();
         let files = Files::read();
-        let has_changed = files != self.files;
+        // Taints are in the files, too, and need no other kubelet.
+        let has_changed = has_changed && files != self.files;
         self.files = files;
         if !has_changed && self.running.is_some() {
             self.running = Some(self.written.clone());

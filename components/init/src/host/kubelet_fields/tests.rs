@@ -109,7 +109,7 @@ fn a_field_is_in_the_configuration_and_goes_with_the_setting() {
         node.settle();
         assert_eq!(node.configuration(), "evictionHard.memory.available=200Mi\nmaxPods=50");
         assert_eq!(node.observed()[1], "kubelet-config maxPods [50] [50] []");
-        assert_eq!(node.starts, 2, "once for both, after the first of all");
+        assert_eq!(node.starts, 1, "once for both");
         node.withdraw(Source::Api, "maxPods=50");
         node.settle();
         assert_eq!(node.configuration(), "evictionHard.memory.available=200Mi");

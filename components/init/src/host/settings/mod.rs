@@ -22,6 +22,7 @@ use super::kernel_parameters::{self, KernelParameters};
 use super::kubelet_fields::{self, KubeletFields};
 use super::mount_settings::{self, MountSettings};
 use super::network::Network;
+use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
 use super::{host_name, pod_resolvers, time_servers};
@@ -38,6 +39,7 @@ pub struct Settings {
     kubelet: KubeletFields,
     mounts: MountSettings,
     network: Network,
+    registration: Registration,
     registries: Registries,
     refused: Refused,
     tried: Try,
@@ -92,6 +94,10 @@ impl Settings {
             self.mounts.apply(source, wanted, &mount_settings::lists()?, now)?;
         } else if let Setting::Network(wanted) = setting {
             self.network.apply(source, wanted)?;
+        } else if let Setting::NodeLabel(wanted) = setting {
+            self.registration.apply_label(source, wanted, now)?;
+        } else if let Setting::NodeTaint(wanted) = setting {
+            self.registration.apply_taint(source, wanted, now)?;
         } else if let Setting::RegistryMirror(wanted) = setting {
             self.registries.apply(source, wanted)?;
         } else if let SettingName::Single(single) = setting.name() {
@@ -128,6 +134,14 @@ impl Settings {
                 self.network.withdraw(source, name);
                 Ok(())
             }
+            SettingName::NodeLabel(key) => {
+                self.registration.withdraw_label(source, key, now);
+                Ok(())
+            }
+            SettingName::NodeTaint(name) => {
+                self.registration.withdraw_taint(source, name, now);
+                Ok(())
+            }
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
         }
     }
@@ -140,6 +154,16 @@ impl Settings {
     /// The same, for what becomes of the kubelet.
     pub fn kubelet_mut(&mut self) -> &mut KubeletFields {
         &mut self.kubelet
+    }
+
+    /// The labels and taints of the node in its cluster.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
+    /// The same, for what becomes of them.
+    pub fn registration_mut(&mut self) -> &mut Registration {
+        &mut self.registration
     }
 
     /// Takes back what is tried, as the kubelet fails with its fields. Returns lines for the
@@ -203,6 +227,7 @@ impl Settings {
             .chain(self.kubelet.observe())
             .chain(self.mounts.observe())
             .chain(self.network.observe())
+            .chain(self.registration.observe())
             .chain(self.registries.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
@@ -344,6 +369,7 @@ impl Settings {
             .chain(self.kubelet.of(source).map(Setting::Kubelet))
             .chain(self.mounts.of(source).map(Setting::Mount))
             .chain(self.network.of(source).map(Setting::Network))
+            .chain(self.registration.of(source))
             .chain(self.registries.of(source).map(Setting::RegistryMirror))
     }
 

@@ -7,6 +7,8 @@ mod kernel_parameters;
 mod kubelet_configs;
 mod links;
 mod mounts;
+mod node_labels;
+mod node_taints;
 mod registry_mirrors;
 mod resolvers;
 mod routes;
@@ -54,13 +56,15 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 10] = [
+pub const TYPES: [SettingType; 12] = [
     addresses::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
     kubelet_configs::TYPE,
     links::TYPE,
     mounts::TYPE,
+    node_labels::TYPE,
+    node_taints::TYPE,
     registry_mirrors::TYPE,
     resolvers::TYPE,
     routes::TYPE,
@@ -125,6 +129,14 @@ impl Report<'_> {
     /// What the host has of a setting.
     fn observed(&self, name: &SettingName) -> Option<&Observed> {
         self.observed.iter().find(|observed| observed.name == *name)
+    }
+
+    /// What the host has of settings of a type that no resource asks for.
+    fn others(&self, covers: fn(&SettingName) -> bool) -> impl Iterator<Item = &Observed> {
+        self.observed.iter().filter(move |observed| {
+            let mut settings = self.wanted.iter().flat_map(|wanted| &wanted.settings);
+            covers(&observed.name) && !settings.any(|setting| setting.name() == observed.name)
+        })
     }
 
     /// The words that the host has of a setting, and their source.
@@ -210,6 +222,10 @@ mod tests {
             "kubelet-config serializeImagePulls false",
             "kubelet-config imageMaximumGCAge 720h",
             "kubelet-config evictionHard.memory.available 10%",
+            "node-label example.org/rack 7",
+            "node-label edge -",
+            "node-taint dedicated:NoSchedule database",
+            "node-taint edge:NoExecute -",
             "mount /run/mnt/a tmpfs scratch ro,size=1m",
             "mount /run/mnt/a bind /srv",
             "registry-mirror docker.io mirror=https://a:5000 pull=https://b",

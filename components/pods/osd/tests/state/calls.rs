@@ -188,6 +188,10 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "mountstatuses.osbuild",
             "namespaces.meta.cosi.dev",
             "nodeaddresses.osbuild",
+            "nodelabels.osbuild",
+            "nodelabelstatuses.osbuild",
+            "nodetaints.osbuild",
+            "nodetaintstatuses.osbuild",
             "observationstatuses.osbuild",
             "osimages.osbuild",
             "plugingrants.osbuild",
@@ -205,7 +209,7 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "securitystates.osbuild",
             "slotstatuses.osbuild",
             "timeservers.osbuild",
-            "timeserverstatuses.osbuild"
+            "timeserverstatuses.osbuild",
         ]
     );
     let namespace = DestroyRequest {

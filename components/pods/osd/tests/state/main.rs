@@ -10,6 +10,7 @@ mod limits;
 mod mount_settings;
 mod network;
 mod network_settings;
+mod node_labels;
 mod observed;
 mod osd;
 mod plugins;

@@ -7,6 +7,7 @@ mod kubelet;
 mod list;
 mod mount;
 mod network;
+mod node;
 mod observed;
 mod registry;
 mod start;
@@ -21,6 +22,10 @@ pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSi
 pub use network::{
     LinkName, MAX_NETWORK_SETTINGS, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting,
     NetworkSettings, StaticAddress, StaticRoute, Subnet,
+};
+pub use node::{
+    LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,
+    is_subdomain,
 };
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
@@ -62,6 +67,10 @@ pub enum Setting {
     Mount(Mount),
     /// An address, a route, or a setting of a link.
     Network(NetworkSetting),
+    /// A label of the node in its cluster.
+    NodeLabel(NodeLabel),
+    /// A taint of the node in its cluster.
+    NodeTaint(NodeTaint),
     /// The mirrors of a registry.
     RegistryMirror(RegistryMirror),
 }
@@ -79,6 +88,10 @@ pub enum SettingName {
     Mount(MountPath),
     /// An address, a route, or a setting of a link.
     Network(NetworkName),
+    /// A label of the node in its cluster, by its key.
+    NodeLabel(LabelKey),
+    /// A taint of the node in its cluster, by its key and effect.
+    NodeTaint(TaintName),
     /// The mirrors of a registry.
     RegistryMirror(RegistryName),
 }
@@ -99,6 +112,8 @@ pub enum Single {
 const KERNEL_PARAMETER: &str = "kernel-parameter";
 const KUBELET: &str = "kubelet-config";
 const MOUNT: &str = "mount";
+const NODE_LABEL: &str = "node-label";
+const NODE_TAINT: &str = "node-taint";
 const REGISTRY_MIRROR: &str = "registry-mirror";
 
 impl Single {
@@ -137,6 +152,12 @@ impl Setting {
             SettingName::Kubelet(key) => Self::Kubelet(KubeletField::parse(key.as_str(), value)?),
             SettingName::Mount(target) => Self::Mount(Mount::parse_words(&target, value)?),
             SettingName::Network(name) => Self::Network(NetworkSetting::parse(name, value)?),
+            SettingName::NodeLabel(key) => {
+                Self::NodeLabel(NodeLabel { key, value: LabelValue::parse_word(value)? })
+            }
+            SettingName::NodeTaint(name) => {
+                Self::NodeTaint(NodeTaint { name, value: LabelValue::parse_word(value)? })
+            }
             SettingName::RegistryMirror(registry) => {
                 Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
             }
@@ -156,6 +177,8 @@ impl Setting {
             Self::Kubelet(field) => SettingName::Kubelet(field.key().clone()),
             Self::Mount(mount) => SettingName::Mount(mount.target().clone()),
             Self::Network(setting) => SettingName::Network(setting.name()),
+            Self::NodeLabel(label) => SettingName::NodeLabel(label.key.clone()),
+            Self::NodeTaint(taint) => SettingName::NodeTaint(taint.name.clone()),
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
         }
     }
@@ -171,6 +194,8 @@ impl Setting {
             Self::Kubelet(field) => field.value().to_owned(),
             Self::Mount(mount) => mount.words(),
             Self::Network(setting) => setting.value(),
+            Self::NodeLabel(label) => label.value.to_string(),
+            Self::NodeTaint(taint) => taint.value.to_string(),
             Self::RegistryMirror(mirror) => mirror.words(),
         }
     }
@@ -202,6 +227,14 @@ impl SettingName {
         if word == MOUNT {
             let (target, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::Mount(MountPath::parse(target)?), value));
+        }
+        if word == NODE_LABEL {
+            let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::NodeLabel(LabelKey::parse(key)?), value));
+        }
+        if word == NODE_TAINT {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::NodeTaint(TaintName::parse(name)?), value));
         }
         if word == REGISTRY_MIRROR {
             let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -235,6 +268,8 @@ impl fmt::Display for SettingName {
             Self::Kubelet(key) => write!(f, "{KUBELET} {key}"),
             Self::Mount(target) => write!(f, "{MOUNT} {target}"),
             Self::Network(name) => name.fmt(f),
+            Self::NodeLabel(key) => write!(f, "{NODE_LABEL} {key}"),
+            Self::NodeTaint(name) => write!(f, "{NODE_TAINT} {name}"),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
         }
     }
@@ -268,6 +303,10 @@ mod tests {
             "link eth0 dhcp off",
             "kubelet-config maxPods 50",
             "kubelet-config evictionHard.memory.available 10%",
+            "node-label example.org/rack 7",
+            "node-label topology.kubernetes.io/zone -",
+            "node-taint dedicated:NoSchedule database",
+            "node-taint example.org/a:PreferNoSchedule -",
             "mount /tmp tmpfs tmpfs",
             "mount /run/mnt/a tmpfs scratch ro,exec,size=4097",
             "mount /run/mnt/b bind /srv exec",
@@ -316,6 +355,12 @@ mod tests {
             "kubelet-config maxPods 50 60",
             "kubelet-config evictionHard 10%",
             "kubelet-config readOnlyPort 10255",
+            "node-label rack",
+            "node-label rack a b",
+            "node-label kubernetes.io/a b",
+            "node-taint a",
+            "node-taint a:NoSchedule",
+            "node-taint a:noschedule -",
             "mount /run/mnt/a",
             "mount /run/mnt/a tmpfs",
             "mount /run/mnt/a tmpfs tmpfs ro exec",
@@ -366,6 +411,8 @@ mod tests {
              address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
              route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
              kubelet-config (maxPods|evictionHard\\.(memory|nodefs)\\.available) [0-9%Mi]{0,4}|\
+             node-label [a-z./]{0,6} [a-z.-]{0,3}|\
+             node-taint [a-z./]{0,4}:(NoSchedule|NoExecute|[a-z]{0,2}) [a-z.-]{0,3}|\
              mount (/[a-z.]{0,3}){0,3} (tmpfs|bind) [/a-z]{0,4}\
              ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?|\
              registry-mirror [a-z.:0-9_/]{0,6}( (mirror|pull|server)=https://[a-z0-9.:/\\[\\]]{0,6}\

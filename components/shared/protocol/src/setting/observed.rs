@@ -86,7 +86,9 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
 mod tests {
     use super::*;
     use crate::request::MAX_REASON;
-    use crate::setting::{MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES};
+    use crate::setting::{
+        MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_TAINTS,
+    };
 
     fn all() -> HostSettings {
         let observed = |source, wanted: &str, name: &str, current: &str| Observed {
@@ -145,8 +147,11 @@ mod tests {
         let mount = format!("mount {path} bind {path} ro,exec");
         let field = "kubelet-config evictionSoftGracePeriod.memory.available 24h".to_owned();
         let mirrors = format!("registry-mirror a server=https://a ca=MI{}", "A".repeat(3558));
-        let [parameter, domains, servers, route, mount, mirrors, field] =
-            [parameter, domains, servers, route, mount, mirrors, field].map(|line| {
+        let key = format!("{}/{}", vec!["a".repeat(60); 4].join("."), "a".repeat(63));
+        let label = format!("node-label {key} {}", "a".repeat(63));
+        let taint = format!("node-taint {key}:PreferNoSchedule {}", "a".repeat(63));
+        let [parameter, domains, servers, route, mount, mirrors, field, label, taint] =
+            [parameter, domains, servers, route, mount, mirrors, field, label, taint].map(|line| {
                 let wanted = Setting::parse(&line).unwrap();
                 let (name, current) = (wanted.name(), wanted.value());
                 let (wanted, source) = (Some(wanted), Some(Source::Document));
@@ -163,7 +168,11 @@ mod tests {
         let registries = vec![mirrors; MAX_REGISTRIES];
         // More than there are.
         let fields = vec![field; 64];
-        let mounts = mounts.into_iter().chain(fields);
+        let [label, taint] =
+            [label, taint].map(|one| Observed { error: "a".repeat(MAX_REASON), ..one });
+        let registered = vec![label; MAX_LABELS].into_iter().chain(vec![taint; MAX_TAINTS]);
+
+        let mounts = mounts.into_iter().chain(fields).chain(registered);
         let others = mounts.chain(registries).chain([domains, servers]);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();

@@ -1,5 +1,5 @@
 //! The fields of the kubelet's configuration that may be set, and no others
-//! (`https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/`). None of them decides
+//! (`https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/`). None of them says
 //! who may use the kubelet, where its files and sockets are, or which protection of pods it
 //! applies.
 

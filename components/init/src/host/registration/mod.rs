@@ -1,0 +1,214 @@
+//! The labels and taints that settings ask for. The kubelet registers its node with them. Later the
+//! child `init cluster` changes labels with the node's own credentials. A node may not change its
+//! taints, so those are compared alone.
+
+pub mod node_object;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use osbuild_protocol::{
+    LabelKey, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, Observed, Refusal, RefusalCode,
+    Setting, SettingName, TaintName,
+};
+use osbuild_ranks::{Ranked, Source};
+
+use self::node_object::Found;
+
+/// How long after a change it is carried out: others may follow.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long after a refusal of the API server it is asked again.
+const RETRY: Duration = Duration::from_secs(60);
+/// Why the node differs from what it registers with.
+const LATER: &str = "takes effect when the node registers anew";
+const TAINTS_LATER: &str =
+    "takes effect when the node registers anew: a node may not change its taints";
+
+/// The labels and taints that have a value of any source.
+#[derive(Default)]
+pub struct Registration {
+    labels: BTreeMap<LabelKey, Ranked<NodeLabel>>,
+    taints: BTreeMap<TaintName, Ranked<NodeTaint>>,
+    /// The labels of requests that have gone, until the cluster has them no more.
+    gone: BTreeSet<LabelKey>,
+    /// Those that the child has been asked to remove.
+    asked: BTreeSet<LabelKey>,
+    /// What the cluster has of the node, if the node is registered.
+    found: Option<Found>,
+    /// What requests had set when the kubelet's command line was written last.
+    written: Vec<String>,
+    /// When to carry out a change, since boot.
+    due: Option<Duration>,
+}
+
+impl Registration {
+    /// Gives a label the value of `source`. `now` is the time since boot.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn apply_label(
+        &mut self,
+        source: Source,
+        label: &NodeLabel,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        set(&mut self.labels, MAX_LABELS, &label.key, source, label)?;
+        self.on_change(source, now);
+        if source == Source::Api {
+            self.gone.remove(&label.key);
+        }
+        Ok(())
+    }
+
+    /// Gives a taint the value of `source`. `now` is the time since boot.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn apply_taint(
+        &mut self,
+        source: Source,
+        taint: &NodeTaint,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        set(&mut self.taints, MAX_TAINTS, &taint.name, source, taint)?;
+        self.on_change(source, now);
+        Ok(())
+    }
+
+    /// Withdraws the value of `source`, so that the next one counts. `now` is the time since boot.
+    pub fn withdraw_label(&mut self, source: Source, key: &LabelKey, now: Duration) {
+        let former = self.labels.get_mut(key).and_then(|values| values.set(source, None));
+        self.labels.retain(|_, values| values.effective().is_some());
+        if source == Source::Api && former.is_some() && self.gone.len() < MAX_LABELS {
+            self.gone.insert(key.clone());
+        }
+        self.on_change(source, now);
+    }
+
+    /// See [`Self::withdraw_label`].
+    pub fn withdraw_taint(&mut self, source: Source, name: &TaintName, now: Duration) {
+        if let Some(values) = self.taints.get_mut(name) {
+            values.set(source, None);
+        }
+        self.taints.retain(|_, values| values.effective().is_some());
+        self.on_change(source, now);
+    }
+
+    fn on_change(&mut self, source: Source, now: Duration) {
+        // The child that writes the kubelet's command line has read the document before.
+        if source == Source::Api {
+            self.due = Some(now + PAUSE);
+        }
+    }
+
+    /// When to carry out a change, since boot.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.due
+    }
+
+    /// The change is carried out now.
+    pub fn on_due(&mut self) {
+        self.due = None;
+    }
+
+    /// What requests have set, a line each, for the child that now writes the kubelet's command
+    /// line and reads the document itself.
+    pub fn write(&mut self) -> Vec<String> {
+        self.written = self.requested();
+        self.written.clone()
+    }
+
+    /// Whether that command line has what requests have set.
+    pub fn is_written(&self) -> bool {
+        self.written == self.requested()
+    }
+
+    fn requested(&self) -> Vec<String> {
+        self.of(Source::Api).map(|setting| setting.to_string()).collect()
+    }
+
+    /// What the registered node shall have: a line for each label, and the name of each that it
+    /// shall not have. Labels of the document are the cluster administrator's by then.
+    pub fn ask(&mut self) -> Vec<String> {
+        self.asked = self.gone.clone();
+        let labels = self.labels.values().filter(|values| values.get(Source::Api).is_some());
+        let back = self.gone.iter().filter_map(|key| self.labels.get(key));
+        let set = labels.chain(back).filter_map(Ranked::effective);
+        let set = set.map(|(_, label)| Setting::NodeLabel(label.clone()).to_string());
+        let removed = self.gone.iter().filter(|key| !self.labels.contains_key(*key));
+        let removed = removed.map(|key| SettingName::NodeLabel(key.clone()).to_string());
+        set.chain(removed).collect()
+    }
+
+    /// The child has looked at the registered node, and changed its labels. Returns whether it is
+    /// the first time. `now` is the time since boot.
+    pub fn on_found(&mut self, found: Found, now: Duration) -> bool {
+        if found.error.is_empty() {
+            let asked = std::mem::take(&mut self.asked);
+            self.gone.retain(|key| !asked.contains(key));
+        } else {
+            self.due.get_or_insert(now + RETRY);
+        }
+        self.found.replace(found).is_none()
+    }
+
+    /// What requests have set, and what the registered node had when it was looked at last.
+    pub fn observe(&self) -> impl Iterator<Item = Observed> {
+        let labels = self.labels.values().map(|values| {
+            let setting = |label: &NodeLabel| Setting::NodeLabel(label.clone());
+            let error = self.found.as_ref().map_or("", |found| &found.error);
+            let is_requested = values.get(Source::Api).is_some();
+            self.observed(values, setting, if is_requested { error } else { LATER })
+        });
+        let taints = self.taints.values().map(|values| {
+            self.observed(values, |taint| Setting::NodeTaint(taint.clone()), TAINTS_LATER)
+        });
+        labels.chain(taints).flatten()
+    }
+
+    fn observed<T>(
+        &self,
+        values: &Ranked<T>,
+        setting: impl Fn(&T) -> Setting,
+        error: &str,
+    ) -> Option<Observed> {
+        let (source, effective) = values.effective()?;
+        let effective = setting(effective);
+        let name = effective.name();
+        let current = self.found.as_ref().and_then(|found| found.settings.get(&name));
+        let differs = self.found.is_some() && current != Some(&effective.value());
+        Some(Observed {
+            wanted: values.get(Source::Api).map(setting),
+            source: Some(source),
+            current: current.cloned().unwrap_or_default(),
+            error: if differs { error.to_owned() } else { String::new() },
+            name,
+        })
+    }
+
+    /// The settings with the values of a source.
+    pub fn of(&self, source: Source) -> impl Iterator<Item = Setting> {
+        let labels = self.labels.values().filter_map(move |values| values.get(source));
+        let taints = self.taints.values().filter_map(move |values| values.get(source));
+        let labels = labels.cloned().map(Setting::NodeLabel);
+        labels.chain(taints.cloned().map(Setting::NodeTaint))
+    }
+}
+
+/// Sets the value of `source`, unless there are `max` others.
+fn set<K: Clone + Ord, T: Clone>(
+    all: &mut BTreeMap<K, Ranked<T>>,
+    max: usize,
+    key: &K,
+    source: Source,
+    value: &T,
+) -> Result<(), Refusal> {
+    if !all.contains_key(key) && all.len() >= max {
+        let reason = format!("the node has {max} of them already");
+        return Err(Refusal::new(RefusalCode::Failed, reason));
+    }
+    all.entry(key.clone()).or_default().set(source, Some(value.clone()));
+    Ok(())
+}
