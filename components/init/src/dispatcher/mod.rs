@@ -120,7 +120,13 @@ pub struct Dispatcher {
     updater: Option<ClientId>,
     /// The client that waits for other settings of the network, and the revision that it has.
     network_client: Option<(ClientId, u64)>,
+    #[cfg(test)]
+    _alone: std::sync::MutexGuard<'static, ()>,
 }
+
+/// A node reaps every child of its process, also those of another, so one test has one at a time.
+#[cfg(test)]
+static NODE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 impl Dispatcher {
     /// A node in front of its boot.
@@ -174,6 +180,8 @@ impl Dispatcher {
             update: None,
             updater: None,
             network_client: None,
+            #[cfg(test)]
+            _alone: NODE.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         })
     }
 
