@@ -47,6 +47,8 @@ impl Dispatcher {
 
     /// Has a child write the kubelet's configuration.
     pub(super) fn write_kubelet_config(&mut self) {
+        // A child that hangs is asked to end once.
+        self.settings.kubelet_mut().on_due();
         self.run_again(Program::KubeletConfig);
     }
 

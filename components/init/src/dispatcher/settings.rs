@@ -15,6 +15,8 @@ use crate::uptime::uptime;
 
 /// What comes before a daemon's last error in the message about its exit.
 const LAST_ERROR: &str = "its last error: ";
+/// What comes before the reason in the kubelet's last line.
+const KUBELET_ERROR: &str = "err=\"";
 /// The maximum characters of that error in a status.
 const MAX_ERROR: usize = 200;
 
@@ -189,6 +191,7 @@ impl Dispatcher {
             return true;
         }
         let error = message.split_once(LAST_ERROR).map_or(message, |(_, error)| error);
+        let error = error.split_once(KUBELET_ERROR).map_or(error, |(_, error)| error);
         let error: String = error.chars().take(MAX_ERROR).collect();
         let is_held_back =
             self.settings.kubelet_mut().on_failed(&format!("the {reason}: {error}"), now);
@@ -260,7 +263,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::path::Path;
 
-    use osbuild_protocol::Socket;
+    use osbuild_protocol::{Socket, TryState};
 
     use crate::console::Console;
     use crate::disk_worker::Done;
@@ -328,7 +331,8 @@ mod tests {
         assert_eq!(reply(node, &mut net), "revision 3\nok\n");
     }
 
-    const MESSAGE: &str = "ended with exit code 1; starts again in 2.0 s; its last error: bad";
+    const MESSAGE: &str = "ended with exit code 1; starts again in 2.0 s; its last error: E1127 \
+                           04:31:50.157410 2 run.go:72] \"command failed\" err=\"bad value";
 
     fn set_field(node: &mut Dispatcher, key: &str, value: &str) {
         let field = osbuild_protocol::KubeletField::parse(key, value).unwrap();
@@ -352,20 +356,33 @@ mod tests {
             assert_eq!(requested(&node), ["kubelet-config maxPods 50: "]);
         }
         node.on_daemon_failed(Program::Kubelet, 3, MESSAGE);
-        let error = "the kubelet has failed 3 times in a row: bad";
+        let error = "the kubelet has failed 3 times in a row: bad value";
         assert_eq!(requested(&node), [format!("kubelet-config maxPods 50: {error}")]);
         node.on_daemon_failed(Program::Kubelet, 6, MESSAGE);
         assert_eq!(requested(&node), ["kubelet-config maxPods 50: "]);
     }
 
     #[test]
+    fn a_change_of_fields_is_due_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, _clients) = node(folder.path());
+        set_field(&mut node, "maxPods", "50");
+        assert_eq!(node.kubelet_fields_due(), None, "the kubelet's first start comes with it");
+        assert!(node.settings.kubelet().deadline().is_some());
+        node.settings.kubelet_mut().on_due();
+        assert_eq!(node.settings.kubelet().deadline(), None);
+        assert!(node.settings.kubelet().is_unproven());
+    }
+
+    #[test]
     fn a_try_of_fields_with_which_the_kubelet_fails_is_over() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut node, [_net, mut host]) = node(folder.path());
-        assert_eq!(ask(&mut node, &mut host, "try 60\n"), "ok\n");
+        let (mut node, _clients) = node(folder.path());
+        node.begin_try(TryTime::new(60).unwrap()).unwrap();
+        assert_eq!(node.settings.fail_try(uptime()), None, "there are no new fields");
         set_field(&mut node, "maxPods", "50");
-        node.on_daemon_failed(Program::Kubelet, 3, MESSAGE);
+        assert_eq!(node.settings.fail_try(uptime()), Some(Vec::new()));
         assert_eq!(requested(&node), [""; 0]);
-        assert!(ask(&mut node, &mut host, "observe\n").starts_with("try over\n"));
+        assert_eq!(node.settings.observe(uptime()).tried, TryState::Over);
     }
 }

@@ -118,9 +118,14 @@ impl KubeletFields {
         self.due
     }
 
+    /// The configuration is about to be written.
+    pub fn on_due(&mut self) {
+        self.due = None;
+    }
+
     /// The arguments of the child that writes the configuration, which is started now.
     pub fn ask(&mut self) -> Vec<String> {
-        self.due = None;
+        self.on_due();
         let given = self.given();
         let document = self.of(Source::Document).map(|field| field.key().clone());
         let removed: Vec<KubeletKey> = document.filter(|key| !given.contains_key(key)).collect();

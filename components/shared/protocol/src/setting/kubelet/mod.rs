@@ -101,12 +101,16 @@ impl KubeletField {
             .find(|signal| value(&format!("evictionSoftGracePeriod.{signal}")).is_none());
         let (low, high) = ("imageGCLowThresholdPercent", "imageGCHighThresholdPercent");
         let (all, last) = ("shutdownGracePeriod", "shutdownGracePeriodCriticalPods");
+        let (young, old) = ("imageMinimumGCAge", "imageMaximumGCAge");
+        let ages = pair(seconds(young), seconds(old)).filter(|(_, old)| *old > 0);
         let reason = if let Some(signal) = lacks_grace {
             format!("`evictionSoft.{signal}` needs `evictionSoftGracePeriod.{signal}`")
         } else if pair(number(low), number(high)).is_some_and(|(low, high)| low >= high) {
             format!("`{low}` is not below `{high}`")
         } else if pair(seconds(last), seconds(all)).is_some_and(|(last, all)| last > all) {
             format!("`{last}` is a part of `{all}`, and longer")
+        } else if ages.is_some_and(|(young, old)| young >= old) {
+            format!("`{young}` is not below `{old}`")
         } else if value("serializeImagePulls") == Some("true")
             && number("maxParallelImagePulls").is_some_and(|count| count > 1)
         {
@@ -202,6 +206,8 @@ mod tests {
             ("imageGCLowThresholdPercent=79 imageGCHighThresholdPercent=80", true),
             ("shutdownGracePeriod=1m shutdownGracePeriodCriticalPods=61s", false),
             ("shutdownGracePeriod=1m shutdownGracePeriodCriticalPods=60s", true),
+            ("imageMinimumGCAge=2m imageMaximumGCAge=120s", false),
+            ("imageMinimumGCAge=2m imageMaximumGCAge=0s", true),
             ("serializeImagePulls=true maxParallelImagePulls=2", false),
             ("serializeImagePulls=false maxParallelImagePulls=2", true),
         ] {
