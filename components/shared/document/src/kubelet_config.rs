@@ -59,3 +59,31 @@ pub fn fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<KubeletF
     KubeletField::check(&fields).map_err(|refusal| D::Error::custom(refusal.reason))?;
     Ok(fields)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Document;
+
+    #[test]
+    fn a_refusal_names_the_field_or_the_known_ones() {
+        for (text, line, reason) in [
+            (
+                "[kubelet.config]\nreadOnlyPort = 1\n",
+                1,
+                "unknown field `readOnlyPort`, expected one of `containerLogMaxFiles`, ",
+            ),
+            ("[kubelet.config]\nmaxPods = 1\n", 1, "`maxPods` is a number from 16 to 1000"),
+            ("[kubelet.config]\nmaxPods = \"50\"\n", 1, "`maxPods` is `50` without quotes"),
+            ("[kubelet.config]\nmaxPods = 1.5\n", 2, "a text, an integer, a boolean or a table"),
+            (
+                "[kubelet.config]\nevictionSoft = { \"pid.available\" = \"5%\" }\n",
+                1,
+                "`evictionSoft.pid.available` needs `evictionSoftGracePeriod.pid.available`",
+            ),
+        ] {
+            let refusal = Document::parse(text).unwrap_err();
+            assert_eq!(refusal.line, line, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+        }
+    }
+}

@@ -351,16 +351,6 @@ mod tests {
             "link eth0 mtu 65536",
             "link eth0 dhcp",
             "link eth0 speed 10",
-            "kubelet-config maxPods",
-            "kubelet-config maxPods 50 60",
-            "kubelet-config evictionHard 10%",
-            "kubelet-config readOnlyPort 10255",
-            "node-label rack",
-            "node-label rack a b",
-            "node-label kubernetes.io/a b",
-            "node-taint a",
-            "node-taint a:NoSchedule",
-            "node-taint a:noschedule -",
             "mount /run/mnt/a",
             "mount /run/mnt/a tmpfs",
             "mount /run/mnt/a tmpfs tmpfs ro exec",
@@ -390,14 +380,39 @@ mod tests {
             "link eth0",
             "link eth0 mtu 1400",
             "route 0.0.0.0/0",
-            "kubelet-config",
-            "kubelet-config readOnlyPort",
             "mount",
             "mount /",
             "mount /run/mnt/a tmpfs",
             "registry-mirror",
             "registry-mirror /",
             "registry-mirror docker.io server=https://c",
+        ] {
+            assert!(SettingName::parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_setting_of_the_kubelet_without_a_valid_value_is_refused() {
+        for line in [
+            "kubelet-config maxPods",
+            "kubelet-config maxPods 50 60",
+            "kubelet-config evictionHard 10%",
+            "kubelet-config readOnlyPort 10255",
+            "node-label rack",
+            "node-label rack a b",
+            "node-label kubernetes.io/a b",
+            "node-taint a",
+            "node-taint a:NoSchedule",
+            "node-taint a:noschedule -",
+        ] {
+            assert!(Setting::parse(line).is_err(), "{line}");
+        }
+        for line in [
+            "kubelet-config",
+            "kubelet-config readOnlyPort",
+            "node-label",
+            "node-label rack 7",
+            "node-taint a",
         ] {
             assert!(SettingName::parse(line).is_err(), "{line}");
         }
