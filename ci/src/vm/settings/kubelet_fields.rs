@@ -50,7 +50,7 @@ pub fn outlast_a_power_cut_and_a_refusal(
         found.to_string()
     });
     has_status(node, "the kubelet runs with the field from before", outcome)?;
-    node.destroy(CONFIGS, ID)?;
+    node.destroy_soon(CONFIGS, ID)?;
     let is_gone = node.is_gone(STATUSES, FIELD)?;
     outcome.check("fields go with their resource", is_gone, || "they have a status".into());
     let within = node.becomes_such(FILE, |text| !text.contains(TEXT))?;

@@ -46,6 +46,18 @@ impl Node<'_> {
         self.call("TeardownAndDestroy", &name(type_name, id)).map(drop)
     }
 
+    /// The same, as soon as `osd` takes changes: it refuses them until it has taken note that `init`
+    /// has taken some back.
+    pub fn destroy_soon(&self, type_name: &str, id: &str) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.destroy(type_name, id) {
+                Err(_) if began.elapsed() < TIMEOUT => sleep(10 * PAUSE),
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// The resource with this identifier, as soon as `osd` has it.
     pub fn resource(&self, type_name: &str, id: &str) -> Result<Value> {
         self.resource_with(type_name, id, |_| true)
