@@ -57,6 +57,8 @@ pub enum Outcome {
     Stored,
     /// A shared cache had its result.
     Fetched,
+    /// It ran on another machine.
+    Executed,
 }
 
 impl Report {
@@ -239,6 +241,7 @@ impl Step {
         }
         let time = match outcome {
             Outcome::Ran => duration(self.started.elapsed()),
+            Outcome::Executed => format!("{} there", duration(self.started.elapsed())),
             Outcome::Stored => "stored".to_owned(),
             Outcome::Fetched => "fetched".to_owned(),
         };

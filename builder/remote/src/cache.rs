@@ -7,10 +7,11 @@ use crate::limits::Limits;
 use crate::progress::{Counters, Progress};
 use crate::{Access, Address, BlobId, Fault, Protocol, Retry, Traffic};
 use bytes::Bytes;
+use std::collections::HashSet;
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, Cursor, Read, Write};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -20,18 +21,46 @@ use tokio::runtime::{self, Runtime};
 /// What servers read in `user-agent`.
 pub(crate) const AGENT: &str = concat!("osbuild/", env!("CARGO_PKG_VERSION"));
 
+/// The number of blobs that a server is asked for at once.
+const MAX_ASKED: usize = 10_000;
+
 /// A cache. Every call blocks, and several threads may call at the same time.
 pub struct Cache {
-    runtime: Runtime,
-    server: Server,
-    retry: Retry,
-    counters: Arc<Counters>,
+    pub(crate) runtime: Runtime,
+    pub(crate) server: Server,
+    pub(crate) retry: Retry,
+    pub(crate) counters: Arc<Counters>,
     limits: OnceLock<Limits>,
 }
 
-enum Server {
+pub(crate) enum Server {
     Grpc(Grpc),
     Http(Http),
+}
+
+/// Where the bytes of a blob are on this machine.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// In a file.
+    File(PathBuf),
+    /// In memory.
+    Bytes(Bytes),
+}
+
+impl Source {
+    fn read(&self) -> io::Result<Bytes> {
+        match self {
+            Source::File(path) => std::fs::read(path).map(Bytes::from),
+            Source::Bytes(bytes) => Ok(bytes.clone()),
+        }
+    }
+
+    fn open(&self) -> io::Result<Box<dyn Read + Send + Sync>> {
+        match self {
+            Source::File(path) => Ok(Box::new(File::open(path)?)),
+            Source::Bytes(bytes) => Ok(Box::new(Cursor::new(bytes.clone()))),
+        }
+    }
 }
 
 impl Cache {
@@ -142,52 +171,62 @@ impl Cache {
         })
     }
 
-    /// Those of these blobs that the cache lacks.
-    ///
-    /// # Errors
-    /// The cache cannot be asked.
-    pub fn missing(&self, blobs: &[BlobId]) -> Result<Vec<BlobId>, Fault> {
-        self.limits()?;
-        self.call(async |_| match &self.server {
-            Server::Grpc(grpc) => grpc.missing(blobs).await,
-            Server::Http(http) => http.missing(blobs).await,
-        })
-    }
-
-    /// Gives the cache those of these blobs that it lacks, from their files.
+    /// Gives the cache those of these blobs that it lacks. `source` finds their bytes.
     ///
     /// # Errors
     /// A file cannot be read, or the cache does not take it.
-    pub fn write(&self, blobs: &[(BlobId, &Path)]) -> Result<(), Fault> {
+    pub fn write(
+        &self,
+        blobs: &[BlobId],
+        source: &mut dyn FnMut(&BlobId) -> io::Result<Source>,
+    ) -> Result<(), Fault> {
         let limits = self.limits()?;
-        let names = blobs.iter().map(|(blob, _)| blob.clone()).collect::<Vec<_>>();
-        let missing = self.missing(&names)?;
-        let missing = blobs.iter().filter(|(blob, _)| missing.contains(blob));
-        let (small, large): (Vec<_>, Vec<_>) = missing.partition(|(blob, _)| limits.is_small(blob));
+        let missing = self.missing(blobs)?;
+        let with_source = |blob: &BlobId| Ok((blob.clone(), source(blob)?));
+        let missing = blobs.iter().filter(|blob| missing.contains(blob)).map(with_source);
+        let missing = missing.collect::<io::Result<Vec<_>>>().map_err(Fault::Local)?;
+        let (small, large): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|(blob, _)| limits.is_small(blob));
         for batch in limits.batches(small, |(blob, _)| blob) {
-            let read = |(blob, path): &(BlobId, &Path)| Ok((blob.clone(), std::fs::read(path)?));
+            let read = |(blob, source): (BlobId, Source)| Ok((blob, source.read()?));
             let batch = batch.into_iter().map(read).collect::<io::Result<Vec<_>>>();
-            let bytes = |(blob, bytes): (BlobId, Vec<u8>)| (blob, Bytes::from(bytes));
-            let batch = batch.map_err(Fault::Local)?.into_iter().map(bytes).collect::<Vec<_>>();
+            let batch = batch.map_err(Fault::Local)?;
             self.call(async |progress| match &self.server {
                 Server::Grpc(grpc) => grpc.write_batch(&batch, &progress).await,
                 Server::Http(_) => unreachable!("a plain cache has no batches"),
             })?;
         }
-        for (blob, path) in large {
+        for (blob, source) in large {
             self.call(async |progress| {
-                let file = File::open(path).map_err(Fault::Local)?;
+                let blob = &blob;
+                let from = source.open().map_err(Fault::Local)?;
                 match &self.server {
-                    Server::Grpc(grpc) => grpc.write(blob, limits.has_zstd, file, &progress).await,
-                    Server::Http(http) => http.write(blob, file, &progress).await,
+                    Server::Grpc(grpc) => grpc.write(blob, limits.has_zstd, from, &progress).await,
+                    Server::Http(http) => http.write(blob, from, &progress).await,
                 }
             })?;
         }
         Ok(())
     }
 
+    /// Those of these blobs that the cache lacks.
+    ///
+    /// # Errors
+    /// The cache cannot be asked.
+    pub fn missing(&self, blobs: &[BlobId]) -> Result<HashSet<BlobId>, Fault> {
+        self.limits()?;
+        let mut missing = HashSet::new();
+        for names in blobs.chunks(MAX_ASKED) {
+            missing.extend(self.call(async |_| match &self.server {
+                Server::Grpc(grpc) => grpc.missing(names).await,
+                Server::Http(http) => http.missing(names).await,
+            })?);
+        }
+        Ok(missing)
+    }
+
     /// What the server can do. It is asked once.
-    fn limits(&self) -> Result<Limits, Fault> {
+    pub(crate) fn limits(&self) -> Result<Limits, Fault> {
         if let Some(limits) = self.limits.get() {
             return Ok(*limits);
         }
@@ -215,7 +254,7 @@ impl Cache {
     }
 
     /// Makes a call once, until it ends, makes no progress or the user wants to stop.
-    async fn watched<T>(
+    pub(crate) async fn watched<T>(
         &self,
         once: &mut impl AsyncFnMut(Progress) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
@@ -229,7 +268,7 @@ impl Cache {
         .await
     }
 
-    fn sleep(&self, failed: u32) -> Result<(), Fault> {
+    pub(crate) fn sleep(&self, failed: u32) -> Result<(), Fault> {
         let end = Instant::now() + self.retry.pause(failed);
         loop {
             if (self.retry.is_stopped)() {

@@ -5,7 +5,6 @@ use crate::progress::Progress;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use prost::Message;
-use std::fs::File;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{self, Poll};
@@ -58,13 +57,13 @@ impl Stream for WriteRequests {
 
 /// The body of `PUT` for one file of this length.
 pub(crate) struct FileBody {
-    from: File,
+    from: Box<dyn Read + Send + Sync>,
     left: u64,
     progress: Progress,
 }
 
 impl FileBody {
-    pub(crate) fn new(from: File, length: u64, progress: Progress) -> Self {
+    pub(crate) fn new(from: Box<dyn Read + Send + Sync>, length: u64, progress: Progress) -> Self {
         FileBody { from, left: length, progress }
     }
 }

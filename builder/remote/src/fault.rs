@@ -16,6 +16,8 @@ pub enum Fault {
     Silent(String),
     /// The cache refuses the call, or does not understand it.
     Refused(String),
+    /// The action that the server executes did not end in time.
+    Overran(String),
     /// A file of this machine cannot be read or written.
     Local(io::Error),
     /// The user wants to stop.
@@ -36,7 +38,8 @@ impl fmt::Display for Fault {
             Fault::Temporary(text)
             | Fault::Wrong(text)
             | Fault::Silent(text)
-            | Fault::Refused(text) => f.write_str(text),
+            | Fault::Refused(text)
+            | Fault::Overran(text) => f.write_str(text),
             Fault::Local(error) => error.fmt(f),
             Fault::Stopped => f.write_str("stopped"),
         }

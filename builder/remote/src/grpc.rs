@@ -17,7 +17,6 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::collections::HashMap;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use tokio_stream::StreamExt;
@@ -50,7 +49,7 @@ const WRITE: &str = "/google.bytestream.ByteStream/Write";
 /// A connection to a server, made by the first call.
 pub(crate) struct Grpc {
     channel: Channel,
-    instance: String,
+    pub(crate) instance: String,
     headers: MetadataMap,
 }
 
@@ -192,14 +191,14 @@ impl Grpc {
         &self,
         blob: &BlobId,
         has_zstd: bool,
-        file: File,
+        from: Box<dyn io::Read + Send>,
         progress: &Progress,
     ) -> Result<(), Fault> {
         let is_compressed = has_zstd && blob.length() >= MIN_COMPRESSED;
         let (kind, from): (_, Box<dyn io::Read + Send>) = match is_compressed {
-            false => ("blobs", Box::new(file)),
+            false => ("blobs", from),
             true => {
-                let from = zstd::stream::read::Encoder::new(file, LEVEL).map_err(Fault::Local)?;
+                let from = zstd::stream::read::Encoder::new(from, LEVEL).map_err(Fault::Local)?;
                 ("compressed-blobs/zstd", Box::new(from))
             }
         };
@@ -222,7 +221,7 @@ impl Grpc {
         format!("{}{slash}{kind}/{}/{}", self.instance, blob.hash, blob.size)
     }
 
-    async fn call<Q: Message, A: Message + Default>(
+    pub(crate) async fn call<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,
         request: &Q,
@@ -230,14 +229,18 @@ impl Grpc {
         decode(self.unary(method, request).await?)
     }
 
-    async fn unary(&self, method: &'static str, request: &impl Message) -> Result<Bytes, Fault> {
+    pub(crate) async fn unary(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+    ) -> Result<Bytes, Fault> {
         let mut grpc = self.ready().await?;
         let request = self.request(request.encode_to_vec().into());
         let response = grpc.unary(request, PathAndQuery::from_static(method), Raw).await;
         Ok(response.map_err(fault)?.into_inner())
     }
 
-    async fn ready(&self) -> Result<client::Grpc<Channel>, Fault> {
+    pub(crate) async fn ready(&self) -> Result<client::Grpc<Channel>, Fault> {
         let mut grpc =
             client::Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE);
         match grpc.ready().await {
@@ -246,7 +249,7 @@ impl Grpc {
         }
     }
 
-    fn request<T>(&self, message: T) -> Request<T> {
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         *request.metadata_mut() = self.headers.clone();
         request
@@ -288,7 +291,7 @@ fn tls(access: &Access) -> ClientTlsConfig {
     })
 }
 
-fn decode<T: Message + Default>(bytes: Bytes) -> Result<T, Fault> {
+pub(crate) fn decode<T: Message + Default>(bytes: Bytes) -> Result<T, Fault> {
     T::decode(bytes).map_err(|_| Fault::Wrong("it sent a malformed message".to_owned()))
 }
 
@@ -301,13 +304,13 @@ fn check(status: Option<&Status>) -> Result<(), Fault> {
     }
 }
 
-fn fault(status: tonic::Status) -> Fault {
+pub(crate) fn fault(status: tonic::Status) -> Fault {
     use std::error::Error;
     let text = status.source().map_or_else(|| status.message().to_owned(), reason);
     of_code(status.code(), &text)
 }
 
-fn of_code(code: Code, text: &str) -> Fault {
+pub(crate) fn of_code(code: Code, text: &str) -> Fault {
     let text = match text {
         "" => code.description().to_owned(),
         _ => format!("{}: {}", code.description(), line(text)),

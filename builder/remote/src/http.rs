@@ -9,8 +9,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Identity, Method, Response, StatusCode};
-use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 
 /// The upper limit of a result in bytes.
 const MAX_RESULT: usize = 4 << 20;
@@ -90,10 +89,10 @@ impl Http {
     pub(crate) async fn write(
         &self,
         blob: &BlobId,
-        file: File,
+        from: Box<dyn Read + Send + Sync>,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        let body = FileBody::new(file, blob.length(), progress.clone());
+        let body = FileBody::new(from, blob.length(), progress.clone());
         self.send(Method::PUT, "cas", blob, Some(reqwest::Body::wrap(body))).await.map(drop)
     }
 

@@ -1,6 +1,6 @@
 //! What a cache can do, from the capabilities that it names.
 
-use crate::message::{SHA256, ServerCapabilities, ZSTD};
+use crate::message::{DISALLOWED, ExecutionCapabilities, SHA256, ServerCapabilities, ZSTD};
 use crate::{BlobId, Fault};
 
 /// The upper limit of all blobs in one batch: a message of gRPC has at most 4 MiB.
@@ -21,11 +21,18 @@ pub(crate) struct Limits {
     pub(crate) has_zstd: bool,
     /// Whether it takes results of this client.
     pub(crate) takes_results: bool,
+    /// Why it executes no actions; `None` if it does.
+    pub(crate) no_execution: Option<&'static str>,
 }
 
 impl Limits {
     /// Those of a plain cache, which has no batches and names no capabilities.
-    pub(crate) const PLAIN: Limits = Limits { batch: 0, has_zstd: false, takes_results: true };
+    pub(crate) const PLAIN: Limits = Limits {
+        batch: 0,
+        has_zstd: false,
+        takes_results: true,
+        no_execution: Some("it is a plain cache"),
+    };
 
     /// The limits that a server names.
     pub(crate) fn of(server: ServerCapabilities) -> Result<Limits, Fault> {
@@ -39,10 +46,12 @@ impl Limits {
             Ok(size) => size.min(MAX_BATCH),
         };
         let update = cache.action_cache_update_capabilities;
+        let no_links = cache.symlink_absolute_path_strategy == DISALLOWED;
         Ok(Limits {
             batch,
             has_zstd: cache.supported_compressors.contains(&ZSTD),
             takes_results: update.is_some_and(|update| update.update_enabled),
+            no_execution: no_execution(server.execution_capabilities, no_links),
         })
     }
 
@@ -71,6 +80,21 @@ impl Limits {
     }
 }
 
+/// Why a server cannot execute our actions, whose roots have absolute links.
+fn no_execution(
+    execution: Option<ExecutionCapabilities>,
+    no_absolute_links: bool,
+) -> Option<&'static str> {
+    let Some(execution) = execution.filter(|execution| execution.exec_enabled) else {
+        return Some("it executes nothing");
+    };
+    let mut functions = execution.digest_functions.into_iter().chain([execution.digest_function]);
+    if !functions.any(|function| function == SHA256) {
+        return Some("its workers do not use SHA-256");
+    }
+    no_absolute_links.then_some("it takes no absolute symbolic links")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,7 +110,7 @@ mod tests {
             max_batch_total_size_bytes,
             ..CacheCapabilities::default()
         };
-        ServerCapabilities { cache_capabilities: Some(cache) }
+        ServerCapabilities { cache_capabilities: Some(cache), execution_capabilities: None }
     }
 
     proptest! {
@@ -120,5 +144,20 @@ mod tests {
         let mut other = server(0);
         other.cache_capabilities.as_mut().unwrap().digest_functions = vec![2];
         assert!(matches!(Limits::of(other), Err(Fault::Refused(_))));
+    }
+
+    #[test]
+    fn a_server_executes_only_if_it_takes_our_digests_and_links() {
+        let with = |exec_enabled, function, links| {
+            let mut server = server(0);
+            server.cache_capabilities.as_mut().unwrap().symlink_absolute_path_strategy = links;
+            let digest_functions = vec![function];
+            server.execution_capabilities =
+                Some(ExecutionCapabilities { exec_enabled, digest_functions, digest_function: 0 });
+            Limits::of(server).unwrap().no_execution.is_none()
+        };
+        assert!(with(true, SHA256, 0) && with(true, SHA256, 2));
+        assert!(!with(false, SHA256, 2) && !with(true, 2, 2) && !with(true, SHA256, DISALLOWED));
+        assert!(Limits::of(server(0)).unwrap().no_execution.is_some());
     }
 }

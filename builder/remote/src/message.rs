@@ -12,6 +12,9 @@ pub const SHA256: i32 = 1;
 /// `Compressor.Value.ZSTD`.
 pub const ZSTD: i32 = 1;
 
+/// `SymlinkAbsolutePathStrategy.Value.DISALLOWED`.
+pub const DISALLOWED: i32 = 1;
+
 /// `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
@@ -31,6 +34,19 @@ pub struct GetCapabilitiesRequest {
 pub struct ServerCapabilities {
     #[prost(message, optional, tag = "1")]
     pub cache_capabilities: Option<CacheCapabilities>,
+    #[prost(message, optional, tag = "2")]
+    pub execution_capabilities: Option<ExecutionCapabilities>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ExecutionCapabilities {
+    /// The only digest function, of servers that have no list of them.
+    #[prost(int32, tag = "1")]
+    pub digest_function: i32,
+    #[prost(bool, tag = "2")]
+    pub exec_enabled: bool,
+    #[prost(int32, repeated, tag = "5")]
+    pub digest_functions: Vec<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -41,6 +57,8 @@ pub struct CacheCapabilities {
     pub action_cache_update_capabilities: Option<ActionCacheUpdateCapabilities>,
     #[prost(int64, tag = "4")]
     pub max_batch_total_size_bytes: i64,
+    #[prost(int32, tag = "5")]
+    pub symlink_absolute_path_strategy: i32,
     #[prost(int32, repeated, tag = "6")]
     pub supported_compressors: Vec<i32>,
 }

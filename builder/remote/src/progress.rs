@@ -54,11 +54,11 @@ impl Progress {
         self.touch();
     }
 
-    fn touch(&self) {
+    pub(crate) fn touch(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn idle(&self) -> Duration {
+    pub(crate) fn idle(&self) -> Duration {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 

@@ -13,6 +13,8 @@ pub struct Retry {
     pub connect_timeout: Duration,
     /// The timeout without progress on an open connection. After it a call is not tried again.
     pub idle_timeout: Duration,
+    /// The timeout for the execution of an action, with its time in the server's queue.
+    pub execution_timeout: Duration,
     /// How often a call is made before it counts as failed.
     pub tries: u32,
     /// The pause before the second try; it doubles with each further one.
@@ -26,6 +28,7 @@ impl Default for Retry {
         Retry {
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(30),
+            execution_timeout: Duration::from_secs(70 * 60),
             tries: 4,
             first_pause: Duration::from_millis(250),
             is_stopped: || false,

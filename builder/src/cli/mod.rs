@@ -146,7 +146,7 @@ pub struct Common {
     pub project: Option<PathBuf>,
 }
 
-/// What a build does with a shared cache.
+/// What a build does with a shared cache, or with a service that executes steps.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RemoteMode {
     /// Do not use it
@@ -155,6 +155,8 @@ pub enum RemoteMode {
     Cache,
     /// Read results from it, and give it those of the steps that ran here
     CacheWrite,
+    /// Read results from it, and have it execute all other steps
+    Execute,
 }
 
 impl From<RemoteMode> for Mode {
@@ -163,6 +165,7 @@ impl From<RemoteMode> for Mode {
             RemoteMode::Off => Mode::Off,
             RemoteMode::Cache => Mode::Cache,
             RemoteMode::CacheWrite => Mode::CacheWrite,
+            RemoteMode::Execute => Mode::Execute,
         }
     }
 }

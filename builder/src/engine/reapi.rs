@@ -28,7 +28,43 @@ pub struct Directory {
     /// Its symbolic links.
     #[prost(message, repeated, tag = "3")]
     pub symlinks: Vec<SymlinkNode>,
+    /// What else a worker gives it.
+    #[prost(message, optional, tag = "5")]
+    pub node_properties: Option<NodeProperties>,
 }
+
+/// A directory with all directories below it.
+#[derive(Clone, PartialEq, Message)]
+pub struct Tree {
+    /// The directory.
+    #[prost(message, optional, tag = "1")]
+    pub root: Option<Directory>,
+    /// Those below it, in any order.
+    #[prost(message, repeated, tag = "2")]
+    pub children: Vec<Directory>,
+}
+
+/// Properties that a worker gives a file or a directory.
+#[derive(Clone, PartialEq, Message)]
+pub struct NodeProperties {
+    /// Its time of modification.
+    #[prost(message, optional, tag = "2")]
+    pub mtime: Option<Timestamp>,
+    /// Its permission bits, a `google.protobuf.UInt32Value`.
+    #[prost(message, optional, tag = "3")]
+    pub unix_mode: Option<UInt32Value>,
+}
+
+/// A number (`google.protobuf.UInt32Value`).
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct UInt32Value {
+    /// The number.
+    #[prost(uint32, tag = "1")]
+    pub value: u32,
+}
+
+/// A moment as its distance from 1970 (`google.protobuf.Timestamp`).
+pub type Timestamp = Duration;
 
 /// A file in a directory.
 #[derive(Clone, PartialEq, Message)]
@@ -42,6 +78,9 @@ pub struct FileNode {
     /// Whether it can be executed.
     #[prost(bool, tag = "4")]
     pub is_executable: bool,
+    /// What else a worker gives it.
+    #[prost(message, optional, tag = "6")]
+    pub node_properties: Option<NodeProperties>,
 }
 
 /// A directory in a directory.
@@ -86,6 +125,9 @@ pub struct Command {
     /// The whole environment, sorted by name.
     #[prost(message, repeated, tag = "2")]
     pub environment_variables: Vec<Pair>,
+    /// The working directory below the input root; absent for the input root itself.
+    #[prost(string, tag = "6")]
+    pub working_directory: String,
     /// The paths of the outputs, sorted, relative to the working directory.
     #[prost(string, repeated, tag = "7")]
     pub output_paths: Vec<String>,
@@ -108,6 +150,12 @@ pub struct Action {
     /// The digest of the [`Directory`] with its inputs.
     #[prost(message, optional, tag = "2")]
     pub input_root_digest: Option<Digest>,
+    /// After which time a worker ends it.
+    #[prost(message, optional, tag = "6")]
+    pub timeout: Option<Duration>,
+    /// Whether its result is for one use alone.
+    #[prost(bool, tag = "7")]
+    pub do_not_cache: bool,
     /// Bytes that keep the results of other rules apart; absent for the first rules.
     #[prost(bytes = "vec", tag = "9")]
     pub salt: Vec<u8>,
@@ -155,6 +203,12 @@ pub struct Any {
 /// Measurements of a run.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExecutedActionMetadata {
+    /// When the command began.
+    #[prost(message, optional, tag = "7")]
+    pub execution_start_timestamp: Option<Timestamp>,
+    /// When the command ended.
+    #[prost(message, optional, tag = "8")]
+    pub execution_completed_timestamp: Option<Timestamp>,
     /// Details that the API does not define; ours has the CPU time.
     #[prost(message, repeated, tag = "11")]
     pub auxiliary_metadata: Vec<Any>,
@@ -175,9 +229,15 @@ pub struct ActionResult {
     /// Its output, if a server puts it here.
     #[prost(bytes = "bytes", tag = "5")]
     pub stdout_raw: bytes::Bytes,
-    /// Its output, both streams in one.
+    /// Its output; of an action that ran here, both streams in one.
     #[prost(message, optional, tag = "6")]
     pub stdout_digest: Option<Digest>,
+    /// Its output of errors, if a server puts it here.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub stderr_raw: bytes::Bytes,
+    /// Its output of errors.
+    #[prost(message, optional, tag = "8")]
+    pub stderr_digest: Option<Digest>,
     /// Measurements of the run.
     #[prost(message, optional, tag = "9")]
     pub execution_metadata: Option<ExecutedActionMetadata>,

@@ -142,6 +142,7 @@ pub fn report(
             "initramfs-signature": built.initramfs_signature,
             "to-sign": built.to_sign,
             "was-current": built.was_current,
+            "steps": built.steps.places(),
             "remote": remote,
         })
     };
@@ -152,13 +153,14 @@ pub fn report(
 /// Prints what the shared cache did, and returns it for `--json`; null without a cache.
 fn remote(session: &Session) -> Result<Value> {
     let Some(remote) = session.remote()? else { return Ok(Value::Null) };
-    let Use { hits, misses, traffic } = remote.used();
+    let Use { hits, misses, executed, traffic } = remote.used();
     if hits + misses > 0 {
         session.report.note(remote.summary());
     }
     Ok(json!({
         "hits": hits,
         "misses": misses,
+        "executed": executed,
         "bytes-received": traffic.received,
         "bytes-sent": traffic.sent,
     }))

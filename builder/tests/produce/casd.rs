@@ -20,12 +20,25 @@ pub struct Casd {
 
 impl Casd {
     pub fn start() -> Casd {
+        Casd::start_with(&[])
+    }
+
+    /// A server with these further arguments.
+    pub fn start_with(arguments: &[&str]) -> Casd {
+        Casd::run(&programs().join("buildbox-run"), arguments)
+    }
+
+    /// A server that starts this program for each action.
+    pub fn with_runner(runner: &Path) -> Casd {
+        Casd::run(runner, &[])
+    }
+
+    fn run(runner: &Path, arguments: &[&str]) -> Casd {
         let cache = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let programs = programs();
-        let mut command = Command::new(programs.join("buildbox-casd"));
-        command.arg("--bind").arg(address.to_string()).arg("--buildbox-run");
-        command.arg(programs.join("buildbox-run")).arg(cache.path());
+        let mut command = Command::new(programs().join("buildbox-casd"));
+        command.arg("--bind").arg(address.to_string()).arg("--buildbox-run").arg(runner);
+        command.args(arguments).arg(cache.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let casd = Casd { child, cache, address };
         let began = Instant::now();

@@ -2,12 +2,15 @@
 //! again.
 
 use crate::bench::Bench;
+use crate::casd::Casd;
+use crate::execution::{executor, service_with};
 use osbuild::engine::action::ActionResult;
 use osbuild::engine::digest::Digest;
 use osbuild::engine::graph::{Graph, Width};
 use osbuild::engine::key::Key;
 use osbuild::engine::stop;
 use osbuild::error::{Error, Kind, Result};
+use osbuild_remote::Retry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -177,11 +180,7 @@ fn ctrl_c_stops_everything_and_leaves_the_store_sound() {
         let action = bench.script("touch /build/started; sleep 7777.7", &["out"]);
         return answer(bench.executor().run(&action).map(|_| String::new()));
     }
-    let running = || {
-        fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-            fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x007777.7\0")
-        })
-    };
+    let running = || is_sleeping("7777.7");
     for signal in ["-INT", "-TERM"] {
         let directory = tempfile::tempdir().unwrap();
         let mut builder = Builder::start(TEST, directory.path(), "answer");
@@ -199,6 +198,35 @@ fn ctrl_c_stops_everything_and_leaves_the_store_sound() {
         assert_eq!(bench.store().verify(&|_| ()).unwrap(), Vec::<String>::new());
         wait_until(|| fs::read_dir(directory.path().join("store/tmp")).unwrap().count() == 1);
     }
+}
+
+/// Whether any process on this machine is the program `sleep` with this argument.
+fn is_sleeping(time: &str) -> bool {
+    let sleeping = format!("sleep\0{time}\0").into_bytes();
+    let mut processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == sleeping))
+}
+
+#[test]
+fn ctrl_c_ends_what_runs_on_a_service() {
+    const TEST: &str = "ctrl_c_ends_what_runs_on_a_service";
+    if let Some(bench) = child() {
+        stop::on_signals().unwrap();
+        let url = fs::read_to_string(bench.directory().join("url")).unwrap();
+        let is_stopped = || stop::check().is_err();
+        let retry = Retry { is_stopped, ..Retry::default() };
+        let service = service_with(&bench, &url, retry);
+        let action = bench.script("sleep 8888.8", &["out"]);
+        return answer(executor(&bench, &service).run(&action).map(|_| String::new()));
+    }
+    let (casd, directory) = (Casd::start(), tempfile::tempdir().unwrap());
+    fs::write(directory.path().join("url"), casd.url()).unwrap();
+    let mut builder = Builder::start(TEST, directory.path(), "answer");
+    wait_until(|| is_sleeping("8888.8"));
+    let interrupt = Command::new("kill").args(["-INT", &builder.child.id().to_string()]).status();
+    assert!(interrupt.unwrap().success());
+    assert_eq!(builder.child.wait().unwrap().code(), Some(130));
+    wait_until(|| !is_sleeping("8888.8"));
 }
 
 fn wait_until(condition: impl Fn() -> bool) {

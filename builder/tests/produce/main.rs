@@ -4,6 +4,7 @@
 mod bench;
 mod casd;
 mod efi_file;
+mod execution;
 mod executor;
 mod faults;
 mod proxy;

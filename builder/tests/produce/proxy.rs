@@ -14,6 +14,8 @@ pub enum Harm {
     Delay(Duration),
     /// Closes the connection at the first piece that contains these bytes.
     Cut(Vec<u8>),
+    /// Closes the first connection after this time.
+    CutOnce(Duration),
     /// Flips a bit of the first of these bytes, wherever they are.
     Flip(Vec<u8>),
     /// Passes nothing on, and closes nothing.
@@ -21,7 +23,7 @@ pub enum Harm {
 }
 
 /// The address of a proxy in front of `server`. It serves until the test program ends.
-pub fn proxy(server: SocketAddr, harm: Harm) -> SocketAddr {
+pub fn proxy(server: SocketAddr, mut harm: Harm) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -29,6 +31,16 @@ pub fn proxy(server: SocketAddr, harm: Harm) -> SocketAddr {
             let Ok(upstream) = TcpStream::connect(server) else { continue };
             let (from, to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
             thread::spawn(move || pass(from, to, &Harm::None));
+            if let Harm::CutOnce(time) = harm {
+                harm = Harm::None;
+                let (client, upstream) =
+                    (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+                thread::spawn(move || {
+                    thread::sleep(time);
+                    let _ = client.shutdown(Shutdown::Both);
+                    let _ = upstream.shutdown(Shutdown::Both);
+                });
+            }
             let harm = harm.clone();
             thread::spawn(move || pass(upstream, client, &harm));
         }
@@ -41,7 +53,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
     while let Ok(read @ 1..) = from.read(&mut piece) {
         let piece = &mut piece[..read];
         match harm {
-            Harm::None => {}
+            Harm::None | Harm::CutOnce(_) => {}
             Harm::Delay(time) => thread::sleep(*time),
             Harm::Cut(bytes) if find(piece, bytes).is_some() => break,
             Harm::Flip(bytes) => {

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::casd::Casd;
 use crate::proxy::{Harm, proxy};
-use osbuild::engine::action::{Action, ActionResult};
+use osbuild::engine::action::{Action, ActionResult, Origin};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::executor::{Executor, Rebuild};
 use osbuild::engine::remote::{Mode, Remote, Trust};
@@ -72,7 +72,7 @@ fn one_users_result_is_anothers() {
     assert!(is_fetched);
     assert_eq!((&got.outputs, got.cpu), (&made.outputs, made.cpu));
     assert_eq!(got.log, made.log);
-    assert_eq!(got.origin, Some(casd.url()));
+    assert_eq!(got.origin, Some(Origin::Cache(casd.url())));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A cache that two users share, as they name it to the program.
+//! A cache that two users share, and a service that executes steps, as they name it to the program.
 
 use crate::builds::done;
 use crate::casd::Casd;
@@ -6,6 +6,7 @@ use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::{kernel, open, products};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
 /// Builds, and returns what the shared cache did.
 #[track_caller]
@@ -95,6 +96,50 @@ fn a_cache_that_is_away_costs_one_warning() {
     let warnings: Vec<&str> =
         ran.stderr.lines().filter(|line| line.contains("grpc://127.0.0.1:1")).collect();
     assert!(warnings.len() <= 2 && warnings[0].starts_with("warning: "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_whole_image_is_made_elsewhere_with_the_same_bytes() {
+    let casd = Casd::start();
+    let (here, there, other) = (open(), open(), open());
+    done(&here.osbuild(&["build", RECIPE]));
+    let flags = ["--remote", &casd.url(), "--remote-mode", "execute"];
+    let ran = there.osbuild(&[&["build", RECIPE, "--json"], &flags[..]].concat());
+    done(&ran);
+    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let (hits_before, steps) = hits(&json["remote"]);
+    assert!(hits_before == 0 && steps > 0, "{json}");
+    assert_eq!(json["remote"]["executed"], steps, "{json}");
+    let places = json["steps"].as_object().unwrap();
+    assert_eq!(places.len() as u64, steps, "{json}");
+    assert!(places.values().all(|place| *place == format!("executed by {}", casd.url())), "{json}");
+    assert_eq!(products(&there), products(&here));
+    let again = build(&other, &flags);
+    assert_eq!((hits(&again), again["executed"].as_u64()), ((steps, 0), Some(0)), "{again}");
+    assert_eq!(products(&other), products(&here));
+}
+
+#[test]
+fn a_service_that_cannot_execute_a_step_costs_one_warning() {
+    for casd in [
+        Casd::with_runner(Path::new("/nonexistent")),
+        Casd::start_with(&["--runner-arg=--ro-bind-mount=/etc:/foreign"]),
+    ] {
+        let flags = ["build", RECIPE, "--remote", &casd.url(), "--remote-mode", "execute"];
+        let ran = open().osbuild(&flags);
+        done(&ran);
+        let warnings = ran.stderr.lines().filter(|line| line.starts_with("warning: "));
+        let named = format!("warning: {} executes no steps, so they run here: ", casd.url());
+        assert!(warnings.clone().count() == 1, "{}", ran.stderr);
+        assert!(warnings.clone().all(|line| line.starts_with(&named)), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_plain_cache_executes_nothing() {
+    let flags = ["build", RECIPE, "--remote", "http://127.0.0.1:1", "--remote-mode", "execute"];
+    let ran = open().osbuild(&flags);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
 }
 
 #[test]

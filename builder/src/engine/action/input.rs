@@ -3,19 +3,49 @@
 
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{self, IoContext};
-use crate::engine::reapi;
+use crate::engine::{reapi, rules};
 use crate::error::{Error, Result};
 use prost::Message;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// The files in `/build` when an action starts, by path, as digests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputTree {
     entries: BTreeMap<String, Node>,
+}
+
+/// Which properties a message has for the nodes of a tree, so that a worker gives them to files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Properties {
+    /// None.
+    Nothing,
+    /// The modes of directories.
+    Modes,
+    /// The modes of directories and all times, those of the [`rules`].
+    ModesAndTimes,
+}
+
+impl Properties {
+    fn mtime(self) -> Option<reapi::Timestamp> {
+        let since = rules::input_time().duration_since(SystemTime::UNIX_EPOCH);
+        (self == Properties::ModesAndTimes).then(|| since.unwrap_or_default().into())
+    }
+
+    fn file(self) -> Option<reapi::NodeProperties> {
+        self.mtime().map(|mtime| reapi::NodeProperties { mtime: Some(mtime), unix_mode: None })
+    }
+
+    /// Those of a directory.
+    pub fn directory(self) -> Option<reapi::NodeProperties> {
+        let unix_mode = Some(reapi::UInt32Value { value: rules::file_mode(true) });
+        let all = || reapi::NodeProperties { mtime: self.mtime(), unix_mode };
+        (self != Properties::Nothing).then(all)
+    }
 }
 
 /// One name in a directory.
@@ -90,7 +120,17 @@ impl InputTree {
 
     /// The digest of the root directory, which covers the whole tree.
     pub fn digest(&self) -> Digest {
-        self.encode(&mut |_| Ok(())).expect("nothing is written")
+        self.encode(Properties::Nothing, &mut |_| Ok(())).expect("nothing is written")
+    }
+
+    /// The digests of all files.
+    pub fn files(&self) -> BTreeSet<Digest> {
+        let of = |node: &Node| match node {
+            Node::File { digest, .. } => BTreeSet::from([*digest]),
+            Node::Symlink(_) => BTreeSet::new(),
+            Node::Directory(tree) => tree.files(),
+        };
+        self.entries.values().flat_map(of).collect()
     }
 
     /// Makes the tree in an empty directory. `file` writes each file: its digest, its path and
@@ -121,8 +161,13 @@ impl InputTree {
 
     /// Passes the bytes of each directory's message to `emit`, deepest first, and returns the
     /// digest of the last one, the root.
-    pub(super) fn encode(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
-        let mut directory = reapi::Directory::default();
+    pub(in crate::engine) fn encode(
+        &self,
+        properties: Properties,
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Digest> {
+        let node_properties = properties.directory();
+        let mut directory = reapi::Directory { node_properties, ..reapi::Directory::default() };
         for (name, node) in &self.entries {
             let name = name.clone();
             match node {
@@ -131,13 +176,14 @@ impl InputTree {
                         name,
                         digest: Some(digest.into()),
                         is_executable: *executable,
+                        node_properties: properties.file(),
                     });
                 }
                 Node::Symlink(target) => {
                     directory.symlinks.push(reapi::SymlinkNode { name, target: target.clone() })
                 }
                 Node::Directory(tree) => {
-                    let digest = tree.encode(emit)?;
+                    let digest = tree.encode(properties, emit)?;
                     directory
                         .directories
                         .push(reapi::DirectoryNode { name, digest: Some((&digest).into()) });

@@ -4,8 +4,8 @@
 mod input;
 mod result;
 
-pub use input::InputTree;
-pub use result::{ActionResult, OutputFile};
+pub use input::{InputTree, Properties};
+pub use result::{ActionResult, Origin, OutputFile};
 
 use super::digest::Digest;
 use super::{reapi, rules};
@@ -89,8 +89,8 @@ impl Action {
     /// # Errors
     /// The error of `emit`.
     pub fn messages(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
-        emit(&self.command().encode_to_vec())?;
-        let input = self.input.encode(emit)?;
+        emit(&self.command("").encode_to_vec())?;
+        let input = self.input.encode(Properties::Nothing, emit)?;
         let action = self.message(input, rules::VERSION).encode_to_vec();
         emit(&action)?;
         Ok(Digest::of(&action))
@@ -106,17 +106,34 @@ impl Action {
         environment
     }
 
-    fn command(&self) -> reapi::Command {
+    /// Its `/build` when it starts: its input, and the folders of its outputs and of `HOME`.
+    ///
+    /// # Errors
+    /// A file of its input has the path of such a folder.
+    pub fn build_folder(&self) -> Result<InputTree> {
+        let mut input = self.input.clone();
+        let outputs = self.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
+        outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
+        Ok(input)
+    }
+
+    /// The REAPI message `Command`, with this working directory.
+    pub(super) fn command(&self, working_directory: &str) -> reapi::Command {
         let mut output_paths = self.outputs.clone();
         output_paths.sort();
         let pair = |(name, value)| reapi::Pair { name, value };
         let environment_variables = self.environment().into_iter().map(pair).collect();
-        reapi::Command { arguments: self.argv.clone(), environment_variables, output_paths }
+        reapi::Command {
+            arguments: self.argv.clone(),
+            environment_variables,
+            working_directory: working_directory.to_owned(),
+            output_paths,
+        }
     }
 
     /// The digest of the REAPI message `Command`.
     pub fn command_digest(&self) -> Digest {
-        Digest::of(&self.command().encode_to_vec())
+        Digest::of(&self.command("").encode_to_vec())
     }
 
     fn message(&self, input: Digest, version: u32) -> reapi::Action {
@@ -132,6 +149,8 @@ impl Action {
         reapi::Action {
             command_digest: Some((&command).into()),
             input_root_digest: Some((&input).into()),
+            timeout: None,
+            do_not_cache: false,
             salt: rules::salt(version),
             platform: Some(reapi::Platform { properties }),
         }

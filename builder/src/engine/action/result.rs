@@ -5,13 +5,45 @@ use crate::engine::reapi;
 use crate::error::{Error, Result};
 use prost::Message;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// The type under which a result holds the CPU time of its action, a `google.protobuf.Duration`.
 const CPU_TIME: &str = "osbuild/cpu-time";
 
-/// The type under which the store keeps the cache that a result came from, as text.
+/// The type under which the store keeps the [`Origin`] of a result, as text.
 const ORIGIN: &str = "osbuild/origin";
+
+/// What is before the address of a service that executed an action, in the text of an [`Origin`].
+const EXECUTED: &str = "executed by ";
+
+/// Where a result of another machine came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The cache with this address had it.
+    Cache(String),
+    /// The service with this address executed the action for us.
+    Service(String),
+}
+
+impl Origin {
+    fn parse(text: &str) -> Origin {
+        match text.strip_prefix(EXECUTED) {
+            Some(address) => Origin::Service(address.to_owned()),
+            None => Origin::Cache(text.to_owned()),
+        }
+    }
+}
+
+/// The address of a cache, or `executed by` and that of a service.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Cache(address) => f.write_str(address),
+            Origin::Service(address) => write!(f, "{EXECUTED}{address}"),
+        }
+    }
+}
 
 /// A file that an action made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +65,8 @@ pub struct ActionResult {
     pub wall: Duration,
     /// The CPU time of all its processes.
     pub cpu: Duration,
-    /// The address of the cache that the result came from; `None` if the action ran here.
-    pub origin: Option<String>,
+    /// Where the result came from; `None` if the action ran here.
+    pub origin: Option<Origin>,
 }
 
 impl ActionResult {
@@ -58,20 +90,20 @@ impl ActionResult {
             type_url: CPU_TIME.to_owned(),
             value: reapi::Duration::from(self.cpu).encode_to_vec(),
         };
-        let origin = self.origin.as_ref().map(|cache| reapi::Any {
+        let origin = self.origin.as_ref().map(|origin| reapi::Any {
             type_url: ORIGIN.to_owned(),
-            value: cache.clone().into_bytes(),
+            value: origin.to_string().into_bytes(),
         });
         let metadata = reapi::ExecutedActionMetadata {
             auxiliary_metadata: [cpu].into_iter().chain(origin).collect(),
             virtual_execution_duration: Some(self.wall.into()),
+            ..reapi::ExecutedActionMetadata::default()
         };
         let result = reapi::ActionResult {
             output_files: self.outputs.iter().map(output).collect(),
-            exit_code: 0,
-            stdout_raw: bytes::Bytes::new(),
             stdout_digest: self.log.as_ref().map(Into::into),
             execution_metadata: Some(metadata),
+            ..reapi::ActionResult::default()
         };
         result.encode_to_vec()
     }
@@ -96,6 +128,7 @@ impl ActionResult {
         let cpu = ActionResult::cpu_of(&metadata.auxiliary_metadata)?;
         let origin = metadata.auxiliary_metadata.into_iter().find(|any| any.type_url == ORIGIN);
         let origin = origin.map(|any| String::from_utf8(any.value)).transpose().ok()?;
+        let origin = origin.map(|text| Origin::parse(&text));
         Some(ActionResult { outputs, log, wall, cpu, origin })
     }
 

@@ -28,6 +28,31 @@ fn an_empty_tree_has_the_digest_of_no_bytes() {
 }
 
 #[test]
+fn a_worker_gets_the_modes_of_folders_and_the_times_of_the_rules() {
+    let mut tree = InputTree::new();
+    tree.add_file("f/a", Digest::of(b"abc"), false).unwrap();
+    let encoded = |properties| {
+        let mut messages = Vec::new();
+        tree.encode(properties, &mut |bytes| {
+            messages.push(reapi::Directory::decode(bytes).unwrap());
+            Ok(())
+        })
+        .unwrap();
+        let [folder, root] = &messages[..] else { panic!("a folder and the root") };
+        assert_eq!(folder.node_properties, root.node_properties);
+        (folder.node_properties.clone(), folder.files[0].node_properties.clone())
+    };
+    assert_eq!(encoded(Properties::Nothing), (None, None));
+    let unix_mode = Some(reapi::UInt32Value { value: 0o755 });
+    let mode = reapi::NodeProperties { mtime: None, unix_mode };
+    assert_eq!(encoded(Properties::Modes), (Some(mode), None));
+    let mtime = Some(reapi::Timestamp { seconds: 500_000_000, nanos: 0 });
+    let both = reapi::NodeProperties { mtime, unix_mode };
+    let time = reapi::NodeProperties { mtime, unix_mode: None };
+    assert_eq!(encoded(Properties::ModesAndTimes), (Some(both), Some(time)));
+}
+
+#[test]
 fn a_directory_is_encoded_as_specified() {
     let digest = Digest::of(b"abc");
     let mut tree = InputTree::new();
@@ -112,7 +137,7 @@ fn the_messages_have_the_digests_that_refer_to_them() {
         Ok(())
     };
     assert_eq!(action.messages(&mut emit).unwrap(), action.digest());
-    let command = Digest::of(&action.command().encode_to_vec());
+    let command = Digest::of(&action.command("").encode_to_vec());
     let named = BTreeSet::from([action.digest(), action.input.digest(), command]);
     assert!(named.is_subset(&emitted));
     assert_eq!(emitted.len(), 5, "two directories below the root, too");

@@ -8,13 +8,14 @@ mod process;
 mod processors;
 mod rebuild;
 mod steps;
+mod there;
 mod workers;
 
 pub use rebuild::Rebuild;
 pub use steps::{Made, Steps};
 pub use workers::Workers;
 
-use super::action::{Action, ActionResult, OutputFile};
+use super::action::{Action, ActionResult, Origin, OutputFile};
 use super::digest::Digest;
 use super::fs_error::{self, IoContext};
 use super::remote::{Remote, Trust};
@@ -131,6 +132,11 @@ impl Executor {
         }
         // Nothing here reads them again: they let people and programs look up the action.
         action.messages(&mut |message| self.store.put_bytes(message).map(drop))?;
+        if let Some((result, outcome)) = self.execute_there(action, &step)? {
+            self.store.remember(&key, &result)?;
+            self.done(step, action, &result, outcome);
+            return Ok(result);
+        }
         let result = self.execute(action, &step)?;
         known.map_or(Ok(()), |known| self.compare(action, again, &known, &result))?;
         self.store.remember(&key, &result)?;
@@ -170,11 +176,13 @@ impl Executor {
     ) -> Result<()> {
         let compared = rebuild::compare(action, known, result);
         match (&known.origin, compared) {
-            (Some(cache), Err(_)) if !again => {
-                self.report.warning(format!(
-                    "`{}` made other bytes here than those that came from the cache {cache}",
-                    action.name
-                ));
+            (Some(origin), Err(_)) if !again => {
+                let other = match origin {
+                    Origin::Cache(address) => format!("those that came from the cache {address}"),
+                    Origin::Service(address) => format!("on {address}"),
+                };
+                let name = &action.name;
+                self.report.warning(format!("`{name}` made other bytes here than {other}"));
                 Ok(())
             }
             (_, compared) => compared,
@@ -257,10 +265,7 @@ fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf>
     let build = scratch.path().join("build");
     fs_error::make_directory(&scratch.path().join("tmp"))?;
     fs_error::make_directory(&build)?;
-    let mut input = action.input.clone();
-    let outputs = action.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
-    outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
-    input.write(&build, &mut |digest, path, executable| {
+    action.build_folder()?.write(&build, &mut |digest, path, executable| {
         store.copy_to(digest, path, rules::file_mode(executable))?;
         File::open(path).and_then(|file| file.set_modified(rules::input_time())).at("write", path)
     })?;

@@ -1,6 +1,6 @@
 //! The steps of a build: which of them ran, and which results came from elsewhere.
 
-use crate::engine::action::ActionResult;
+use crate::engine::action::{ActionResult, Origin};
 use crate::engine::digest::Digest;
 use crate::report::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,8 @@ pub struct Steps {
     pub stored: BTreeSet<String>,
     /// Those whose results came from a shared cache.
     pub fetched: BTreeSet<String>,
+    /// Those that a service executed.
+    pub executed: BTreeSet<String>,
     /// Where the result of each of them was made.
     pub made: BTreeMap<String, Made>,
 }
@@ -23,8 +25,15 @@ pub struct Steps {
 pub struct Made {
     /// The digest of the action.
     pub action: Digest,
-    /// The address of the cache that the result came from; `None` if the step ran on this machine.
-    pub cache: Option<String>,
+    /// Where the result came from; `None` if the step ran on this machine.
+    pub origin: Option<Origin>,
+}
+
+impl Made {
+    /// Where the result was made, as [`Steps::places`] has it.
+    pub fn place(&self) -> String {
+        self.origin.as_ref().map_or_else(|| "here".to_owned(), Origin::to_string)
+    }
 }
 
 impl Steps {
@@ -40,14 +49,21 @@ impl Steps {
             Outcome::Ran => &mut self.ran,
             Outcome::Stored => &mut self.stored,
             Outcome::Fetched => &mut self.fetched,
+            Outcome::Executed => &mut self.executed,
         };
         steps.insert(name.to_owned());
-        self.made.insert(name.to_owned(), Made { action, cache: result.origin.clone() });
+        self.made.insert(name.to_owned(), Made { action, origin: result.origin.clone() });
     }
 
     /// The names of all steps.
     pub fn names(&self) -> BTreeSet<String> {
-        &(&self.ran | &self.stored) | &self.fetched
+        &(&self.ran | &self.stored) | &(&self.fetched | &self.executed)
+    }
+
+    /// Where the result of each step was made: `here`, the address of a cache, or `executed by` and
+    /// that of a service.
+    pub fn places(&self) -> BTreeMap<&str, String> {
+        self.made.iter().map(|(name, made)| (name.as_str(), made.place())).collect()
     }
 
     /// These steps and those of another recipe's build, with the name of that recipe in front.
@@ -56,6 +72,7 @@ impl Steps {
         self.ran.extend(other.ran.into_iter().map(named));
         self.stored.extend(other.stored.into_iter().map(named));
         self.fetched.extend(other.fetched.into_iter().map(named));
+        self.executed.extend(other.executed.into_iter().map(named));
         self.made.extend(other.made.into_iter().map(|(name, made)| (named(name), made)));
         self
     }

@@ -1,11 +1,12 @@
 //! Results that another machine made, read with care: the writers of a cache choose their bytes.
 
-use crate::engine::action::{Action, ActionResult, OutputFile};
+use crate::engine::action::{Action, ActionResult, Origin, OutputFile};
 use crate::engine::digest::Digest;
 use crate::engine::reapi;
 use bytes::Bytes;
 use prost::Message;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The upper limit of an output in bytes. A result that names a larger one would only fill the
 /// disk.
@@ -26,24 +27,98 @@ pub fn foreign(
     if message.exit_code != 0 {
         return None;
     }
+    let outputs = outputs(&message, action)?.ok()?;
+    let log = message.stdout_digest.as_ref().and_then(|log| digest(log, MAX_LOG));
+    let printed = (!message.stdout_raw.is_empty()).then_some(message.stdout_raw);
+    let metadata = message.execution_metadata.unwrap_or_default();
+    let origin = Some(Origin::Cache(cache.to_owned()));
+    let cpu = ActionResult::cpu_of(&metadata.auxiliary_metadata).unwrap_or_default();
+    Some((ActionResult { outputs, log, wall: wall(&metadata), cpu, origin }, printed))
+}
+
+/// What a service made of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// How it ended.
+    pub end: End,
+    /// What it printed: its output, then its output of errors.
+    pub printed: Vec<Printed>,
+}
+
+/// How an action ended on a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It made each output. The result has no log yet.
+    Made(ActionResult),
+    /// It ended well, but this output is not there, or is no file.
+    Lacks(String),
+    /// It ended with this exit status.
+    Failed(i32),
+}
+
+/// A part of what an action printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Printed {
+    /// Its bytes.
+    Inline(Bytes),
+    /// Their digest.
+    Blob(Digest),
+}
+
+/// What a service made of `action`, from the bytes of its result; `service` names the service.
+/// `None` if the bytes are malformed.
+pub fn executed(bytes: &[u8], action: &Action, service: &str) -> Option<Run> {
+    let message = reapi::ActionResult::decode(bytes).ok()?;
+    let outputs = outputs(&message, action)?;
+    let printed = |raw: &Bytes, blob: &Option<reapi::Digest>| match blob {
+        _ if !raw.is_empty() => Some(Printed::Inline(raw.clone())),
+        blob => Some(Printed::Blob(digest(blob.as_ref()?, MAX_LOG)?)),
+    };
+    let printed = [
+        printed(&message.stdout_raw, &message.stdout_digest),
+        printed(&message.stderr_raw, &message.stderr_digest),
+    ];
+    let metadata = message.execution_metadata.unwrap_or_default();
+    let cpu = ActionResult::cpu_of(&metadata.auxiliary_metadata).unwrap_or_default();
+    let origin = Some(Origin::Service(service.to_owned()));
+    let end = match (message.exit_code, outputs) {
+        (0, Ok(outputs)) => {
+            End::Made(ActionResult { outputs, log: None, wall: wall(&metadata), cpu, origin })
+        }
+        (0, Err(lacking)) => End::Lacks(lacking),
+        (status, _) => End::Failed(status),
+    };
+    Some(Run { end, printed: printed.into_iter().flatten().collect() })
+}
+
+/// The outputs of `action` in a result, or the name of the first one that it lacks. `None` if a
+/// digest is malformed, or two files have the same path and so contradict each other.
+#[expect(clippy::type_complexity, reason = "the names of an alias would say less")]
+fn outputs(
+    message: &reapi::ActionResult,
+    action: &Action,
+) -> Option<std::result::Result<BTreeMap<String, OutputFile>, String>> {
     let mut files = BTreeMap::new();
     for output in &message.output_files {
         let digest = digest(output.digest.as_ref()?, MAX_OUTPUT)?;
         let file = OutputFile { digest, executable: output.is_executable };
-        // Two files of one path contradict each other.
         if files.insert(output.path.as_str(), file).is_some() {
             return None;
         }
     }
-    let named = |path: &String| Some((path.clone(), *files.get(path.as_str())?));
-    let outputs = action.outputs.iter().map(named).collect::<Option<_>>()?;
-    let log = message.stdout_digest.as_ref().and_then(|log| digest(log, MAX_LOG));
-    let printed = (!message.stdout_raw.is_empty()).then_some(message.stdout_raw);
-    let metadata = message.execution_metadata.unwrap_or_default();
-    let wall = metadata.virtual_execution_duration.unwrap_or_default().to_ours();
-    let origin = Some(cache.to_owned());
-    let cpu = ActionResult::cpu_of(&metadata.auxiliary_metadata).unwrap_or_default();
-    Some((ActionResult { outputs, log, wall, cpu, origin }, printed))
+    let named = |path: &String| match files.get(path.as_str()) {
+        Some(file) => Ok((path.clone(), *file)),
+        None => Err(path.clone()),
+    };
+    Some(action.outputs.iter().map(named).collect())
+}
+
+/// How long an action ran.
+fn wall(metadata: &reapi::ExecutedActionMetadata) -> Duration {
+    let moment = |time: &Option<reapi::Timestamp>| time.unwrap_or_default().to_ours();
+    let between = moment(&metadata.execution_completed_timestamp)
+        .saturating_sub(moment(&metadata.execution_start_timestamp));
+    metadata.virtual_execution_duration.map_or(between, reapi::Duration::to_ours)
 }
 
 fn digest(digest: &reapi::Digest, max: u64) -> Option<Digest> {
@@ -83,7 +158,7 @@ mod tests {
         let message = reapi::ActionResult { output_files, ..Default::default() };
         let result = read(&message, &["a", "b"]).unwrap();
         assert_eq!(result.outputs.keys().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(result.origin.as_deref(), Some("grpc://cache"));
+        assert_eq!(result.origin, Some(Origin::Cache("grpc://cache".into())));
         assert_eq!(read(&message, &["a", "c"]), None);
     }
 
@@ -127,12 +202,34 @@ mod tests {
         assert_eq!((result.log, printed.as_deref()), (None, Some(&b"log"[..])));
     }
 
+    #[test]
+    fn a_run_fails_by_its_exit_status_or_by_an_output_that_is_not_there() {
+        let run = |exit_code, output: &str| {
+            let output_files = vec![file(output)];
+            let stderr_raw = "why".into();
+            let message =
+                reapi::ActionResult { output_files, exit_code, stderr_raw, ..Default::default() };
+            let run = executed(&message.encode_to_vec(), &action(&["a"]), "grpc://there").unwrap();
+            assert_eq!(run.printed, [Printed::Inline("why".into())]);
+            run.end
+        };
+        assert_eq!((run(3, "a"), run(3, "b")), (End::Failed(3), End::Failed(3)));
+        assert_eq!(run(0, "b"), End::Lacks("a".into()));
+        let End::Made(result) = run(0, "a") else { panic!("it made its output") };
+        assert_eq!(result.origin, Some(Origin::Service("grpc://there".into())));
+        assert_eq!(ActionResult::decode(&result.encode()), Some(result));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic_and_with_every_output(
             bytes in prop::collection::vec(any::<u8>(), 0..200)
         ) {
             if let Some((result, _)) = foreign(&bytes, &action(&["a"]), "") {
+                prop_assert!(result.outputs.contains_key("a"));
+            }
+            let run = executed(&bytes, &action(&["a"]), "");
+            if let Some(Run { end: End::Made(result), .. }) = run {
                 prop_assert!(result.outputs.contains_key("a"));
             }
         }

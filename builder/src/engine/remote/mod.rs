@@ -1,13 +1,19 @@
 //! A cache that other machines share: results of actions that ran elsewhere. Decision 52 explains
-//! when a result of it counts, and who trusts it.
+//! when a result of it counts, and who trusts it. The same server may also execute actions, as
+//! decision 53 explains.
 //!
 //! A cache can be down, slow or wrong. A read that fails ends the use of the cache for this build,
 //! with one warning, and the steps run here. No fault of a cache fails a build.
 
+mod execute;
 mod foreign;
+mod listing;
 mod mode;
+mod probe;
+mod remote_action;
 mod sources;
 
+pub use execute::Executed;
 pub use foreign::foreign;
 pub use mode::{Mode, Trust};
 
@@ -17,9 +23,11 @@ use super::stop;
 use super::store::{Incoming, Store};
 use crate::error::{Error, Result};
 use crate::report::{self, Report};
-use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Retry, Traffic};
+use execute::Execution;
+use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Protocol, Retry, Source, Traffic};
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A shared cache, as the steps of one command use it.
@@ -34,6 +42,10 @@ pub struct Remote {
     is_write_off: AtomicBool,
     hits: AtomicUsize,
     misses: AtomicUsize,
+    executed: AtomicUsize,
+    execution: Execution,
+    /// Held by the first step that is to be executed there, while it tries whether that is possible.
+    first_step: Mutex<()>,
 }
 
 /// What a cache did for a command.
@@ -43,6 +55,8 @@ pub struct Use {
     pub hits: usize,
     /// Results that it lacked.
     pub misses: usize,
+    /// Steps that it executed.
+    pub executed: usize,
     /// Bytes of blobs.
     pub traffic: Traffic,
 }
@@ -51,7 +65,7 @@ impl Remote {
     /// The cache at `address`. Nothing is sent before the first step.
     ///
     /// # Errors
-    /// A certificate, key or header is malformed.
+    /// A certificate, key or header is malformed, or a plain cache cannot do what `mode` asks.
     pub fn new(address: Address, access: &Access, mode: Mode, report: Report) -> Result<Self> {
         let retry = Retry { is_stopped: || stop::check().is_err(), ..Retry::default() };
         Remote::with(address, access, mode, report, retry)
@@ -65,12 +79,36 @@ impl Remote {
         report: Report,
         retry: Retry,
     ) -> Result<Self> {
+        if mode == Mode::Execute && address.protocol == Protocol::Http {
+            return Err(Error::usage(format!(
+                "`{address}` is a plain cache, and executes nothing"
+            ))
+            .hint("use `grpc://` or `grpcs://`, or the mode `cache`"));
+        }
         let cache = Cache::new(&address, access, retry).map_err(|fault| {
             Error::usage(format!("cannot use the cache `{address}`")).cause(fault)
         })?;
         let (is_read_off, is_write_off) = Default::default();
-        let (hits, misses) = Default::default();
-        Ok(Remote { cache, address, mode, report, is_read_off, is_write_off, hits, misses })
+        let (hits, misses, executed) = Default::default();
+        let (execution, first_step) = Default::default();
+        Ok(Remote {
+            cache,
+            address,
+            mode,
+            report,
+            is_read_off,
+            is_write_off,
+            hits,
+            misses,
+            executed,
+            execution,
+            first_step,
+        })
+    }
+
+    /// Its address.
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// What it did so far.
@@ -78,15 +116,20 @@ impl Remote {
         Use {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
+            executed: self.executed.load(Ordering::Relaxed),
             traffic: self.cache.traffic(),
         }
     }
 
     /// The same in one line for people.
     pub fn summary(&self) -> String {
-        let Use { hits, misses, traffic } = self.used();
+        let Use { hits, misses, executed, traffic } = self.used();
+        let executed = match self.mode {
+            Mode::Execute => format!(" and executed {executed} steps"),
+            _ => String::new(),
+        };
         format!(
-            "the cache {} had {hits} of {} results: {} received, {} sent",
+            "the cache {} had {hits} of {} results{executed}: {} received, {} sent",
             self.address,
             hits + misses,
             report::bytes(traffic.received),
@@ -125,6 +168,7 @@ impl Remote {
             Err(fault) => {
                 // There is no point in a write to a cache that cannot be read.
                 self.is_write_off.store(true, Ordering::Relaxed);
+                self.execution.turn_off();
                 self.turn_off(&self.is_read_off, &fault, "the steps run here");
             }
         }
@@ -200,10 +244,7 @@ impl Remote {
         let mut digests = BTreeSet::from([*key, action.command_digest()]);
         digests.extend(result.outputs.values().map(|output| output.digest));
         digests.extend(result.log);
-        let path = |digest: &Digest| Ok((blob(digest), store.path(digest).map_err(local)?));
-        let files = digests.iter().map(path).collect::<std::result::Result<Vec<_>, Fault>>()?;
-        let blobs = files.iter().map(|(blob, path)| (blob.clone(), path.as_path()));
-        self.cache.write(&blobs.collect::<Vec<_>>())?;
+        self.write(digests, &mut |digest| store.path(digest).map(Source::File))?;
         self.cache.put_result(&blob(key), &result.encode())
     }
 

@@ -10,6 +10,8 @@ pub enum Mode {
     Cache,
     /// It reads results, and gives the cache those of the steps that ran here.
     CacheWrite,
+    /// It reads results, and has all other steps executed there.
+    Execute,
 }
 
 /// Which results count.

@@ -1,11 +1,11 @@
 //! Locked sources in a shared cache, beside the results. Their digests are in the lock, so it does
 //! not matter who gave them to the cache.
 
-use super::{Mode, Remote, blob, local};
+use super::{Mode, Remote, blob};
 use crate::engine::digest::Digest;
 use crate::engine::store::{Incoming, Store};
 use crate::error::{Error, Result};
-use osbuild_remote::Fault;
+use osbuild_remote::{Fault, Source};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -74,17 +74,12 @@ impl Remote {
         sources: &[Digest],
         restore: &dyn Fn(&Digest) -> Result<()>,
     ) -> std::result::Result<(), Fault> {
-        let missing = self.cache.missing(&sources.iter().map(blob).collect::<Vec<_>>())?;
-        let path = |source: &Digest| {
+        let mut source = |source: &Digest| {
             if !store.contains(source) {
                 restore(source)?;
             }
-            store.path(source)
+            store.path(source).map(Source::File)
         };
-        let wanted = sources.iter().filter(|source| missing.contains(&blob(source)));
-        let files = wanted.map(|source| Ok((blob(source), path(source).map_err(local)?)));
-        let files = files.collect::<std::result::Result<Vec<_>, Fault>>()?;
-        let files = files.iter().map(|(blob, path)| (blob.clone(), path.as_path()));
-        self.cache.write(&files.collect::<Vec<_>>())
+        self.write(sources.iter().copied().collect(), &mut source)
     }
 }

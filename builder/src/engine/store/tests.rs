@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::action::{ActionResult, OutputFile};
+use crate::engine::action::{ActionResult, Origin, OutputFile};
 use crate::engine::key::Key;
 use crate::engine::stop::Stop;
 use crate::error::Kind;
@@ -32,7 +32,7 @@ fn result(digest: Digest) -> ActionResult {
         log: Some(digest),
         wall: Duration::from_millis(1500),
         cpu: Duration::from_nanos(7),
-        origin: Some("grpc://cache:1".to_owned()),
+        origin: Some(Origin::Cache("grpc://cache:1".to_owned())),
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Store, note_use};
 use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,20 @@ impl Store {
         // A collection that has moved the tree away before this use removes it; one that sees the
         // use moves it back.
         stamp.exists().then(|| tree.join("root"))
+    }
+
+    /// The files of the tree `key`, by reading them all.
+    ///
+    /// # Errors
+    /// The store does not have the tree, or its content is not the one with which it was made.
+    pub fn scan_tree(&self, key: &Digest) -> Result<InputTree> {
+        let tree = self.tree_path(key);
+        let found = InputTree::scan(&tree.join("root"), &mut Digest::of_file)?;
+        match read_sealed(&tree.join("stamp")) {
+            Some(stamp) if found.digest().hash().as_slice() == stamp => Ok(found),
+            _ => Err(Error::digest(format!("the unpacked folder `{}` is damaged", tree.display()))
+                .hint("cargo osbuild clean --damaged")),
+        }
     }
 
     /// Whether a tree has the content with which it was made.

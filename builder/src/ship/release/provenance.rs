@@ -61,13 +61,13 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
     serde_json::to_vec(&statement).expect("strings always serialize")
 }
 
-/// A step of the build: its REAPI action, and where the result was made: `here`, or the address of
-/// the cache that it came from.
+/// A step of the build: its REAPI action, and where the result was made: `here`, the address of the
+/// cache that it came from, or `executed by` and the address of a service.
 fn step((name, made): (&String, &Made)) -> Value {
     json!({
         "name": name,
         "digest": { "sha256": made.action.hex() },
-        "annotations": { "made": made.cache.as_deref().unwrap_or("here") },
+        "annotations": { "made": made.place() },
     })
 }
 

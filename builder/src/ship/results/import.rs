@@ -3,6 +3,7 @@
 use super::list::{List, files};
 use super::place::Source;
 use super::{ARTIFACT, LIST, MAX_LIST};
+use crate::engine::action::Origin;
 use crate::engine::digest::{CHUNK, Digest};
 use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
@@ -55,7 +56,7 @@ pub fn import(
                 imported.bytes += take(store, source, &file, &kept)?;
             }
         }
-        result.origin = Some(origin.clone());
+        result.origin = Some(Origin::Cache(origin.clone()));
         store.remember(&action, &result)?;
         imported.new += 1;
     }

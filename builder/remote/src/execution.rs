@@ -1,0 +1,214 @@
+//! The execution of actions on a server, from the upload of their inputs to their results.
+
+use crate::cache::Server;
+use crate::grpc::{Grpc, decode, fault};
+use crate::operation::{ExecuteRequest, Operation, OperationName};
+use crate::progress::Progress;
+use crate::raw::Raw;
+use crate::retry::TICK;
+use crate::{BlobId, Cache, Fault};
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use prost::Message;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tonic::Streaming;
+
+const EXECUTE: &str = "/build.bazel.remote.execution.v2.Execution/Execute";
+const WAIT: &str = "/build.bazel.remote.execution.v2.Execution/WaitExecution";
+const CANCEL: &str = "/google.longrunning.Operations/CancelOperation";
+
+/// The timeout to cancel an action: a user waits for it after Ctrl-C.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An action that a server executed to its end, in this call or in an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// The `ActionResult`, unchecked.
+    pub result: Bytes,
+    /// Whether the server had the result and did not execute the action for this call.
+    pub is_cached: bool,
+}
+
+impl Cache {
+    /// Why this server cannot execute our actions; `None` if it can.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    pub fn no_execution(&self) -> Result<Option<&'static str>, Fault> {
+        Ok(self.limits()?.no_execution)
+    }
+
+    /// Executes an action on the server. Before each try, `supply` makes sure that the server has
+    /// the action and all its inputs; its argument is the number of tries that failed. With
+    /// `skip_cache`, the server does not use a result that it has.
+    ///
+    /// # Errors
+    /// The server did not execute the action to its end, or `supply` failed.
+    pub fn execute(
+        &self,
+        action: &BlobId,
+        skip_cache: bool,
+        supply: &mut dyn FnMut(u32) -> Result<(), Fault>,
+    ) -> Result<Executed, Fault> {
+        let Server::Grpc(grpc) = &self.server else {
+            return Err(Fault::Refused("a plain cache executes nothing".to_owned()));
+        };
+        let request = ExecuteRequest {
+            instance_name: grpc.instance.clone(),
+            skip_cache_lookup: skip_cache,
+            action_digest: Some(action.clone()),
+        };
+        let end = Instant::now() + self.retry.execution_timeout;
+        let mut failed = 0;
+        loop {
+            supply(failed)?;
+            let running = Running::new(self);
+            let fault = match self.runtime.block_on(self.attended(grpc, &request, &running, end)) {
+                Ok(executed) => return Ok(executed),
+                Err(fault) => fault,
+            };
+            self.runtime.block_on(running.cancel(grpc));
+            failed += 1;
+            let may_succeed = fault.is_temporary() || matches!(fault, Fault::Missing);
+            if !may_succeed || failed >= self.retry.tries {
+                return Err(fault);
+            }
+            self.sleep(failed)?;
+        }
+    }
+
+    /// Executes an action once, until it ends, the server is silent or the user wants to stop.
+    async fn attended(
+        &self,
+        grpc: &Grpc,
+        request: &ExecuteRequest,
+        running: &Running,
+        end: Instant,
+    ) -> Result<Executed, Fault> {
+        let mut follow = pin!(self.follow(grpc, request, running));
+        let mut attend = pin!(self.attend(grpc, &running.progress, end));
+        poll_fn(|context| match follow.as_mut().poll(context) {
+            Poll::Pending => attend.as_mut().poll(context).map(Err),
+            done => done,
+        })
+        .await
+    }
+
+    /// Starts an action, and follows it to its end. After a cut connection the server is asked for
+    /// the same run, which went on without us.
+    async fn follow(
+        &self,
+        grpc: &Grpc,
+        request: &ExecuteRequest,
+        running: &Running,
+    ) -> Result<Executed, Fault> {
+        let mut cuts = 0;
+        let mut opened = grpc.operations(EXECUTE, request).await;
+        loop {
+            let fault = match opened {
+                Ok(mut stream) => match running.ended(&mut stream).await {
+                    Ok(operation) => return operation.executed(),
+                    Err(fault) => fault,
+                },
+                Err(fault) => fault,
+            };
+            let name = running.name();
+            if name.is_empty() || !fault.is_temporary() || cuts == self.retry.tries {
+                return Err(match fault {
+                    // The server has forgotten the run, or cannot be asked for it.
+                    Fault::Missing | Fault::Refused(_) if cuts > 0 => {
+                        Fault::Temporary("it cut the connection of a running action".to_owned())
+                    }
+                    fault => fault,
+                });
+            }
+            cuts += 1;
+            tokio::time::sleep(self.retry.pause(cuts)).await;
+            opened = grpc.operations(WAIT, &OperationName { name }).await;
+        }
+    }
+
+    /// Ends when the user wants to stop, the time is over, or the server no longer responds. An
+    /// action may run for long without a message, so a silent server is asked for something else.
+    async fn attend(&self, grpc: &Grpc, progress: &Progress, end: Instant) -> Fault {
+        loop {
+            tokio::time::sleep(TICK).await;
+            if (self.retry.is_stopped)() {
+                return Fault::Stopped;
+            }
+            if Instant::now() > end {
+                let limit = self.retry.execution_timeout.as_secs();
+                return Fault::Overran(format!("the action did not end within {limit} s"));
+            }
+            if progress.idle() > self.retry.idle_timeout {
+                match self.watched(&mut async |_| grpc.limits().await).await {
+                    Ok(_) => progress.touch(),
+                    Err(fault) => return fault,
+                }
+            }
+        }
+    }
+}
+
+/// An action that may run on a server.
+struct Running {
+    /// The server's name for the run; empty before it is known and after the run has ended.
+    name: Mutex<String>,
+    progress: Progress,
+}
+
+impl Running {
+    fn new(cache: &Cache) -> Self {
+        Running { name: Mutex::default(), progress: Progress::new(&cache.counters) }
+    }
+
+    fn name(&self) -> String {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_name(&self, name: String) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    /// The operation once it has ended.
+    async fn ended(&self, stream: &mut Streaming<Bytes>) -> Result<Operation, Fault> {
+        while let Some(message) = stream.message().await.map_err(fault)? {
+            self.progress.touch();
+            let operation: Operation = decode(message)?;
+            if operation.done {
+                self.set_name(String::new());
+                return Ok(operation);
+            }
+            self.set_name(operation.name);
+        }
+        Err(Fault::Temporary("it ended the messages about an action early".to_owned()))
+    }
+
+    /// Asks the server to end the run. Nothing can be done about a server that does not.
+    async fn cancel(&self, grpc: &Grpc) {
+        let name = self.name();
+        if !name.is_empty() {
+            let request = OperationName { name };
+            let call = grpc.unary(CANCEL, &request);
+            let _ = tokio::time::timeout(CANCEL_TIMEOUT, call).await;
+        }
+    }
+}
+
+impl Grpc {
+    /// The messages about an action, of `Execute` or `WaitExecution`.
+    async fn operations(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+    ) -> Result<Streaming<Bytes>, Fault> {
+        let mut grpc = self.ready().await?;
+        let request = self.request(request.encode_to_vec().into());
+        let response = grpc.server_streaming(request, PathAndQuery::from_static(method), Raw).await;
+        Ok(response.map_err(fault)?.into_inner())
+    }
+}

@@ -1,0 +1,109 @@
+//! An action for a worker that has nothing of ours: the sandbox's root, the toolchains and the
+//! inputs are one input root. Decision 53 explains how it relates to the action of the local store.
+
+use super::listing::Listing;
+use crate::engine::action::{Action, BUILD, Properties, TOOLCHAIN};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
+use crate::engine::{reapi, rules};
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use osbuild_remote::Source;
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The version of the input root. Raise it when the same action gets another one.
+const LAYOUT: u32 = 1;
+
+/// After which time a worker ends an action. Few services allow more.
+const TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// An action with its whole input root.
+pub(super) struct RemoteAction {
+    /// The digest of the message `Action`.
+    pub digest: Digest,
+    /// The bytes of its messages, but for those of the folders.
+    messages: BTreeMap<Digest, Bytes>,
+    /// The files of its `/build`, which the store has.
+    files: BTreeSet<Digest>,
+    /// The sandbox's root and the toolchains.
+    pub folders: Vec<Arc<Listing>>,
+}
+
+impl RemoteAction {
+    /// That of `action`, whose root is `root` and whose toolchains are `toolchains` in their order.
+    /// The result of one that is fresh is for one use alone.
+    ///
+    /// # Errors
+    /// An input has the path of an output's folder.
+    pub fn new(
+        action: &Action,
+        root: Arc<Listing>,
+        toolchains: Vec<Arc<Listing>>,
+        is_fresh: bool,
+    ) -> Result<Self> {
+        let mut messages = BTreeMap::new();
+        let mut emit = |bytes: &[u8]| {
+            messages.insert(Digest::of(bytes), Bytes::copy_from_slice(bytes));
+            Ok(())
+        };
+        let tree = action.build_folder()?;
+        let build = tree.encode(Properties::ModesAndTimes, &mut emit)?;
+        let named = |(tool, folder): (&_, &Arc<Listing>)| node(tool, &folder.digest);
+        let names = action.toolchains.iter().map(|tool| tool.name.as_str());
+        let mut directories = names.zip(&toolchains).map(named).collect::<Vec<_>>();
+        directories.sort_by(|one, other| one.name.cmp(&other.name));
+        let node_properties = Properties::Modes.directory();
+        let tools = reapi::Directory { directories, node_properties, ..Default::default() };
+        let mut put = |bytes: Vec<u8>| emit(&bytes).map(|()| Digest::of(&bytes));
+        let tools = put(tools.encode_to_vec())?;
+        let top = with(root.top.clone(), &[(BUILD, build), (TOOLCHAIN, tools)])?;
+        let input_root = put(top.encode_to_vec())?;
+        let command = put(action.command(BUILD.trim_start_matches('/')).encode_to_vec())?;
+        let message = reapi::Action {
+            command_digest: Some((&command).into()),
+            input_root_digest: Some((&input_root).into()),
+            timeout: Some(TIMEOUT.into()),
+            do_not_cache: is_fresh,
+            salt: format!("osbuild rules {}, input root {LAYOUT}", rules::VERSION).into_bytes(),
+            platform: None,
+        };
+        let digest = put(message.encode_to_vec())?;
+        let folders = [vec![root], toolchains].concat();
+        Ok(RemoteAction { digest, messages, files: tree.files(), folders })
+    }
+
+    /// The digests of its own messages and files.
+    pub fn blobs(&self) -> BTreeSet<Digest> {
+        self.messages.keys().chain(&self.files).copied().collect()
+    }
+
+    /// Where the bytes of one of its own blobs are.
+    ///
+    /// # Errors
+    /// The store does not have the file.
+    pub fn source(&self, store: &Store, blob: &Digest) -> Result<Source> {
+        match self.messages.get(blob) {
+            Some(bytes) => Ok(Source::Bytes(bytes.clone())),
+            None => store.path(blob).map(Source::File),
+        }
+    }
+}
+
+/// A root with these directories in place of its own, which are empty mount points.
+fn with(mut root: reapi::Directory, places: &[(&str, Digest)]) -> Result<reapi::Directory> {
+    for (path, digest) in places {
+        let name = path.trim_start_matches('/');
+        let place = root.directories.iter_mut().find(|place| place.name == name);
+        let place = place
+            .ok_or_else(|| Error::build(format!("the sandbox's root has no folder `{path}`")))?;
+        *place = node(name, digest);
+    }
+    Ok(root)
+}
+
+fn node(name: &str, digest: &Digest) -> reapi::DirectoryNode {
+    reapi::DirectoryNode { name: name.to_owned(), digest: Some(digest.into()) }
+}
