@@ -7,6 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::parse_as;
 use osbuild_remote::{Access, Address};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,7 @@ struct Section {
     roots: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
+    platform: Option<BTreeMap<String, String>>,
     token_file: Option<PathBuf>,
     header_file: Option<PathBuf>,
 }
@@ -39,6 +41,8 @@ pub struct RemoteConfig {
     pub access: Access,
     /// What builds do with it.
     pub mode: Mode,
+    /// The properties of the workers that may execute steps.
+    pub platform: BTreeMap<String, String>,
 }
 
 /// The folder of the file, from the values of `XDG_CONFIG_HOME` and `HOME`; `None` if neither is an
@@ -76,7 +80,8 @@ pub fn remote(
         Some((section, folder)) => access(section, folder, &address)?,
         None => Access::default(),
     };
-    Ok(Some(RemoteConfig { address, access, mode }))
+    let platform = own.and_then(|section| section.platform.clone()).unwrap_or_default();
+    Ok(Some(RemoteConfig { address, access, mode, platform }))
 }
 
 fn read(folder: &Path) -> Result<Option<Section>> {
@@ -160,6 +165,18 @@ mod tests {
         assert_eq!((found.address.to_string().as_str(), found.mode), (OWN, Mode::CacheWrite));
         assert_eq!(found.access.headers, [("authorization".into(), "Bearer t0ken-of-ours".into())]);
         assert!(!format!("{found:?}").contains("t0ken-of-ours"));
+    }
+
+    #[test]
+    fn the_file_names_the_workers_that_may_execute_steps() {
+        let folder = folder_with(&format!(
+            "[remote]\nurl = \"{OWN}\"\nmode = \"execute\"\nplatform = {{ OSFamily = \"linux\" }}\n"
+        ));
+        let found = remote(Some(folder.path()), None, None).unwrap().unwrap();
+        assert_eq!(found.mode, Mode::Execute);
+        assert_eq!(found.platform, BTreeMap::from([("OSFamily".into(), "linux".into())]));
+        let other = remote(Some(folder.path()), Some("grpcs://other.example"), None);
+        assert_eq!(other.unwrap().unwrap().platform, BTreeMap::new());
     }
 
     #[test]

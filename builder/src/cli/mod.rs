@@ -112,13 +112,13 @@ pub struct Common {
     /// Never use the network: an input that is not in the store is an error
     #[arg(long, global = true)]
     pub offline: bool,
-    /// A cache of results that other machines share: grpc[s]://HOST:PORT[/INSTANCE] for the Remote
-    /// Execution API, http[s]://HOST:PORT[/PATH] for a plain cache such as bazel-remote [default:
-    /// `url` of `[remote]` in ~/.config/osbuild/config.toml, which also names certificates and
-    /// tokens]
+    /// A cache of results that other machines share, which may also execute steps:
+    /// grpc[s]://HOST:PORT[/INSTANCE] for the Remote Execution API, http[s]://HOST:PORT[/PATH] for a
+    /// plain cache such as bazel-remote [default: `url` of `[remote]` in
+    /// ~/.config/osbuild/config.toml, which also names certificates and tokens]
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub remote: Option<String>,
-    /// What to do with that cache [default: `mode` of `[remote]`, or `cache`]
+    /// What to do with that server [default: `mode` of `[remote]`, or `cache`]
     #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]
     pub remote_mode: Option<RemoteMode>,
     /// Set a recipe's key with a single value, in every recipe of the command: version=1.35.8-2,

@@ -165,9 +165,10 @@ impl<'a> Session<'a> {
         let variable = |name| env::var_os(name).map(PathBuf::from);
         let folder = user_config::folder(variable("XDG_CONFIG_HOME"), variable("HOME"));
         let Common { remote: url, remote_mode, offline, .. } = &self.common;
-        let open = |found: RemoteConfig| {
-            let RemoteConfig { address, access, mode } = found;
-            Remote::new(address, &access, mode, self.report.clone()).map(Arc::new)
+        let open = |found: RemoteConfig| -> Result<Arc<Remote>> {
+            let RemoteConfig { address, access, mode, platform } = found;
+            let remote = Remote::new(address, &access, mode, self.report.clone())?;
+            Ok(Arc::new(remote.on_platform(platform)))
         };
         let mode = if *offline { Some(Mode::Off) } else { remote_mode.map(Into::into) };
         let found = user_config::remote(folder.as_deref(), url.as_deref(), mode)?;

@@ -9,6 +9,7 @@ use osbuild::engine::executor::{Executor, Rebuild};
 use osbuild::engine::remote::{Mode, Remote, Trust};
 use osbuild::error::Kind;
 use osbuild_remote::{Access, Retry};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ const WHERE: &str = "cat /proc/sys/kernel/hostname >where";
 
 fn retry() -> Retry {
     Retry {
-        connect_timeout: Duration::from_secs(1),
-        idle_timeout: Duration::from_secs(1),
+        connect_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(5),
         tries: 3,
         first_pause: Duration::from_millis(10),
         ..Retry::default()
@@ -32,8 +33,12 @@ fn retry() -> Retry {
 }
 
 pub fn service_with(bench: &Bench, url: &str, retry: Retry) -> Arc<Remote> {
+    Arc::new(remote(bench, url, retry))
+}
+
+fn remote(bench: &Bench, url: &str, retry: Retry) -> Remote {
     let (url, access) = (url.parse().unwrap(), Access::default());
-    Arc::new(Remote::with(url, &access, Mode::Execute, bench.report(), retry).unwrap())
+    Remote::with(url, &access, Mode::Execute, bench.report(), retry).unwrap()
 }
 
 /// A service with short timeouts.
@@ -235,7 +240,15 @@ fn a_silent_service_is_given_up() {
     let remote = service(&bench, &format!("grpc://{silent}"));
     let began = Instant::now();
     assert_eq!(place(&bench, &remote, "true"), HERE);
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_step_may_run_for_long_without_a_message() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let idle_timeout = Duration::from_secs(2);
+    let remote = service_with(&bench, &casd.url(), Retry { idle_timeout, ..retry() });
+    assert_eq!(place(&bench, &remote, "sleep 5"), THERE);
 }
 
 #[test]
@@ -250,7 +263,7 @@ fn a_service_that_dies_is_given_up() {
 #[test]
 fn a_step_that_does_not_end_there_runs_here() {
     let (casd, bench) = (Casd::start(), Bench::new());
-    let execution_timeout = Duration::from_secs(4);
+    let execution_timeout = Duration::from_secs(10);
     let remote = service_with(&bench, &casd.url(), Retry { execution_timeout, ..retry() });
     let hangs = "read -r name </proc/sys/kernel/hostname; [ $name = osbuild ] || sleep 600";
     assert_eq!(place(&bench, &remote, hangs), HERE);
@@ -282,6 +295,16 @@ fn a_service_that_shows_steps_other_files_executes_none() {
     let remote = service(&bench, &casd.url());
     assert_eq!(place(&bench, &remote, "true"), HERE);
     assert!(!remote.executes());
+}
+
+#[test]
+fn properties_reach_the_worker_and_one_with_a_network_executes_no_step() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    for (name, value, place_of_it) in [("OSFamily", "linux", THERE), ("network", "on", HERE)] {
+        let platform = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let remote = Arc::new(remote(&bench, &casd.url(), retry()).on_platform(platform));
+        assert_eq!(place(&bench, &remote, &format!("echo {name}")), place_of_it, "{name}");
+    }
 }
 
 #[test]

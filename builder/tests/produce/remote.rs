@@ -15,13 +15,11 @@ use std::time::{Duration, Instant};
 const MARK: &[u8] = b"the bytes that a network harms";
 
 fn remote(bench: &Bench, url: &str, mode: Mode) -> Arc<Remote> {
-    let second = Duration::from_secs(1);
-    let first_pause = Duration::from_millis(10);
     let retry = Retry {
-        connect_timeout: second,
-        idle_timeout: second,
+        connect_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(5),
         tries: 3,
-        first_pause,
+        first_pause: Duration::from_millis(10),
         ..Retry::default()
     };
     let access = Access::default();
@@ -155,7 +153,7 @@ fn a_slow_cache_is_used_and_a_silent_one_given_up() {
     let silent = proxy(casd.address, Harm::Silence);
     let began = Instant::now();
     assert!(!get(&format!("grpc://{silent}")).1);
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
 }
 
 #[test]

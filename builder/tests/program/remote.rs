@@ -2,9 +2,11 @@
 
 use crate::builds::done;
 use crate::casd::Casd;
+use crate::releases::{folder, provenance, release, workshop};
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::{kernel, open, products};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -133,6 +135,23 @@ fn a_service_that_cannot_execute_a_step_costs_one_warning() {
         assert!(warnings.clone().count() == 1, "{}", ran.stderr);
         assert!(warnings.clone().all(|line| line.starts_with(&named)), "{}", ran.stderr);
     }
+}
+
+#[test]
+fn the_provenance_names_a_service_only_if_the_owner_trusts_it() {
+    let (casd, scratch) = (Casd::start(), workshop());
+    let url = casd.url();
+    let made = |flags: &[&str]| {
+        let execute = ["--remote", &url, "--remote-mode", "execute"];
+        done(&release(&scratch, &[&execute, flags].concat()));
+        let statement = provenance(&scratch);
+        let steps = statement["predicate"]["runDetails"]["byproducts"].as_array().unwrap().clone();
+        let place = |step: &Value| step["annotations"]["made"].as_str().unwrap().to_owned();
+        steps.iter().map(place).collect::<BTreeSet<String>>()
+    };
+    assert_eq!(made(&["--remote-trusted"]), BTreeSet::from([format!("executed by {url}")]));
+    fs::remove_dir_all(folder(&scratch)).unwrap();
+    assert_eq!(made(&[]), BTreeSet::from(["here".to_owned()]));
 }
 
 #[test]

@@ -42,6 +42,14 @@ pub struct Executed {
     pub is_cached: bool,
 }
 
+/// A run of a step that came to its end.
+struct Attempt {
+    /// What it printed.
+    printed: Vec<u8>,
+    /// What it made, or how it failed.
+    end: Result<ActionResult>,
+}
+
 /// Why a service made no result: a fault of its own, or an error of the build.
 enum Stop {
     Fault(Fault),
@@ -133,10 +141,8 @@ impl Remote {
             return Ok(known);
         }
         match self.why_unusable(store, action, here) {
-            Ok(None) => {
-                *lock(&self.execution.is_usable) = Some(true);
-                return Ok(true);
-            }
+            // Another step may have met a fault of the cache meanwhile.
+            Ok(None) => return Ok(*lock(&self.execution.is_usable).get_or_insert(true)),
             Ok(Some(why)) => self.only_caches(&why),
             Err(Stop::Build(error)) => return Err(error),
             Err(Stop::Fault(fault)) => {
@@ -169,12 +175,15 @@ impl Remote {
         let (bytes, _) = self.run(store, &whole, true)?;
         let run = executed(&bytes, &probe, "").ok_or_else(malformed)?;
         let End::Made(result) = run.end else {
-            let error = format!("it cannot run a shell of the input root ({:?})", run.end);
-            return Ok(Some(error));
+            return Ok(Some("a shell of the input root does not run there".to_owned()));
         };
-        self.read(store, result.outputs.values().map(|output| output.digest).collect())?;
-        let seen_there = result.output(probe::SEEN).and_then(|seen| store.read(&seen));
-        let difference = probe::difference(&seen_there.map_err(Stop::Build)?, &seen_here);
+        let seen = result.output(probe::SEEN).map_err(Stop::Build)?;
+        if seen.size() > probe::MAX_SEEN {
+            return Ok(Some(format!("a step would see more than {} bytes there", probe::MAX_SEEN)));
+        }
+        self.read(store, BTreeSet::from([seen]))?;
+        let seen_there = store.read(&seen).map_err(Stop::Build)?;
+        let difference = probe::difference(&seen_there, &seen_here);
         Ok(difference.map(|(there, here)| {
             format!("a step would see `{there}` there, and sees `{here}` here")
         }))
@@ -188,57 +197,54 @@ impl Remote {
         log: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Tried<Executed> {
         let whole = self.whole(store, action, false).map_err(Stop::Build)?;
-        if let Some(bytes) = self.cache.result(&blob(&whole.digest))? {
-            match self.accept(store, action, &bytes, log) {
-                Ok(result) => return Ok(Executed { result, is_cached: true }),
-                // A result that lacks files, or a failure that may have had a reason of its time.
-                Err(Stop::Fault(Fault::Missing) | Stop::Build(_)) => {}
-                Err(other) => return Err(other),
-            }
+        if let Some(bytes) = self.cache.result(&blob(&whole.digest))?
+            && let Some(Attempt { printed, end: Ok(result) }) =
+                self.attempt(store, action, &bytes)?
+        {
+            log(&printed).map_err(Stop::Build)?;
+            return Ok(Executed { result, is_cached: true });
         }
-        let (bytes, is_cached) = self.run(store, &whole, false)?;
-        match self.accept(store, action, &bytes, log) {
-            Ok(result) => return Ok(Executed { result, is_cached }),
-            Err(Stop::Fault(Fault::Missing)) => {}
-            Err(Stop::Build(_)) if is_cached => {}
-            Err(other) => return Err(other),
+        let (bytes, mut is_cached) = self.run(store, &whole, false)?;
+        let mut attempt = self.attempt(store, action, &bytes)?;
+        // A result that lost a file, or a failure that may have had a reason of its time.
+        if attempt.as_ref().is_none_or(|attempt| is_cached && attempt.end.is_err()) {
+            let (bytes, _) = self.run(store, &whole, true)?;
+            is_cached = false;
+            attempt = self.attempt(store, action, &bytes)?;
         }
-        let (bytes, is_cached) = self.run(store, &whole, true)?;
-        let result = self.accept(store, action, &bytes, log)?;
-        Ok(Executed { result, is_cached })
+        let Attempt { printed, end } = attempt.ok_or(Fault::Missing)?;
+        log(&printed).map_err(Stop::Build)?;
+        Ok(Executed { result: end.map_err(Stop::Build)?, is_cached })
     }
 
-    /// The result in the bytes of a message, with all its files in the store.
-    fn accept(
-        &self,
-        store: &Store,
-        action: &Action,
-        bytes: &[u8],
-        log: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Tried<ActionResult> {
-        let address = self.address.to_string();
+    /// What the bytes of a result say, with the files of a success in the store; `None` if the
+    /// service lacks one of them.
+    fn attempt(&self, store: &Store, action: &Action, bytes: &[u8]) -> Tried<Option<Attempt>> {
+        let (name, address) = (&action.name, self.address.to_string());
         let run = executed(bytes, action, &address).ok_or_else(malformed)?;
+        let mut text = Vec::new();
         for printed in run.printed {
-            let text = match printed {
-                Printed::Inline(text) => text.to_vec(),
-                Printed::Blob(blob) => self.text(&blob)?,
-            };
-            log(&text).map_err(Stop::Build)?;
+            match printed {
+                Printed::Inline(bytes) => text.extend(bytes),
+                Printed::Blob(blob) => text.extend(self.text(&blob)?),
+            }
         }
-        let name = &action.name;
-        match run.end {
+        let end = match run.end {
             End::Made(result) => {
-                self.read(store, result.outputs.values().map(|output| output.digest).collect())?;
+                let outputs = result.outputs.values().map(|output| output.digest);
+                match self.read(store, outputs.collect()) {
+                    Err(Fault::Missing) => return Ok(None),
+                    read => read?,
+                }
                 Ok(result)
             }
-            End::Lacks(output) => Err(Stop::Build(Error::build(format!(
+            End::Lacks(output) => Err(Error::build(format!(
                 "`{name}` ended well on {address}, but its output `{output}` is not there"
-            )))),
-            End::Failed(status) => Err(Stop::Build(
-                Error::build(format!("`{name}` failed on {address}"))
-                    .cause(format!("it ended with exit status {status}")),
-            )),
-        }
+            ))),
+            End::Failed(status) => Err(Error::build(format!("`{name}` failed on {address}"))
+                .cause(format!("it ended with exit status {status}"))),
+        };
+        Ok(Some(Attempt { printed: text, end }))
     }
 
     /// What an action printed. A result counts without it.
@@ -314,7 +320,7 @@ impl Remote {
         let root = self.listing(store, &action.root.key, &action.root.path)?;
         let tools = action.toolchains.iter();
         let tools = tools.map(|tool| self.listing(store, &tool.key, &tool.path));
-        RemoteAction::new(action, root, tools.collect::<Result<_>>()?, is_fresh)
+        RemoteAction::new(action, root, tools.collect::<Result<_>>()?, &self.platform, is_fresh)
     }
 
     fn listing(&self, store: &Store, key: &Digest, path: &Path) -> Result<Arc<Listing>> {

@@ -93,7 +93,6 @@ pub fn executed(bytes: &[u8], action: &Action, service: &str) -> Option<Run> {
 
 /// The outputs of `action` in a result, or the name of the first one that it lacks. `None` if a
 /// digest is malformed, or two files have the same path and so contradict each other.
-#[expect(clippy::type_complexity, reason = "the names of an alias would say less")]
 fn outputs(
     message: &reapi::ActionResult,
     action: &Action,

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::report::{self, Report};
 use execute::Execution;
 use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Protocol, Retry, Source, Traffic};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,6 +35,8 @@ pub struct Remote {
     cache: Cache,
     address: Address,
     mode: Mode,
+    /// The properties of the workers that may execute steps.
+    platform: BTreeMap<String, String>,
     report: Report,
     /// Whether reads have failed.
     is_read_off: AtomicBool,
@@ -95,6 +97,7 @@ impl Remote {
             cache,
             address,
             mode,
+            platform: BTreeMap::new(),
             report,
             is_read_off,
             is_write_off,
@@ -104,6 +107,11 @@ impl Remote {
             execution,
             first_step,
         })
+    }
+
+    /// Executes steps on workers with these properties, as the service names them.
+    pub fn on_platform(self, platform: BTreeMap<String, String>) -> Self {
+        Remote { platform, ..self }
     }
 
     /// Its address.

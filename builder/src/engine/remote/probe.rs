@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// The output of a probe.
 pub(super) const SEEN: &str = "seen";
 
+/// The upper limit of that output in bytes: a few hundred names.
+pub(super) const MAX_SEEN: u64 = 1 << 20;
+
 /// Prints what an action sees, but for what no step may depend on: the host's name, the number of
 /// processors, process numbers, limits. It uses the shell's own commands, which each root has, and
 /// `ls` for modes.

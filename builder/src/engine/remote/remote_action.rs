@@ -33,8 +33,9 @@ pub(super) struct RemoteAction {
 }
 
 impl RemoteAction {
-    /// That of `action`, whose root is `root` and whose toolchains are `toolchains` in their order.
-    /// The result of one that is fresh is for one use alone.
+    /// That of `action`, whose root is `root` and whose toolchains are `toolchains` in their order,
+    /// for workers with the properties `platform`. The result of one that is fresh is for one use
+    /// alone.
     ///
     /// # Errors
     /// An input has the path of an output's folder.
@@ -42,6 +43,7 @@ impl RemoteAction {
         action: &Action,
         root: Arc<Listing>,
         toolchains: Vec<Arc<Listing>>,
+        platform: &BTreeMap<String, String>,
         is_fresh: bool,
     ) -> Result<Self> {
         let mut messages = BTreeMap::new();
@@ -62,13 +64,18 @@ impl RemoteAction {
         let top = with(root.top.clone(), &[(BUILD, build), (TOOLCHAIN, tools)])?;
         let input_root = put(top.encode_to_vec())?;
         let command = put(action.command(BUILD.trim_start_matches('/')).encode_to_vec())?;
+        let property = |(name, value): (&String, &String)| reapi::Pair {
+            name: name.clone(),
+            value: value.clone(),
+        };
+        let properties = platform.iter().map(property).collect();
         let message = reapi::Action {
             command_digest: Some((&command).into()),
             input_root_digest: Some((&input_root).into()),
             timeout: Some(TIMEOUT.into()),
             do_not_cache: is_fresh,
             salt: format!("osbuild rules {}, input root {LAYOUT}", rules::VERSION).into_bytes(),
-            platform: None,
+            platform: (!platform.is_empty()).then_some(reapi::Platform { properties }),
         };
         let digest = put(message.encode_to_vec())?;
         let folders = [vec![root], toolchains].concat();
