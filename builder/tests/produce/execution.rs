@@ -3,6 +3,9 @@
 use crate::bench::Bench;
 use crate::casd::Casd;
 use crate::proxy::{Harm, proxy};
+use crate::refusals::{
+    RESOURCE_EXHAUSTED, Refusal, UNAUTHENTICATED, UNAVAILABLE, UNIMPLEMENTED, refuse,
+};
 use osbuild::engine::action::{Action, ActionResult, Origin, Toolchain};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::executor::{Executor, Rebuild};
@@ -241,6 +244,53 @@ fn a_silent_service_is_given_up() {
     let began = Instant::now();
     assert_eq!(place(&bench, &remote, "true"), HERE);
     assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_busy_service_is_asked_again() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    for (method, code) in [
+        ("/GetCapabilities", UNAVAILABLE),
+        ("/GetActionResult", RESOURCE_EXHAUSTED),
+        ("/FindMissingBlobs", UNAVAILABLE),
+        ("/BatchUpdateBlobs", RESOURCE_EXHAUSTED),
+        ("/Execute", RESOURCE_EXHAUSTED),
+        ("/Execute", UNAVAILABLE),
+    ] {
+        let busy = refuse(casd.address, Refusal { method, code, times: 2 });
+        let remote = service(&bench, &format!("grpc://{busy}"));
+        let script = format!("echo {method} {code}");
+        assert_eq!(place(&bench, &remote, &script), THERE, "{method} {code}");
+    }
+}
+
+#[test]
+fn a_service_that_refuses_to_execute_is_given_up() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    for (method, code) in [
+        ("/GetCapabilities", UNAUTHENTICATED),
+        ("/FindMissingBlobs", UNAUTHENTICATED),
+        ("/Execute", UNAUTHENTICATED),
+        ("/Execute", UNIMPLEMENTED),
+        ("/Execute", RESOURCE_EXHAUSTED),
+    ] {
+        let refusing = refuse(casd.address, Refusal { method, code, times: usize::MAX });
+        let remote = service(&bench, &format!("grpc://{refusing}"));
+        for run in 1..=2 {
+            let script = format!("echo {method} {code} {run}");
+            assert_eq!(place(&bench, &remote, &script), HERE, "{method} {code}");
+        }
+        assert!(!remote.executes());
+    }
+}
+
+#[test]
+fn a_run_that_the_service_forgot_is_started_again() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let forgets = Refusal { method: "/WaitExecution", code: UNIMPLEMENTED, times: usize::MAX };
+    let cut = proxy(refuse(casd.address, forgets), Harm::CutOnce(Duration::from_millis(1500)));
+    let remote = service(&bench, &format!("grpc://{cut}"));
+    assert_eq!(place(&bench, &remote, "sleep 3"), THERE);
 }
 
 #[test]

@@ -8,4 +8,5 @@ mod execution;
 mod executor;
 mod faults;
 mod proxy;
+mod refusals;
 mod remote;

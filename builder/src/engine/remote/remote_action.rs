@@ -114,3 +114,69 @@ fn with(mut root: reapi::Directory, places: &[(&str, Digest)]) -> Result<reapi::
 fn node(name: &str, digest: &Digest) -> reapi::DirectoryNode {
     reapi::DirectoryNode { name: name.to_owned(), digest: Some(digest.into()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::action::{InputTree, SandboxRoot, Toolchain};
+    use std::fs;
+
+    fn folder(store: &Store, names: &[&str]) -> Arc<Listing> {
+        let key = Digest::of(names.concat().as_bytes());
+        let fill = |folder: &std::path::Path| {
+            names.iter().for_each(|name| fs::create_dir(folder.join(name)).unwrap());
+            Ok(())
+        };
+        let path = store.tree(&key, fill).unwrap();
+        Arc::new(Listing::of(store, &key, &path).unwrap())
+    }
+
+    fn action(toolchains: &[&str]) -> Action {
+        let key = Digest::of(b"");
+        let toolchain = |name: &&str| Toolchain { name: (*name).into(), key, path: "/".into() };
+        Action {
+            name: "step".into(),
+            argv: vec!["true".into()],
+            env: BTreeMap::new(),
+            input: InputTree::new(),
+            outputs: vec!["folder/out".into()],
+            root: SandboxRoot { key, path: "/".into() },
+            toolchains: toolchains.iter().map(toolchain).collect(),
+        }
+    }
+
+    #[test]
+    fn everything_that_a_worker_gets_is_in_the_digest() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path().join("store")).unwrap();
+        let root = folder(&store, &["build", "toolchain"]);
+        let other_root = folder(&store, &["build", "toolchain", "usr"]);
+        let (a, b) = (folder(&store, &["a"]), folder(&store, &["b"]));
+        let platform = BTreeMap::from([("OSFamily".to_owned(), "linux".to_owned())]);
+        let none = BTreeMap::new();
+        let digest =
+            |names: &[&str], root: &Arc<Listing>, tools: &[&Arc<Listing>], platform, fresh| {
+                let tools = tools.iter().map(|tool| Arc::clone(tool)).collect();
+                let root = Arc::clone(root);
+                RemoteAction::new(&action(names), root, tools, platform, fresh).unwrap().digest
+            };
+        let usual = digest(&["x", "y"], &root, &[&a, &b], &none, false);
+        assert_eq!(digest(&["y", "x"], &root, &[&b, &a], &none, false), usual);
+        let others = [
+            digest(&["x", "y"], &root, &[&b, &a], &none, false),
+            digest(&["x"], &root, &[&a], &none, false),
+            digest(&["x", "y"], &other_root, &[&a, &b], &none, false),
+            digest(&["x", "y"], &root, &[&a, &b], &platform, false),
+            digest(&["x", "y"], &root, &[&a, &b], &none, true),
+        ];
+        assert_eq!(others.iter().chain([&usual]).collect::<BTreeSet<_>>().len(), 6);
+    }
+
+    #[test]
+    fn a_root_without_its_mount_points_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path().join("store")).unwrap();
+        let root = folder(&store, &["toolchain"]);
+        assert!(RemoteAction::new(&action(&[]), root, vec![], &BTreeMap::new(), false).is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! A proxy between a client and its service that refuses calls of gRPC, as a service does that is
+//! too busy or that no longer knows the client.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Frame;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http2::handshake;
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::thread;
+use tokio::net;
+
+/// Codes of gRPC.
+pub const RESOURCE_EXHAUSTED: u16 = 8;
+pub const UNIMPLEMENTED: u16 = 12;
+pub const UNAVAILABLE: u16 = 14;
+pub const UNAUTHENTICATED: u16 = 16;
+
+/// Which calls the proxy refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    /// The end of the method's name.
+    pub method: &'static str,
+    /// The code.
+    pub code: u16,
+    /// How many calls are refused before the others reach the service.
+    pub times: usize,
+}
+
+/// The address of a proxy in front of `service`. It serves until the test program ends.
+pub fn refuse(service: SocketAddr, refusal: Refusal) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    thread::spawn(move || {
+        runtime.block_on(async move {
+            let listener = net::TcpListener::from_std(listener).unwrap();
+            let left = Arc::new(AtomicUsize::new(refusal.times));
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(pass(client, service, refusal, Arc::clone(&left)));
+            }
+        });
+    });
+    address
+}
+
+async fn pass(
+    client: net::TcpStream,
+    service: SocketAddr,
+    refusal: Refusal,
+    left: Arc<AtomicUsize>,
+) {
+    let upstream = TokioIo::new(net::TcpStream::connect(service).await.unwrap());
+    let (sender, connection) = handshake(TokioExecutor::new(), upstream).await.unwrap();
+    tokio::spawn(connection);
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (mut sender, left) = (sender.clone(), Arc::clone(&left));
+        async move {
+            let one_less = |left: usize| left.checked_sub(1);
+            if request.uri().path().ends_with(refusal.method)
+                && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+            {
+                let refused = Response::builder().header("content-type", "application/grpc");
+                return Ok(refused
+                    .header("grpc-status", refusal.code)
+                    .body(Answer::Empty)
+                    .unwrap());
+            }
+            sender.send_request(request).await.map(|response| response.map(Answer::OfService))
+        }
+    });
+    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(client), answer).await;
+}
+
+/// The body of a response.
+enum Answer {
+    OfService(Incoming),
+    Empty,
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Answer::OfService(body) => Pin::new(body).poll_frame(context),
+            Answer::Empty => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Answer::OfService(body) => body.is_end_stream(),
+            Answer::Empty => true,
+        }
+    }
+}
