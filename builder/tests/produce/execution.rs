@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 const THERE: &[u8] = b"buildbox\n";
 const HERE: &[u8] = b"osbuild\n";
 
+/// Bytes of the message with the result of an execution.
+const EXECUTED: &[u8] = b"v2.ExecuteResponse";
+
 /// Writes the name of the machine that runs it.
 const WHERE: &str = "cat /proc/sys/kernel/hostname >where";
 
@@ -218,17 +221,39 @@ fn a_lost_output_is_made_there_again() {
 }
 
 #[test]
-fn a_cut_connection_does_not_end_a_run() {
+fn after_a_cut_connection_the_result_of_the_same_run_is_asked_for() {
     let (casd, bench) = (Casd::start(), Bench::new());
-    let cut = proxy(casd.address, Harm::CutOnce(Duration::from_millis(1500)));
+    let counts = Refusal { method: "/WaitExecution", code: UNAVAILABLE, times: 0 };
+    let counts = refuse(casd.address, counts);
+    let cut = proxy(counts.address, Harm::cut_once(EXECUTED));
     let remote = service(&bench, &format!("grpc://{cut}"));
-    assert_eq!(place(&bench, &remote, "sleep 3"), THERE);
+    assert_eq!(place(&bench, &remote, "true"), THERE);
+    assert_eq!(counts.calls(), 1);
+}
+
+#[test]
+fn a_run_that_the_service_forgot_is_started_again() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let forgets = Refusal { method: "/WaitExecution", code: UNIMPLEMENTED, times: usize::MAX };
+    let forgets = refuse(casd.address, forgets);
+    let cut = proxy(forgets.address, Harm::cut_once(EXECUTED));
+    let remote = service(&bench, &format!("grpc://{cut}"));
+    assert_eq!(place(&bench, &remote, "true"), THERE);
+    assert_eq!(forgets.calls(), 1);
+}
+
+#[test]
+fn a_flipped_bit_in_an_output_ends_in_a_run_here() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let harmed = proxy(casd.address, Harm::Flip(THERE.to_vec()));
+    let remote = service(&bench, &format!("grpc://{harmed}"));
+    assert_eq!(place(&bench, &remote, "true"), HERE);
 }
 
 #[test]
 fn a_service_that_always_cuts_the_connection_is_given_up() {
     let (casd, bench) = (Casd::start(), Bench::new());
-    let cut = proxy(casd.address, Harm::Cut(b"v2.ExecuteResponse".to_vec()));
+    let cut = proxy(casd.address, Harm::Cut(EXECUTED.to_vec()));
     let remote = service(&bench, &format!("grpc://{cut}"));
     for script in ["echo 1", "echo 2"] {
         assert_eq!(place(&bench, &remote, script), HERE);
@@ -258,7 +283,7 @@ fn a_busy_service_is_asked_again() {
         ("/Execute", UNAVAILABLE),
     ] {
         let busy = refuse(casd.address, Refusal { method, code, times: 2 });
-        let remote = service(&bench, &format!("grpc://{busy}"));
+        let remote = service(&bench, &format!("grpc://{}", busy.address));
         let script = format!("echo {method} {code}");
         assert_eq!(place(&bench, &remote, &script), THERE, "{method} {code}");
     }
@@ -275,22 +300,13 @@ fn a_service_that_refuses_to_execute_is_given_up() {
         ("/Execute", RESOURCE_EXHAUSTED),
     ] {
         let refusing = refuse(casd.address, Refusal { method, code, times: usize::MAX });
-        let remote = service(&bench, &format!("grpc://{refusing}"));
+        let remote = service(&bench, &format!("grpc://{}", refusing.address));
         for run in 1..=2 {
             let script = format!("echo {method} {code} {run}");
             assert_eq!(place(&bench, &remote, &script), HERE, "{method} {code}");
         }
         assert!(!remote.executes());
     }
-}
-
-#[test]
-fn a_run_that_the_service_forgot_is_started_again() {
-    let (casd, bench) = (Casd::start(), Bench::new());
-    let forgets = Refusal { method: "/WaitExecution", code: UNIMPLEMENTED, times: usize::MAX };
-    let cut = proxy(refuse(casd.address, forgets), Harm::CutOnce(Duration::from_millis(1500)));
-    let remote = service(&bench, &format!("grpc://{cut}"));
-    assert_eq!(place(&bench, &remote, "sleep 3"), THERE);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -14,8 +16,8 @@ pub enum Harm {
     Delay(Duration),
     /// Closes the connection at the first piece that contains these bytes.
     Cut(Vec<u8>),
-    /// Closes the first connection after this time.
-    CutOnce(Duration),
+    /// Closes one connection at the first piece that contains these bytes.
+    CutOnce(Vec<u8>, Arc<AtomicBool>),
     /// Flips a bit of the first of these bytes, wherever they are.
     Flip(Vec<u8>),
     /// Passes nothing on, and closes nothing.
@@ -23,7 +25,7 @@ pub enum Harm {
 }
 
 /// The address of a proxy in front of `server`. It serves until the test program ends.
-pub fn proxy(server: SocketAddr, mut harm: Harm) -> SocketAddr {
+pub fn proxy(server: SocketAddr, harm: Harm) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -31,16 +33,6 @@ pub fn proxy(server: SocketAddr, mut harm: Harm) -> SocketAddr {
             let Ok(upstream) = TcpStream::connect(server) else { continue };
             let (from, to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
             thread::spawn(move || pass(from, to, &Harm::None));
-            if let Harm::CutOnce(time) = harm {
-                harm = Harm::None;
-                let (client, upstream) =
-                    (client.try_clone().unwrap(), upstream.try_clone().unwrap());
-                thread::spawn(move || {
-                    thread::sleep(time);
-                    let _ = client.shutdown(Shutdown::Both);
-                    let _ = upstream.shutdown(Shutdown::Both);
-                });
-            }
             let harm = harm.clone();
             thread::spawn(move || pass(upstream, client, &harm));
         }
@@ -48,12 +40,19 @@ pub fn proxy(server: SocketAddr, mut harm: Harm) -> SocketAddr {
     address
 }
 
+impl Harm {
+    /// Closes one connection, whichever has these bytes first.
+    pub fn cut_once(bytes: &[u8]) -> Harm {
+        Harm::CutOnce(bytes.to_vec(), Arc::default())
+    }
+}
+
 fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
     let mut piece = vec![0; 1 << 20];
     while let Ok(read @ 1..) = from.read(&mut piece) {
         let piece = &mut piece[..read];
         match harm {
-            Harm::None | Harm::CutOnce(_) => {}
+            Harm::None => {}
             Harm::Delay(time) => thread::sleep(*time),
             Harm::Cut(bytes) if find(piece, bytes).is_some() => break,
             Harm::Flip(bytes) => {
@@ -62,7 +61,12 @@ fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
                 }
             }
             Harm::Silence => continue,
-            Harm::Cut(_) => {}
+            Harm::CutOnce(bytes, is_done)
+                if find(piece, bytes).is_some() && !is_done.swap(true, Ordering::SeqCst) =>
+            {
+                break;
+            }
+            Harm::Cut(_) | Harm::CutOnce(..) => {}
         }
         if to.write_all(piece).is_err() {
             break;

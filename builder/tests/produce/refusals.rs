@@ -34,39 +34,52 @@ pub struct Refusal {
     pub times: usize,
 }
 
-/// The address of a proxy in front of `service`. It serves until the test program ends.
-pub fn refuse(service: SocketAddr, refusal: Refusal) -> SocketAddr {
+/// A proxy that serves until the test program ends.
+pub struct Refuser {
+    pub address: SocketAddr,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Refuser {
+    /// The number of calls of the method so far.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+/// A proxy in front of `service`.
+pub fn refuse(service: SocketAddr, refusal: Refusal) -> Refuser {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let refuser = Refuser { address, calls: Arc::clone(&calls) };
     thread::spawn(move || {
         runtime.block_on(async move {
             let listener = net::TcpListener::from_std(listener).unwrap();
-            let left = Arc::new(AtomicUsize::new(refusal.times));
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(pass(client, service, refusal, Arc::clone(&left)));
+                tokio::spawn(pass(client, service, refusal, Arc::clone(&calls)));
             }
         });
     });
-    address
+    refuser
 }
 
 async fn pass(
     client: net::TcpStream,
     service: SocketAddr,
     refusal: Refusal,
-    left: Arc<AtomicUsize>,
+    calls: Arc<AtomicUsize>,
 ) {
     let upstream = TokioIo::new(net::TcpStream::connect(service).await.unwrap());
     let (sender, connection) = handshake(TokioExecutor::new(), upstream).await.unwrap();
     tokio::spawn(connection);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (mut sender, left) = (sender.clone(), Arc::clone(&left));
+        let (mut sender, calls) = (sender.clone(), Arc::clone(&calls));
         async move {
-            let one_less = |left: usize| left.checked_sub(1);
             if request.uri().path().ends_with(refusal.method)
-                && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+                && calls.fetch_add(1, Ordering::SeqCst) < refusal.times
             {
                 let refused = Response::builder().header("content-type", "application/grpc");
                 return Ok(refused
