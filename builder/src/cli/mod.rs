@@ -113,8 +113,8 @@ pub struct Common {
     #[arg(long, global = true)]
     pub offline: bool,
     /// A cache of results that other machines share, which may also execute steps:
-    /// grpc[s]://HOST:PORT[/INSTANCE] for the Remote Execution API, http[s]://HOST:PORT[/PATH] for a
-    /// plain cache such as bazel-remote [default: `url` of `[remote]` in
+    /// grpc[s]://HOST:PORT[/INSTANCE] for the Remote Execution API, http[s]://HOST:PORT[/PATH]
+    /// for a plain cache such as bazel-remote [default: `url` of `[remote]` in
     /// ~/.config/osbuild/config.toml, which also names certificates and tokens]
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub remote: Option<String>,

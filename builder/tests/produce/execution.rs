@@ -78,7 +78,8 @@ fn action(bench: &Bench) -> Action {
     let path = bench.store().tree(&key, fill).unwrap();
     let script = "
         echo log; echo error >&2
-        (env; pwd; umask; ls -ln in/program in/folder; ls -A /tmp home; ls /toolchain/x/bin) >out/seen
+        (env; pwd; umask; ls -ln in/program in/folder; ls -A /tmp home) >out/seen
+        ls /toolchain/x/bin >>out/seen
         ls -ldn in/folder | grep -c drwxr-xr-x >>out/seen
         cat in/program in/link /toolchain/x/bin/tool >out/copy; chmod 755 out/copy
         dd if=/dev/zero of=out/large bs=1M count=9";

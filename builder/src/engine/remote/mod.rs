@@ -46,7 +46,7 @@ pub struct Remote {
     misses: AtomicUsize,
     executed: AtomicUsize,
     execution: Execution,
-    /// Held by the first step that is to be executed there, while it tries whether that is possible.
+    /// Held by the first step to be executed there, while it finds out whether that is possible.
     first_step: Mutex<()>,
 }
 
