@@ -46,8 +46,8 @@ impl Node<'_> {
         self.call("TeardownAndDestroy", &name(type_name, id)).map(drop)
     }
 
-    /// The same, as soon as `osd` takes changes: it refuses them until it has taken note that `init`
-    /// has taken some back.
+    /// The same, as soon as `osd` takes changes: it refuses them until it has noted that `init` has
+    /// taken some back.
     pub fn destroy_soon(&self, type_name: &str, id: &str) -> Result<()> {
         let began = Instant::now();
         loop {
