@@ -27,6 +27,7 @@ Examples:
   osctl confirm                        keep what was tried
   osctl logs kubelet --tail 20 -f      show what the kubelet writes
   osctl top -w                         show what uses the node's processors and memory
+  osctl dashboard -n edge-1,edge-2     show nodes on a screen, with their newest log lines
   osctl reach tcp 10.0.2.2:6443        try whether the node reaches a port
   osctl support                        collect what the node shows in an archive
   osctl history                        show who changed what
@@ -178,6 +179,14 @@ pub enum Verb {
     },
     /// Show what uses the processors, memory, disk and network of the node
     Top(Top),
+    /// Show nodes on a screen: readiness, load, pods, network and logs
+    ///
+    /// It needs a terminal of 80 columns and 24 lines or more, and connects again by itself when a
+    /// node is lost. `1` to `4` or Tab switch between an overview, pods and processes, the network,
+    /// and the log; `n` and `p` between nodes. The arrow keys scroll, `/` filters the log, `l`
+    /// shows one log after the other alone, `m` sorts by memory, and `q` leaves. Without colours if
+    /// NO_COLOR is set.
+    Dashboard,
     /// Print a file of the node, or list the files that it shows
     Read {
         /// The file, as the list has it [default: list the files]

@@ -79,6 +79,12 @@ impl Error {
         Error { message: format!("node `{name}`: {}", self.message), ..self }
     }
 
+    /// The message and the causes, for a place that has one line.
+    pub fn in_one_line(&self) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.causes);
+        printable(&parts.map(String::as_str).collect::<Vec<_>>().join(": "))
+    }
+
     /// The errors of several nodes as one, if there are any.
     pub fn all(errors: Vec<Error>) -> Result<()> {
         let mut errors = errors.into_iter();
@@ -190,6 +196,12 @@ mod tests {
             error.to_string(),
             "error: cannot connect\n  caused by: refused\\u{1b}[2J\nhint: look"
         );
+    }
+
+    #[test]
+    fn an_error_fits_in_a_line() {
+        let error = Error::failed("cannot connect").cause("refused\u{1b}").hint("look");
+        assert_eq!(error.in_one_line(), "cannot connect: refused\\u{1b}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod bundle;
 mod changes;
 mod cli;
 mod connection;
+mod dashboard;
 mod definitions;
 mod descriptions;
 mod editing;
@@ -36,7 +37,12 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(verbs::run(cli)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(verbs::run(cli));
+            // A name that is being looked up must not keep the program.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Err(error::Error::failed("cannot start").caused_by(&error)),
     };
     match outcome {

@@ -6,6 +6,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 /// The counters at one moment.
+#[derive(Debug)]
 pub struct Sample {
     /// Those of the node.
     pub usage: GetUsageResponse,

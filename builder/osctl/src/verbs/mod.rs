@@ -1,6 +1,7 @@
 //! The verbs, a file each.
 
 mod apply;
+mod dashboard;
 mod delete;
 mod describe;
 mod diff;
@@ -26,6 +27,7 @@ use crate::resource;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use nodes::{AfterFailure, change, connect, show};
+pub use processes::mebibytes;
 use serde_json::Value;
 use std::io::Write;
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Describe { r#type, id } => {
             show(node, async |one| describe::run(one, &r#type, id.as_deref()).await).await
         }
+        Verb::Dashboard => return dashboard::run(node).await,
         Verb::Diff { file } => return diff::run(node, &file).await,
         Verb::Apply { file, how } => apply::run(node, &file, how).await,
         Verb::Edit { r#type, id } => edit::run(node, &r#type, id.as_deref()).await,

@@ -1,0 +1,31 @@
+//! What is read of a node.
+
+use super::log::Line;
+use super::network::Resources;
+use crate::rates::Sample;
+use osbuild_cosi::v1::{GetStatusResponse, GetTryResponse};
+use serde_json::Value;
+
+/// The answer to a call, or in one line why there is none.
+pub type Answer<T> = Result<T, String>;
+
+/// A reading, from one of the nodes.
+#[derive(Debug)]
+pub enum Reading {
+    /// The node is connected.
+    Connected,
+    /// The node cannot be reached, in one line why.
+    Lost(String),
+    /// The status, and the spec of `KernelInfos.osbuild` if there is one.
+    Status(Answer<(GetStatusResponse, Option<Value>)>),
+    /// The counters of processors, memory, disk, links and processes.
+    Usage(Answer<Sample>),
+    /// The try.
+    Try(Answer<GetTryResponse>),
+    /// The network.
+    Network(Answer<Resources>),
+    /// The log with this name is read from its end on.
+    LogBegins(String),
+    /// Lines of a log.
+    Lines(Vec<Line>),
+}
