@@ -43,7 +43,7 @@ pub enum Connection {
     Open,
     /// It is not.
     Lost {
-        /// Since when.
+        /// When it answered last, or was tried for the first time.
         since: Timestamp,
         /// In one line why.
         why: String,
@@ -106,6 +106,8 @@ pub struct Node {
     pub network: Part<Network>,
     /// Its logs.
     pub log: Log,
+    /// When it answered last.
+    answered: Option<Timestamp>,
     /// The counters that were read last.
     before: Option<Sample>,
 }
@@ -123,18 +125,22 @@ impl Node {
             tried: Part::default(),
             network: Part::default(),
             log: Log::default(),
+            answered: None,
             before: None,
         }
     }
 
     /// Takes a reading that was made at `now`.
     pub fn take(&mut self, reading: Reading, now: Timestamp) {
+        if reading.is_answer() {
+            self.answered = Some(now);
+        }
         match reading {
             Reading::Connected => self.connection = Connection::Open,
             Reading::Lost(why) => {
                 let since = match &self.connection {
                     Connection::Lost { since, .. } => *since,
-                    _ => now,
+                    _ => self.answered.unwrap_or(now),
                 };
                 self.connection = Connection::Lost { since, why: clean(&why) };
             }
@@ -205,12 +211,18 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_lost_since_the_first_failure() {
+    fn a_connection_is_lost_since_the_last_answer() {
         let mut node = Node::new("a", "a:50000");
+        node.take(Reading::Lost("refused".into()), at(5));
+        let lost = Connection::Lost { since: at(5), why: "refused".into() };
+        assert_eq!(node.connection, lost, "it has never answered");
+        node.take(Reading::Connected, at(6));
+        node.take(Reading::Try(Ok(GetTryResponse::default())), at(8));
+        node.take(Reading::Try(Err("no answer".into())), at(9));
         for (seconds, why) in [(10, "reset"), (15, "refused")] {
             node.take(Reading::Lost(why.into()), at(seconds));
         }
-        let lost = Connection::Lost { since: at(10), why: "refused".into() };
+        let lost = Connection::Lost { since: at(8), why: "refused".into() };
         assert_eq!(node.connection, lost);
         node.take(Reading::Connected, at(20));
         assert_eq!(node.connection, Connection::Open);

@@ -29,3 +29,17 @@ pub enum Reading {
     /// Lines of a log.
     Lines(Vec<Line>),
 }
+
+impl Reading {
+    /// Whether the node has sent it.
+    pub fn is_answer(&self) -> bool {
+        match self {
+            Reading::Lost(_) => false,
+            Reading::Status(answer) => answer.is_ok(),
+            Reading::Usage(answer) => answer.is_ok(),
+            Reading::Try(answer) => answer.is_ok(),
+            Reading::Network(answer) => answer.is_ok(),
+            Reading::Connected | Reading::LogBegins(_) | Reading::Lines(_) => true,
+        }
+    }
+}

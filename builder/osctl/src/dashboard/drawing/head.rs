@@ -66,7 +66,7 @@ pub fn title(scene: Scene, width: u16) -> Line<'static> {
     let address = facts.addresses.first().unwrap_or(&node.address);
     left += &format!("  {address}");
     if !facts.slot.is_empty() {
-        left += &format!("  {} {}", facts.slot, facts.release);
+        left += format!("  {} {}", facts.slot, facts.release).trim_end();
     }
     if !facts.kernel.is_empty() {
         left += &format!("  Linux {}", facts.kernel);
@@ -138,7 +138,9 @@ fn circumstances(node: &Node, theme: Theme) -> Vec<Span<'static>> {
 
 fn words_of_try(Try { caller, end }: &Try, now: Timestamp) -> String {
     let left = end.duration_since(now).as_secs().max(0).unsigned_abs();
-    format!("TRY of {caller}, taken back in {}", duration(left))
+    // Nobody knows the caller of a try that `osd` has found when it was started.
+    let caller = if caller.is_empty() { String::new() } else { format!(" of {caller}") };
+    format!("TRY{caller}, taken back in {}", duration(left))
 }
 
 fn words_of_clock(ahead_seconds: i64) -> String {

@@ -329,7 +329,7 @@ fn a_lost_node_keeps_its_values_and_they_are_dim() {
     let dashboard = of(vec![lost], &[]);
     let buffer = frame(&dashboard, Theme::Colours, (80, 24), at(52));
     let text = text(&buffer);
-    assert!(text.contains("LOST for 12 s, since 10:00:40 UTC: connection refused"), "{text}");
+    assert!(text.contains("LOST for 22 s, since 10:00:30 UTC: connection refused"), "{text}");
     assert!(text.contains("kube-system/kube-apiserver-edge-1"), "{text}");
     let row = |row: u16| (0..80).map(move |column| (column, row));
     let is_dim = |place: (u16, u16)| buffer[place].fg == Color::DarkGray;
