@@ -37,7 +37,7 @@ pub struct Network {
     pub name_servers_source: String,
 }
 
-/// The resources that [`Network::of`] reads, of the types that they are named like.
+/// The observed resources, of the types that they are named like.
 #[derive(Debug, Default)]
 pub struct Resources {
     /// `LinkStatuses.osbuild`.
@@ -48,6 +48,8 @@ pub struct Resources {
     pub routes: Vec<Resource>,
     /// `ResolverStatuses.osbuild`.
     pub resolvers: Vec<Resource>,
+    /// `KernelInfos.osbuild`.
+    pub kernels: Vec<Resource>,
 }
 
 impl Network {
@@ -170,7 +172,8 @@ pub mod tests {
         let odd = ["", "[1]", "x: [", "{ type: 1, mtu: -1, carrier: x, nameserver: 5 }"];
         let odd = || odd.iter().map(|spec| resource("x", spec)).collect::<Vec<_>>();
         let (links, addresses, routes, resolvers) = (odd(), odd(), odd(), odd());
-        let network = Network::of(&Resources { links, addresses, routes, resolvers });
+        let network =
+            Network::of(&Resources { links, addresses, routes, resolvers, ..Resources::default() });
         assert_eq!(network.links.len(), 4);
     }
 }

@@ -7,8 +7,10 @@ use super::network::Network;
 use super::reading::{Answer, Reading};
 use super::untrusted::clean;
 use crate::rates::{Rates, Sample};
+use crate::resource;
 use jiff::{SignedDuration, Timestamp};
 use osbuild_cosi::v1::{GetTryResponse, GetUsageResponse};
+use serde_json::Value;
 
 /// A part of what is known: the last answer, and why there is no newer one.
 #[derive(Debug)]
@@ -106,6 +108,8 @@ pub struct Node {
     pub network: Part<Network>,
     /// Its logs.
     pub log: Log,
+    /// The spec of its `KernelInfos.osbuild`.
+    kernel: Option<Value>,
     /// When it answered last.
     answered: Option<Timestamp>,
     /// The counters that were read last.
@@ -125,6 +129,7 @@ impl Node {
             tried: Part::default(),
             network: Part::default(),
             log: Log::default(),
+            kernel: None,
             answered: None,
             before: None,
         }
@@ -145,13 +150,16 @@ impl Node {
                 self.connection = Connection::Lost { since, why: clean(&why) };
             }
             Reading::Status(answer) => {
-                self.facts
-                    .take(answer.map(|(status, kernel)| Facts::of(&status, kernel.as_ref(), now)));
+                let kernel = self.kernel.as_ref();
+                self.facts.take(answer.map(|status| Facts::of(&status, kernel, now)));
             }
             Reading::Usage(Ok(sample)) => self.take_sample(sample),
             Reading::Usage(Err(error)) => self.usage.take(Err(error)),
             Reading::Try(answer) => self.tried.take(answer.map(|one| running(&one, now))),
-            Reading::Network(answer) => {
+            Reading::Observed(answer) => {
+                if let Ok(resources) = &answer {
+                    self.kernel = resources.kernels.first().map(resource::spec);
+                }
                 self.network.take(answer.map(|resources| Network::of(&resources)));
             }
             Reading::LogBegins(log) => self.log.begin(&log),

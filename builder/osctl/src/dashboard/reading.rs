@@ -4,7 +4,6 @@ use super::log::Line;
 use super::network::Resources;
 use crate::rates::Sample;
 use osbuild_cosi::v1::{GetStatusResponse, GetTryResponse};
-use serde_json::Value;
 
 /// The answer to a call, or in one line why there is none.
 pub type Answer<T> = Result<T, String>;
@@ -16,14 +15,14 @@ pub enum Reading {
     Connected,
     /// The node cannot be reached, in one line why.
     Lost(String),
-    /// The status, and the spec of `KernelInfos.osbuild` if there is one.
-    Status(Answer<(GetStatusResponse, Option<Value>)>),
+    /// The status.
+    Status(Answer<GetStatusResponse>),
     /// The counters of processors, memory, disk, links and processes.
     Usage(Answer<Sample>),
     /// The try.
     Try(Answer<GetTryResponse>),
-    /// The network.
-    Network(Answer<Resources>),
+    /// What the node observes of its network and its kernel.
+    Observed(Answer<Resources>),
     /// The log with this name is read from its end on.
     LogBegins(String),
     /// Lines of a log.
@@ -38,7 +37,7 @@ impl Reading {
             Reading::Status(answer) => answer.is_ok(),
             Reading::Usage(answer) => answer.is_ok(),
             Reading::Try(answer) => answer.is_ok(),
-            Reading::Network(answer) => answer.is_ok(),
+            Reading::Observed(answer) => answer.is_ok(),
             Reading::Connected | Reading::LogBegins(_) | Reading::Lines(_) => true,
         }
     }

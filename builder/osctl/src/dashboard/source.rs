@@ -8,23 +8,36 @@ use crate::error::Error;
 use crate::known_nodes::KnownNode;
 use crate::rates::Sample;
 use crate::resource;
-use osbuild_cosi::resource::GetRequest;
+use futures_util::future::join_all;
+use futures_util::stream::select_all;
+use futures_util::{FutureExt, StreamExt};
+use osbuild_cosi::resource::{GetRequest, WatchRequest, WatchResponse};
 use osbuild_cosi::v1::{
     GetStatusRequest, GetStatusResponse, GetTryRequest, GetTryResponse, GetUsageRequest,
     ListLogsRequest, ListProcessesRequest, ReadKernelLogRequest, ReadLogRequest,
 };
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tonic::{Code, Status};
+use tokio::time::{interval, sleep, timeout};
+use tonic::{Code, Status, Streaming};
 
-/// The time between two readings.
+/// The time between two readings of the use, and the shortest between two of what is observed. Each
+/// call is a line in the node's record, so nothing is read more often than it helps.
 const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The time between two readings of the status and the try.
+const STATUS_INTERVAL: Duration = Duration::from_secs(4);
+
+/// The time between two lists of the logs, of which there are more once a daemon was started.
+const LIST_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a node may be silent before it is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// How long a call may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,6 +57,15 @@ const MAX_LOGS: usize = 8;
 
 /// The namespace of observed resources.
 const SYSTEM: &str = "system";
+
+/// The types of what is observed, in the order of [`Resources`].
+const OBSERVED: [&str; 5] = [
+    "LinkStatuses.osbuild",
+    "AddressStatuses.osbuild",
+    "RouteStatuses.osbuild",
+    "ResolverStatuses.osbuild",
+    "KernelInfos.osbuild",
+];
 
 /// The identifier of resources of which there is one.
 const NODE: &str = "node";
@@ -66,6 +88,8 @@ struct Connected {
     readings: mpsc::Sender<(usize, Reading)>,
     /// A log has ended, as all do when the node is lost.
     log_ended: Arc<Notify>,
+    /// Whether the node has answered since this was looked at.
+    has_answered: Arc<AtomicBool>,
 }
 
 impl Source {
@@ -81,8 +105,8 @@ impl Source {
                 Ok(connection) => {
                     pause = PAUSE;
                     let (connection, readings) = (Arc::new(connection), readings.clone());
-                    let log_ended = Arc::default();
-                    Connected { index, connection, readings, log_ended }.read().await
+                    let (log_ended, has_answered) = Default::default();
+                    Connected { index, connection, readings, log_ended, has_answered }.read().await
                 }
             };
             // Nobody takes readings when the dashboard ends.
@@ -101,7 +125,6 @@ enum Part {
     Status,
     Usage,
     Try,
-    Network,
 }
 
 impl Connected {
@@ -109,31 +132,37 @@ impl Connected {
     async fn read(&self) -> String {
         self.send(Reading::Connected).await;
         let mut tasks = JoinSet::new();
-        for part in [Part::Status, Part::Usage, Part::Try, Part::Network] {
+        for part in [Part::Status, Part::Usage, Part::Try] {
             tasks.spawn(self.clone().repeat(part));
         }
+        tasks.spawn(self.clone().observe());
         tasks.spawn(self.clone().follow(None));
-        let mut followed = BTreeSet::new();
+        let (mut followed, mut list) = (BTreeSet::new(), interval(LIST_INTERVAL));
         loop {
-            if let Some(why) = self.loss().await {
-                return why;
-            }
-            // The container that reads logs may be started later than `osd`.
-            for name in self.daemons().await {
-                if followed.len() < MAX_LOGS && followed.insert(name.clone()) {
-                    tasks.spawn(self.clone().follow(Some(name)));
+            let is_silent = tokio::select! {
+                _ = list.tick() => {
+                    for name in self.daemons().await {
+                        if followed.len() < MAX_LOGS && followed.insert(name.clone()) {
+                            tasks.spawn(self.clone().follow(Some(name)));
+                        }
+                    }
+                    false
                 }
-            }
-            tokio::select! {
-                () = sleep(INTERVAL) => {}
-                () = self.log_ended.notified() => {}
+                () = sleep(SILENCE) => !self.has_answered.swap(false, Ordering::Relaxed),
+                () = self.log_ended.notified() => true,
                 // They end by a panic alone, whose message is on the terminal already.
                 Some(Err(ended)) = tasks.join_next() => resume_unwind(ended.into_panic()),
+            };
+            if is_silent && let Some(why) = self.loss().await {
+                return why;
             }
         }
     }
 
     async fn send(&self, reading: Reading) {
+        if reading.is_answer() {
+            self.has_answered.store(true, Ordering::Relaxed);
+        }
         // Nobody takes readings when the dashboard ends, which ends this, too.
         let _ = self.readings.send((self.index, reading)).await;
     }
@@ -141,33 +170,67 @@ impl Connected {
     /// Reads a part again and again.
     async fn repeat(self, part: Part) {
         loop {
-            self.send(match part {
-                Part::Status => Reading::Status(answer(self.status()).await),
-                Part::Usage => Reading::Usage(answer(self.usage()).await),
-                Part::Try => Reading::Try(answer(self.tried()).await),
-                Part::Network => Reading::Network(answer(self.network()).await),
-            })
-            .await;
-            sleep(INTERVAL).await;
+            let (reading, pause) = match part {
+                Part::Status => (Reading::Status(answer(self.status()).await), STATUS_INTERVAL),
+                Part::Usage => (Reading::Usage(answer(self.usage()).await), INTERVAL),
+                Part::Try => (Reading::Try(answer(self.tried()).await), STATUS_INTERVAL),
+            };
+            self.send(reading).await;
+            sleep(pause).await;
         }
+    }
+
+    /// Reads what is observed, and again whenever it changes.
+    async fn observe(self) {
+        loop {
+            // Before the first reading, so that no change is missed.
+            let watches = answer(join_all(OBSERVED.map(|name| self.watch(name))).map(Ok)).await;
+            let watches = watches.into_iter().flatten().filter_map(Result::ok);
+            let mut changes = select_all(watches);
+            loop {
+                self.send(Reading::Observed(answer(self.observed()).await)).await;
+                // Without watches this is at once, and it is read after each pause.
+                let change = changes.next().await;
+                sleep(INTERVAL).await;
+                // What has changed meanwhile is read at once.
+                while let Some(Some(Ok(_))) = changes.next().now_or_never() {}
+                if !matches!(change, Some(Ok(_))) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The changes of a type. The first message says that it is watched.
+    async fn watch(&self, type_name: &str) -> Result<Streaming<WatchResponse>, Status> {
+        let request = WatchRequest {
+            namespace: SYSTEM.to_owned(),
+            r#type: type_name.to_owned(),
+            ..WatchRequest::default()
+        };
+        let mut changes = self.connection.state().watch(request).await?.into_inner();
+        changes.message().await?;
+        Ok(changes)
     }
 
     /// Why the node is lost, if it is. `osd` answers this call itself: that one of its containers
     /// does not run is another matter.
     async fn loss(&self) -> Option<String> {
-        match timeout(TIMEOUT, self.connection.state().get(request("NodeAddresses.osbuild"))).await
-        {
+        let request = GetRequest {
+            namespace: SYSTEM.to_owned(),
+            r#type: "NodeAddresses.osbuild".to_owned(),
+            id: NODE.to_owned(),
+            options: None,
+        };
+        match timeout(TIMEOUT, self.connection.state().get(request)).await {
             Err(_) => Some(format!("no answer for {TIMEOUT:?}")),
             Ok(Err(status)) if is_broken(&status) => Some(Error::from(status).in_one_line()),
             Ok(_) => None,
         }
     }
 
-    async fn status(&self) -> Result<(GetStatusResponse, Option<Value>), Error> {
-        let status = self.connection.node().get_status(GetStatusRequest {}).await?.into_inner();
-        let kernel = self.connection.state().get(request("KernelInfos.osbuild")).await;
-        let kernel = kernel.ok().and_then(|answer| answer.into_inner().resource);
-        Ok((status, kernel.as_ref().map(resource::spec)))
+    async fn status(&self) -> Result<GetStatusResponse, Error> {
+        Ok(self.connection.node().get_status(GetStatusRequest {}).await?.into_inner())
     }
 
     async fn usage(&self) -> Result<Sample, Error> {
@@ -180,13 +243,15 @@ impl Connected {
         Ok(self.connection.configuration().get_try(GetTryRequest {}).await?.into_inner())
     }
 
-    async fn network(&self) -> Result<Resources, Error> {
+    async fn observed(&self) -> Result<Resources, Error> {
         let list = async |name| resource::list(&self.connection, SYSTEM, name).await;
+        let [links, addresses, routes, resolvers, kernels] = OBSERVED;
         Ok(Resources {
-            links: list("LinkStatuses.osbuild").await?,
-            addresses: list("AddressStatuses.osbuild").await?,
-            routes: list("RouteStatuses.osbuild").await?,
-            resolvers: list("ResolverStatuses.osbuild").await?,
+            links: list(links).await?,
+            addresses: list(addresses).await?,
+            routes: list(routes).await?,
+            resolvers: list(resolvers).await?,
+            kernels: list(kernels).await?,
         })
     }
 
@@ -244,16 +309,6 @@ async fn answer<T>(call: impl Future<Output = Result<T, Error>>) -> Answer<T> {
     match timeout(TIMEOUT, call).await {
         Err(_) => Err(format!("no answer for {TIMEOUT:?}")),
         Ok(answer) => answer.map_err(|error| error.in_one_line()),
-    }
-}
-
-/// Asks for the only resource of a type.
-fn request(type_name: &str) -> GetRequest {
-    GetRequest {
-        namespace: SYSTEM.to_owned(),
-        r#type: type_name.to_owned(),
-        id: NODE.to_owned(),
-        options: None,
     }
 }
 

@@ -122,8 +122,11 @@ fn sample(step: u64) -> Sample {
     Sample { usage, processes }
 }
 
-fn network() -> Resources {
+/// What the node observes. It was booted at this time by its own clock.
+fn observed(boot_time: &str) -> Resources {
+    let kernel = format!("{{ release: 6.18.2, bootTime: '{boot_time}' }}\n");
     Resources {
+        kernels: vec![resource("node", &kernel)],
         links: vec![
             resource("lo", "type: loopback\n"),
             resource(
@@ -183,10 +186,9 @@ fn node(name: &str) -> Node {
     for step in 0..16 {
         node.take(Reading::Usage(Ok(sample(step))), at(2 * i64::try_from(step).unwrap()));
     }
-    let kernel = json!({ "release": "6.18.2", "bootTime": "2026-11-27T06:50:30Z" });
-    node.take(Reading::Status(Ok((status(), Some(kernel)))), at(30));
+    node.take(Reading::Observed(Ok(observed("2026-11-27T06:50:30Z"))), at(30));
+    node.take(Reading::Status(Ok(status())), at(30));
     node.take(Reading::Try(Ok(GetTryResponse::default())), at(30));
-    node.take(Reading::Network(Ok(network())), at(30));
     lines().into_iter().for_each(|reading| node.take(reading, at(30)));
     node
 }
@@ -202,8 +204,8 @@ fn sick_node(name: &str) -> Node {
     };
     let status =
         GetStatusResponse { ready_milliseconds: None, processes: vec![kubelet], ..status() };
-    let kernel = json!({ "release": "6.18.2", "bootTime": "2026-11-27T05:50:30Z" });
-    node.take(Reading::Status(Ok((status, Some(kernel)))), at(30));
+    node.take(Reading::Observed(Ok(observed("2026-11-27T05:50:30Z"))), at(30));
+    node.take(Reading::Status(Ok(status)), at(30));
     let tried =
         GetTryResponse { running: true, remaining_seconds: 90, caller: "admin \"eve\"".into() };
     node.take(Reading::Try(Ok(tried)), at(30));
@@ -392,8 +394,6 @@ proptest! {
         };
         status.processes[0].name = evil.clone();
         status.processes[0].set_state(State::Failed);
-        let kernel = json!({ "release": evil, "bootTime": evil });
-        node.take(Reading::Status(Ok((status, Some(kernel)))), at(0));
         for step in 0..2 {
             let mut sample = sample(step);
             sample.usage.links[0].name = evil.clone();
@@ -409,11 +409,19 @@ proptest! {
         let spec = format!(
             "{{ type: {quoted}, kind: {quoted}, state: {quoted}, carrier: true, link: {quoted}, \
              address: {quoted}, destination: 0.0.0.0/0, gateway: {quoted}, \
-             nameserver: [{quoted}], nameserverSource: {quoted} }}\n"
+             nameserver: [{quoted}], nameserverSource: {quoted}, release: {quoted}, \
+             bootTime: {quoted} }}\n"
         );
         let all = || vec![resource(&evil, &spec)];
-        let (links, addresses, routes, resolvers) = (all(), all(), all(), all());
-        node.take(Reading::Network(Ok(Resources { links, addresses, routes, resolvers })), at(0));
+        let resources = Resources {
+            links: all(),
+            addresses: all(),
+            routes: all(),
+            resolvers: all(),
+            kernels: all(),
+        };
+        node.take(Reading::Observed(Ok(resources)), at(0));
+        node.take(Reading::Status(Ok(status)), at(0));
         let line = LogLine { text: evil.clone(), ..LogLine::default() };
         node.take(Reading::Lines(Line::of_daemon(&evil, &line)), at(0));
         let mut dashboard = of(vec![node], &[Action::NextLog]);
@@ -425,7 +433,7 @@ proptest! {
                 prop_assert!(odd.is_none(), "{:?}", odd);
             }
             let reading = match step {
-                0 => Reading::Network(Err(evil.clone())),
+                0 => Reading::Observed(Err(evil.clone())),
                 _ => Reading::Lost(evil.clone()),
             };
             dashboard.take(0, reading, at(1));
