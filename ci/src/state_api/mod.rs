@@ -1,7 +1,9 @@
 //! `osd` serves clients that others wrote: one in Python, made from our `.proto` files with gRPC's
 //! own tools, and grpcurl, which knows nothing but what the server's reflection says.
 
+mod dashboard;
 mod plugin;
+mod pseudo_terminal;
 mod remote;
 mod verbs;
 

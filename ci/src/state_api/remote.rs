@@ -1,7 +1,7 @@
 //! `osd` serves clients on the network: osctl, grpcurl and OpenSSL meet its TLS, and each role of
 //! their certificates.
 
-use super::{Program, plugin, verbs};
+use super::{Program, dashboard, plugin, verbs};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The names of the keys: those that `osd` trusts, and others.
-const TRUSTED: &str = "trusted";
+pub const TRUSTED: &str = "trusted";
 const OTHER: &str = "other";
 
 /// The file in which the output of `osd` is.
@@ -68,6 +68,7 @@ pub fn clients_may_do_what_their_role_permits(
     resources_read_back(remote, outcome)?;
     what_was_changed_comes_back(remote, outcome)?;
     verbs::agree(remote, outcome)?;
+    dashboard::shows_a_node_until_it_is_left(remote, outcome)?;
     plugin::does_what_its_grant_says(remote, outcome)?;
     a_revoked_client_is_out(remote, outcome)?;
     silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
@@ -263,7 +264,8 @@ pub fn claim(outcome: &mut Outcome, name: &str, ran: &Ran, code: Option<i32>) {
 }
 
 impl Remote<'_> {
-    fn key(&self, keys: &str, file: &str) -> PathBuf {
+    /// A file of the keys with this name.
+    pub fn key(&self, keys: &str, file: &str) -> PathBuf {
         self.project().join("keys").join(keys).join(file)
     }
 
