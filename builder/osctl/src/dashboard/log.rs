@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 /// The name of the kernel's log.
 pub const KERNEL: &str = "kernel";
 
-/// The lines of a node that are kept, of all its logs together.
-const MAX_LINES: usize = 4000;
+/// The lines of each log that are kept: one that is flooded must not push out the others.
+const MAX_LINES: usize = 1000;
 
 /// How serious a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +87,19 @@ impl Log {
         self.0.retain(|line| line.log != log);
     }
 
-    /// Adds lines.
+    /// Adds lines of one log.
     pub fn extend(&mut self, lines: Vec<Line>) {
+        let Some(log) = lines.first().map(|line| line.log.clone()) else { return };
         self.0.extend(lines);
-        self.0.drain(..self.0.len().saturating_sub(MAX_LINES));
+        let count = self.0.iter().filter(|line| line.log == log).count();
+        let mut excess = count.saturating_sub(MAX_LINES);
+        if excess > 0 {
+            self.0.retain(|line| {
+                let is_old = line.log == log && excess > 0;
+                excess -= usize::from(is_old);
+                !is_old
+            });
+        }
     }
 
     /// The lines that are shown, the newest last.
@@ -145,13 +154,15 @@ mod tests {
     }
 
     #[test]
-    fn a_log_keeps_a_bounded_number_of_lines() {
+    fn a_log_that_is_flooded_loses_its_oldest_lines_and_no_others() {
         let mut log = Log::default();
+        log.extend(daemon("init", "READY"));
         for number in 0..3 * MAX_LINES {
-            log.extend(daemon("init", &number.to_string()));
+            log.extend(daemon("kubelet", &number.to_string()));
         }
         let texts = texts(&log, &Choice::default());
-        assert_eq!((texts.len(), texts.last().unwrap().as_str()), (MAX_LINES, "11999"));
+        assert_eq!((texts.len(), texts[0].as_str()), (MAX_LINES + 1, "READY"));
+        assert_eq!((texts[1].as_str(), texts[MAX_LINES].as_str()), ("2000", "2999"));
     }
 
     #[test]

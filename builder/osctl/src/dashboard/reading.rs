@@ -25,7 +25,7 @@ pub enum Reading {
     Observed(Answer<Resources>),
     /// The log with this name is read from its end on.
     LogBegins(String),
-    /// Lines of a log.
+    /// Lines of one log.
     Lines(Vec<Line>),
 }
 
