@@ -33,7 +33,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The time between two readings of the status and the try.
 const STATUS_INTERVAL: Duration = Duration::from_secs(4);
 
-/// The time between two lists of the logs, of which there are more once a daemon was started.
+/// The time between two lists of the logs, whose number grows when a daemon starts.
 const LIST_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a node may be silent before it is asked whether it is there.
@@ -67,7 +67,7 @@ const OBSERVED: [&str; 5] = [
     "KernelInfos.osbuild",
 ];
 
-/// The identifier of resources of which there is one.
+/// The identifier of a resource whose type has only one.
 const NODE: &str = "node";
 
 /// A node to read, and where the readings go.

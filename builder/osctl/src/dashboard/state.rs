@@ -33,7 +33,7 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// The dashboard of these nodes, of which there is at least one.
+    /// The dashboard of these nodes, at least one.
     pub fn new(nodes: Vec<Node>) -> Dashboard {
         assert!(!nodes.is_empty(), "a dashboard has a node");
         Dashboard {
