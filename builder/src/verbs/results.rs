@@ -13,6 +13,11 @@ use std::path::Path;
 
 /// `osbuild results`
 pub fn run(session: Session, what: cli::Results) -> Result<()> {
+    let (cli::Results::Export { to: place, .. } | cli::Results::Import { from: place, .. }) = &what;
+    if session.common.offline && matches!(place, Place::Registry(_)) {
+        return Err(Error::usage(format!("`--offline` forbids asking the registry of `{place}`"))
+            .hint("name a folder instead"));
+    }
     match what {
         cli::Results::Export { recipes, to, key } => write(session, &recipes, &to, key.as_deref()),
         cli::Results::Import { from, key, root } => {

@@ -95,6 +95,8 @@ fn a_folder_that_the_key_has_not_signed_or_that_is_damaged_is_refused() {
     refused(&[&folder], 2, "required arguments were not provided");
     refused(&["oci://", "--root", &root], 2, "names no artifact in a registry");
     refused(&["oci://127.0.0.1:1/a:b", "--root", &root], 1, "cannot reach the registry");
+    let offline = ["oci://127.0.0.1:1/a:b", "--root", &root, "--offline"];
+    refused(&offline, 2, "`--offline` forbids asking the registry");
 
     let blobs = Path::new(&folder).join("blobs/sha256");
     let largest = fs::read_dir(&blobs).unwrap().map(|entry| entry.unwrap().path());
