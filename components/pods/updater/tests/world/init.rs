@@ -66,7 +66,7 @@ impl Init {
         self.state.lock().unwrap().status = Reply::Slots(slots).encode();
     }
 
-    /// The verbs of all requests but `status`.
+    /// The verbs of all requests but `status` and `await-check`, which change nothing.
     pub fn verbs(&self) -> Vec<String> {
         self.state.lock().unwrap().verbs.clone()
     }
@@ -94,6 +94,8 @@ fn serve(client: &UnixStream, slot: &Path, size: u64, state: &Mutex<State>) {
                 send(client, &state.status, None);
                 continue;
             }
+            // Nobody asks for a check, so there is no reply until the client ends.
+            "await-check" => continue,
             "slot" => {
                 let file = OpenOptions::new().read(true).write(true).open(slot).unwrap();
                 send(client, &format!("length {size}\nok\n"), Some(file.as_fd()));
@@ -131,7 +133,8 @@ fn is_whole(slot: &Path) -> bool {
 
 fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
     let mut buffer = [0; 4096];
-    let (read, descriptor) = fd_passing::receive(client, &mut buffer).unwrap();
+    // A client that was killed resets the connection.
+    let (read, descriptor) = fd_passing::receive(client, &mut buffer).ok()?;
     let verb = String::from_utf8(buffer[..read].to_vec()).unwrap();
     verb.strip_suffix('\n').map(|verb| (verb.to_owned(), descriptor))
 }
