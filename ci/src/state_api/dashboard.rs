@@ -5,6 +5,7 @@ use super::pseudo_terminal::PseudoTerminal;
 use super::remote::{Remote, TRUSTED};
 use crate::check::Outcome;
 use osbuild::error::{Context, Error, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::TcpListener;
@@ -21,6 +22,9 @@ const ESCAPED: &str = "\\u{1b}]0;evil\\u{7}\\u{1b}[2J the second line";
 
 /// How long `osd` may take to listen.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a key may take to have its effect: less than a call to a node may take.
+const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// A node whose `osd` ends and starts again at the same port.
 struct Node<'a> {
@@ -72,15 +76,31 @@ pub fn shows_a_node_until_it_is_left(remote: &Remote, outcome: &mut Outcome) -> 
     outcome.check("no sequence of a node reaches the terminal", is_harmless, || output);
     terminal.press("q")?;
     outcome.claim("`q` gives the terminal back", terminal.ends_with(0));
-    let mut terminal = node.dashboard()?;
-    outcome.claim(
-        "the dashboard is there again",
-        terminal.wait(|screen| screen.iter().any(|line| line.contains("the third line"))),
-    );
-    terminal.terminate()?;
-    outcome.claim("SIGTERM gives the terminal back", terminal.ends_with(128 + 15));
+    a_node_that_hangs_delays_nothing(&node, &osd, outcome)?;
     drop(osd);
     remote.finish(&["node", "remove", NAME]).map(drop)
+}
+
+/// The keys and signals have their effect while `osd` is stopped.
+fn a_node_that_hangs_delays_nothing(
+    node: &Node,
+    osd: &Program,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut terminal = node.dashboard()?;
+    let shown = terminal.wait(|screen| screen.iter().any(|line| line.contains("the third line")));
+    outcome.claim("the dashboard is there again", shown);
+    let process = i32::try_from(osd.0.id()).ok().and_then(Pid::from_raw);
+    let process = process.ok_or_else(|| Error::build("`osd` has no identifier"))?;
+    kill_process(process, Signal::STOP).or_build(|| "cannot stop `osd`".to_owned())?;
+    let began = Instant::now();
+    terminal.press("3")?;
+    let shown = terminal.wait(|screen| !screen.iter().any(|line| line.contains("log: all")));
+    let is_fast = shown.is_ok() && began.elapsed() < MAX_DELAY;
+    outcome.check("a node that hangs delays no key", is_fast, || format!("{shown:?}"));
+    terminal.terminate()?;
+    outcome.claim("SIGTERM gives the terminal back", terminal.ends_with(128 + 15));
+    Ok(())
 }
 
 impl<'a> Node<'a> {
