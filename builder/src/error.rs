@@ -130,10 +130,11 @@ impl Error {
         }
     }
 
-    /// An error of all `problems`, at least one.
+    /// An error of all `problems`, at least one. Each is shown once: a file that several others
+    /// name is read more than once.
     pub fn many(kind: Kind, problems: Vec<Problem>) -> Self {
         assert!(!problems.is_empty(), "an error has at least one problem");
-        Error { kind, problems }
+        Error { kind, problems: each_once(problems) }
     }
 
     /// Adds a cause to the last problem.
@@ -176,6 +177,17 @@ pub fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => names.concat(),
     }
+}
+
+/// The same items in the same order, each once.
+pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in items {
+        if !once.contains(&item) {
+            once.push(item);
+        }
+    }
+    once
 }
 
 /// Turns a library's error into ours, with a line about the operation that failed.

@@ -261,7 +261,7 @@ pub enum Verb {
     /// Fetches the locked inputs and compiles whatever the store lacks: the first build takes hours
     /// on a small machine, the next one seconds. A step that several recipes have runs once. Never
     /// changes a lock. The logs of all steps are in out/RECIPE/logs/. stdout gets a line for each
-    /// recipe, in the order of the command line.
+    /// recipe: those of images in the order of the command line, then those of programs.
     Build {
         /// The recipes
         #[command(flatten)]

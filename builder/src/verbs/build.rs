@@ -1,6 +1,6 @@
 //! `osbuild build`
 
-use super::{Session, each_once, image};
+use super::{Session, image};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::IoContext;
@@ -73,7 +73,7 @@ fn each<T>(recipes: &[String], plan: impl Fn(&str) -> Result<T>) -> Result<Vec<T
         }
     }
     match kind {
-        Some(kind) => Err(Error::many(kind, each_once(problems))),
+        Some(kind) => Err(Error::many(kind, problems)),
         None => Ok(plans),
     }
 }

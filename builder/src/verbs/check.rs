@@ -1,7 +1,7 @@
 //! `osbuild check`
 
-use super::{Session, each_once};
-use crate::error::{Error, Kind, Result, in_words};
+use super::Session;
+use crate::error::{Error, Kind, Result, each_once, in_words};
 use crate::plan::{self, Strictness, resolve_any};
 use serde_json::json;
 

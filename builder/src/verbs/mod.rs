@@ -113,17 +113,6 @@ fn read_argument(path: &Path) -> Result<Vec<u8>> {
         .map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
 }
 
-/// The same items in the same order, each once.
-fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut once = Vec::new();
-    for item in items {
-        if !once.contains(&item) {
-            once.push(item);
-        }
-    }
-    once
-}
-
 /// Seconds since 1970.
 fn now() -> Result<u64> {
     let since = SystemTime::now()

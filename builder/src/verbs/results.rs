@@ -1,10 +1,10 @@
 //! `osbuild results`: moves the results of a build's steps to machines that need not make them.
 
-use super::{Session, each_once, image, read_argument};
+use super::{Session, image, read_argument};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::remote::Trust;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, each_once};
 use crate::produce::out::Built;
 use crate::ship::results::{Folder, Place, Registry, Source, export, import};
 use crate::ship::tuf::Root;

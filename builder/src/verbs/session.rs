@@ -1,12 +1,12 @@
 //! The state that every verb starts from.
 
-use super::{consent, each_once, now};
+use super::{consent, now};
 use crate::checkout::Checkout;
 use crate::cli::{self, Common};
 use crate::engine::executor::{Rebuild, Workers};
 use crate::engine::remote::{Mode, Remote, Trust};
 use crate::engine::store::Store;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, each_once};
 use crate::host::{self, Tool};
 use crate::plan::{
     Date, HostPrograms, Locked, Overrides, Plan, Project, Releases, Signing, Strictness, resolve,

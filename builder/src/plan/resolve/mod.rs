@@ -28,7 +28,7 @@ use super::{
     AnyPlan, Api, Architecture, Date, Installs, Kubernetes, NodeSpec, Plan, Project, Signing,
     Strictness, Unlocked,
 };
-use crate::error::{Error, Kind as ErrorKind, Problem, Result};
+use crate::error::{Error, Kind as ErrorKind, Problem, Result, each_once};
 use components::Components;
 use requirements::{Parts, cargo_packages};
 
@@ -96,7 +96,7 @@ pub fn resolve(
     let plan = resolver.plan(recipe, today, strictness);
     match plan {
         Some(plan) if resolver.problems.is_empty() => Ok(plan),
-        _ => Err(Error::many(ErrorKind::Usage, unique(resolver.problems))),
+        _ => Err(Error::many(ErrorKind::Usage, resolver.problems)),
     }
 }
 
@@ -119,7 +119,7 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
             resolver.plan(name, today, Strictness::Build);
         }
     }
-    unique(resolver.problems)
+    each_once(resolver.problems)
 }
 
 /// The recipes of the project that can be built: those that name a board, themselves or by
@@ -130,17 +130,6 @@ pub fn buildable(project: &Project) -> Vec<String> {
         read(name).is_some_and(|recipe| recipe.board.is_some() && recipe.programs.is_none())
     };
     RECIPES.names(project).filter(names_board).map(str::to_owned).collect()
-}
-
-/// A file that several others name is read more than once: each of its problems is shown once.
-fn unique(problems: Vec<Problem>) -> Vec<Problem> {
-    let mut seen: Vec<Problem> = Vec::new();
-    for problem in problems {
-        if !seen.contains(&problem) {
-            seen.push(problem);
-        }
-    }
-    seen
 }
 
 impl<'p> Resolver<'p> {

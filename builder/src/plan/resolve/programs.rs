@@ -2,7 +2,7 @@
 
 use super::components::Place;
 use super::host_components::Entry;
-use super::{BUILD_MACHINE, RECIPES, Resolver, unique};
+use super::{BUILD_MACHINE, RECIPES, Resolver};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result, in_words};
 use crate::plan::keys::{RecipeFile, Table};
 use crate::plan::{GoComponent, HostPrograms, Plan, ProgramComponent, Project, Unlocked};
@@ -29,7 +29,7 @@ pub fn resolve_programs(project: &Project, recipe: &str) -> Result<Plan<Unlocked
     let mut resolver = Resolver::new(project);
     match resolver.programs(recipe) {
         Some(plan) if resolver.problems.is_empty() => Ok(plan),
-        _ => Err(Error::many(ErrorKind::Usage, unique(resolver.problems))),
+        _ => Err(Error::many(ErrorKind::Usage, resolver.problems)),
     }
 }
 
