@@ -124,5 +124,7 @@ fn the_root_has_every_file_and_mount_point_of_init() {
     {
         assert!(content(path).is_some(), "{path}");
     }
-    assert_eq!(content("/etc/resolv.conf"), Some(&Content::Symlink(paths::RESOLV_CONF.to_owned())));
+    for (path, target) in [("/etc/hosts", paths::HOSTS), ("/etc/resolv.conf", paths::RESOLV_CONF)] {
+        assert_eq!(content(path), Some(&Content::Symlink(target.to_owned())));
+    }
 }

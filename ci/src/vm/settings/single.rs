@@ -6,7 +6,7 @@ use super::node::{Node, yaml};
 use super::{EVENT_TIMEOUT, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
-use osbuild_abi::paths::{NTP_SERVERS, RESOLV_CONF};
+use osbuild_abi::paths::{HOSTS, NTP_SERVERS, RESOLV_CONF};
 use std::time::Duration;
 
 /// The file of the kernel's host name.
@@ -92,6 +92,9 @@ pub fn are_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
         let claim = format!("the status of {type_name} says so");
         outcome.check(&claim, holds, || status.to_string());
     }
+    let hosts = node.read(HOSTS)?;
+    let holds = hosts.contains(&format!("127.0.1.1 {}", CASES[0].text));
+    outcome.check("the node knows its own name without a name server", holds, || hosts);
     Ok(())
 }
 

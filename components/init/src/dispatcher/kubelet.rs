@@ -129,6 +129,9 @@ impl Dispatcher {
         let known = Known { chosen, ..known };
         let now = uptime();
         let actions = self.node_name.on_start(&known, own, has_address, now);
+        if let Err(failure) = self.settings.set_node_name(self.node_name.name()) {
+            self.console.say(Program::Kubelet.name(), failure);
+        }
         self.carry_out_name(actions);
         // The names of the pods that these wait for contain it, too, and the cluster knows the node
         // by it.

@@ -1,13 +1,14 @@
-//! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings
-//! and parameters, control groups, links, mounts, mirrors of registries, fields of the kubelet's
-//! configuration, labels and taints, and the clock. Each has one file with the verbs `apply`, which
-//! sets it, and `observe`, which reads what is set. Where several sources give a value,
-//! [`settings`] ranks them.
+//! What `init` sets on the host: the host name and its line in `/etc/hosts`, name servers, time
+//! servers, the kernel's settings and parameters, control groups, links, mounts, mirrors of
+//! registries, fields of the kubelet's configuration, labels and taints, and the clock. Each has
+//! one file with the verbs `apply`, which sets it, and `observe`, which reads what is set. Where
+//! several sources give a value, [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;
 pub mod clock;
 pub mod host_name;
+pub mod hosts;
 pub mod kernel_parameters;
 pub mod kubelet_fields;
 pub mod link;

@@ -141,6 +141,8 @@ pub const CONTAINERD_BLOBS: &str =
     "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256";
 /// The target of the link `/etc/resolv.conf`. `init` writes it, from the `net` socket.
 pub const RESOLV_CONF: &str = "/run/osbuild/resolv.conf";
+/// The target of the link `/etc/hosts`. `init` writes it when a name of the node changes.
+pub const HOSTS: &str = "/run/osbuild/hosts";
 /// The time servers, one address or name per line, for the `time` pod. `init` replaces the file
 /// with rename(2): first it has those of the image ([`crate::cmdline::TIME_SERVERS`]), then those
 /// from the `net` socket. Its folder exists before the kubelet starts. It is not the folder of the

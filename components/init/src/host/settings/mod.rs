@@ -25,7 +25,7 @@ use super::network::Network;
 use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
-use super::{host_name, pod_resolvers, time_servers};
+use super::{host_name, hosts, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
 
 /// The name of the phase that restores them, and of lines about them.
@@ -35,6 +35,8 @@ pub const NAME: &str = "settings";
 #[derive(Default)]
 pub struct Settings {
     values: Values,
+    /// The name in the cluster, which outlasts changes of the host name.
+    node_name: String,
     kernel_parameters: KernelParameters,
     kubelet: KubeletFields,
     mounts: MountSettings,
@@ -72,6 +74,12 @@ impl Settings {
             self.values.set(source, single, value);
         }
         changed.into_iter().try_for_each(|single| self.put(single))
+    }
+
+    /// Takes the name under which the kubelet is about to start, which it looks up.
+    pub fn set_node_name(&mut self, name: &str) -> Outcome {
+        name.clone_into(&mut self.node_name);
+        hosts::apply(self.host_name(), &self.node_name)
     }
 
     /// Gives a setting the value of `source`. `now` is the time since boot.
@@ -442,7 +450,10 @@ impl Settings {
             return Ok(());
         }
         match single {
-            Single::HostName => host_name::apply(self.host_name()),
+            Single::HostName => {
+                host_name::apply(self.host_name())?;
+                hosts::apply(self.host_name(), &self.node_name)
+            }
             Single::NameServers | Single::SearchDomains => {
                 pod_resolvers::note()?;
                 resolver::apply(&self.resolver())
