@@ -30,6 +30,7 @@ struct Section {
     platform: Option<BTreeMap<String, String>>,
     token_file: Option<PathBuf>,
     header_file: Option<PathBuf>,
+    credential_helper: Option<PathBuf>,
 }
 
 /// A shared cache, what it asks for, and what builds do with it.
@@ -126,11 +127,18 @@ fn access(section: &Section, folder: &Path, address: &Address) -> Result<Access>
             Error::usage(format!("`{}` has a line that is not `NAME: VALUE`", name.display()))
         })?);
     }
-    if !headers.is_empty() && !address.is_private() {
+    let credential_helper = section.credential_helper.as_ref().map(|program| {
+        // A name without a slash is found on `PATH`.
+        let is_name = program.components().count() == 1 && program.is_relative();
+        if is_name { program.clone() } else { folder.join(program) }
+    });
+    let is_secret = !headers.is_empty() || credential_helper.is_some();
+    if is_secret && !address.is_private() {
         return Err(Error::usage(format!("`{address}` would send a secret without encryption"))
             .hint("use `grpcs://` or `https://`"));
     }
-    Ok(Access { roots: section.roots.as_ref().map(file).transpose()?, identity, headers })
+    let roots = section.roots.as_ref().map(file).transpose()?;
+    Ok(Access { roots, identity, headers, credential_helper })
 }
 
 /// The headers in a text, a line each; `None` if a line is something else.

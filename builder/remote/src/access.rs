@@ -1,6 +1,7 @@
 //! What a user has to show to a cache, and which authorities the user trusts.
 
 use std::fmt;
+use std::path::PathBuf;
 
 /// Certificates and headers. `Debug` shows none of them.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct Access {
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Headers of every call, such as `authorization`; the names are in lower case.
     pub headers: Vec<(String, String)>,
+    /// A program that makes further headers, as Bazel runs it.
+    pub credential_helper: Option<PathBuf>,
 }
 
 impl fmt::Debug for Access {

@@ -207,7 +207,7 @@ impl Grpc {
         request: &impl Message,
     ) -> Result<Streaming<Bytes>, Fault> {
         let mut grpc = self.ready().await?;
-        let request = self.request(request.encode_to_vec().into());
+        let request = self.request(request.encode_to_vec().into()).await?;
         let response = grpc.server_streaming(request, PathAndQuery::from_static(method), Raw).await;
         Ok(response.map_err(fault)?.into_inner())
     }

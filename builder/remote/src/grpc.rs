@@ -3,6 +3,7 @@
 use crate::checked::Checked;
 use crate::chunks::WriteRequests;
 use crate::fault::{line, reason};
+use crate::headers::Headers;
 use crate::limits::Limits;
 use crate::message::{
     BatchReadBlobsRequest, BatchReadBlobsResponse, BatchUpdateBlobsRequest,
@@ -21,7 +22,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use tokio_stream::StreamExt;
 use tonic::client;
-use tonic::metadata::{MetadataKey, MetadataMap};
+use tonic::metadata::MetadataMap;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request};
 
@@ -50,7 +51,7 @@ const WRITE: &str = "/google.bytestream.ByteStream/Write";
 pub(crate) struct Grpc {
     channel: Channel,
     pub(crate) instance: String,
-    headers: MetadataMap,
+    headers: Headers,
 }
 
 impl Grpc {
@@ -64,13 +65,7 @@ impl Grpc {
         if address.is_secure {
             endpoint = endpoint.tls_config(tls(access)).map_err(|error| refused(&error))?;
         }
-        let mut headers = MetadataMap::new();
-        for (name, value) in &access.headers {
-            // The error of a parser could contain the value.
-            let wrong = || Fault::Refused(format!("`{name}` is not a header of gRPC"));
-            let key = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-            headers.insert(key, value.parse().map_err(|_| wrong())?);
-        }
+        let headers = Headers::new(address, access)?;
         let instance = address.instance().to_owned();
         Ok(Grpc { channel: endpoint.connect_lazy(), instance, headers })
     }
@@ -174,7 +169,7 @@ impl Grpc {
     ) -> Result<W, Fault> {
         let request = ReadRequest { resource_name: name.to_owned() };
         let mut grpc = self.ready().await?;
-        let request = self.request(request.encode_to_vec().into());
+        let request = self.request(request.encode_to_vec().into()).await?;
         let response = grpc.server_streaming(request, PathAndQuery::from_static(READ), Raw).await;
         let mut pieces = response.map_err(fault)?.into_inner();
         while let Some(piece) = pieces.next().await {
@@ -205,7 +200,7 @@ impl Grpc {
         let name = self.name(&format!("uploads/{}/{kind}", fresh_id()), blob);
         let requests = WriteRequests::new(from, name, progress.clone());
         let mut grpc = self.ready().await?;
-        let request = self.request(requests);
+        let request = self.request(requests).await?;
         let response = grpc.client_streaming(request, PathAndQuery::from_static(WRITE), Raw).await;
         let response: WriteResponse = decode(response.map_err(fault)?.into_inner())?;
         // Of a compressed blob a server may count either length, or give -1 if it had the blob.
@@ -235,7 +230,7 @@ impl Grpc {
         request: &impl Message,
     ) -> Result<Bytes, Fault> {
         let mut grpc = self.ready().await?;
-        let request = self.request(request.encode_to_vec().into());
+        let request = self.request(request.encode_to_vec().into()).await?;
         let response = grpc.unary(request, PathAndQuery::from_static(method), Raw).await;
         Ok(response.map_err(fault)?.into_inner())
     }
@@ -249,10 +244,11 @@ impl Grpc {
         }
     }
 
-    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+    /// A request with the headers of now.
+    pub(crate) async fn request<T>(&self, message: T) -> Result<Request<T>, Fault> {
         let mut request = Request::new(message);
-        *request.metadata_mut() = self.headers.clone();
-        request
+        *request.metadata_mut() = MetadataMap::from_headers(self.headers.get().await?);
+        Ok(request)
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::checked::Checked;
 use crate::chunks::FileBody;
 use crate::fault::{line, reason};
+use crate::headers::Headers;
 use crate::progress::Progress;
 use crate::{Access, Address, BlobId, Fault, Retry};
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::header::CONTENT_LENGTH;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Identity, Method, Response, StatusCode};
 use std::io::{Read, Write};
@@ -17,6 +18,7 @@ const MAX_RESULT: usize = 4 << 20;
 /// A client of a plain cache.
 pub(crate) struct Http {
     http: reqwest::Client,
+    headers: Headers,
     address: Address,
 }
 
@@ -26,8 +28,7 @@ impl Http {
         let mut client = reqwest::Client::builder()
             .redirect(Policy::none())
             .connect_timeout(retry.connect_timeout)
-            .user_agent(crate::cache::AGENT)
-            .default_headers(headers(access)?);
+            .user_agent(crate::cache::AGENT);
         if let Some(roots) = &access.roots {
             let roots = Certificate::from_pem_bundle(roots).map_err(refused)?;
             client = client.tls_certs_only(roots);
@@ -36,7 +37,8 @@ impl Http {
             let both = [certificate.as_slice(), b"\n", key].concat();
             client = client.identity(Identity::from_pem(&both).map_err(refused)?);
         }
-        Ok(Http { http: client.build().map_err(refused)?, address: address.clone() })
+        let headers = Headers::new(address, access)?;
+        Ok(Http { http: client.build().map_err(refused)?, headers, address: address.clone() })
     }
 
     pub(crate) async fn result(&self, action: &BlobId) -> Result<Bytes, Fault> {
@@ -107,7 +109,8 @@ impl Http {
         blob: &BlobId,
         body: Option<reqwest::Body>,
     ) -> Result<Response, Fault> {
-        let mut request = self.http.request(method, self.address.file(kind, &blob.hash));
+        let url = self.address.file(kind, &blob.hash);
+        let mut request = self.http.request(method, url).headers(self.headers.get().await?);
         if let Some(body) = body {
             if kind == "cas" {
                 request = request.header(CONTENT_LENGTH, blob.size);
@@ -126,19 +129,6 @@ impl Http {
             _ => Err(Fault::Refused(text())),
         }
     }
-}
-
-fn headers(access: &Access) -> Result<HeaderMap, Fault> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &access.headers {
-        // The error of a parser could contain the value.
-        let wrong = || Fault::Refused(format!("`{name}` is not a header of HTTP"));
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
-    Ok(headers)
 }
 
 fn cut(error: reqwest::Error) -> Fault {

@@ -3,6 +3,7 @@
 
 mod bench;
 mod casd;
+mod credentials;
 mod efi_file;
 mod execution;
 mod executor;

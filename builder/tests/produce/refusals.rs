@@ -47,45 +47,61 @@ impl Refuser {
     }
 }
 
+/// Decides about a call: the code with which it is refused, or `None`.
+type Rule = dyn Fn(&Request<Incoming>) -> Option<u16> + Send + Sync;
+
 /// A proxy in front of `service`.
 pub fn refuse(service: SocketAddr, refusal: Refusal) -> Refuser {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let rule = move |request: &Request<Incoming>| {
+        let is_refused = request.uri().path().ends_with(refusal.method)
+            && counted.fetch_add(1, Ordering::SeqCst) < refusal.times;
+        is_refused.then_some(refusal.code)
+    };
+    Refuser { address: serve(service, Arc::new(rule)), calls }
+}
+
+/// A proxy in front of `service` that refuses calls whose `authorization` is not this one. Its
+/// `calls` are those that it refuses.
+pub fn demand(service: SocketAddr, authorization: &'static str) -> Refuser {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let rule = move |request: &Request<Incoming>| {
+        let found = request.headers().get("authorization");
+        let is_refused = found.is_none_or(|found| found != authorization);
+        is_refused.then(|| counted.fetch_add(1, Ordering::SeqCst)).map(|_| UNAUTHENTICATED)
+    };
+    Refuser { address: serve(service, Arc::new(rule)), calls }
+}
+
+/// Serves calls in front of `service`, and returns the address.
+fn serve(service: SocketAddr, rule: Arc<Rule>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let calls = Arc::new(AtomicUsize::new(0));
-    let refuser = Refuser { address, calls: Arc::clone(&calls) };
     thread::spawn(move || {
         runtime.block_on(async move {
             let listener = net::TcpListener::from_std(listener).unwrap();
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(pass(client, service, refusal, Arc::clone(&calls)));
+                tokio::spawn(pass(client, service, Arc::clone(&rule)));
             }
         });
     });
-    refuser
+    address
 }
 
-async fn pass(
-    client: net::TcpStream,
-    service: SocketAddr,
-    refusal: Refusal,
-    calls: Arc<AtomicUsize>,
-) {
+async fn pass(client: net::TcpStream, service: SocketAddr, rule: Arc<Rule>) {
     let upstream = TokioIo::new(net::TcpStream::connect(service).await.unwrap());
     let (sender, connection) = handshake(TokioExecutor::new(), upstream).await.unwrap();
     tokio::spawn(connection);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (mut sender, calls) = (sender.clone(), Arc::clone(&calls));
+        let (mut sender, refused) = (sender.clone(), rule(&request));
         async move {
-            if request.uri().path().ends_with(refusal.method)
-                && calls.fetch_add(1, Ordering::SeqCst) < refusal.times
-            {
+            if let Some(code) = refused {
                 let refused = Response::builder().header("content-type", "application/grpc");
-                return Ok(refused
-                    .header("grpc-status", refusal.code)
-                    .body(Answer::Empty)
-                    .unwrap());
+                return Ok(refused.header("grpc-status", code).body(Answer::Empty).unwrap());
             }
             sender.send_request(request).await.map(|response| response.map(Answer::OfService))
         }

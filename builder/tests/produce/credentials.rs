@@ -1,0 +1,108 @@
+//! Credential helpers: programs of the user that make headers for a cache.
+
+use crate::bench::Bench;
+use crate::casd::Casd;
+use crate::refusals::{Refuser, demand};
+use osbuild::engine::executor::Executor;
+use osbuild::engine::remote::{Mode, Remote, Trust};
+use osbuild_remote::{Access, Retry};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What the server demands.
+const AUTHORIZATION: &str = "Bearer of-this-hour";
+
+/// A credential helper that counts its runs.
+struct Helper {
+    folder: TempDir,
+}
+
+impl Helper {
+    /// A helper that runs this script after it has read its request.
+    fn new(script: &str) -> Helper {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        let text = format!("#!/bin/bash\necho \"$1 $(cat)\" >>{}\n{script}\n", runs.display());
+        fs::write(folder.path().join("text"), text).unwrap();
+        fs::write(runs, "").unwrap();
+        // A process of another test would inherit a descriptor with which this one writes a
+        // program, and nobody can execute a file that is open for writing.
+        let mut install = Command::new("install");
+        install.args(["-m", "755", "text", "helper"]).current_dir(&folder);
+        assert!(install.status().unwrap().success());
+        Helper { folder }
+    }
+
+    /// A helper that makes the right header, and says this about its end.
+    fn until(expires: &str) -> Helper {
+        let headers = format!("{{\"Authorization\": [\"{AUTHORIZATION}\"]}}");
+        Helper::new(&format!("echo '{{\"headers\": {headers}{expires}}}'"))
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("helper")
+    }
+
+    /// The requests that it has read, a line each.
+    fn requests(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("runs")).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Whether a step's result, which another user gave the cache, is found with this helper.
+fn finds(helper: &Helper, casd: &Casd, server: &Refuser) -> bool {
+    let share = |url: String, mode, access: &Access| {
+        let bench = Bench::new();
+        let retry = Retry {
+            idle_timeout: Duration::from_secs(2),
+            first_pause: Duration::from_millis(10),
+            ..Retry::default()
+        };
+        let remote = Remote::with(url.parse().unwrap(), access, mode, bench.report(), retry);
+        let executor: Executor =
+            bench.executor().sharing(Some(Arc::new(remote.unwrap())), Trust::Everywhere);
+        let action =
+            bench.script("head -c 9M /dev/zero >large; echo small >small", &["large", "small"]);
+        executor.run(&action).unwrap().origin.is_some()
+    };
+    share(casd.url(), Mode::CacheWrite, &Access::default());
+    let access = Access { credential_helper: Some(helper.program()), ..Access::default() };
+    share(format!("grpc://{}", server.address), Mode::Cache, &access)
+}
+
+#[test]
+fn a_credential_helper_makes_the_headers_once_for_all_calls() {
+    let (casd, helper) = (Casd::start(), Helper::until(""));
+    let server = demand(casd.address, AUTHORIZATION);
+    assert!(finds(&helper, &casd, &server));
+    let request = format!("get {{\"uri\":\"http://{}/\"}}", server.address);
+    assert_eq!((helper.requests(), server.calls()), (vec![request], 0));
+}
+
+#[test]
+fn headers_whose_time_is_over_are_made_again() {
+    let (casd, helper) = (Casd::start(), Helper::until(", \"expires\": \"2001-02-03T04:05:06Z\""));
+    let server = demand(casd.address, AUTHORIZATION);
+    assert!(finds(&helper, &casd, &server));
+    assert!(helper.requests().len() > 2, "{:?}", helper.requests());
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_helper_that_fails_hangs_or_lies_ends_in_a_run_here() {
+    let casd = Casd::start();
+    let server = demand(casd.address, AUTHORIZATION);
+    for script in ["echo nobody is logged in >&2; exit 3", "exec sleep 1000", "echo no JSON", ""] {
+        let (helper, began) = (Helper::new(script), Instant::now());
+        assert!(!finds(&helper, &casd, &server), "{script}");
+        assert_eq!(helper.requests().len(), 1, "{script}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{script}");
+    }
+    assert!(!finds(&Helper { folder: tempfile::tempdir().unwrap() }, &casd, &server));
+    assert_eq!(server.calls(), 0, "no call is made without headers");
+}
