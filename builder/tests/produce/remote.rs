@@ -1,6 +1,7 @@
 //! A cache that two users share, each with a store of their own.
 
 use crate::bench::Bench;
+use crate::buildgrid::BuildGrid;
 use crate::casd::Casd;
 use crate::proxy::{Harm, proxy};
 use osbuild::engine::action::{Action, ActionResult, Origin};
@@ -71,6 +72,16 @@ fn one_users_result_is_anothers() {
     assert_eq!((&got.outputs, got.cpu), (&made.outputs, made.cpu));
     assert_eq!(got.log, made.log);
     assert_eq!(got.origin, Some(Origin::Cache(casd.url())));
+}
+
+#[test]
+fn a_server_of_others_keeps_results_too() {
+    let server = BuildGrid::start();
+    let made = fill(&server.url());
+    let (got, is_fetched) = get(&server.url());
+    assert!(is_fetched);
+    assert_eq!(got.outputs, made.outputs);
+    assert_eq!(got.log, made.log);
 }
 
 #[test]
