@@ -24,7 +24,7 @@ const MARGIN: Duration = Duration::from_secs(60);
 const MAX_OUTPUT: u64 = 64 << 10;
 
 /// The program, and the server that it makes headers for.
-pub(crate) struct CredentialHelper {
+pub(crate) struct CredentialProgram {
     pub(crate) program: PathBuf,
     pub(crate) uri: String,
 }
@@ -49,7 +49,7 @@ struct Response {
     expires: Option<jiff::Timestamp>,
 }
 
-impl CredentialHelper {
+impl CredentialProgram {
     /// Runs the program. Dropping the future ends it.
     pub(crate) async fn get(&self) -> Result<Credentials, Fault> {
         let now = SystemTime::now();

@@ -1,6 +1,6 @@
 //! The headers of every call: those of the configuration, and those of a credential helper.
 
-use crate::credentials::{CredentialHelper, Credentials};
+use crate::credentials::{CredentialProgram, Credentials};
 use crate::{Access, Address, Fault};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 /// before their time is over.
 pub(crate) struct Headers {
     fixed: HeaderMap,
-    helper: Option<CredentialHelper>,
+    helper: Option<CredentialProgram>,
     made: Mutex<Option<Credentials>>,
 }
 
@@ -20,7 +20,7 @@ impl Headers {
         let fixed = parse(pairs).map_err(Fault::Refused)?;
         let helper = access.credential_helper.clone().map(|program| {
             let uri = format!("{}/", address.origin());
-            CredentialHelper { program, uri }
+            CredentialProgram { program, uri }
         });
         Ok(Headers { fixed, helper, made: Mutex::default() })
     }

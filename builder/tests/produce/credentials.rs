@@ -17,13 +17,13 @@ use tempfile::TempDir;
 const AUTHORIZATION: &str = "Bearer of-this-hour";
 
 /// A credential helper that counts its runs.
-struct Helper {
+struct Program {
     folder: TempDir,
 }
 
-impl Helper {
+impl Program {
     /// A helper that runs this script after it has read its request.
-    fn new(script: &str) -> Helper {
+    fn new(script: &str) -> Program {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().join("runs");
         let text = format!("#!/bin/bash\necho \"$1 $(cat)\" >>{}\n{script}\n", runs.display());
@@ -34,13 +34,13 @@ impl Helper {
         let mut install = Command::new("install");
         install.args(["-m", "755", "text", "helper"]).current_dir(&folder);
         assert!(install.status().unwrap().success());
-        Helper { folder }
+        Program { folder }
     }
 
     /// A helper that makes the right header, and says this about its end.
-    fn until(expires: &str) -> Helper {
+    fn until(expires: &str) -> Program {
         let headers = format!("{{\"Authorization\": [\"{AUTHORIZATION}\"]}}");
-        Helper::new(&format!("echo '{{\"headers\": {headers}{expires}}}'"))
+        Program::new(&format!("echo '{{\"headers\": {headers}{expires}}}'"))
     }
 
     fn program(&self) -> PathBuf {
@@ -55,7 +55,7 @@ impl Helper {
 }
 
 /// Whether a step's result, which another user gave the cache, is found with this helper.
-fn finds(helper: &Helper, casd: &Casd, server: &Refuser) -> bool {
+fn finds(program: &Program, casd: &Casd, server: &Refuser) -> bool {
     let share = |url: String, mode, access: &Access| {
         let bench = Bench::new();
         let retry = Retry {
@@ -71,38 +71,39 @@ fn finds(helper: &Helper, casd: &Casd, server: &Refuser) -> bool {
         executor.run(&action).unwrap().origin.is_some()
     };
     share(casd.url(), Mode::CacheWrite, &Access::default());
-    let access = Access { credential_helper: Some(helper.program()), ..Access::default() };
+    let access = Access { credential_helper: Some(program.program()), ..Access::default() };
     share(format!("grpc://{}", server.address), Mode::Cache, &access)
 }
 
 #[test]
-fn a_credential_helper_makes_the_headers_once_for_all_calls() {
-    let (casd, helper) = (Casd::start(), Helper::until(""));
+fn a_program_makes_the_headers_once_for_all_calls() {
+    let (casd, program) = (Casd::start(), Program::until(""));
     let server = demand(casd.address, AUTHORIZATION);
-    assert!(finds(&helper, &casd, &server));
+    assert!(finds(&program, &casd, &server));
     let request = format!("get {{\"uri\":\"http://{}/\"}}", server.address);
-    assert_eq!((helper.requests(), server.calls()), (vec![request], 0));
+    assert_eq!((program.requests(), server.calls()), (vec![request], 0));
 }
 
 #[test]
 fn headers_whose_time_is_over_are_made_again() {
-    let (casd, helper) = (Casd::start(), Helper::until(", \"expires\": \"2001-02-03T04:05:06Z\""));
+    let (casd, program) =
+        (Casd::start(), Program::until(", \"expires\": \"2001-02-03T04:05:06Z\""));
     let server = demand(casd.address, AUTHORIZATION);
-    assert!(finds(&helper, &casd, &server));
-    assert!(helper.requests().len() > 2, "{:?}", helper.requests());
+    assert!(finds(&program, &casd, &server));
+    assert!(program.requests().len() > 2, "{:?}", program.requests());
     assert_eq!(server.calls(), 0);
 }
 
 #[test]
-fn a_helper_that_fails_hangs_or_lies_ends_in_a_run_here() {
+fn a_program_that_fails_hangs_or_lies_ends_in_a_run_here() {
     let casd = Casd::start();
     let server = demand(casd.address, AUTHORIZATION);
     for script in ["echo nobody is logged in >&2; exit 3", "exec sleep 1000", "echo no JSON", ""] {
-        let (helper, began) = (Helper::new(script), Instant::now());
-        assert!(!finds(&helper, &casd, &server), "{script}");
-        assert_eq!(helper.requests().len(), 1, "{script}");
+        let (program, began) = (Program::new(script), Instant::now());
+        assert!(!finds(&program, &casd, &server), "{script}");
+        assert_eq!(program.requests().len(), 1, "{script}");
         assert!(began.elapsed() < Duration::from_secs(20), "{script}");
     }
-    assert!(!finds(&Helper { folder: tempfile::tempdir().unwrap() }, &casd, &server));
+    assert!(!finds(&Program { folder: tempfile::tempdir().unwrap() }, &casd, &server));
     assert_eq!(server.calls(), 0, "no call is made without headers");
 }
