@@ -63,7 +63,7 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Add, list and remove the nodes that are known
+    /// Add, list, choose and remove the nodes that are known
     #[command(subcommand)]
     Node(Node),
     /// Show resources, or the types that the node has
@@ -381,6 +381,11 @@ pub enum Node {
     },
     /// List the known nodes
     List,
+    /// Make a node the one that verbs without `--node` ask
+    Use {
+        /// Its name
+        name: String,
+    },
     /// Forget a node
     Remove {
         /// Its name

@@ -6,12 +6,16 @@ use osbuild_protocol::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// The folder of the nodes.
+/// The folder of the nodes. The link [`DEFAULT`] in it leads to the file of the default node.
 pub struct KnownNodes {
     folder: PathBuf,
 }
+
+/// The name of that link, which is the name of no node.
+const DEFAULT: &str = ".default";
 
 /// A node that the user has added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +66,29 @@ impl KnownNodes {
         Ok(names)
     }
 
-    /// The node with this name; without one, the only node there is.
+    /// The default node, if there is one.
+    pub fn default(&self) -> Option<String> {
+        let target = fs::read_link(self.folder.join(DEFAULT)).ok()?;
+        let name = target.to_str()?.strip_suffix(".toml")?.to_owned();
+        self.names().ok()?.contains(&name).then_some(name)
+    }
+
+    /// Makes a node the default.
+    pub fn set_default(&self, name: &str) -> Result<()> {
+        self.get(Some(name))?;
+        let (new, link) = (self.folder.join(".default-new"), self.folder.join(DEFAULT));
+        // One that was interrupted has left it.
+        let _ = fs::remove_file(&new);
+        let replaced = symlink(format!("{name}.toml"), &new).and_then(|()| fs::rename(&new, &link));
+        replaced.map_err(|error| cannot("write", &link, &error))
+    }
+
+    /// The node with this name; without one, the default node, or else the only node there is.
     pub fn get(&self, name: Option<&str>) -> Result<KnownNode> {
         let names = self.names()?;
         let add = "osctl node add NAME ADDRESS --certificate FILE";
-        let name = match (name, &names[..]) {
+        let default = self.default();
+        let name = match (name.or(default.as_deref()), &names[..]) {
             (Some(name), _) if names.iter().any(|known| known == name) => name,
             (Some(name), _) => {
                 let error = Error::usage(format!("there is no node `{name}`"));
@@ -80,7 +102,7 @@ impl KnownNodes {
             (None, several) => {
                 return Err(Error::usage("which node?")
                     .cause(format!("the known nodes are {}", several.join(", ")))
-                    .hint("name one with `--node`, or in OSCTL_NODE"));
+                    .hint("name one with `--node`, in OSCTL_NODE or with `osctl node use`"));
             }
         };
         let path = self.path(name)?;
@@ -190,8 +212,15 @@ mod tests {
         for name in ["damaged.toml", "a b.toml"] {
             fs::remove_file(nodes.folder.join(name)).unwrap();
         }
-        nodes.remove("first").unwrap();
+        nodes.set_default("first").unwrap();
+        assert_eq!(nodes.get(None).unwrap(), node(1));
+        nodes.set_default("second").unwrap();
         assert_eq!(nodes.get(None).unwrap(), node(2));
+        assert_eq!(nodes.names().unwrap(), ["first", "second"]);
+        assert!(nodes.set_default("third").is_err());
+        nodes.set_default("first").unwrap();
+        nodes.remove("first").unwrap();
+        assert_eq!((nodes.default(), nodes.get(None).unwrap()), (None, node(2)));
         for name in ["", ".", "..", "a/b", ".toml"] {
             assert!(nodes.add(name, &node(3)).is_err(), "{name}");
             assert!(nodes.remove(name).is_err(), "{name}");

@@ -7,7 +7,8 @@ use clap::Args;
 /// The nodes that the user names.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// The node; for verbs that take several, `a,b` [default: the only one that is known]
+    /// The node; for verbs that take several, `a,b` [default: that of `node use`, or the only one
+    /// that is known]
     #[arg(long, short, global = true, value_name = "NAME", env = "OSCTL_NODE")]
     #[arg(value_delimiter = ',')]
     node: Vec<String>,

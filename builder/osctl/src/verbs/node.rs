@@ -25,6 +25,7 @@ pub async fn run(verb: Node) -> Result<()> {
             Ok(())
         }
         Node::List => list(&nodes),
+        Node::Use { name } => nodes.set_default(&name),
         Node::Remove { name } => nodes.remove(&name),
     }
 }
@@ -57,16 +58,18 @@ fn trusts(address: &Address, found: &Fingerprint) -> Result<bool> {
 
 /// Prints the nodes whose files can be read, and then the errors of the others.
 fn list(nodes: &KnownNodes) -> Result<()> {
-    let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CERTIFICATE"].map(str::to_owned);
+    let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CERTIFICATE", "DEFAULT"].map(str::to_owned);
+    let default = nodes.default();
     let mut rows = vec![titles.to_vec()];
     let mut errors = Vec::new();
     for (name, node) in nodes.all()? {
         match node {
             Ok(KnownNode { address, fingerprint, certificate }) => rows.push(vec![
-                name,
+                name.clone(),
                 printable(&address.to_string()),
                 fingerprint.to_string(),
                 printable(&certificate.display().to_string()),
+                if default.as_ref() == Some(&name) { "yes" } else { "" }.to_owned(),
             ]),
             Err(error) => errors.push(error),
         }
