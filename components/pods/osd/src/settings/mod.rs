@@ -9,6 +9,7 @@ mod links;
 mod mounts;
 mod node_labels;
 mod node_taints;
+mod registered;
 mod registry_mirrors;
 mod resolvers;
 mod routes;

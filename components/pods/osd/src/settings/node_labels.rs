@@ -1,10 +1,11 @@
 //! `NodeLabels.osbuild`: labels of the node in its cluster.
 
+use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{NodeLabelSpec, NodeLabelStatusSpec};
-use osbuild_protocol::{NodeLabel, Observed, Refusal, Setting, SettingName};
+use osbuild_protocol::{NodeLabel, Refusal, Setting, SettingName};
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
@@ -41,42 +42,18 @@ impl HostSpec for NodeLabelSpec {
     }
 }
 
-/// A status for each resource, with its identifier, and for each other label, with its key.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let others = report.others(TYPE.covers).filter_map(other);
-    others.chain(report.wanted.iter().map(|wanted| status(report, wanted))).collect()
+    let all = registered(report, named).into_iter();
+    all.map(|(id, Registered { spec, set, set_by, error, version })| {
+        let NodeLabelSpec { key, value } = spec;
+        let status = NodeLabelStatusSpec { key, value, set, set_by, error, version };
+        (id, spec::both(&status))
+    })
+    .collect()
 }
 
-fn status(report: &Report, wanted: &Wanted) -> (String, Spec) {
-    let NodeLabelSpec { key, value } = NodeLabelSpec::of(&wanted.settings);
-    let observed = wanted.settings.iter().find_map(|setting| report.observed(&setting.name()));
-    let status = NodeLabelStatusSpec {
-        key,
-        value,
-        set: report.is_set(wanted),
-        set_by: observed.map(source).unwrap_or_default(),
-        error: report.error(wanted),
-        version: wanted.version.clone(),
-    };
-    (wanted.id.clone(), spec::both(&status))
-}
-
-/// The status of a label that no resource asks for: with the value that the node has.
-fn other(observed: &Observed) -> Option<(String, Spec)> {
-    let SettingName::NodeLabel(key) = &observed.name else { return None };
-    let current = Setting::parse(&format!("{} {}", observed.name, observed.current)).ok();
-    let NodeLabelSpec { value, .. } = NodeLabelSpec::of(current.as_slice());
-    let status = NodeLabelStatusSpec {
-        key: key.to_string(),
-        value,
-        set: current.is_some() && observed.error.is_empty(),
-        set_by: source(observed),
-        error: observed.error.clone(),
-        version: String::new(),
-    };
-    Some((key.to_string(), spec::both(&status)))
-}
-
-fn source(observed: &Observed) -> String {
-    observed.source.map_or("", |source| source.name()).to_owned()
+/// The identifier of a label without a resource, and the label without its value.
+fn named(name: &SettingName) -> Option<(String, NodeLabelSpec)> {
+    let SettingName::NodeLabel(key) = name else { return None };
+    Some((key.to_string(), NodeLabelSpec { key: key.to_string(), value: String::new() }))
 }

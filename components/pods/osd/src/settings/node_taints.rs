@@ -1,10 +1,11 @@
 //! `NodeTaints.osbuild`: taints of the node in its cluster.
 
+use super::registered::{Registered, registered};
 use super::spec::{self, HostSpec};
-use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
+use super::{ERROR, Report, SET, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{NodeTaintSpec, NodeTaintStatusSpec};
-use osbuild_protocol::{NodeTaint, Observed, Refusal, Setting, SettingName};
+use osbuild_protocol::{NodeTaint, Refusal, Setting, SettingName};
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
@@ -47,45 +48,19 @@ impl HostSpec for NodeTaintSpec {
     }
 }
 
-/// A status for each resource, with its identifier, and for each other taint, with its key and
-/// effect.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let others = report.others(TYPE.covers).filter_map(other);
-    others.chain(report.wanted.iter().map(|wanted| status(report, wanted))).collect()
+    let all = registered(report, named).into_iter();
+    all.map(|(id, Registered { spec, set, set_by, error, version })| {
+        let NodeTaintSpec { key, value, effect } = spec;
+        let status = NodeTaintStatusSpec { key, value, effect, set, set_by, error, version };
+        (id, spec::both(&status))
+    })
+    .collect()
 }
 
-fn status(report: &Report, wanted: &Wanted) -> (String, Spec) {
-    let NodeTaintSpec { key, value, effect } = NodeTaintSpec::of(&wanted.settings);
-    let observed = wanted.settings.iter().find_map(|setting| report.observed(&setting.name()));
-    let status = NodeTaintStatusSpec {
-        key,
-        value,
-        effect,
-        set: report.is_set(wanted),
-        set_by: observed.map(source).unwrap_or_default(),
-        error: report.error(wanted),
-        version: wanted.version.clone(),
-    };
-    (wanted.id.clone(), spec::both(&status))
-}
-
-/// The status of a taint that no resource asks for: with the value that the node has.
-fn other(observed: &Observed) -> Option<(String, Spec)> {
-    let SettingName::NodeTaint(name) = &observed.name else { return None };
-    let current = Setting::parse(&format!("{} {}", observed.name, observed.current)).ok();
-    let NodeTaintSpec { value, .. } = NodeTaintSpec::of(current.as_slice());
-    let status = NodeTaintStatusSpec {
-        key: name.key().to_owned(),
-        value,
-        effect: name.effect().word().to_owned(),
-        set: current.is_some() && observed.error.is_empty(),
-        set_by: source(observed),
-        error: observed.error.clone(),
-        version: String::new(),
-    };
-    Some((name.to_string(), spec::both(&status)))
-}
-
-fn source(observed: &Observed) -> String {
-    observed.source.map_or("", |source| source.name()).to_owned()
+/// The identifier of a taint without a resource, and the taint without its value.
+fn named(name: &SettingName) -> Option<(String, NodeTaintSpec)> {
+    let SettingName::NodeTaint(name) = name else { return None };
+    let (key, effect) = (name.key().to_owned(), name.effect().word().to_owned());
+    Some((name.to_string(), NodeTaintSpec { key, value: String::new(), effect }))
 }
