@@ -74,6 +74,10 @@ pub enum Deadline {
     KernelParameters,
     /// The kubelet's configuration is to be written with other fields.
     KubeletFields,
+    /// The environment of the daemons has changed.
+    Environment,
+    /// Both daemons have run for long enough in their environment.
+    EnvironmentProof,
     /// Labels or taints of the node have changed.
     Registration,
     /// The kubelet has run for long enough with its fields.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 20] = [
+const FILES: [&str; 21] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -29,6 +29,7 @@ const FILES: [&str; 20] = [
     "osbuild/v1/node_label.proto",
     "osbuild/v1/node_state.proto",
     "osbuild/v1/plugin.proto",
+    "osbuild/v1/proxy.proto",
     "osbuild/v1/registry.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",
@@ -41,7 +42,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 39] = [
+const OPTIONAL: [&str; 44] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
@@ -63,6 +64,11 @@ const OPTIONAL: [&str; 39] = [
     "NodeTaintStatusSpec.error",
     "NodeTaintStatusSpec.set_by",
     "NodeTaintStatusSpec.version",
+    "ProxySpec.http",
+    "ProxySpec.https",
+    "ProxyStatusSpec.error",
+    "ProxyStatusSpec.resource",
+    "ProxyStatusSpec.version",
     "RegistryMirrorSpec.certificate_authority",
     "RegistryMirrorSpec.server",
     "RegistryMirrorStatusSpec.error",
@@ -84,7 +90,7 @@ const OPTIONAL: [&str; 39] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 15] = [
+const MISSING: [(&str, &str); 16] = [
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
     ("LinkSpec.dhcp", "Option::is_none"),
@@ -93,6 +99,7 @@ const MISSING: [(&str, &str); 15] = [
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
     ("PluginInput.id", "Option::is_none"),
     ("PluginOutput.columns", "Vec::is_empty"),
+    ("ProxySpec.no_proxy", "Vec::is_empty"),
     ("RegistryHost.capabilities", "Vec::is_empty"),
     ("RegistryMirrorSpec.mirrors", "Vec::is_empty"),
     ("RegistryMirrorStatusSpec.mirrors", "Vec::is_empty"),

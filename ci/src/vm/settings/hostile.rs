@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 31] = [
+const LINES: [(&str, RefusalCode); 38] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -33,6 +33,13 @@ const LINES: [(&str, RefusalCode); 31] = [
     ("apply node-label node-role.kubernetes.io/control-plane -", RefusalCode::Malformed),
     ("apply node-label rack 7,node-role.kubernetes.io/master=", RefusalCode::Malformed),
     ("apply node-taint a:NoSchedule b:NoExecute", RefusalCode::Malformed),
+    ("apply proxy http=http://u:p@a:1", RefusalCode::Malformed),
+    ("apply proxy http=socks5://a:1", RefusalCode::Malformed),
+    ("apply proxy http=http://a", RefusalCode::Malformed),
+    ("apply proxy https=http://a:65536", RefusalCode::Malformed),
+    ("apply proxy http=http://a:1/LD_PRELOAD=/tmp/x", RefusalCode::Malformed),
+    ("apply proxy http=http://a:1 no-proxy=*", RefusalCode::Malformed),
+    ("apply proxy http=http://a:1 LD_PRELOAD=/tmp/x", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

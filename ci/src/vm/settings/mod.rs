@@ -11,6 +11,7 @@ mod node;
 mod node_labels;
 mod observed;
 mod plugin;
+mod proxies;
 mod registries;
 mod remote;
 mod single;
@@ -47,11 +48,11 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors
-/// of a registry, a field of the kubelet's configuration, an address or a route of the node. The
-/// setting is put back when another program changes it, outlasts a crash of `osd` and a power cut,
-/// and goes with its resource. What the image does not allow is refused, also to a hostile `osd`.
-/// Labels and taints wait for the node to register. Without its file `osd` begins with what `init`
-/// holds. The node document is in effect where there is no resource.
+/// of a registry, a field of the kubelet's configuration, a proxy, an address or a route of the
+/// node. The setting is put back when another program changes it, outlasts a crash of `osd` and a
+/// power cut, and goes with its resource. What the image does not allow is refused, also to a
+/// hostile `osd`. Labels and taints wait for the node to register. Without its file `osd` begins
+/// with what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -74,6 +75,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
     // The kubelet starts again for this, and meanwhile starts no container that has crashed.
     kubelet_fields::are_set(node, &mut outcome)?;
+    proxies::is_set(node, &mut outcome)?;
     running.power_off()?;
 
     let mut running = lab.boot("again")?;
@@ -84,6 +86,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
+    proxies::outlasts_a_power_cut(node, &mut outcome)?;
     running.power_off()?;
 
     lab.change_data()?;

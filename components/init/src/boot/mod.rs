@@ -120,9 +120,9 @@ pub static BOOT: [Phase<Step>; 27] = [
     phase(settings::NAME, Step::Settings, JOB, Note),
     phase(SOCKETS, Step::Sockets, AtOnce, Note),
     phase(OLD_IMAGES, Step::OldImages, JOB, CountAndReboot),
+    phase(CONFIG.name(), Step::KubeletConfig, When(Done(CONFIG), TIMEOUT), Note),
     phase(CONTAINERD.name(), Step::Containerd, When(Accepts(CONTAINERD), TIMEOUT), CountAndReboot),
     phase(IMAGES.name(), Step::Images, When(Done(IMAGES), TIMEOUT), CountAndReboot),
-    phase(CONFIG.name(), Step::KubeletConfig, When(Done(CONFIG), TIMEOUT), Note),
     phase(KUBELET.name(), Step::Kubelet, When(Runs(KUBELET), TIMEOUT), Note),
     phase("gate", Step::Gate, Later, Note),
 ];
@@ -182,6 +182,12 @@ mod tests {
         for step in [Step::OldImages, Step::Images] {
             assert_ne!(BOOT[place(step)].on_failure, Note);
         }
+    }
+
+    #[test]
+    fn containerd_starts_with_the_proxy_of_the_node_document() {
+        assert!(place(Step::Settings) < place(Step::KubeletConfig));
+        assert!(place(Step::KubeletConfig) < place(Step::Containerd));
     }
 
     #[test]

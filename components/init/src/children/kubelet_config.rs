@@ -22,13 +22,14 @@ use x509_cert::der::{self, Decode};
 use super::document_settings::Registered;
 use super::kubelet_settings::Settings;
 use super::node_certificate::Origin;
-use super::{document_settings, node_certificate, node_document};
+use super::{document_settings, node_certificate, node_document, proxy_exclusions};
 use crate::boot::memory;
-use crate::daemons::credentials::{self, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
+use crate::daemons::credentials::{self, Credentials, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
 use crate::daemons::kubelet_config::{
     CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, POLICIES, SHUTDOWN_GRACE, STANDALONE,
 };
 use crate::daemons::node_name;
+use crate::host::environment;
 use crate::host::kubelet_fields::{self, Argument};
 use crate::host::run_files;
 use crate::host::settings::document;
@@ -66,6 +67,10 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     let kubelet = in_effect.as_ref().map(|document| document.kubelet.clone()).unwrap_or_default();
     let registered = Registered::new(&kubelet, &requested);
     keep_document(in_effect.as_ref(), &registered)?;
+    let bootstrap = Credentials::observe().and_then(|credentials| credentials.bootstrap);
+    let kubeconfigs: Vec<&Path> =
+        std::iter::once(kubeconfig).chain(bootstrap.map(Path::new)).collect();
+    environment::keep_cluster(&proxy_exclusions::all(in_effect.as_ref(), &kubeconfigs))?;
     let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     let in_effect = in_effect.unwrap_or_default();

@@ -18,6 +18,7 @@ mod load;
 mod node_certificate;
 mod node_document;
 mod node_labels;
+mod proxy_exclusions;
 mod resolver;
 mod shutdown_grace;
 mod slot;

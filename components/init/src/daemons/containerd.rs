@@ -12,11 +12,12 @@ use crate::processes::program::Program;
 /// one takes the place of a program of the host.
 const SEARCH_PATH: &str = "/bin:/opt/cni/bin";
 
-/// How it is started.
-pub fn launch() -> Launch {
+/// How it is started, with these variables.
+pub fn launch(variables: Vec<(&'static str, String)>) -> Launch {
     let program = format!("{BIN}/{}", Program::Containerd.name());
     let words = vec![program, "--config".to_owned(), CONTAINERD_CONFIG.to_owned()];
-    Launch { search_path: SEARCH_PATH, cgroup: Some(cgroups::CONTAINERD), ..Launch::new(words) }
+    let cgroup = Some(cgroups::CONTAINERD);
+    Launch { search_path: SEARCH_PATH, variables, cgroup, ..Launch::new(words) }
 }
 
 /// Whether it accepts connections. It listens only once all its plugins are up.

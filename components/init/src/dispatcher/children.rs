@@ -9,6 +9,7 @@ use super::{Dispatcher, Life, Program};
 use crate::daemons::containerd;
 use crate::data::log_files;
 use crate::disk_worker::Job;
+use crate::host::environment::Daemon;
 use crate::host::registration::node_object;
 use crate::processes::process::{Exit, Launch, State};
 use crate::slot::reached::Goal;
@@ -28,7 +29,11 @@ impl Dispatcher {
             _ => {}
         }
         let launch = self.launch(program);
-        self.run_as(program, launch)
+        self.run_as(program, launch)?;
+        if program == Program::Containerd {
+            self.settings.environment_mut().on_started(Daemon::Containerd);
+        }
+        Ok(())
     }
 
     pub(super) fn run_as(&mut self, program: Program, launch: Launch) -> Outcome {
@@ -43,7 +48,7 @@ impl Dispatcher {
     fn launch(&self, program: Program) -> Launch {
         let name = self.node_name.name();
         match program {
-            Program::Containerd => containerd::launch(),
+            Program::Containerd => containerd::launch(self.settings.environment().variables()),
             Program::Gate | Program::Trial => Launch::child(program, &[name]),
             _ => Launch::child(program, &[]),
         }
@@ -73,8 +78,13 @@ impl Dispatcher {
     }
 
     pub(super) fn on_exit(&mut self, program: Program, exit: Exit) {
-        if program == Program::Kubelet {
-            self.settings.kubelet_mut().on_exited();
+        match program {
+            Program::Containerd => self.settings.environment_mut().on_exited(Daemon::Containerd),
+            Program::Kubelet => {
+                self.settings.environment_mut().on_exited(Daemon::Kubelet);
+                self.settings.kubelet_mut().on_exited();
+            }
+            _ => {}
         }
         match exit {
             Exit::AsAsked => {}
@@ -129,6 +139,7 @@ impl Dispatcher {
         self.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
         self.ask(Job::ForgetFailedBoots);
         self.on_kubelet_proved();
+        self.settings.environment_mut().on_proved();
         self.on_ready_with_settings();
         self.hold_gate();
         self.follow_cluster();

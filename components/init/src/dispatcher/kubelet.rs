@@ -8,6 +8,7 @@ use super::{Dispatcher, Program};
 use crate::daemons::kubelet::{Mode, Start};
 use crate::daemons::node_name::{self, Known};
 use crate::disk_worker::{Job, JobId};
+use crate::host::environment::Daemon;
 use crate::host::{cgroups, kubelet_fields};
 use crate::processes::process::{Launch, State};
 use crate::uptime::uptime;
@@ -105,6 +106,7 @@ impl Dispatcher {
 
     /// The child has written the kubelet's configuration.
     pub(super) fn on_kubelet_config(&mut self) {
+        self.on_cluster();
         self.on_document();
         let has_changed = self.settings.kubelet_mut().on_written(uptime());
         if std::mem::take(&mut self.restarts_kubelet) || has_changed {
@@ -178,9 +180,13 @@ impl Dispatcher {
         self.logind.set_grace(grace);
         self.node_name.on_started(matches!(start.mode, Mode::Joins(_)));
         let words = start.command(self.node_name.name());
-        let launch = Launch { cgroup: Some(cgroups::KUBELET), ..Launch::new(words) };
+        let variables = self.settings.environment().variables();
+        let launch = Launch { variables, cgroup: Some(cgroups::KUBELET), ..Launch::new(words) };
         match self.run_as(Program::Kubelet, launch) {
-            Ok(()) => self.settings.kubelet_mut().on_started(),
+            Ok(()) => {
+                self.settings.environment_mut().on_started(Daemon::Kubelet);
+                self.settings.kubelet_mut().on_started();
+            }
             Err(failure) => self.console.say(Program::Kubelet.name(), failure),
         }
         self.follow_cluster();

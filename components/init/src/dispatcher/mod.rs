@@ -4,6 +4,7 @@
 mod boot;
 mod children;
 mod disk;
+mod environment;
 mod kubelet;
 mod requests;
 mod settings;
@@ -263,6 +264,8 @@ impl Dispatcher {
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
             (Deadline::KernelParameters, self.settings.deadline()),
             (Deadline::KubeletFields, self.kubelet_fields_due().filter(|_| runs)),
+            (Deadline::Environment, self.settings.environment().deadline().filter(|_| runs)),
+            (Deadline::EnvironmentProof, self.environment_proof_due().filter(|_| runs)),
             (Deadline::Registration, self.registration_due().filter(|_| runs)),
             (Deadline::KubeletProof, self.kubelet_proof_due().filter(|_| runs)),
             (Deadline::Mounts, self.settings.mounts_deadline().filter(|_| runs)),
@@ -322,6 +325,8 @@ impl Dispatcher {
             Deadline::Room => self.measure_room(),
             Deadline::KernelParameters => self.on_parameters_due(now),
             Deadline::KubeletFields => self.write_kubelet_config(),
+            Deadline::Environment => self.on_environment_due(now),
+            Deadline::EnvironmentProof => self.settings.environment_mut().on_proved(),
             Deadline::Registration => self.on_registration_due(),
             Deadline::KubeletProof => self.on_kubelet_proved(),
             Deadline::Mounts => self.on_host_changed(),

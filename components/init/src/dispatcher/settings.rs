@@ -74,7 +74,10 @@ impl Dispatcher {
                 self.run_again(Program::PodResolvers);
             }
             // These are carried out when their deadlines have passed.
-            SettingName::Kubelet(_) | SettingName::NodeLabel(_) | SettingName::NodeTaint(_) => {}
+            SettingName::Kubelet(_)
+            | SettingName::NodeLabel(_)
+            | SettingName::NodeTaint(_)
+            | SettingName::Proxy => {}
             // The pod that sets the clock watches the file of its servers, and the one that
             // configures links waits for a reply with others. containerd reads the mirrors of a
             // registry at each pull.
@@ -125,7 +128,7 @@ impl Dispatcher {
         }
     }
 
-    fn on_taken_back(&mut self, lines: Vec<String>, reason: &str) {
+    pub(super) fn on_taken_back(&mut self, lines: Vec<String>, reason: &str) {
         self.say_about_settings(lines);
         self.say_about_settings([format!("the changes are taken back, {reason}")]);
         self.on_many_settings();
@@ -173,7 +176,9 @@ impl Dispatcher {
             return;
         }
         let reason = format!("{} has failed {times} times in a row", daemon.name());
-        if daemon != Program::Kubelet || !self.give_up_kubelet_fields(&reason, message) {
+        let is_of_kubelet = daemon == Program::Kubelet;
+        let is_given_up = is_of_kubelet && self.give_up_kubelet_fields(&reason, message);
+        if !is_given_up && !self.give_up_environment(&reason) {
             self.give_up_settings(&reason);
         }
     }
@@ -249,13 +254,13 @@ impl Dispatcher {
         self.facts.command_line().gate_deadline.map_or(START_TIMEOUT, |deadline| deadline / 2)
     }
 
-    fn say_about_settings(&mut self, lines: impl IntoIterator<Item = String>) {
+    pub(super) fn say_about_settings(&mut self, lines: impl IntoIterator<Item = String>) {
         lines.into_iter().for_each(|line| self.console.say(NAME, line));
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::Stage;
     use super::*;
     use std::fs::File;
@@ -275,7 +280,7 @@ mod tests {
     const MAX_TURNS: u32 = 1000;
 
     /// A node that runs, with two sockets in `folder`, and a client of each.
-    fn node(folder: &Path) -> (Dispatcher, [UnixStream; 2]) {
+    pub fn node(folder: &Path) -> (Dispatcher, [UnixStream; 2]) {
         let run = |_| Done::ClearedForJoining(Ok(()));
         let mut node = Dispatcher::with(Console::silent(), Facts::default(), run).unwrap();
         node.stage = Stage::Runs;
@@ -340,7 +345,7 @@ mod tests {
     }
 
     /// The settings of requests, each with its error.
-    fn requested(node: &Dispatcher) -> Vec<String> {
+    pub fn requested(node: &Dispatcher) -> Vec<String> {
         let observed = node.settings.observe(uptime()).settings.into_iter();
         let wanted = observed.filter_map(|one| Some(format!("{}: {}", one.wanted?, one.error)));
         wanted.collect()

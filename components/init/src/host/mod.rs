@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod cgroups;
 pub mod clock;
+pub mod environment;
 pub mod host_name;
 pub mod hosts;
 pub mod kernel_parameters;

@@ -6,7 +6,9 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use osbuild_abi::paths::{KUBELET_CONFIGURATIONS, NTP_SERVERS, REGISTRIES, RESOLV_CONF};
+use osbuild_abi::paths::{
+    KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF,
+};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::MAX_REGISTRIES;
 use rustix::event::{PollFd, PollFlags};
@@ -48,7 +50,8 @@ impl Watch {
             inotify::add_watch(&files, folder, CHANGES)
                 .explain(format_args!("watch {}", folder.display()))?;
         }
-        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES] {
+        let proxy = Path::new(PROXY_ENVIRONMENT).parent().and_then(Path::to_str);
+        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES].into_iter().chain(proxy) {
             run_files::folder(folder).explain(format_args!("create {folder}"))?;
             inotify::add_watch(&files, folder, NEW_AND_CHANGES)
                 .explain(format_args!("watch {folder}"))?;

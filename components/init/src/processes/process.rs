@@ -22,8 +22,8 @@ use crate::sys;
 /// Where a process finds programs that it starts by name, unless its [`Launch`] says otherwise.
 const SEARCH_PATH: &str = BIN;
 
-/// The home folder of every process. Its environment is this and its search path: nothing is
-/// inherited.
+/// The home folder of every process. Its environment is this, its search path and what its
+/// [`Launch`] has: nothing is inherited.
 const HOME: &str = "/tmp";
 
 /// The longest line of output that stays whole, in bytes.
@@ -45,6 +45,8 @@ pub struct Launch {
     pub words: Vec<String>,
     /// Its `PATH`: folders with a colon between them.
     pub search_path: &'static str,
+    /// Variables of its environment beside that.
+    pub variables: Vec<(&'static str, String)>,
     /// Its standard input; `None` is an empty one.
     pub input: Option<OwnedFd>,
     /// The folder of its control group; `None` is that of `init`.
@@ -54,7 +56,8 @@ pub struct Launch {
 impl Launch {
     /// Starts these words with the usual search path and no input.
     pub fn new(words: Vec<String>) -> Launch {
-        Launch { words, search_path: SEARCH_PATH, input: None, cgroup: None }
+        let (variables, input, cgroup) = (Vec::new(), None, None);
+        Launch { words, search_path: SEARCH_PATH, variables, input, cgroup }
     }
 
     /// Starts the child of `init` that is `program`, with these arguments.
@@ -194,6 +197,7 @@ impl Process {
             .args(arguments)
             .env_clear()
             .envs([("PATH", launch.search_path), ("HOME", HOME)])
+            .envs(launch.variables)
             .current_dir("/")
             .process_group(0)
             .stdin(launch.input.map_or_else(Stdio::null, Stdio::from))

@@ -23,7 +23,9 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::NodeLabel(key) => key.to_string(),
                 SettingName::NodeTaint(name) => name.to_string(),
                 SettingName::RegistryMirror(registry) => registry.to_string(),
-                SettingName::Kubelet(_) | SettingName::Single(_) => "node".to_owned(),
+                SettingName::Kubelet(_) | SettingName::Proxy | SettingName::Single(_) => {
+                    "node".to_owned()
+                }
             };
             resources.entry(id).or_default().push(setting);
         }

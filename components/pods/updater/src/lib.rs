@@ -17,6 +17,7 @@ mod newest;
 mod objects;
 mod own_node;
 pub mod pace;
+pub mod proxy;
 pub mod repository;
 mod request;
 pub mod request_for_check;

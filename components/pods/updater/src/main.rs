@@ -1,8 +1,8 @@
 //! The `updater` pod. `updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR]
-//! [--firmware DIR] [--kubeconfig FILE] [--machine-id FILE]` checks for a release periodically.
-//! Each path defaults to that of the node. `updater grant POLICY` runs once in a cluster, and
-//! grants reboots by the policy of this file. Both print one line per event on stderr, and end only
-//! by a signal.
+//! [--firmware DIR] [--kubeconfig FILE] [--machine-id FILE] [--proxy FILE]` checks for a release
+//! periodically. Each path defaults to that of the node. `updater grant POLICY` runs once in a
+//! cluster, and grants reboots by the policy of this file. Both print one line per event on stderr,
+//! and end only by a signal.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,12 +16,13 @@ use updater::check::{CheckOutcome, Updater, check};
 use updater::firmware::Firmware;
 use updater::grantor::grant;
 use updater::pace::Pace;
+use updater::proxy;
 use updater::request_for_check;
 use updater::settings::Settings;
 
 const USAGE: &str = "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] \
-                     [--firmware DIR] [--kubeconfig FILE] [--machine-id FILE]\n       \
-                     updater grant POLICY";
+                     [--firmware DIR] [--kubeconfig FILE] [--machine-id FILE] \
+                     [--proxy FILE]\n       updater grant POLICY";
 
 /// The pause after the first failure. Each further failure doubles it, up to the interval.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
@@ -68,6 +69,7 @@ struct Paths {
     firmware: PathBuf,
     kubeconfigs: Vec<PathBuf>,
     machine_id: PathBuf,
+    proxy: PathBuf,
 }
 
 impl Paths {
@@ -80,6 +82,7 @@ impl Paths {
             firmware: paths::FIRMWARE_VARIABLES.into(),
             kubeconfigs: KUBECONFIGS.map(PathBuf::from).into(),
             machine_id: paths::MACHINE_ID.into(),
+            proxy: paths::PROXY_ENVIRONMENT.into(),
         };
         while let Some(word) = words.next() {
             let path = match word.as_str() {
@@ -89,6 +92,7 @@ impl Paths {
                 "--seen" => &mut paths.seen,
                 "--firmware" => &mut paths.firmware,
                 "--machine-id" => &mut paths.machine_id,
+                "--proxy" => &mut paths.proxy,
                 "--kubeconfig" => {
                     paths.kubeconfigs = vec![words.next()?.into()];
                     continue;
@@ -102,12 +106,13 @@ impl Paths {
 }
 
 fn run(paths: Paths) -> Outcome {
+    proxy::follow(&paths.proxy)?;
     let settings = Settings::read(&paths.settings, &paths.root)?;
     eprintln!("follows {} of {} at {}", settings.channel, settings.recipe, settings.url);
-    let Paths { socket, seen, kubeconfigs, machine_id, .. } = paths;
+    let Paths { socket, seen, kubeconfigs, machine_id, proxy, .. } = paths;
     let (firmware, pace) = (Firmware::new(&paths.firmware), Pace::DEFAULT);
     let updater = Updater { settings, socket, kubeconfigs, machine_id, seen, firmware, pace };
-    block_on(check_forever(&updater))
+    block_on(check_forever(&updater, &proxy))
 }
 
 fn block_on(forever: impl Future<Output = ()>) -> Outcome {
@@ -117,10 +122,13 @@ fn block_on(forever: impl Future<Output = ()>) -> Outcome {
     Ok(())
 }
 
-async fn check_forever(updater: &Updater) {
+async fn check_forever(updater: &Updater, proxy: &Path) {
     let interval = Duration::from_secs(updater.settings.interval_s);
     let (mut retry, mut last) = (FIRST_RETRY, String::new());
     loop {
+        if let Err(failure) = proxy::follow(proxy) {
+            eprintln!("{failure}");
+        }
         let (mut asked, mut longest) = (None, interval);
         let (line, is_settled) = match check(updater).await {
             Ok(CheckOutcome::Idle(why)) => (why, true),

@@ -148,6 +148,9 @@ pub const HOSTS: &str = "/run/osbuild/hosts";
 /// from the `net` socket. Its folder exists before the kubelet starts. It is not the folder of the
 /// socket, because a read-only mount does not prevent a pod from connecting.
 pub const NTP_SERVERS: &str = "/run/osbuild/ntp/servers";
+/// The file with the proxy that settings ask for, as variables of an environment, which the pod
+/// `updater` reads. It is missing if there is none; its folder is there.
+pub const PROXY_ENVIRONMENT: &str = "/run/osbuild/proxy/environment";
 /// The folder of the mirrors of registries that settings ask for, in which containerd looks before
 /// `/etc/containerd/certs.d`.
 pub const REGISTRIES: &str = "/run/osbuild/registries";

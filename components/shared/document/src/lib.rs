@@ -15,6 +15,7 @@ mod mount;
 mod network;
 mod node_addresses;
 mod path;
+mod proxy;
 mod registry;
 mod server;
 mod token;
@@ -28,7 +29,7 @@ pub use label::{Labels, Taint};
 pub use mistakes::Mistake;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
-use osbuild_protocol::{HostName, Mount, RegistryMirror, Setting, TimeServers};
+use osbuild_protocol::{HostName, Mount, Proxy, RegistryMirror, Setting, TimeServers};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
@@ -63,6 +64,9 @@ pub struct Document {
     /// Its mounts, where the image allows them.
     #[serde(default, deserialize_with = "mount::mounts")]
     pub mounts: Vec<Mount>,
+    /// The proxy of its own programs.
+    #[serde(default, deserialize_with = "proxy::proxy")]
+    pub proxy: Option<Proxy>,
     /// From where it pulls the images of registries.
     #[serde(default, deserialize_with = "registry::mirrors")]
     pub registry_mirrors: Vec<RegistryMirror>,
@@ -110,12 +114,13 @@ impl Document {
         let network = [&self.links, &self.addresses, &self.routes].into_iter().flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
+        let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
         let fields = self.kubelet.config.iter().cloned().map(Setting::Kubelet);
         let labels = self.kubelet.labels.iter().map(Setting::NodeLabel);
         let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
         let registered = labels.chain(taints.map(Setting::NodeTaint));
-        let several = parameters.chain(network).chain(mounts).chain(registries);
+        let several = parameters.chain(network).chain(mounts).chain(proxy).chain(registries);
         let several = several.chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
@@ -167,6 +172,8 @@ mod tests {
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "route 198.51.100.0/24 100 on eth0",
                 "mount /run/mnt/scratch tmpfs scratch size=256m",
+                "proxy http=http://web-proxy.example.org:3128 \
+                 https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
                 "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
                 "kubelet-config evictionHard.memory.available 200Mi",
@@ -263,6 +270,19 @@ mod tests {
             assert_eq!(refusal.line, line, "{text}: {refusal}");
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
             assert!(!refusal.reason.contains('\n'), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_no_node_can_have_is_refused_at_its_line() {
+        for (text, reason) in [
+            ("no-proxy = [\"a\"]\n", "there is a proxy for `http`, for `https`"),
+            ("http = \"http://u:p@a:1\"\n", "cannot have a user and a password"),
+            ("https = \"a:1\"\n", "`a:1` is not the URL of a proxy"),
+        ] {
+            let refusal = Document::parse(&format!("\n[proxy]\n{text}")).unwrap_err();
+            assert_eq!(refusal.line, 2, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
         }
     }
 

@@ -95,13 +95,14 @@ pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 #[cfg(feature = "std")]
 pub use setting::{
     Authorities, Domain, Entry, HostSettings, KernelParameter, KubeletField, KubeletKey,
-    KubeletValue, LabelKey, LabelValue, LinkName, List, MAX_LABELS, MAX_MOUNTS,
+    KubeletValue, LabelKey, LabelValue, LinkName, List, MAX_EXCLUSIONS, MAX_LABELS, MAX_MOUNTS,
     MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_TAINTS, Metric, MirrorHost, Mount,
-    MountOptions, MountPath, MountSource, Mtu, NameServers, NetworkKind, NetworkName,
-    NetworkSetting, NetworkSettings, NodeLabel, NodeTaint, Observed, ParameterKey, ParameterValue,
-    RegistryMirror, RegistryName, RegistryUrl, SearchDomains, Setting, SettingName, Single,
-    StartSettings, StaticAddress, StaticRoute, Subnet, TaintEffect, TaintName, TimeServer,
-    TimeServers, TmpfsSize, TryState, TryTime, is_subdomain, words,
+    MountOptions, MountPath, MountSource, Mtu, NEVER_PROXIED, NameServers, NetworkKind,
+    NetworkName, NetworkSetting, NetworkSettings, NodeLabel, NodeTaint, Observed, ParameterKey,
+    ParameterValue, Proxy, ProxyExclusion, ProxyUrl, RegistryMirror, RegistryName, RegistryUrl,
+    SearchDomains, Setting, SettingName, Single, StartSettings, StaticAddress, StaticRoute, Subnet,
+    TaintEffect, TaintName, TimeServer, TimeServers, TmpfsSize, TryState, TryTime, is_subdomain,
+    words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -18,6 +18,7 @@ use self::fallback::{Fallback, Proof};
 use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
+use super::environment::DaemonEnvironment;
 use super::kernel_parameters::{self, KernelParameters};
 use super::kubelet_fields::{self, KubeletFields};
 use super::mount_settings::{self, MountSettings};
@@ -37,6 +38,7 @@ pub struct Settings {
     values: Values,
     /// The name in the cluster, which outlasts changes of the host name.
     node_name: String,
+    environment: DaemonEnvironment,
     kernel_parameters: KernelParameters,
     kubelet: KubeletFields,
     mounts: MountSettings,
@@ -106,6 +108,8 @@ impl Settings {
             self.registration.apply_label(source, wanted, now)?;
         } else if let Setting::NodeTaint(wanted) = setting {
             self.registration.apply_taint(source, wanted, now)?;
+        } else if let Setting::Proxy(wanted) = setting {
+            self.environment.apply_proxy(source, wanted, now)?;
         } else if let Setting::RegistryMirror(wanted) = setting {
             self.registries.apply(source, wanted)?;
         } else if let SettingName::Single(single) = setting.name() {
@@ -150,8 +154,19 @@ impl Settings {
                 self.registration.withdraw_taint(source, name, now);
                 Ok(())
             }
+            SettingName::Proxy => self.environment.withdraw_proxy(source, now),
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
         }
+    }
+
+    /// The environment of the daemons.
+    pub fn environment(&self) -> &DaemonEnvironment {
+        &self.environment
+    }
+
+    /// The same, for what becomes of the daemons.
+    pub fn environment_mut(&mut self) -> &mut DaemonEnvironment {
+        &mut self.environment
     }
 
     /// The fields of the kubelet's configuration.
@@ -174,11 +189,11 @@ impl Settings {
         &mut self.registration
     }
 
-    /// Takes back what is tried, as the kubelet fails with its fields. Returns lines for the
-    /// console; nothing if no try is running, or its fields are not new. `now` is the time since
-    /// boot.
+    /// Takes back what is tried, as a daemon fails with it. Returns lines for the console; nothing
+    /// if no try is running, or neither the kubelet's fields nor its environment are new. `now` is
+    /// the time since boot.
     pub fn fail_try(&mut self, now: Duration) -> Option<Vec<String>> {
-        if !self.kubelet.is_unproven() {
+        if !self.kubelet.is_unproven() && !self.environment.is_unproven() {
             return None;
         }
         let before = self.tried.fail()?;
@@ -191,6 +206,19 @@ impl Settings {
         let Some(taken_back) = self.kubelet.on_proved() else { return (Vec::new(), None) };
         let proof = taken_back.of_requests.then(|| self.fallback.take_back(self.text()));
         (taken_back.lines, proof)
+    }
+
+    /// Takes back the environment with which a daemon fails: `reason`. Returns lines for the
+    /// console, and what to keep, if values of requests are among it; nothing if the environment is
+    /// not new. `now` is the time since boot.
+    pub fn take_environment_back(
+        &mut self,
+        reason: &str,
+        now: Duration,
+    ) -> Option<(Vec<String>, Option<Proof>)> {
+        let taken_back = self.environment.take_back(reason, now)?;
+        let proof = taken_back.of_requests.then(|| self.fallback.take_back(self.text()));
+        Some((taken_back.lines, proof))
     }
 
     /// The settings of the network.
@@ -235,6 +263,7 @@ impl Settings {
             .chain(self.kubelet.observe())
             .chain(self.mounts.observe())
             .chain(self.network.observe())
+            .chain(self.environment.observe())
             .chain(self.registration.observe())
             .chain(self.registries.observe())
             .chain(refused);
@@ -348,6 +377,7 @@ impl Settings {
         if text == self.document {
             return None;
         }
+        self.environment.on_new_document();
         self.kubelet.on_new_document();
         let mut lines = self.withdraw_others(Source::Document, &text, now);
         let settings = text.lines().map(Setting::parse);
@@ -377,6 +407,7 @@ impl Settings {
             .chain(self.kubelet.of(source).map(Setting::Kubelet))
             .chain(self.mounts.of(source).map(Setting::Mount))
             .chain(self.network.of(source).map(Setting::Network))
+            .chain(self.environment.of(source))
             .chain(self.registration.of(source))
             .chain(self.registries.of(source).map(Setting::RegistryMirror))
     }
@@ -421,6 +452,7 @@ impl Settings {
     /// Sets again what another program has changed of the others. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         let mut lines = self.mounts.hold(now);
+        lines.extend(self.environment.hold());
         lines.extend(self.registries.hold());
         lines.extend(self.kubelet.hold());
         for single in Single::ALL {

@@ -9,6 +9,7 @@ mod links;
 mod mounts;
 mod node_labels;
 mod node_taints;
+mod proxies;
 mod registered;
 mod registry_mirrors;
 mod resolvers;
@@ -57,7 +58,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 12] = [
+pub const TYPES: [SettingType; 13] = [
     addresses::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
@@ -66,6 +67,7 @@ pub const TYPES: [SettingType; 12] = [
     mounts::TYPE,
     node_labels::TYPE,
     node_taints::TYPE,
+    proxies::TYPE,
     registry_mirrors::TYPE,
     resolvers::TYPE,
     routes::TYPE,
@@ -231,6 +233,8 @@ mod tests {
             "mount /run/mnt/a bind /srv",
             "registry-mirror docker.io mirror=https://a:5000 pull=https://b",
             "registry-mirror localhost:5000 server=https://a",
+            "proxy http=http://a:1 https=https://b:2 no-proxy=.example,10.0.0.0/8",
+            "proxy https=http://a:1",
         ] {
             let settings = vec![setting(line)];
             let covers: Vec<_> =

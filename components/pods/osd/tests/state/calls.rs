@@ -196,6 +196,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "osimages.osbuild",
             "plugingrants.osbuild",
             "processstatuses.osbuild",
+            "proxies.osbuild",
+            "proxystatuses.osbuild",
             "registrymirrors.osbuild",
             "registrymirrorstatuses.osbuild",
             "resolvers.osbuild",

@@ -14,6 +14,7 @@ mod node_labels;
 mod observed;
 mod osd;
 mod plugins;
+mod proxies;
 mod reach;
 mod reflection;
 mod registry_mirrors;

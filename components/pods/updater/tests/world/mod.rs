@@ -1,7 +1,7 @@
 //! A repository made with `tough`'s own editor, a server on the loopback, and a stand-in for
 //! `init`.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 
 mod init;
 mod keys;
@@ -102,6 +102,21 @@ impl World {
     /// Runs the program itself against the repository at this address, trusting the certificates of
     /// a folder. Returns the first line that it prints about the check.
     pub fn run(&self, url: &str, certificates: &Path) -> String {
+        self.run_with(url, certificates, |_, lines| lines == 1)
+    }
+
+    /// The same without certificates. Returns the first line for which `is_last` is true, which
+    /// gets the number of the line, from 0, too; the first one is about the channel.
+    pub fn run_until(&self, url: &str, is_last: impl Fn(&str, usize) -> bool) -> String {
+        self.run_with(url, &self.folder("missing"), is_last)
+    }
+
+    fn run_with(
+        &self,
+        url: &str,
+        certificates: &Path,
+        is_last: impl Fn(&str, usize) -> bool,
+    ) -> String {
         let settings = Lines {
             url,
             channel: "stable",
@@ -121,15 +136,16 @@ impl World {
             ("--firmware", "firmware"),
             ("--kubeconfig", "kubelet.conf"),
             ("--machine-id", "machine-id"),
+            ("--proxy", "environment"),
         ] {
             updater.arg(flag).arg(self.folder(name));
         }
         let mut updater =
             updater.env("SSL_CERT_DIR", certificates).stderr(Stdio::piped()).spawn().unwrap();
-        // The first line is about the channel.
-        let line = BufReader::new(updater.stderr.take().unwrap()).lines().nth(1);
+        let lines = BufReader::new(updater.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let last = lines.enumerate().find(|(number, line)| is_last(line, *number));
         updater.kill().and_then(|()| updater.wait()).unwrap();
-        line.unwrap().unwrap()
+        last.unwrap().1
     }
 
     /// Has the node check a repository at this address.

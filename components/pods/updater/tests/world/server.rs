@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,16 +28,20 @@ pub enum Fault {
 
 /// A server, until it is dropped.
 pub struct Server {
-    port: u16,
+    address: SocketAddr,
     ended: Arc<AtomicBool>,
 }
 
 impl Server {
     /// Serves a folder with this fault.
     pub fn start(folder: &Path, fault: Fault) -> Server {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let (port, ended) =
-            (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
+        Server::start_at(Ipv4Addr::LOCALHOST, folder, fault)
+    }
+
+    /// The same, at another address of this machine.
+    pub fn start_at(address: Ipv4Addr, folder: &Path, fault: Fault) -> Server {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let (address, ended) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let (folder, is_over) = (folder.to_owned(), Arc::clone(&ended));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -49,12 +53,12 @@ impl Server {
                 thread::spawn(move || drop(serve(stream, folder, fault, &is_over)));
             }
         });
-        Server { port, ended }
+        Server { address, ended }
     }
 
     /// The server's address.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
+        format!("http://{}/", self.address)
     }
 }
 
@@ -62,7 +66,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         // Wakes the thread that waits for a connection.
-        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        let _ = TcpStream::connect(self.address);
     }
 }
 

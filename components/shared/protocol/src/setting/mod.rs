@@ -2,6 +2,7 @@
 //! and in the file on DATA in which `init` keeps them.
 
 mod domain;
+mod host;
 mod kernel_parameter;
 mod kubelet;
 mod list;
@@ -9,6 +10,7 @@ mod mount;
 mod network;
 mod node;
 mod observed;
+mod proxy;
 mod registry;
 mod start;
 mod time_server;
@@ -29,6 +31,7 @@ pub use node::{
 };
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
+pub use proxy::{MAX_EXCLUSIONS, NEVER_PROXIED, Proxy, ProxyExclusion, ProxyUrl};
 pub use registry::{
     Authorities, MAX_REGISTRIES, MirrorHost, RegistryMirror, RegistryName, RegistryUrl,
 };
@@ -71,6 +74,8 @@ pub enum Setting {
     NodeLabel(NodeLabel),
     /// A taint of the node in its cluster.
     NodeTaint(NodeTaint),
+    /// The proxy of the node's own programs.
+    Proxy(Proxy),
     /// The mirrors of a registry.
     RegistryMirror(RegistryMirror),
 }
@@ -92,6 +97,8 @@ pub enum SettingName {
     NodeLabel(LabelKey),
     /// A taint of the node in its cluster, by its key and effect.
     NodeTaint(TaintName),
+    /// The proxy of the node's own programs.
+    Proxy,
     /// The mirrors of a registry.
     RegistryMirror(RegistryName),
 }
@@ -114,6 +121,7 @@ const KUBELET: &str = "kubelet-config";
 const MOUNT: &str = "mount";
 const NODE_LABEL: &str = "node-label";
 const NODE_TAINT: &str = "node-taint";
+const PROXY: &str = "proxy";
 const REGISTRY_MIRROR: &str = "registry-mirror";
 
 impl Single {
@@ -158,6 +166,7 @@ impl Setting {
             SettingName::NodeTaint(name) => {
                 Self::NodeTaint(NodeTaint { name, value: LabelValue::parse_word(value)? })
             }
+            SettingName::Proxy => Self::Proxy(Proxy::parse_words(value)?),
             SettingName::RegistryMirror(registry) => {
                 Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
             }
@@ -179,6 +188,7 @@ impl Setting {
             Self::Network(setting) => SettingName::Network(setting.name()),
             Self::NodeLabel(label) => SettingName::NodeLabel(label.key.clone()),
             Self::NodeTaint(taint) => SettingName::NodeTaint(taint.name.clone()),
+            Self::Proxy(_) => SettingName::Proxy,
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
         }
     }
@@ -196,6 +206,7 @@ impl Setting {
             Self::Network(setting) => setting.value(),
             Self::NodeLabel(label) => label.value.to_string(),
             Self::NodeTaint(taint) => taint.value.to_string(),
+            Self::Proxy(proxy) => proxy.words(),
             Self::RegistryMirror(mirror) => mirror.words(),
         }
     }
@@ -236,6 +247,9 @@ impl SettingName {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::NodeTaint(TaintName::parse(name)?), value));
         }
+        if word == PROXY {
+            return Ok((Self::Proxy, rest));
+        }
         if word == REGISTRY_MIRROR {
             let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
@@ -270,6 +284,7 @@ impl fmt::Display for SettingName {
             Self::Network(name) => name.fmt(f),
             Self::NodeLabel(key) => write!(f, "{NODE_LABEL} {key}"),
             Self::NodeTaint(name) => write!(f, "{NODE_TAINT} {name}"),
+            Self::Proxy => f.write_str(PROXY),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
         }
     }
@@ -312,6 +327,7 @@ mod tests {
             "mount /run/mnt/b bind /srv exec",
             "registry-mirror docker.io mirror=https://a:5000 pull=https://[::1]/b ca=MIIB,MIIC",
             "registry-mirror localhost:5000 server=https://c",
+            "proxy http=http://proxy.example:3128 https=https://[::1]:443 no-proxy=a,10.0.0.0/8",
         ] {
             let setting = Setting::parse(line).unwrap();
             assert_eq!(setting.to_string(), line);
@@ -392,6 +408,22 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_of_proxies_and_authorities_without_a_valid_value_is_refused() {
+        for line in [
+            "proxy",
+            "proxy no-proxy=a",
+            "proxy http=http://u:p@a:1",
+            "proxy http=socks5://a:1",
+            "proxy http=http://a:1 no-proxy=*",
+        ] {
+            assert!(Setting::parse(line).is_err(), "{line}");
+        }
+        for line in ["proxy http=http://a:1"] {
+            assert!(SettingName::parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
     fn a_setting_of_the_kubelet_without_a_valid_value_is_refused() {
         for line in [
             "kubelet-config maxPods",
@@ -431,7 +463,8 @@ mod tests {
              mount (/[a-z.]{0,3}){0,3} (tmpfs|bind) [/a-z]{0,4}\
              ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?|\
              registry-mirror [a-z.:0-9_/]{0,6}( (mirror|pull|server)=https://[a-z0-9.:/\\[\\]]{0,6}\
-             | ca=(MI[A-D]{2}|,){0,3}){0,3}"
+             | ca=(MI[A-D]{2}|,){0,3}){0,3}|\
+             proxy( https?=https?://[a-z0-9.:\\[\\]@]{0,6}| no-proxy=[a-z0-9.:/,]{0,9}){0,3}"
         ) {
             if let Ok(setting) = Setting::parse(&line) {
                 prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));

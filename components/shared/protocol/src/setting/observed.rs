@@ -150,16 +150,21 @@ mod tests {
         let key = format!("{}/{}", vec!["a".repeat(60); 4].join("."), "a".repeat(63));
         let label = format!("node-label {key} {}", "a".repeat(63));
         let taint = format!("node-taint {key}:PreferNoSchedule {}", "a".repeat(63));
-        let [parameter, domains, servers, route, mount, mirrors, field, label, taint] =
-            [parameter, domains, servers, route, mount, mirrors, field, label, taint].map(|line| {
-                let wanted = Setting::parse(&line).unwrap();
-                let (name, current) = (wanted.name(), wanted.value());
-                let (wanted, source) = (Some(wanted), Some(Source::Document));
-                Observed { name, wanted, source, current, error: String::new() }
-            });
+        let proxy =
+            format!("proxy http=http://a:1 no-proxy={}", vec!["a".repeat(60); 32].join(","));
+        let [parameter, domains, servers, route, mount, mirrors, field, label, taint, proxy] =
+            [parameter, domains, servers, route, mount, mirrors, field, label, taint, proxy].map(
+                |line| {
+                    let wanted = Setting::parse(&line).unwrap();
+                    let (name, current) = (wanted.name(), wanted.value());
+                    let (wanted, source) = (Some(wanted), Some(Source::Document));
+                    Observed { name, wanted, source, current, error: String::new() }
+                },
+            );
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
         let field = Observed { error: "a".repeat(MAX_REASON), ..field };
+        let proxy = Observed { error: "a".repeat(MAX_REASON), ..proxy };
         let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
@@ -173,7 +178,7 @@ mod tests {
         let registered = vec![label; MAX_LABELS].into_iter().chain(vec![taint; MAX_TAINTS]);
 
         let mounts = mounts.into_iter().chain(fields).chain(registered);
-        let others = mounts.chain(registries).chain([domains, servers]);
+        let others = mounts.chain(registries).chain([domains, servers, proxy]);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");

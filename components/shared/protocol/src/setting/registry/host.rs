@@ -1,13 +1,10 @@
 //! The hosts from which images come.
 
 use std::fmt;
-use std::net::Ipv6Addr;
 
+use super::super::host::is_authority;
 use crate::Refusal;
 
-/// The maximum bytes of a host's name (RFC 1035), and of one of its labels.
-const MAX_HOST: usize = 253;
-const MAX_LABEL: usize = 63;
 /// The maximum bytes of a URL.
 const MAX_URL: usize = 512;
 const SCHEME: &str = "https://";
@@ -92,41 +89,9 @@ impl MirrorHost {
 /// Whether this is what follows the scheme of a URL.
 fn is_place(text: &str) -> bool {
     let (authority, path) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => {
-            let Some((address, port)) = rest.split_once(']') else { return false };
-            if address.parse::<Ipv6Addr>().is_err() {
-                return false;
-            }
-            (None, port)
-        }
-        None => {
-            let end = authority.find(':').unwrap_or(authority.len());
-            (Some(&authority[..end]), &authority[end..])
-        }
-    };
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(is_known);
-    host.is_none_or(is_host)
-        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
-        && path.is_none_or(|path| path.split('/').all(is_part))
-}
-
-/// Whether this is a DNS name or an IPv4 address in lower case.
-pub(super) fn is_host(text: &str) -> bool {
-    let is_inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = |label: &str| {
-        (1..=MAX_LABEL).contains(&label.len())
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(is_inside)
-    };
-    text.len() <= MAX_HOST && text.split('.').all(is_label)
-}
-
-/// Whether this is a port as everybody writes it.
-pub(super) fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok_and(|port| port != 0 && port.to_string() == text)
+    is_authority(authority) && path.is_none_or(|path| path.split('/').all(is_part))
 }
 
 #[cfg(test)]

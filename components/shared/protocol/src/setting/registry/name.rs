@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::host::{is_host, is_port};
+use super::super::host::{is_host, is_port};
 use crate::Refusal;
 
 /// A registry as the names of its images begin: a host, and perhaps a port.

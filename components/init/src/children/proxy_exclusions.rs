@@ -1,0 +1,69 @@
+//! What the cluster of the node adds to what is reached without the proxy: the API server, which
+//! the kubelet would lose with the proxy, the domain of Services, and the node's own addresses.
+
+use std::path::Path;
+
+use osbuild_document::Document;
+use osbuild_kubeconfig::Kubeconfig;
+use osbuild_protocol::ProxyExclusion;
+
+/// The entries of the document in effect and of these kubeconfig files, of which some may be
+/// missing. What has no form that every program reads alike is left out.
+pub fn all(document: Option<&Document>, kubeconfigs: &[&Path]) -> Vec<ProxyExclusion> {
+    let cluster = document.and_then(|document| document.cluster.as_ref());
+    let addresses = document.and_then(|document| document.kubelet.node_ip.as_ref());
+    // The kubelet reports a file that cannot be read.
+    let files = kubeconfigs.iter().filter_map(|path| Kubeconfig::read(path).ok()?);
+    let servers = files.filter_map(|config| ProxyExclusion::of_url(config.server()?));
+    let domain = cluster.map(|cluster| format!(".{}", cluster.domain.as_str()));
+    let addresses = addresses.map(ToString::to_string).unwrap_or_default();
+    let words = domain.iter().map(String::as_str).chain(addresses.split(','));
+    let mut all: Vec<ProxyExclusion> = Vec::new();
+    let server = cluster.and_then(|cluster| ProxyExclusion::of_url(cluster.server.as_str()));
+    let entries = server.into_iter().chain(servers);
+    for entry in entries.chain(words.filter_map(|word| ProxyExclusion::parse(word).ok())) {
+        if !all.contains(&entry) {
+            all.push(entry);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../shared/document/example.toml");
+
+    fn names(document: Option<&Document>, kubeconfigs: &[&Path]) -> Vec<String> {
+        all(document, kubeconfigs).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_api_server_of_the_document_is_reached_without_the_proxy() {
+        let document = Document::parse(EXAMPLE).unwrap();
+        let expected = ["api.example.org", ".cluster.local", "192.0.2.7", "2001:db8::7"];
+        assert_eq!(names(Some(&document), &[]), expected);
+        assert_eq!(names(Some(&Document::default()), &[]), [""; 0]);
+    }
+
+    #[test]
+    fn the_api_server_of_a_kubeconfig_is_reached_without_the_proxy() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other, damaged] =
+            ["one", "other", "damaged"].map(|name| folder.path().join(name));
+        let text = |server: &str| {
+            format!(
+                "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+                 clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
+                 users: [{{name: a, user: {{token: a}}}}]\n"
+            )
+        };
+        std::fs::write(&one, text("https://192.0.2.10:6443")).unwrap();
+        std::fs::write(&other, text("https://api.example.org")).unwrap();
+        std::fs::write(&damaged, "clusters: [").unwrap();
+        let missing = folder.path().join("missing");
+        let all = [&one, &other, &one, &damaged, &missing].map(std::path::PathBuf::as_path);
+        assert_eq!(names(None, &all), ["192.0.2.10", "api.example.org"]);
+    }
+}
