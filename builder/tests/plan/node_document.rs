@@ -71,6 +71,7 @@ fn the_schema_refuses_what_a_node_refuses() {
         ("http = \"http://web-proxy", "http = \"socks5://web-proxy"),
         ("https = \"http://web-proxy", "https = \"http://u:p@web-proxy"),
         ("no-proxy = [\".example.org\"", "no-proxy = [\"*\""),
+        ("name = \"corporate\"", "name = \"../corporate\""),
         ("registry = \"docker.io\"", "registry = \"_default\""),
         ("url = \"https://mirror", "url = \"http://mirror"),
         ("[\"pull\"]", "[\"push\"]"),

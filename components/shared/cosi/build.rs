@@ -11,7 +11,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 21] = [
+const FILES: [&str; 22] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -33,6 +33,7 @@ const FILES: [&str; 21] = [
     "osbuild/v1/registry.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",
+    "osbuild/v1/trusted_root.proto",
 ];
 
 /// The files of the API for plugins.
@@ -42,7 +43,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 44] = [
+const OPTIONAL: [&str; 47] = [
     "AddressSettingStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
@@ -87,10 +88,13 @@ const OPTIONAL: [&str; 44] = [
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",
+    "TrustedRootStatusSpec.error",
+    "TrustedRootStatusSpec.set_by",
+    "TrustedRootStatusSpec.version",
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 16] = [
+const MISSING: [(&str, &str); 17] = [
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
     ("LinkSpec.dhcp", "Option::is_none"),
@@ -107,6 +111,7 @@ const MISSING: [(&str, &str); 16] = [
     ("RoleSpec.calls", "Vec::is_empty"),
     ("RoleSpec.resources", "Vec::is_empty"),
     ("RouteSpec.metric", "crate::yaml::is_zero"),
+    ("TrustedRootStatusSpec.subject", "Vec::is_empty"),
 ];
 
 /// The message whose fields may all be missing from the YAML, and its fields of one value.

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 38] = [
+const LINES: [(&str, RefusalCode); 42] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -40,6 +40,10 @@ const LINES: [(&str, RefusalCode); 38] = [
     ("apply proxy http=http://a:1/LD_PRELOAD=/tmp/x", RefusalCode::Malformed),
     ("apply proxy http=http://a:1 no-proxy=*", RefusalCode::Malformed),
     ("apply proxy http=http://a:1 LD_PRELOAD=/tmp/x", RefusalCode::Malformed),
+    ("apply trusted-root ../../etc/ssl MIIB", RefusalCode::Malformed),
+    ("apply trusted-root a /etc/ca.crt", RefusalCode::Malformed),
+    ("apply trusted-root a MIIB,MIIB,MIIB,MIIB,MIIB", RefusalCode::Malformed),
+    ("apply trusted-root a MIIB\\n-----END", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

@@ -16,6 +16,7 @@ mod registries;
 mod remote;
 mod single;
 mod tries;
+mod trusted_roots;
 
 use self::node::{Node, TIMEOUT};
 use self::remote::Osctl;
@@ -28,9 +29,10 @@ use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
-use osbuild::error::Result;
+use osbuild::error::{Context, Result};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::osd::PORT;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,6 +40,9 @@ use std::time::Duration;
 const RECIPE: &str = "settings";
 const PODS: &str =
     "\n[pods]\nosd = { component = \"osd\" }\n\n[api]\nclients = \"keys/dev/api.crt\"\n";
+
+/// The CA of clients that it names.
+const CLIENTS: &str = "keys/dev/api.crt";
 
 /// The file of `osd` on DATA.
 const KEPT: &str = "osd/resources";
@@ -76,6 +81,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     // The kubelet starts again for this, and meanwhile starts no container that has crashed.
     kubelet_fields::are_set(node, &mut outcome)?;
     proxies::is_set(node, &mut outcome)?;
+    trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
     running.power_off()?;
 
     let mut running = lab.boot("again")?;
@@ -87,6 +93,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
     proxies::outlasts_a_power_cut(node, &mut outcome)?;
+    trusted_roots::outlast_a_power_cut(node, &mut outcome)?;
     running.power_off()?;
 
     lab.change_data()?;
@@ -222,6 +229,12 @@ impl<'a> Lab<'a> {
             .forward(self.node.plugin, probe::PLUGIN)
             .forward(self.node.signals, probe::SIGNAL)
             .forward(self.node.sockets, probe::SOCKET))
+    }
+
+    /// The certificate of the CA of clients, which can be that of servers as well.
+    fn clients(&self) -> Result<String> {
+        let path = self.project.join(CLIENTS);
+        fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))
     }
 
     /// Removes the file of `osd` from DATA of the node, which is off, and adds a node document.

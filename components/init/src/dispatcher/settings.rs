@@ -77,7 +77,8 @@ impl Dispatcher {
             SettingName::Kubelet(_)
             | SettingName::NodeLabel(_)
             | SettingName::NodeTaint(_)
-            | SettingName::Proxy => {}
+            | SettingName::Proxy
+            | SettingName::TrustedRoot(_) => {}
             // The pod that sets the clock watches the file of its servers, and the one that
             // configures links waits for a reply with others. containerd reads the mirrors of a
             // registry at each pull.

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF,
+    KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF, TRUSTED_ROOTS,
 };
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::MAX_REGISTRIES;
@@ -50,8 +50,9 @@ impl Watch {
             inotify::add_watch(&files, folder, CHANGES)
                 .explain(format_args!("watch {}", folder.display()))?;
         }
-        let proxy = Path::new(PROXY_ENVIRONMENT).parent().and_then(Path::to_str);
-        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES].into_iter().chain(proxy) {
+        let parents = [PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
+        let parents = parents.into_iter().flatten().filter_map(Path::to_str);
+        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES].into_iter().chain(parents) {
             run_files::folder(folder).explain(format_args!("create {folder}"))?;
             inotify::add_watch(&files, folder, NEW_AND_CHANGES)
                 .explain(format_args!("watch {folder}"))?;

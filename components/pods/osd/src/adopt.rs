@@ -23,6 +23,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::NodeLabel(key) => key.to_string(),
                 SettingName::NodeTaint(name) => name.to_string(),
                 SettingName::RegistryMirror(registry) => registry.to_string(),
+                SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Kubelet(_) | SettingName::Proxy | SettingName::Single(_) => {
                     "node".to_owned()
                 }

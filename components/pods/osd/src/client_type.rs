@@ -35,7 +35,7 @@ pub struct Checked {
 impl ClientType {
     /// All of them.
     pub fn all() -> impl Iterator<Item = ClientType> {
-        static SETTINGS: [SettingType; 13] = TYPES;
+        static SETTINGS: [SettingType; 14] = TYPES;
         SETTINGS.iter().map(ClientType::Setting).chain([
             ClientType::Grant,
             ClientType::Revocation,

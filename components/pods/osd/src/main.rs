@@ -70,7 +70,8 @@ the node reaches.
   --pod NAME         the pod that this process is in
   --resolver FILE    the name servers (resolv.conf(5))
   --hosts FILE       names and their addresses (hosts(5))
-  --authorities FILE the certificates in PEM of those who sign the certificates of servers
+  --authorities FILE the certificates in PEM of those who sign the certificates of servers; may be
+                     given several times
   --share FOLDER     the files of the image, of which clients may read some
   --kubelet FOLDER   the configurations of the kubelet, which they may read
   --os-release FILE  the name of the operating system (os-release(5)), which they may read
@@ -132,7 +133,7 @@ fn command(words: impl Iterator<Item = String>) -> Option<Command> {
 
 fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut logs, mut processes, mut pod) = (None, None, None, None);
-    let (mut resolver, mut hosts, mut authorities) = (None, None, None);
+    let (mut resolver, mut hosts, mut authorities) = (None, None, Vec::new());
     let (mut share, mut kubelet, mut os_release) = (None, None, None);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -142,7 +143,7 @@ fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--pod" => pod = Some(words.next()?),
             "--resolver" => resolver = Some(words.next()?.into()),
             "--hosts" => hosts = Some(words.next()?.into()),
-            "--authorities" => authorities = Some(words.next()?.into()),
+            "--authorities" => authorities.push(words.next()?.into()),
             "--share" => share = Some(words.next()?.into()),
             "--kubelet" => kubelet = Some(words.next()?.into()),
             "--os-release" => os_release = Some(words.next()?.into()),
@@ -154,7 +155,7 @@ fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         logs: logs?,
         processes: processes?,
         pod: pod?,
-        files: Files { resolver: resolver?, hosts: hosts?, authorities: authorities? },
+        files: Files { resolver: resolver?, hosts: hosts?, authorities },
         places: Places { share: share?, kubelet: kubelet?, os_release: os_release? },
     })))
 }

@@ -79,18 +79,21 @@ fn an_https_server_needs_a_certificate_from_a_trusted_authority() {
     let web = |name: &str, address: &str| Web::start(&folder, world.folder(name), address);
     let (ours, elsewhere, others) =
         (web("ours", "127.0.0.1"), web("elsewhere", "127.0.0.2"), web("others", "127.0.0.1"));
-    let trusted = world.folder("certificates");
-    std::fs::create_dir(&trusted).unwrap();
-    for (name, web) in [("ours.crt", &ours), ("elsewhere.crt", &elsewhere)] {
-        std::fs::copy(web.authority(), trusted.join(name)).unwrap();
+    // Those of the image, and those of settings.
+    let folders = ["certificates", "trusted-roots"].map(|name| world.folder(name));
+    for (folder, web) in folders.iter().zip([&elsewhere, &ours]) {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::copy(web.authority(), folder.join("roots.crt")).unwrap();
     }
+    let trusted = std::env::join_paths(&folders).unwrap();
+    let trusted = std::path::Path::new(&trusted);
     // The other CA has the same name as ours.
     for (web, word) in [(&others, "BadSignature"), (&elsewhere, "not valid for")] {
-        let line = world.run(&web.url(), &trusted);
+        let line = world.run(&web.url(), trusted);
         assert!(line.contains("invalid peer certificate") && line.contains(word), "{line}");
         assert!(world.init.verbs().is_empty(), "{:?}", world.init.verbs());
     }
-    assert_eq!(world.run(&ours.url(), &trusted), "2 is installed: the node reboots into it");
+    assert_eq!(world.run(&ours.url(), trusted), "2 is installed: the node reboots into it");
     installs(&world, &release, CheckOutcome::Reboots("2".to_owned()));
 }
 

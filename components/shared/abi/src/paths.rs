@@ -151,6 +151,9 @@ pub const NTP_SERVERS: &str = "/run/osbuild/ntp/servers";
 /// The file with the proxy that settings ask for, as variables of an environment, which the pod
 /// `updater` reads. It is missing if there is none; its folder is there.
 pub const PROXY_ENVIRONMENT: &str = "/run/osbuild/proxy/environment";
+/// The file with the authorities that settings ask for, in PEM, which daemons and pods trust beside
+/// those in `/etc/ssl/certs`. It is missing if there are none; its folder is there.
+pub const TRUSTED_ROOTS: &str = "/run/osbuild/trusted-roots/roots.crt";
 /// The folder of the mirrors of registries that settings ask for, in which containerd looks before
 /// `/etc/containerd/certs.d`.
 pub const REGISTRIES: &str = "/run/osbuild/registries";

@@ -19,6 +19,7 @@ mod proxy;
 mod registry;
 mod server;
 mod token;
+mod trusted_root;
 
 pub use api::Api;
 pub use cluster::{Certificates, Cluster, Domain};
@@ -29,7 +30,7 @@ pub use label::{Labels, Taint};
 pub use mistakes::Mistake;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
-use osbuild_protocol::{HostName, Mount, Proxy, RegistryMirror, Setting, TimeServers};
+use osbuild_protocol::{HostName, Mount, Proxy, RegistryMirror, Setting, TimeServers, TrustedRoot};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
@@ -67,6 +68,9 @@ pub struct Document {
     /// The proxy of its own programs.
     #[serde(default, deserialize_with = "proxy::proxy")]
     pub proxy: Option<Proxy>,
+    /// Authorities that its own programs trust beside those of the image.
+    #[serde(default, deserialize_with = "trusted_root::roots")]
+    pub trusted_roots: Vec<TrustedRoot>,
     /// From where it pulls the images of registries.
     #[serde(default, deserialize_with = "registry::mirrors")]
     pub registry_mirrors: Vec<RegistryMirror>,
@@ -115,12 +119,14 @@ impl Document {
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
         let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
+        let roots = self.trusted_roots.iter().cloned().map(Setting::TrustedRoot);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
         let fields = self.kubelet.config.iter().cloned().map(Setting::Kubelet);
         let labels = self.kubelet.labels.iter().map(Setting::NodeLabel);
         let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
         let registered = labels.chain(taints.map(Setting::NodeTaint));
-        let several = parameters.chain(network).chain(mounts).chain(proxy).chain(registries);
+        let several =
+            parameters.chain(network).chain(mounts).chain(proxy).chain(roots).chain(registries);
         let several = several.chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
@@ -174,6 +180,8 @@ mod tests {
                 "mount /run/mnt/scratch tmpfs scratch size=256m",
                 "proxy http=http://web-proxy.example.org:3128 \
                  https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
+                "trusted-root corporate \
+                 MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy",
                 "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
                 "kubelet-config evictionHard.memory.available 200Mi",
@@ -284,6 +292,26 @@ mod tests {
             assert_eq!(refusal.line, 2, "{text}: {refusal}");
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
         }
+    }
+
+    #[test]
+    fn authorities_have_each_name_once() {
+        let entry = |name: &str, base64: &str| {
+            format!(
+                "[[trusted-roots]]\nname = \"{name}\"\ncertificates = \"\"\"\n\
+                 -----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n\"\"\"\n"
+            )
+        };
+        for (text, reason) in [
+            (entry("a", "MIIB") + &entry("a", "MIIC"), "the authorities `a` are there twice"),
+            (entry("A", "MIIB"), "`A` is not the name of authorities"),
+            (entry("a", "AAAA"), "a certificate is not base64 of DER"),
+            ("[[trusted-roots]]\nname = \"a\"\n".to_owned(), "missing field `certificates`"),
+        ] {
+            let refusal = Document::parse(&text).unwrap_err();
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+        }
+        assert!(Document::parse(&(entry("a", "MIIB") + &entry("b", "MIIC"))).is_ok());
     }
 
     proptest! {

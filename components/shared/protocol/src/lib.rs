@@ -96,13 +96,13 @@ pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 pub use setting::{
     Authorities, Domain, Entry, HostSettings, KernelParameter, KubeletField, KubeletKey,
     KubeletValue, LabelKey, LabelValue, LinkName, List, MAX_EXCLUSIONS, MAX_LABELS, MAX_MOUNTS,
-    MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_TAINTS, Metric, MirrorHost, Mount,
-    MountOptions, MountPath, MountSource, Mtu, NEVER_PROXIED, NameServers, NetworkKind,
-    NetworkName, NetworkSetting, NetworkSettings, NodeLabel, NodeTaint, Observed, ParameterKey,
-    ParameterValue, Proxy, ProxyExclusion, ProxyUrl, RegistryMirror, RegistryName, RegistryUrl,
-    SearchDomains, Setting, SettingName, Single, StartSettings, StaticAddress, StaticRoute, Subnet,
-    TaintEffect, TaintName, TimeServer, TimeServers, TmpfsSize, TryState, TryTime, is_subdomain,
-    words,
+    MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_TAINTS, Metric,
+    MirrorHost, Mount, MountOptions, MountPath, MountSource, Mtu, NEVER_PROXIED, NameServers,
+    NetworkKind, NetworkName, NetworkSetting, NetworkSettings, NodeLabel, NodeTaint, Observed,
+    ParameterKey, ParameterValue, Proxy, ProxyExclusion, ProxyUrl, RegistryMirror, RegistryName,
+    RegistryUrl, RootName, SearchDomains, Setting, SettingName, Single, StartSettings,
+    StaticAddress, StaticRoute, Subnet, TaintEffect, TaintName, TimeServer, TimeServers, TmpfsSize,
+    TrustedRoot, TryState, TryTime, is_subdomain, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -1,7 +1,7 @@
-//! The files with the environment: one that pods read, and one that the child `init kubelet-config`
-//! writes.
+//! The files with the environment: those that pods and daemons read, and one that the child `init
+//! kubelet-config` writes.
 
-use osbuild_abi::paths::PROXY_ENVIRONMENT;
+use osbuild_abi::paths::{PROXY_ENVIRONMENT, TRUSTED_ROOTS};
 use osbuild_failure::Outcome;
 use osbuild_protocol::ProxyExclusion;
 
@@ -13,26 +13,21 @@ const CLUSTER: &str = "/run/osbuild/kubelet/no-proxy";
 /// The maximum number of these entries.
 const MAX_ENTRIES: usize = 8;
 
-/// Writes what pods read, unless it is there.
+/// Writes what other programs read, as far as it is not there.
 pub fn write(environment: &Environment) -> Outcome {
-    if are(environment) {
-        return Ok(());
-    }
-    match text(environment) {
-        Some(text) => run_files::write(PROXY_ENVIRONMENT, &text),
-        None => run_files::set(PROXY_ENVIRONMENT, None),
-    }
+    missing(environment).try_for_each(|(path, text)| match text {
+        Some(text) => run_files::write(path, &text),
+        None => run_files::set(path, None),
+    })
 }
 
-/// Whether pods read this.
-pub fn are(environment: &Environment) -> bool {
-    run_files::read(PROXY_ENVIRONMENT) == text(environment)
-}
-
-/// The variables, each on a line; none without a proxy.
-fn text(environment: &Environment) -> Option<String> {
-    let lines = environment.variables.iter().map(|(name, value)| format!("{name}={value}\n"));
-    Some(lines.collect::<String>()).filter(|text| !text.is_empty())
+/// The files that have another text, or should not be there, each with its text.
+pub fn missing(environment: &Environment) -> impl Iterator<Item = (&'static str, Option<String>)> {
+    let lines = environment.proxy.iter().map(|(name, value)| format!("{name}={value}\n"));
+    let files = [(PROXY_ENVIRONMENT, lines.collect()), (TRUSTED_ROOTS, environment.roots.clone())];
+    let files = files.map(|(path, text): (_, String)| (path, Some(text)));
+    let files = files.map(|(path, text)| (path, text.filter(|text| !text.is_empty())));
+    files.into_iter().filter(|(path, text)| run_files::read(path) != *text)
 }
 
 /// Keeps what the cluster adds, for PID 1.

@@ -1,5 +1,5 @@
-//! The environment in which containerd and the kubelet run: the proxy that settings ask for. A
-//! program reads its environment once, so both daemons start again when it changes: first
+//! The environment in which containerd and the kubelet run: the proxy and the authorities that
+//! settings ask for. A program reads both once, so the daemons start again when they change: first
 //! containerd, and the kubelet as soon as that accepts connections, without which it would exit.
 //! Their pods go on.
 //!
@@ -15,7 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use osbuild_failure::Outcome;
-use osbuild_protocol::{Observed, Proxy, ProxyExclusion, Refusal, Setting, SettingName};
+use osbuild_protocol::{
+    MAX_ROOTS, Observed, Proxy, ProxyExclusion, Refusal, RefusalCode, RootName, Setting,
+    SettingName, TrustedRoot,
+};
 use osbuild_ranks::Source;
 
 pub use self::files::{cluster, keep_cluster};
@@ -105,6 +108,48 @@ impl DaemonEnvironment {
         self.on_change(&SettingName::Proxy, now)
     }
 
+    /// Gives authorities the value of `source`. `now` is the time since boot.
+    ///
+    /// # Errors
+    /// There are too many, or their file cannot be written: then they stay as they were.
+    pub fn apply_root(
+        &mut self,
+        source: Source,
+        root: &TrustedRoot,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        let roots = &mut self.values.roots;
+        if !roots.contains_key(root.name()) && roots.len() >= MAX_ROOTS {
+            let reason = format!("{MAX_ROOTS} names have authorities already");
+            return Err(Refusal::new(RefusalCode::Failed, reason));
+        }
+        let name = SettingName::TrustedRoot(root.name().clone());
+        let former = roots.entry(root.name().clone()).or_default().set(source, Some(root.clone()));
+        let put = self.on_change(&name, now);
+        if put.is_err() {
+            self.set_root(source, root.name(), former);
+            let _ = self.on_change(&name, now);
+        }
+        put.map_err(Refusal::from)
+    }
+
+    /// Withdraws the value of `source`, so that the next one is in effect. `now` is the time since
+    /// boot.
+    ///
+    /// # Errors
+    /// The file cannot be replaced or removed.
+    pub fn withdraw_root(&mut self, source: Source, name: &RootName, now: Duration) -> Outcome {
+        self.set_root(source, name, None);
+        self.on_change(&SettingName::TrustedRoot(name.clone()), now)
+    }
+
+    fn set_root(&mut self, source: Source, name: &RootName, value: Option<TrustedRoot>) {
+        if let Some(values) = self.values.roots.get_mut(name) {
+            values.set(source, value);
+        }
+        self.values.roots.retain(|_, values| values.effective().is_some());
+    }
+
     /// Takes what the cluster of the node adds to what is reached without the proxy. `now` is the
     /// time since boot.
     ///
@@ -138,7 +183,7 @@ impl DaemonEnvironment {
 
     /// The variables for a daemon that is started now.
     pub fn variables(&self) -> Variables {
-        self.wanted().variables
+        self.wanted().variables()
     }
 
     /// A daemon is started.
@@ -220,12 +265,14 @@ impl DaemonEnvironment {
     /// Writes the files again that another program has changed. Returns lines for the console.
     pub fn hold(&mut self) -> Vec<String> {
         let wanted = self.wanted();
-        if files::are(&wanted) {
+        let changed: Vec<&str> = files::missing(&wanted).map(|(path, _)| path).collect();
+        if changed.is_empty() {
             return Vec::new();
         }
         let before = std::mem::take(&mut self.error);
+        let line = |path| format!("another program changed `{path}`, it is as before again");
         match files::write(&wanted) {
-            Ok(()) => vec!["another program changed the proxy of pods, it is set again".to_owned()],
+            Ok(()) => changed.into_iter().map(line).collect(),
             Err(failure) => {
                 self.error = failure.to_string();
                 (self.error != before).then(|| self.error.clone()).into_iter().collect()
@@ -236,7 +283,7 @@ impl DaemonEnvironment {
     /// The settings that have a value, and those that were taken back: what requests have set, and
     /// with what the daemons run.
     pub fn observe(&self) -> impl Iterator<Item = Observed> {
-        let is_set = self.is_in_effect() && files::are(&self.wanted());
+        let is_set = self.is_in_effect() && files::missing(&self.wanted()).next().is_none();
         let effective = self.values.effective();
         let known: BTreeSet<SettingName> =
             effective.iter().map(|(name, ..)| name.clone()).collect();

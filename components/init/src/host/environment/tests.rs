@@ -4,7 +4,7 @@ use super::*;
 
 use std::fs;
 
-use osbuild_abi::paths::PROXY_ENVIRONMENT;
+use osbuild_abi::paths::{PROXY_ENVIRONMENT, TRUSTED_ROOTS};
 use osbuild_protocol::NEVER_PROXIED;
 use rustix::event::{Timespec, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
@@ -42,6 +42,13 @@ fn proxy(words: &str) -> Proxy {
 
 fn apply(environment: &mut DaemonEnvironment, source: Source, words: &str) {
     environment.apply_proxy(source, &proxy(words), NOW).unwrap();
+}
+
+fn root(name: &str, base64: &str) -> TrustedRoot {
+    match Setting::parse(&format!("trusted-root {name} {base64}")) {
+        Ok(Setting::TrustedRoot(root)) => root,
+        other => panic!("{name} {base64}: {other:?}"),
+    }
 }
 
 /// Starts daemons again until nothing is due, each as soon as that is asked for. Returns which.
@@ -84,6 +91,134 @@ fn both_daemons_start_again_and_pods_read_the_proxy() {
         assert_eq!(restarts(environment), BOTH);
         assert!(observed(environment).is_empty() && environment.variables().is_empty());
     });
+}
+
+#[test]
+fn both_daemons_start_again_with_other_authorities() {
+    on_a_node(|environment| {
+        let pem =
+            |base64| format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n");
+        let bundle = || fs::read_to_string(TRUSTED_ROOTS).unwrap();
+        environment.apply_root(Source::Document, &root("b", "MIIB"), NOW).unwrap();
+        environment.apply_root(Source::Api, &root("a", "MIIC,MIID"), NOW).unwrap();
+        assert_eq!(bundle(), pem("MIIC") + &pem("MIID") + &pem("MIIB"));
+        assert_eq!(restarts(environment), BOTH);
+        let folders = "/etc/ssl/certs:/run/osbuild/trusted-roots".to_owned();
+        assert_eq!(environment.variables(), [("SSL_CERT_DIR", folders)]);
+        let [first] = set(Source::Api, "MIIC,MIID");
+        let [second] = set(Source::Document, "MIIB");
+        assert_eq!(observed(environment), [first, second]);
+
+        // The variables stay the same, but a program reads the file once.
+        environment.apply_root(Source::Api, &root("b", "MIIE"), NOW).unwrap();
+        assert_eq!(restarts(environment), BOTH);
+        environment.withdraw_root(Source::Api, root("b", "MIIE").name(), NOW).unwrap();
+        environment.withdraw_root(Source::Api, root("a", "MIIC").name(), NOW).unwrap();
+        assert_eq!(bundle(), pem("MIIB"));
+        environment.withdraw_root(Source::Document, root("b", "MIIB").name(), NOW).unwrap();
+        assert!(!fs::exists(TRUSTED_ROOTS).unwrap());
+        assert_eq!(restarts(environment), BOTH);
+        assert!(environment.variables().is_empty());
+    });
+}
+
+#[test]
+fn only_what_is_new_of_several_settings_is_taken_back() {
+    on_a_node(|environment| {
+        apply(environment, Source::Api, A);
+        restarts(environment);
+        environment.on_proved();
+        environment.apply_root(Source::Api, &root("a", "MIIB"), NOW).unwrap();
+        restarts(environment);
+        let lines = vec![format!("`trusted-root a` is taken back: {REASON}")];
+        let taken_back = TakenBack { lines, of_requests: true };
+        assert_eq!(environment.take_back(REASON, NOW), Some(taken_back));
+        assert_eq!(restarts(environment), BOTH);
+        let [proxy] = set(Source::Api, A);
+        assert_eq!(observed(environment), [proxy, (None, String::new(), REASON.to_owned())]);
+    });
+}
+
+#[test]
+fn the_number_of_authorities_is_bounded() {
+    on_a_node(|environment| {
+        for number in 0..MAX_ROOTS {
+            let root = root(&format!("a{number}"), "MIIB");
+            environment.apply_root(Source::Api, &root, NOW).unwrap();
+        }
+        assert!(environment.apply_root(Source::Api, &root("b", "MIIB"), NOW).is_err());
+        assert!(environment.apply_root(Source::Document, &root("a0", "MIIC"), NOW).is_ok());
+        assert_eq!(environment.observe().count(), MAX_ROOTS);
+    });
+}
+
+/// A registry with TLS that has one manifest, until its standard input ends: it prints its port.
+const REGISTRY: &str = "
+import http.server, ssl, sys, threading
+class Registry(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header('Content-Type', 'application/vnd.oci.image.manifest.v1+json')
+        self.send_header('Content-Length', str(len(sys.argv[2])))
+        self.end_headers()
+        self.wfile.write(sys.argv[2].encode())
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Registry)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
+";
+const MANIFEST: &str =
+    r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json"}"#;
+
+/// skopeo, a program in Go as the daemons are, trusts a registry by a daemon's variables alone.
+#[test]
+fn a_program_in_go_trusts_the_authorities_of_settings() {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let pem = authority.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(authority, key);
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &issuer).unwrap().pem();
+    let pair = tempfile::NamedTempFile::new().unwrap();
+    fs::write(pair.path(), server + &key.serialize_pem()).unwrap();
+    let mut registry = Command::new("python3")
+        .args(["-c", REGISTRY, pair.path().to_str().unwrap(), MANIFEST])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut port = String::new();
+    BufReader::new(registry.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let base64: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+
+    on_a_node(move |environment| {
+        let pull = |environment: &DaemonEnvironment| {
+            let mut skopeo = Command::new("skopeo");
+            skopeo
+                .args(["inspect", "--raw"])
+                .arg(format!("docker://127.0.0.1:{}/a:1", port.trim()));
+            skopeo.env_clear().env("PATH", "/usr/bin:/bin").envs(environment.variables());
+            skopeo.output().expect("`skopeo` is not installed")
+        };
+        let refused = String::from_utf8(pull(environment).stderr).unwrap();
+        assert!(refused.contains("unknown authority"), "{refused}");
+        environment.apply_root(Source::Api, &root("corporate", &base64), NOW).unwrap();
+        let pulled = pull(environment);
+        assert_eq!(String::from_utf8_lossy(&pulled.stdout).trim_end(), MANIFEST, "{pulled:?}");
+    });
+    drop(registry.stdin.take());
+    registry.wait().unwrap();
 }
 
 #[test]

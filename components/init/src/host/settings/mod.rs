@@ -112,6 +112,8 @@ impl Settings {
             self.environment.apply_proxy(source, wanted, now)?;
         } else if let Setting::RegistryMirror(wanted) = setting {
             self.registries.apply(source, wanted)?;
+        } else if let Setting::TrustedRoot(wanted) = setting {
+            self.environment.apply_root(source, wanted, now)?;
         } else if let SettingName::Single(single) = setting.name() {
             let former = self.values.set(source, single, Some(setting.value()));
             if let Err(failure) = self.put(single) {
@@ -156,6 +158,7 @@ impl Settings {
             }
             SettingName::Proxy => self.environment.withdraw_proxy(source, now),
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
+            SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
         }
     }
 

@@ -2,6 +2,7 @@
 //! how its specs become settings, and what its statuses say.
 
 mod addresses;
+mod certificates;
 mod hostnames;
 mod kernel_parameters;
 mod kubelet_configs;
@@ -16,6 +17,7 @@ mod resolvers;
 mod routes;
 pub mod spec;
 mod time_servers;
+mod trusted_roots;
 
 use crate::access::Role;
 use osbuild_protocol::{Observed, Setting, SettingName};
@@ -58,7 +60,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 13] = [
+pub const TYPES: [SettingType; 14] = [
     addresses::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
@@ -72,6 +74,7 @@ pub const TYPES: [SettingType; 13] = [
     resolvers::TYPE,
     routes::TYPE,
     time_servers::TYPE,
+    trusted_roots::TYPE,
 ];
 
 /// The settings of a resource.

@@ -1,5 +1,6 @@
 //! `RegistryMirrors.osbuild`: from where the node pulls the images of a registry.
 
+use super::certificates;
 use super::spec::{self, HostSpec};
 use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
 use crate::access::Role;
@@ -10,8 +11,6 @@ use osbuild_protocol::{
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
-use x509_cert::Certificate;
-use x509_cert::der::{Decode, Document};
 
 pub const TYPE: SettingType = SettingType {
     names: names("RegistryMirrors", "RegistryMirror"),
@@ -66,21 +65,13 @@ fn authorities(pem: &str) -> Result<Authorities, Refusal> {
         return Ok(Authorities::default());
     }
     let authorities = Authorities::from_pem(pem)?;
-    let checked = authorities.each_pem().try_for_each(|pem| check(&pem));
-    match checked {
-        Ok(()) => Ok(authorities),
+    match certificates::read(&authorities) {
+        Ok(_) => Ok(authorities),
         Err(error) => {
             let reason = format!("`certificateAuthority` has no X.509 certificates: {error}");
             Err(Refusal::new(RefusalCode::Malformed, reason))
         }
     }
-}
-
-/// Checks a certificate. `Certificate::from_pem` does not return if one ends too early, so the text
-/// is decoded first.
-fn check(pem: &str) -> Result<(), x509_cert::der::Error> {
-    let (_, der) = Document::from_pem(pem)?;
-    Certificate::from_der(der.as_bytes()).map(drop)
 }
 
 fn host(host: &MirrorHost) -> RegistryHost {

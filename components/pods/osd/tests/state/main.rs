@@ -22,5 +22,6 @@ mod remote;
 mod revocations;
 mod roles;
 mod talos;
+mod trusted_roots;
 mod watch;
 mod world;

@@ -56,5 +56,5 @@ for address in 127.0.0.1/53 127.0.0.1/443 10.9.2.2/80; do
 done
 touch "$1/ready"
 exec "$OSD" inspect --socket "$1/socket" --logs "$1" --processes /proc --pod kube-system/osd \
-    --resolver "$1/resolv.conf" --hosts "$1/hosts" --authorities "$1/ca.crt" \
+    --resolver "$1/resolv.conf" --hosts "$1/hosts" --authorities "$1/missing.crt" --authorities "$1/ca.crt" \
     --share "$1" --kubelet "$1" --os-release "$1/os-release"

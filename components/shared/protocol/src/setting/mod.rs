@@ -1,6 +1,7 @@
 //! The settings of the host that the socket `host` changes. Each is one line of text: on the wire,
 //! and in the file on DATA in which `init` keeps them.
 
+mod authorities;
 mod domain;
 mod host;
 mod kernel_parameter;
@@ -15,7 +16,9 @@ mod registry;
 mod start;
 mod time_server;
 mod tried;
+mod trusted_root;
 
+pub use authorities::Authorities;
 pub use domain::Domain;
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
 pub use kubelet::{KubeletField, KubeletKey, KubeletValue};
@@ -32,12 +35,11 @@ pub use node::{
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
 pub use proxy::{MAX_EXCLUSIONS, NEVER_PROXIED, Proxy, ProxyExclusion, ProxyUrl};
-pub use registry::{
-    Authorities, MAX_REGISTRIES, MirrorHost, RegistryMirror, RegistryName, RegistryUrl,
-};
+pub use registry::{MAX_REGISTRIES, MirrorHost, RegistryMirror, RegistryName, RegistryUrl};
 pub use start::StartSettings;
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
+pub use trusted_root::{MAX_ROOTS, RootName, TrustedRoot};
 
 use std::fmt;
 use std::net::IpAddr;
@@ -78,6 +80,8 @@ pub enum Setting {
     Proxy(Proxy),
     /// The mirrors of a registry.
     RegistryMirror(RegistryMirror),
+    /// Authorities that the node's own programs trust.
+    TrustedRoot(TrustedRoot),
 }
 
 /// A setting without its value.
@@ -101,6 +105,8 @@ pub enum SettingName {
     Proxy,
     /// The mirrors of a registry.
     RegistryMirror(RegistryName),
+    /// Authorities that the node's own programs trust, by their name.
+    TrustedRoot(RootName),
 }
 
 /// A setting of which a node has one.
@@ -123,6 +129,7 @@ const NODE_LABEL: &str = "node-label";
 const NODE_TAINT: &str = "node-taint";
 const PROXY: &str = "proxy";
 const REGISTRY_MIRROR: &str = "registry-mirror";
+const TRUSTED_ROOT: &str = "trusted-root";
 
 impl Single {
     /// All of them.
@@ -170,6 +177,9 @@ impl Setting {
             SettingName::RegistryMirror(registry) => {
                 Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
             }
+            SettingName::TrustedRoot(name) => {
+                Self::TrustedRoot(TrustedRoot::parse_words(name, value)?)
+            }
         })
     }
 
@@ -190,6 +200,7 @@ impl Setting {
             Self::NodeTaint(taint) => SettingName::NodeTaint(taint.name.clone()),
             Self::Proxy(_) => SettingName::Proxy,
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
+            Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
         }
     }
 
@@ -208,6 +219,7 @@ impl Setting {
             Self::NodeTaint(taint) => taint.value.to_string(),
             Self::Proxy(proxy) => proxy.words(),
             Self::RegistryMirror(mirror) => mirror.words(),
+            Self::TrustedRoot(root) => root.certificates().to_string(),
         }
     }
 }
@@ -254,6 +266,10 @@ impl SettingName {
             let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
         }
+        if word == TRUSTED_ROOT {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::TrustedRoot(RootName::parse(name)?), value));
+        }
         if let Some(kind) = NetworkKind::of_word(word) {
             let (name, value) = NetworkName::split(kind, rest)?;
             return Ok((Self::Network(name), value));
@@ -286,6 +302,7 @@ impl fmt::Display for SettingName {
             Self::NodeTaint(name) => write!(f, "{NODE_TAINT} {name}"),
             Self::Proxy => f.write_str(PROXY),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
+            Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
         }
     }
 }
@@ -328,6 +345,7 @@ mod tests {
             "registry-mirror docker.io mirror=https://a:5000 pull=https://[::1]/b ca=MIIB,MIIC",
             "registry-mirror localhost:5000 server=https://c",
             "proxy http=http://proxy.example:3128 https=https://[::1]:443 no-proxy=a,10.0.0.0/8",
+            "trusted-root corporate MIIB,MIIC",
         ] {
             let setting = Setting::parse(line).unwrap();
             assert_eq!(setting.to_string(), line);
@@ -415,10 +433,13 @@ mod tests {
             "proxy http=http://u:p@a:1",
             "proxy http=socks5://a:1",
             "proxy http=http://a:1 no-proxy=*",
+            "trusted-root corporate",
+            "trusted-root corporate /etc/ca.crt",
+            "trusted-root ../a MIIB",
         ] {
             assert!(Setting::parse(line).is_err(), "{line}");
         }
-        for line in ["proxy http=http://a:1"] {
+        for line in ["proxy http=http://a:1", "trusted-root", "trusted-root a MIIB"] {
             assert!(SettingName::parse(line).is_err(), "{line}");
         }
     }
@@ -464,7 +485,8 @@ mod tests {
              ( (ro|exec|size=[0-9]{0,3}[kmg]|,){0,4})?|\
              registry-mirror [a-z.:0-9_/]{0,6}( (mirror|pull|server)=https://[a-z0-9.:/\\[\\]]{0,6}\
              | ca=(MI[A-D]{2}|,){0,3}){0,3}|\
-             proxy( https?=https?://[a-z0-9.:\\[\\]@]{0,6}| no-proxy=[a-z0-9.:/,]{0,9}){0,3}"
+             proxy( https?=https?://[a-z0-9.:\\[\\]@]{0,6}| no-proxy=[a-z0-9.:/,]{0,9}){0,3}|\
+             trusted-root [a-z./-]{0,3} (MI[A-D]{2}|,){0,3}"
         ) {
             if let Ok(setting) = Setting::parse(&line) {
                 prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));

@@ -87,7 +87,8 @@ mod tests {
     use super::*;
     use crate::request::MAX_REASON;
     use crate::setting::{
-        MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_TAINTS,
+        MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS,
+        MAX_TAINTS,
     };
 
     fn all() -> HostSettings {
@@ -152,25 +153,27 @@ mod tests {
         let taint = format!("node-taint {key}:PreferNoSchedule {}", "a".repeat(63));
         let proxy =
             format!("proxy http=http://a:1 no-proxy={}", vec!["a".repeat(60); 32].join(","));
-        let [parameter, domains, servers, route, mount, mirrors, field, label, taint, proxy] =
-            [parameter, domains, servers, route, mount, mirrors, field, label, taint, proxy].map(
-                |line| {
-                    let wanted = Setting::parse(&line).unwrap();
-                    let (name, current) = (wanted.name(), wanted.value());
-                    let (wanted, source) = (Some(wanted), Some(Source::Document));
-                    Observed { name, wanted, source, current, error: String::new() }
-                },
-            );
+        let roots = format!("trusted-root {} MI{}", "a".repeat(63), "A".repeat(3582));
+        let observed = |line: String| {
+            let wanted = Setting::parse(&line).unwrap();
+            let (name, current) = (wanted.name(), wanted.value());
+            let (wanted, source) = (Some(wanted), Some(Source::Document));
+            Observed { name, wanted, source, current, error: String::new() }
+        };
+        let [proxy, roots] = [proxy, roots].map(observed);
+        let [parameter, domains, servers, route, mount, mirrors, field, label, taint] =
+            [parameter, domains, servers, route, mount, mirrors, field, label, taint].map(observed);
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
         let field = Observed { error: "a".repeat(MAX_REASON), ..field };
         let proxy = Observed { error: "a".repeat(MAX_REASON), ..proxy };
+        let roots = Observed { error: "a".repeat(MAX_REASON), ..roots };
         let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
         let routes = vec![route; 3 * MAX_NETWORK_SETTINGS];
         let mounts = vec![mount; MAX_MOUNTS];
-        let registries = vec![mirrors; MAX_REGISTRIES];
+        let registries = vec![mirrors; MAX_REGISTRIES].into_iter().chain(vec![roots; MAX_ROOTS]);
         // More than there are.
         let fields = vec![field; 64];
         let [label, taint] =

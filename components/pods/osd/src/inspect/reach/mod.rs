@@ -43,8 +43,8 @@ pub struct Files {
     pub resolver: PathBuf,
     /// Names and their addresses (hosts(5)).
     pub hosts: PathBuf,
-    /// The certificates of the authorities that the node trusts, in PEM.
-    pub authorities: PathBuf,
+    /// The certificates of the authorities that the node trusts, in PEM. Some may be missing.
+    pub authorities: Vec<PathBuf>,
 }
 
 /// Tries to reach the target, and reports the steps and the result until nobody takes them.

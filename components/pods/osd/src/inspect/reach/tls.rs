@@ -10,7 +10,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -38,7 +38,7 @@ pub type Secured = (TlsStream<TcpStream>, String);
 pub async fn open(
     stream: TcpStream,
     host: &str,
-    authorities: &Path,
+    authorities: &[PathBuf],
     demand: Demand,
 ) -> Result<Secured, Failed> {
     let name = ServerName::try_from(host.to_owned())
@@ -70,7 +70,8 @@ struct Checker {
     /// None if the node trusts nobody.
     verifier: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    authorities: PathBuf,
+    /// The files that could be read.
+    authorities: Vec<PathBuf>,
     /// How many there are.
     count: usize,
     demand: Demand,
@@ -78,20 +79,26 @@ struct Checker {
 }
 
 impl Checker {
-    fn new(authorities: &Path, demand: Demand, provider: Arc<CryptoProvider>) -> Checker {
+    fn new(authorities: &[PathBuf], demand: Demand, provider: Arc<CryptoProvider>) -> Checker {
         let mut roots = RootCertStore::empty();
-        if let Ok(certificates) = CertificateDer::pem_file_iter(authorities) {
+        let mut read = Vec::new();
+        for file in authorities {
+            let Ok(certificates) = CertificateDer::pem_file_iter(file) else { continue };
+            read.push(file.clone());
             roots.add_parsable_certificates(certificates.flatten());
         }
         let count = roots.len();
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-        let (verifier, authorities) = (verifier.ok(), authorities.to_owned());
+        let authorities = if read.is_empty() { authorities.to_owned() } else { read };
+        let verifier = verifier.ok();
         Checker { verifier, provider, authorities, count, demand, seen: Mutex::default() }
     }
 
     fn trusted(&self) -> String {
-        format!("the {} authorities in {}", self.count, self.authorities.display())
+        let files: Vec<String> =
+            self.authorities.iter().map(|file| file.display().to_string()).collect();
+        format!("the {} authorities in {}", self.count, files.join(" and "))
     }
 
     fn seen(&self) -> Option<Seen> {

@@ -1,13 +1,12 @@
 //! From where containerd pulls the images of a registry: mirrors in their order, and then a server.
 
-mod authorities;
 mod host;
 mod name;
 
-pub use authorities::Authorities;
 pub use host::{MirrorHost, RegistryUrl};
 pub use name::RegistryName;
 
+use super::Authorities;
 use crate::Refusal;
 
 /// The maximum number of registries whose mirrors `init` holds.

@@ -1,4 +1,4 @@
-//! The certificate authorities of registries.
+//! Certificate authorities.
 
 use std::fmt;
 
