@@ -43,8 +43,11 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 47] = [
+const OPTIONAL: [&str; 55] = [
     "AddressSettingStatusSpec.error",
+    "BondLink.lacp_rate",
+    "BondLink.primary",
+    "BondLink.xmit_hash_policy",
     "ControllerStatusSpec.last_reconcile",
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
@@ -55,6 +58,10 @@ const OPTIONAL: [&str; 47] = [
     "KubeletConfigStatusSpec.value",
     "KubeletConfigStatusSpec.version",
     "LinkSettingStatusSpec.error",
+    "LinkStatusSpec.active_port",
+    "LinkStatusSpec.bond_mode",
+    "LinkStatusSpec.parent",
+    "LinkStatusSpec.port_state",
     "MountStatusSpec.error",
     "MountStatusSpec.version",
     "NodeLabelSpec.value",
@@ -91,14 +98,25 @@ const OPTIONAL: [&str; 47] = [
     "TrustedRootStatusSpec.error",
     "TrustedRootStatusSpec.set_by",
     "TrustedRootStatusSpec.version",
+    "VlanLink.protocol",
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 17] = [
+const MISSING: [(&str, &str); 27] = [
+    ("BondLink.miimon", "crate::yaml::is_zero"),
+    ("BridgeLink.stp", "std::ops::Not::not"),
+    ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
+    ("LinkSettingStatusSpec.bond", "Option::is_none"),
+    ("LinkSettingStatusSpec.bridge", "Option::is_none"),
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
+    ("LinkSettingStatusSpec.vlan", "Option::is_none"),
+    ("LinkSpec.bond", "Option::is_none"),
+    ("LinkSpec.bridge", "Option::is_none"),
     ("LinkSpec.dhcp", "Option::is_none"),
     ("LinkSpec.mtu", "crate::yaml::is_zero"),
+    ("LinkSpec.vlan", "Option::is_none"),
+    ("LinkStatusSpec.vlan_id", "crate::yaml::is_zero"),
     ("PluginGrantSpec.inputs", "Vec::is_empty"),
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
     ("PluginInput.id", "Option::is_none"),
@@ -156,7 +174,9 @@ const KUBELET_NAMES: [(&str, &str); 5] = [
 ];
 
 /// Lists in it, for which a person may write one word.
-const LISTS: [&str; 4] = [
+const LISTS: [&str; 6] = [
+    "BondLink.ports",
+    "BridgeLink.ports",
     "MountSpec.options",
     "ResolverSpec.nameserver",
     "ResolverSpec.search",

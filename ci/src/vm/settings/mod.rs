@@ -5,6 +5,7 @@ mod goes_back;
 mod hostile;
 mod kernel_parameters;
 mod kubelet_fields;
+mod made_links;
 mod mounts;
 mod network;
 mod node;
@@ -52,12 +53,12 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same where an event reports the change. Most of it is the emulated network.
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors
-/// of a registry, a field of the kubelet's configuration, a proxy, an address or a route of the
-/// node. The setting is put back when another program changes it, outlasts a crash of `osd` and a
-/// power cut, and goes with its resource. What the image does not allow is refused, also to a
-/// hostile `osd`. Labels and taints wait for the node to register. Without its file `osd` begins
-/// with what `init` holds. The node document is in effect where there is no resource.
+/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors of
+/// a registry, a field of the kubelet's configuration, a proxy, an address or a route of the node,
+/// or makes a link. The setting is put back when another program changes it, outlasts a crash of
+/// `osd` and a power cut, and goes with its resource. What the image does not allow is refused, also
+/// to a hostile `osd`. Labels and taints wait for the node to register. Without its file `osd`
+/// begins with what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -70,6 +71,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     mounts::is_mounted(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
+    made_links::are_made(node, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;
@@ -89,6 +91,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     mounts::outlasts_a_power_cut(node, &mut outcome)?;
     registries::outlast_a_power_cut(node, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
+    made_links::outlast_a_power_cut_and_go(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;

@@ -337,6 +337,23 @@ pub(super) mod tests {
         assert_eq!(reply(node, &mut net), "revision 3\nok\n");
     }
 
+    #[test]
+    fn a_link_that_nobody_confirms_goes_when_the_time_of_its_try_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [mut net, mut host]) = node(folder.path());
+        let node = &mut node;
+        let (kept, tried) = ("link eth0.5 made vlan id=5 parent=eth0", "link br0 made bridge");
+        assert_eq!(ask(node, &mut host, &format!("apply {kept}\n")), "ok\n");
+        assert_eq!(ask(node, &mut host, "try 60\n"), "ok\n");
+        assert_eq!(ask(node, &mut host, &format!("apply {tried}\n")), "ok\n");
+        let both = format!("revision 3\nsetting {tried}\nsetting {kept}\nok\n");
+        assert_eq!(ask(node, &mut net, "await-network 2\n"), both);
+        let lines = node.settings.expire_try(uptime() + Duration::from_secs(61));
+        assert_eq!(lines, Some(Vec::new()));
+        let kept = format!("revision 4\nsetting {kept}\nok\n");
+        assert_eq!(ask(node, &mut net, "await-network 3\n"), kept);
+    }
+
     const MESSAGE: &str = "ended with exit code 1; starts again in 2.0 s; its last error: E1127 \
                            04:31:50.157410 2 run.go:72] \"command failed\" err=\"bad value";
 

@@ -2,6 +2,7 @@
 //! links holds the host to them: PID 1 speaks no netlink. It is pure.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 use osbuild_protocol::{
     LinkName, MAX_NETWORK_SETTINGS, Mtu, NetworkName, NetworkSetting, NetworkSettings, Observed,
@@ -33,7 +34,8 @@ impl Network {
     /// There are too many of its kind.
     pub fn apply(&mut self, source: Source, setting: &NetworkSetting) -> Result<(), Refusal> {
         let name = setting.name();
-        let same = self.held.keys().filter(|held| held.kind() == name.kind()).count();
+        let same = self.held.keys().filter(|held| discriminant(*held) == discriminant(&name));
+        let same = same.count();
         if !self.held.contains_key(&name) && same >= MAX_NETWORK_SETTINGS {
             let kind = name.kind().word();
             let reason = format!("{MAX_NETWORK_SETTINGS} settings of the kind `{kind}` are set");
@@ -178,6 +180,17 @@ mod tests {
     }
 
     #[test]
+    fn a_link_has_the_whole_description_of_one_source() {
+        let (vlan, bridge) = ("link a made vlan id=5 parent=eth0", "link a made bridge ports=eth1");
+        let mut network = Network::default();
+        network.apply(Source::Document, &setting(vlan)).unwrap();
+        network.apply(Source::Api, &setting(bridge)).unwrap();
+        assert_eq!(wanted(&network), [bridge]);
+        network.withdraw(Source::Api, &setting(bridge).name());
+        assert_eq!(wanted(&network), [vlan]);
+    }
+
+    #[test]
     fn the_revision_grows_when_something_else_is_in_effect() {
         let mut network = Network::default();
         assert_eq!(network.revision(), 1);
@@ -219,6 +232,8 @@ mod tests {
         assert_eq!(outcomes.filter(|is_set| *is_set).count(), MAX_NETWORK_SETTINGS);
         network.apply(Source::Document, &setting("link eth1 mtu 1300")).unwrap();
         network.apply(Source::Api, &setting(API)).unwrap();
+        network.apply(Source::Api, &setting("link eth1 dhcp off")).unwrap();
+        network.apply(Source::Api, &setting("link a made vlan id=5 parent=eth0")).unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which links are served: by default every Ethernet device. Links that other programs made or own
 //! are left to them.
 
+use crate::link_kind::LinkKind;
 use crate::netlink::Link;
 
 /// The rule. In a pattern, `*` matches any characters.
@@ -17,12 +18,17 @@ impl Choice {
     /// to the program that made it, for example a CNI plugin: it is served only if its full name is
     /// given, without `*`.
     pub fn serves(&self, link: &Link) -> bool {
+        self.is_of_node(link) && (link.master.is_none() || self.links.contains(&link.name))
+    }
+
+    /// Whether a link is served when it is not a port of another one.
+    pub fn is_of_node(&self, link: &Link) -> bool {
         if self.except.iter().any(|pattern| fits(pattern, &link.name)) {
             return false;
         }
         let by_pattern =
             self.links.is_empty() || self.links.iter().any(|pattern| fits(pattern, &link.name));
-        (link.device && by_pattern) || self.links.contains(&link.name)
+        (link.kind == LinkKind::Device && by_pattern) || self.links.contains(&link.name)
     }
 }
 
@@ -55,7 +61,10 @@ mod tests {
             up: false,
             carrier: false,
             dhcpv6: false,
-            device,
+            kind: if device { LinkKind::Device } else { LinkKind::Other },
+            master: None,
+            parent: None,
+            is_made: false,
         }
     }
 
@@ -68,6 +77,9 @@ mod tests {
     fn without_a_rule_every_device_is_served_and_nothing_else() {
         assert!(choice(&[], &[]).serves(&link("enp1s0", true)));
         assert!(!choice(&[], &[]).serves(&link("veth0", false)));
+        let port = Link { master: Some(7), ..link("enp1s0", true) };
+        assert!(!choice(&[], &[]).serves(&port));
+        assert!(choice(&[], &[]).is_of_node(&port));
     }
 
     #[test]

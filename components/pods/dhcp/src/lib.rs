@@ -1,16 +1,17 @@
 //! A DHCPv4 client (RFC 2131) that gets a node its addresses, reads what IPv6 routers advertise
-//! (RFC 8106), and sets the addresses and routes of settings ([`static_network`]). The library is
-//! for the tests; the program is `main.rs`.
+//! (RFC 8106), and makes the links and sets the addresses and routes of settings
+//! ([`static_network`]). The library is for the tests; the program is `main.rs`.
 //!
 //! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`],
-//! [`osbuild_rtnetlink`]), what they mean ([`terms`]), what to do next ([`choice`], [`lease`],
-//! [`advertised`], which are pure), and the world ([`socket`], [`netlink`], [`settings`]), which
-//! [`link`] brings together for one link.
+//! [`osbuild_rtnetlink`]), what they mean ([`terms`], [`link_kind`]), what to do next ([`choice`],
+//! [`lease`], [`advertised`], which are pure), and the world ([`socket`], [`netlink`],
+//! [`settings`]), which [`link`] brings together for one link.
 
 pub mod advertised;
 pub mod choice;
 pub mod lease;
 pub mod link;
+pub mod link_kind;
 pub mod message;
 pub mod names;
 pub mod netlink;

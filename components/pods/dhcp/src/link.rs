@@ -102,6 +102,11 @@ impl LinkClient {
         }
     }
 
+    /// Removes what DHCP has set on the link, which another one is about to take over.
+    pub fn stop(&mut self, netlink: &mut Netlink) {
+        self.handle(Event::Stop, netlink);
+    }
+
     /// When [`LinkClient::tick`] is due, on the clock of [`now`].
     pub fn deadline(&self) -> Option<Duration> {
         self.client.deadline().into_iter().chain(self.advertised.deadline()).min()
@@ -260,7 +265,7 @@ impl LinkClient {
         put.map_err(|error| failed("cannot set the address", error))?;
         self.configured = Some(address);
         if let Some(mtu) = terms.mtu.filter(|_| !self.settings.mtu)
-            && let Err(error) = netlink.set_mtu(self.link.index, mtu)
+            && let Err(error) = netlink.set_mtu(self.link.index, mtu.into())
         {
             self.log(&format!("cannot set the MTU to {mtu}: {error}"));
         }

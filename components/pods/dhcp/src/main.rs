@@ -1,6 +1,6 @@
 //! The `dhcp` pod: gets and keeps an IPv4 address for every Ethernet device of the node, makes the
-//! kernel accept router advertisements there, sets the addresses and routes that `init` asks for,
-//! and reports the results to `init`.
+//! kernel accept router advertisements there, makes the links and sets the addresses and routes
+//! that `init` asks for, and reports the results to `init`.
 //!
 //! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
 //! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
@@ -19,7 +19,7 @@ use pod_dhcp::choice::Choice;
 use pod_dhcp::link::{LinkClient, LinkSettings, now};
 use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
 use pod_dhcp::settings;
-use pod_dhcp::static_network::{FoundLink, StaticNetwork};
+use pod_dhcp::static_network::{HostLink, StaticNetwork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
@@ -98,7 +98,7 @@ impl ServedLinks {
     }
 
     fn run(mut self) -> io::Result<std::convert::Infallible> {
-        self.follow_settings();
+        self.follow_settings()?;
         self.look_at_links()?;
         loop {
             for client in self.clients.values_mut() {
@@ -110,8 +110,9 @@ impl ServedLinks {
                 self.hold_settings()?;
             }
             self.send_to_init();
-            let (links_changed, readable) = self.wait()?;
-            self.follow_settings();
+            let (mut links_changed, readable) = self.wait()?;
+            // They may name links that are served from now on, or no longer.
+            links_changed |= self.follow_settings()?;
             self.static_network.take_changes(now());
             if links_changed {
                 for (index, adverts) in self.monitor.read() {
@@ -129,14 +130,30 @@ impl ServedLinks {
         }
     }
 
+    /// Whether a link is served: of those that this program has made, each that a setting makes.
+    fn serves(&self, link: &Link) -> bool {
+        match link.is_made {
+            true => self.static_network.makes(&link.name),
+            false => self.arguments.choice.serves(link),
+        }
+    }
+
     /// Lists the links: switches on and serves new ones, and drops those that are gone or replaced.
     fn look_at_links(&mut self) -> io::Result<()> {
-        let served: Vec<Link> = self
-            .netlink
-            .links()?
-            .into_iter()
-            .filter(|link| self.arguments.choice.serves(link))
-            .collect();
+        let links = self.netlink.links()?;
+        let ports = self.static_network.ports(&links);
+        let made: Vec<u32> =
+            links.iter().filter(|link| link.is_made).map(|link| link.index).collect();
+        let is_port = |link: &Link| {
+            ports.contains(&link.name) || link.master.is_some_and(|one| made.contains(&one))
+        };
+        let served = links.iter().filter(|link| self.serves(link) && !is_port(link));
+        let served: Vec<Link> = served.cloned().collect();
+        for client in self.clients.values_mut() {
+            if ports.contains(&client.link().name) {
+                client.stop(&mut self.netlink);
+            }
+        }
         self.clients.retain(|index, client| {
             served.iter().any(|link| link.index == *index && link.mac == client.link().mac)
         });
@@ -166,12 +183,30 @@ impl ServedLinks {
         Ok(())
     }
 
-    /// Takes new settings from `init`.
-    fn follow_settings(&mut self) {
-        if self.static_network.take_settings(now()) {
+    /// Takes new settings from `init`. Returns whether there are any.
+    fn follow_settings(&mut self) -> io::Result<bool> {
+        let are_new = self.static_network.take_settings(now());
+        if are_new {
             self.sent.forget_network();
             self.tell_clients();
+            let links = self.host_links()?;
+            self.static_network.make_links(&links, &mut self.netlink);
         }
+        Ok(are_new)
+    }
+
+    /// All links.
+    fn host_links(&mut self) -> io::Result<Vec<HostLink>> {
+        let links = self.netlink.links()?.into_iter().map(|link| {
+            let client = self.clients.get(&link.index);
+            HostLink {
+                is_of_node: self.arguments.choice.is_of_node(&link),
+                is_served: client.is_some(),
+                leased_mtu: client.and_then(LinkClient::leased_mtu),
+                link,
+            }
+        });
+        Ok(links.collect())
     }
 
     /// Tells the clients what settings say about their links.
@@ -184,12 +219,8 @@ impl ServedLinks {
 
     /// Has the host follow the settings.
     fn hold_settings(&mut self) -> io::Result<()> {
-        let links = self.netlink.links()?.into_iter().filter_map(|link| {
-            let leased_mtu = self.clients.get(&link.index)?.leased_mtu();
-            Some(FoundLink { index: link.index, name: link.name, mtu: link.mtu, leased_mtu })
-        });
-        let (links, socket) = (links.collect(), &self.arguments.socket);
-        self.static_network.hold(links, &mut self.netlink, socket, now());
+        let (links, socket) = (self.host_links()?, &self.arguments.socket);
+        self.static_network.hold(&links, &mut self.netlink, socket, now());
         self.tell_clients();
         Ok(())
     }

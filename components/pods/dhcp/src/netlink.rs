@@ -9,13 +9,15 @@ use std::time::Duration;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use osbuild_rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 
+use crate::link_kind::LinkKind;
 use crate::message::Mac;
 use crate::router::{self, Advert};
+use crate::static_network::links::GROUP;
 use crate::terms::Route;
 
 /// Bytes of the fixed parts of messages about links, addresses and routes (`ifinfomsg`,
 /// `ifaddrmsg`, `rtmsg`).
-const LINK: usize = 16;
+pub(crate) const LINK: usize = 16;
 pub(crate) const ADDRESS: usize = 8;
 pub(crate) const ROUTE: usize = 12;
 /// The flags of requests that list, that act, and that create or replace.
@@ -65,8 +67,14 @@ pub struct Link {
     pub carrier: bool,
     /// Whether a router on it refers to DHCPv6 for more settings.
     pub dhcpv6: bool,
-    /// Whether it is a device: neither a software link (bridge, veth, VLAN, …) nor a port of one.
-    pub device: bool,
+    /// Whether it is a device, or which kind of software link.
+    pub kind: LinkKind,
+    /// The index of the link of which it is a port.
+    pub master: Option<u32>,
+    /// The index of the link that carries it.
+    pub parent: Option<u32>,
+    /// Whether this program has made it.
+    pub is_made: bool,
 }
 
 /// An address of a link.
@@ -103,22 +111,28 @@ impl Netlink {
 
     /// Switches a link on.
     pub fn switch_on(&mut self, index: u32) -> io::Result<()> {
-        let up = (libc::IFF_UP as u32).to_ne_bytes();
-        self.execute(Request::new(
-            libc::RTM_NEWLINK,
-            EXECUTE,
-            &[[0; 4], index.to_ne_bytes(), up, up].concat(),
-        ))
+        self.switch(index, libc::IFF_UP as u32)
+    }
+
+    /// Switches a link off. The kernel removes its routes and its IPv6 addresses.
+    pub fn switch_off(&mut self, index: u32) -> io::Result<()> {
+        self.switch(index, 0)
+    }
+
+    fn switch(&mut self, index: u32, flags: u32) -> io::Result<()> {
+        let (flags, changed) = (flags.to_ne_bytes(), (libc::IFF_UP as u32).to_ne_bytes());
+        let fixed = [[0; 4], index.to_ne_bytes(), flags, changed].concat();
+        self.execute(Request::new(libc::RTM_NEWLINK, EXECUTE, &fixed))
     }
 
     /// Sets the MTU of a link in bytes.
-    pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
         let request = Request::new(
             libc::RTM_NEWLINK,
             EXECUTE,
             &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
         );
-        self.execute(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
+        self.execute(request.with(libc::IFLA_MTU, &mtu.to_ne_bytes()))
     }
 
     /// Lists the IPv4 addresses of a link.
@@ -279,7 +293,8 @@ fn read_link(answer: &Answer) -> Option<Link> {
     if kind != libc::ARPHRD_ETHER || has(libc::IFF_LOOPBACK) {
         return None;
     }
-    let (mut name, mut mac, mut mtu, mut device, mut dhcpv6) = (None, None, None, true, false);
+    let (mut name, mut mac, mut mtu, mut dhcpv6) = (None, None, None, false);
+    let (mut link_kind, mut master, mut parent, mut group) = (LinkKind::Device, None, None, 0);
     for (kind, value) in attributes(&answer.payload[LINK..]) {
         match kind {
             libc::IFLA_IFNAME => {
@@ -287,18 +302,29 @@ fn read_link(answer: &Answer) -> Option<Link> {
             }
             libc::IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
             libc::IFLA_MTU => mtu = u32_at(value, 0),
-            libc::IFLA_MASTER => device = false,
+            libc::IFLA_MASTER => master = u32_at(value, 0),
+            libc::IFLA_LINK => parent = u32_at(value, 0),
+            libc::IFLA_GROUP => group = u32_at(value, 0)?,
+            libc::IFLA_LINKINFO => link_kind = LinkKind::read(value),
             libc::IFLA_AF_SPEC => {
                 dhcpv6 = ipv6_flags(value).is_some_and(|flags| flags & DHCPV6 != 0)
-            }
-            libc::IFLA_LINKINFO => {
-                device &= attributes(value).all(|(kind, _)| kind != libc::IFLA_INFO_KIND)
             }
             _ => {}
         }
     }
-    let (up, carrier) = (has(libc::IFF_UP), has(libc::IFF_UP) && has(libc::IFF_RUNNING));
-    Some(Link { index, name: name?, mac: mac?, mtu: mtu?, up, carrier, dhcpv6, device })
+    Some(Link {
+        index,
+        name: name?,
+        mac: mac?,
+        mtu: mtu?,
+        up: has(libc::IFF_UP),
+        carrier: has(libc::IFF_UP) && has(libc::IFF_RUNNING),
+        dhcpv6,
+        is_made: group == GROUP && link_kind.can_be_made(),
+        kind: link_kind,
+        master,
+        parent,
+    })
 }
 
 /// The IPv6 flags (`IFLA_INET6_FLAGS`) among the attributes of each family.

@@ -101,7 +101,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, max: usize) -> Vec<T> {
 #[derive(Debug, Default)]
 pub struct Sent {
     requests: Vec<Request>,
-    /// The links whose addresses were sent at least once.
+    /// The links with addresses that were sent.
     addressed: BTreeSet<String>,
 }
 
@@ -115,8 +115,9 @@ impl Sent {
         socket: &Path,
         mut report: impl FnMut(String),
     ) -> bool {
+        let requests: Vec<Request> = requests.iter().cloned().chain(self.gone(requests)).collect();
         self.requests.retain(|request| requests.contains(request));
-        for request in requests {
+        for request in &requests {
             if self.requests.contains(request) || self.is_needless(request) {
                 continue;
             }
@@ -126,8 +127,11 @@ impl Sent {
                 Err(ClientError::Connection(_)) => return false,
                 Err(refused) => report(format!("init refused `{request}`: {refused}")),
             }
-            if let Request::Addresses { link, .. } = request {
-                self.addressed.insert(link.clone());
+            if let Request::Addresses { addresses, link } = request {
+                match addresses.is_empty() {
+                    true => self.addressed.remove(link),
+                    false => self.addressed.insert(link.clone()),
+                };
             }
             self.requests.push(request.clone());
         }
@@ -142,7 +146,19 @@ impl Sent {
         });
     }
 
-    /// Whether the request reports that a link has no address, although it never had one.
+    /// The reports that links have no address any more which are not among the requests.
+    fn gone(&self, requests: &[Request]) -> impl Iterator<Item = Request> {
+        let is_there = |gone: &&String| {
+            requests
+                .iter()
+                .any(|request| matches!(request, Request::Addresses { link, .. } if link == *gone))
+        };
+        let gone = self.addressed.iter().filter(|link| !is_there(link));
+        let gone: Vec<String> = gone.cloned().collect();
+        gone.into_iter().map(|link| Request::Addresses { addresses: Vec::new(), link })
+    }
+
+    /// Whether the request reports that a link has no address, and `init` knows of none.
     fn is_needless(&self, request: &Request) -> bool {
         matches!(request, Request::Addresses { addresses, link }
             if addresses.is_empty() && !self.addressed.contains(link))
@@ -307,6 +323,12 @@ mod tests {
         assert_eq!(send(&["fec0::5/64"]), 1);
         assert_eq!(send(&[]), 1);
         assert_eq!(send(&[]), 0, "once");
+        assert_eq!(send(&["fec0::5/64"]), 1);
+        let mut reports = vec![];
+        for _ in 0..2 {
+            assert!(sent.bring_up_to(&[], &path, |report| reports.push(report)));
+        }
+        assert_eq!(reports, ["init took `address on eth0`"], "the link is gone");
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -34,14 +34,16 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
     }
 }
 
-/// The identifier of a setting of the network. Both settings of a link belong together.
+/// The identifier of a setting of the network. All settings of a link belong together.
 fn id_of(name: &NetworkName) -> String {
     match name {
         NetworkName::Address(link, address) => format!("{link}-{address}"),
         NetworkName::Route(destination, metric) => {
             format!("{}-{}-{metric}", destination.address(), destination.prefix_length())
         }
-        NetworkName::Mtu(link) | NetworkName::Dhcp(link) => link.to_string(),
+        NetworkName::Mtu(link) | NetworkName::Dhcp(link) | NetworkName::Made(link) => {
+            link.to_string()
+        }
     }
 }
 
@@ -128,6 +130,8 @@ mod tests {
                 "address eth0 2001:db8::7 64",
                 "link eth0 dhcp off",
                 "link eth0 mtu 1400",
+                "link eth0.5 made vlan id=5 parent=eth0",
+                "link eth0.5 mtu 1400",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "mount /run/mnt/a tmpfs scratch",
                 "registry-mirror localhost:5000 server=https://a",
@@ -141,6 +145,7 @@ mod tests {
             ("node", 1),
             ("vm.swappiness", 1),
             ("eth0", 2),
+            ("eth0.5", 2),
             ("/run/mnt/a", 1),
             ("localhost:5000", 1),
             ("node", 2),

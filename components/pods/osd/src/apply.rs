@@ -22,7 +22,7 @@ pub struct Step {
 ///
 /// # Errors
 /// A resource belongs to an owner, is being torn down or has too much metadata, two would set the
-/// same, or there would be too many.
+/// same or exclude each other, or there would be too many.
 pub fn plan(store: &Store, drafts: Vec<Draft>) -> Result<Vec<Step>, Status> {
     let steps: Vec<Step> =
         drafts.into_iter().map(|draft| step(store, draft)).collect::<Result<_, _>>()?;
@@ -50,7 +50,7 @@ fn step(store: &Store, Draft { key, labels, annotations, spec }: Draft) -> Resul
     Ok(Step { before, after })
 }
 
-/// Refuses two resources that would set the same once all steps are done.
+/// Refuses resources that would set the same, or exclude each other, once all steps are done.
 fn set_different_things(store: &Store, steps: &[Step]) -> Result<(), Status> {
     let query = Query::default();
     let changed = steps.iter().map(|step| &step.after.key);
@@ -66,6 +66,9 @@ fn set_different_things(store: &Store, steps: &[Step]) -> Result<(), Status> {
         if contents.len() > one.max_count() {
             let message = format!("there are at most {} resources of {kind}", one.max_count());
             return Err(Status::resource_exhausted(message));
+        }
+        if let Some(reason) = one.conflict(contents.iter().map(|content| &content.spec)) {
+            return Err(Status::invalid_argument(reason));
         }
         for content in contents {
             let Ok(checked) = one.check(content.key.id(), &content.spec) else { continue };

@@ -123,6 +123,10 @@ impl Catalog {
                 return Err(Status::invalid_argument(message));
             }
         }
+        let specs = others.iter().map(|other| &other.content.spec).chain([&spec]);
+        if let Some(reason) = one.conflict(specs) {
+            return Err(Status::invalid_argument(reason));
+        }
         content.spec = spec;
         Ok(())
     }

@@ -123,6 +123,14 @@ impl ClientType {
         }
     }
 
+    /// Why the specs of all its resources exclude each other, if they do. Those that cannot be read
+    /// are left out.
+    pub fn conflict<'a>(self, specs: impl Iterator<Item = &'a Spec>) -> Option<String> {
+        let one = self.of_host()?;
+        let settings = specs.filter_map(|spec| (one.read)(spec).ok());
+        (one.conflict)(&settings.flatten().collect::<Vec<_>>())
+    }
+
     /// How many there may be.
     pub fn max_count(self) -> usize {
         match self {

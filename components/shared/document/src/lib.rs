@@ -173,6 +173,10 @@ mod tests {
                 "kernel-parameter vm.swappiness 10",
                 "link eth0 mtu 1400",
                 "link eth0 dhcp off",
+                "link storage made vlan id=5 parent=eth0",
+                "link br0 made bridge ports=eth1,eth2 stp=on",
+                "link bond0 made bond mode=802.3ad ports=eth3,eth4 lacp-rate=fast \
+                 xmit-hash-policy=layer3+4",
                 "address eth0 192.0.2.7 24",
                 "address eth0 2001:db8::7 64",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
@@ -229,7 +233,6 @@ mod tests {
             ("\n[resolver]\nnameserver = [\"a\"]\n", 3, "`a` is not an IP address"),
             ("[kernel-parameters]\n\"../x\" = 1\n", 2, "is not the name of a kernel parameter"),
             ("[kernel-parameters]\n\"vm.swappiness\" = 1.5\n", 2, "a text or an integer"),
-            ("[[links]]\nlink = \"eth0\"\n", 1, "`eth0` has neither `mtu` nor `dhcp`"),
             ("[[links]]\nlink = \"lo\"\nmtu = 1400\n", 1, "`lo` is not the name of a link"),
             ("[[links]]\nlink = \"eth0\"\nmtu = 100\n", 1, "an MTU is 576 to 65535 bytes"),
             (
@@ -290,6 +293,45 @@ mod tests {
         ] {
             let refusal = Document::parse(&format!("\n[proxy]\n{text}")).unwrap_err();
             assert_eq!(refusal.line, 2, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn links_that_cannot_be_made_are_refused() {
+        for (text, line, reason) in [
+            (
+                "[[links]]\nlink = \"eth0\"\n",
+                1,
+                "`eth0` has none of `mtu`, `dhcp`, `vlan`, `bridge` and `bond`",
+            ),
+            (
+                "links = [{ link = \"a\", vlan = { id = 5, parent = \"b\" } }, \
+                 { link = \"b\", vlan = { id = 5, parent = \"a\" } }]\n",
+                1,
+                "`a` and `b` cannot carry each other",
+            ),
+            (
+                "[[links]]\nlink = \"a\"\nvlan = { id = 5, parent = \"b\" }\nbridge = {}\n",
+                1,
+                "`a` cannot be both a vlan and a bridge",
+            ),
+            (
+                "links = [{ link = \"a\", bridge = { ports = [\"eth1\"] } }, \
+                 { link = \"b\", bridge = { ports = [\"eth1\"] } }]\n",
+                1,
+                "`eth1` cannot be a port of both `a` and `b`",
+            ),
+            (
+                "links = [{ link = \"a\", \
+                 bond = { mode = \"active-backup\", lacp-rate = \"fast\" } }]\n",
+                1,
+                "a bond of the mode `active-backup` has no LACP rate",
+            ),
+            ("[[links]]\nlink = \"a\"\nvlan = { id = 5 }\n", 3, "missing field `parent`"),
+        ] {
+            let refusal = Document::parse(text).unwrap_err();
+            assert_eq!(refusal.line, line, "{text}: {refusal}");
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
         }
     }

@@ -1,7 +1,10 @@
 //! Links, addresses and routes: `[[links]]`, `[[addresses]]` and `[[routes]]`. Their names and
 //! values are those of the specs of `osbuild.v1`.
 
-use osbuild_protocol::{LinkName, Metric, NetworkSetting, StaticAddress, StaticRoute, Subnet};
+use osbuild_protocol::{
+    Bond, BondOptions, Bridge, LinkName, MadeLink, Metric, NetworkSetting, Ports, Refusal,
+    StaticAddress, StaticRoute, Subnet, Vlan, link_conflicts,
+};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -15,6 +18,18 @@ struct Link {
     link: String,
     mtu: Option<u32>,
     dhcp: Option<bool>,
+    vlan: Option<VlanLink>,
+    bridge: Option<BridgeLink>,
+    bond: Option<BondLink>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VlanLink {
+    id: u32,
+    parent: String,
+    #[serde(default)]
+    protocol: String,
 }
 
 #[derive(Deserialize)]
@@ -33,6 +48,62 @@ struct Route {
     metric: Option<u32>,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct BridgeLink {
+    #[serde(default)]
+    ports: Vec<String>,
+    #[serde(default)]
+    stp: bool,
+    #[serde(default)]
+    vlan_filtering: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct BondLink {
+    mode: String,
+    #[serde(default)]
+    ports: Vec<String>,
+    #[serde(default)]
+    miimon: u32,
+    #[serde(default)]
+    lacp_rate: String,
+    #[serde(default)]
+    xmit_hash_policy: String,
+    #[serde(default)]
+    primary: String,
+}
+
+impl Link {
+    /// What the node makes the link, if it does.
+    fn made(&self) -> Result<Option<MadeLink>, Refusal> {
+        let vlan = self.vlan.as_ref().map(|VlanLink { id, parent, protocol }| {
+            Vlan::new(*id, parent, protocol).map(MadeLink::Vlan)
+        });
+        let bridge = self.bridge.as_ref().map(|BridgeLink { ports, stp, vlan_filtering }| {
+            let ports = Ports::parse(ports.iter().map(String::as_str));
+            ports.map(|ports| {
+                MadeLink::Bridge(Bridge { ports, stp: *stp, vlan_filtering: *vlan_filtering })
+            })
+        });
+        let bond = self.bond.as_ref().map(|bond| {
+            let ports = Ports::parse(bond.ports.iter().map(String::as_str));
+            let options = ports.map(|ports| BondOptions {
+                mode: &bond.mode,
+                ports,
+                miimon: bond.miimon,
+                lacp_rate: &bond.lacp_rate,
+                xmit_hash_policy: &bond.xmit_hash_policy,
+                primary: &bond.primary,
+            });
+            options.and_then(Bond::new).map(MadeLink::Bond)
+        });
+        let made = [vlan.transpose()?, bridge.transpose()?, bond.transpose()?];
+        MadeLink::only(&self.link, made)
+    }
+}
+
 impl Settings {
     /// The settings.
     pub fn iter(&self) -> impl Iterator<Item = &NetworkSetting> {
@@ -43,8 +114,10 @@ impl Settings {
 impl TryFrom<Link> for Settings {
     type Error = String;
 
-    fn try_from(Link { link, mtu, dhcp }: Link) -> Result<Self, String> {
-        let settings = NetworkSetting::of_link(&link, mtu, dhcp);
+    fn try_from(link: Link) -> Result<Self, String> {
+        let settings = link
+            .made()
+            .and_then(|made| NetworkSetting::of_link(&link.link, link.mtu, link.dhcp, made));
         settings.map(Self).map_err(|refusal| refusal.reason)
     }
 }
@@ -69,14 +142,18 @@ impl TryFrom<Route> for Settings {
             let (destination, link) = (Subnet::parse(destination)?, LinkName::parse(link)?);
             StaticRoute::new(destination, metric, gateway, link)
         };
-        let route = read().map_err(|refusal: osbuild_protocol::Refusal| refusal.reason)?;
+        let route = read().map_err(|refusal: Refusal| refusal.reason)?;
         Ok(Self(vec![NetworkSetting::Route(route)]))
     }
 }
 
-/// Reads `[[links]]`.
+/// Reads `[[links]]`. Those that the node makes do not exclude each other.
 pub fn links<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Settings>, D::Error> {
-    distinct::<Link, D>(deserializer)
+    let links = distinct::<Link, D>(deserializer)?;
+    match link_conflicts(links.iter().flat_map(Settings::iter)).into_values().next() {
+        None => Ok(links),
+        Some(reason) => Err(D::Error::custom(reason)),
+    }
 }
 
 /// Reads `[[addresses]]`.

@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-/// The protocol (`RTPROT_…`, `IFAPROT_…`) of routes and addresses of settings. The program that
-/// sets them finds its own by it; no other is known to use the number.
+/// The protocol (`RTPROT_…`, `IFAPROT_…`) of routes and addresses of settings, and the group of
+/// links. The program that sets them finds its own by it; no other is known to use the number.
 pub const BY_SETTING: u8 = 111;
 
 /// The length of a message's header.
@@ -50,6 +50,12 @@ impl Request {
         self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
         self.bytes
     }
+}
+
+/// Attributes as the value of another one.
+pub fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
+    let request = Request { bytes: Vec::new() };
+    attributes.iter().fold(request, |request, (kind, value)| request.with(*kind, value)).bytes
 }
 
 /// A message from the kernel.
@@ -114,6 +120,13 @@ mod tests {
         let answer = answers(&message).next().unwrap();
         assert_eq!((answer.kind, answer.flags, answer.sequence), (1, 2, 7));
         assert!(attributes(&answer.payload[4..]).eq([(5, &b"a"[..]), (6, &b"bcde"[..])]));
+    }
+
+    #[test]
+    fn attributes_in_an_attribute_are_read_as_they_were_written() {
+        let inner: [(u16, &[u8]); 2] = [(1, b"vlan"), (2, &nested(&[(1, &[5, 0])]))];
+        let value = nested(&inner);
+        assert!(attributes(&value).eq(inner));
     }
 
     #[test]

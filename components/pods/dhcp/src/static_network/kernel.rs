@@ -182,6 +182,7 @@ fn read_address(answer: &Answer) -> Option<FoundAddress> {
         address: local.or(peer)?,
         prefix_length: fixed[1],
         is_own,
+        is_leased: fixed[0] == INET && flags & libc::IFA_F_PERMANENT == 0,
         is_duplicate: flags & DUPLICATE != 0,
     })
 }

@@ -1,12 +1,15 @@
-//! Holds the host to the addresses, routes and MTU that `init` asks for: sets them, puts them back
-//! when another program changes them, and removes what is withdrawn. It leaves alone what it did
-//! not set. After a restart the kernel shows which routes and addresses are its own.
+//! Holds the host to the links, addresses, routes and MTU that `init` asks for: sets them, puts
+//! them back when another program changes them, and removes what is withdrawn. It leaves alone what
+//! it did not set. After a restart the kernel shows which links, routes and addresses are its own.
 
 mod kernel;
+pub(crate) mod links;
+mod made;
 mod plan;
 mod wanted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,10 +20,11 @@ use osbuild_protocol::{
     Client, LinkName, MAX_REASON, Mtu, NetworkName, NetworkSetting, NetworkSettings, Request,
 };
 
-use crate::netlink::Netlink;
+use crate::netlink::{Link, Netlink};
 use kernel::ChangeMonitor;
-pub use plan::FoundLink;
-use plan::{Action, Found};
+pub use made::HostLink;
+use made::{LinkAction, LinkPlan};
+use plan::{Action, Found, FoundLink};
 use wanted::WantedSettings;
 
 /// The wait from a change of the host to the comparison, which covers the changes that follow it.
@@ -95,6 +99,29 @@ impl StaticNetwork {
         )
     }
 
+    /// Whether a setting makes a link.
+    pub fn makes(&self, link: &str) -> bool {
+        self.wanted.settings.iter().any(
+            |setting| matches!(setting, NetworkSetting::Made(name, _) if name.as_str() == link),
+        )
+    }
+
+    /// The links that are ports of those that settings make.
+    pub fn ports(&self, links: &[Link]) -> BTreeSet<String> {
+        made::ports(&self.wanted.settings, links.iter()).into_keys().collect()
+    }
+
+    /// Makes the links that are missing, so that their ports are known as such.
+    pub fn make_links(&self, links: &[HostLink], netlink: &mut Netlink) {
+        for action in made::plan(&self.wanted.settings, links).actions {
+            if matches!(action, LinkAction::Create(..))
+                && let Err(error) = change_link(&action, netlink)
+            {
+                eprintln!("cannot carry out {action:?} yet: {error}");
+            }
+        }
+    }
+
     /// Whether the MTU of a link is that of a setting.
     pub fn sets_mtu(&self, link: &str) -> bool {
         self.wanted
@@ -131,17 +158,16 @@ impl StaticNetwork {
         })
     }
 
-    /// Compares the host with the settings, and changes what differs. `links` are those that this
-    /// program serves.
+    /// Compares the host with the settings, and changes what differs. `links` are all links.
     pub fn hold(
         &mut self,
-        links: Vec<FoundLink>,
+        links: &[HostLink],
         netlink: &mut Netlink,
         socket: &Path,
         now: Duration,
     ) {
         self.due = None;
-        let found = match found(links, netlink) {
+        let found = match self.found(links, netlink) {
             Ok(found) => found,
             Err(error) => {
                 eprintln!("cannot list addresses and routes: {error}");
@@ -150,23 +176,58 @@ impl StaticNetwork {
             }
         };
         let actions = plan::plan(&self.wanted.settings, &self.former_mtus, &found);
+        let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, links);
         let settings = self.wanted.settings.iter();
         self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
-        self.is_idle =
-            self.wanted.settings.is_empty() && self.former_mtus.is_empty() && actions.is_empty();
+        self.outcomes.extend(problems.into_iter().map(|(name, problem)| (name, Some(problem))));
+        self.is_idle = self.wanted.settings.is_empty()
+            && self.former_mtus.is_empty()
+            && actions.is_empty()
+            && link_actions.is_empty();
         let mut refused = false;
         for action in actions {
             if let Err(error) = self.carry_out(&action, netlink, socket) {
                 refused = true;
-                let reason = error.to_string();
-                eprintln!("cannot carry out {action:?}: {reason}");
-                if let Some(name) = action.setting() {
-                    self.outcomes.insert(name, Some(printable(&reason)));
-                }
+                self.on_refused(&action, action.setting(), &error);
+            }
+        }
+        // A link goes once nothing is set on it, and what is set on a new one is set with the next
+        // comparison: the kernel reports the link.
+        for action in link_actions {
+            if let Err(error) = change_link(&action, netlink) {
+                refused = true;
+                self.on_refused(&action, action.setting(), &error);
             }
         }
         if refused {
             self.due = Some(now + RETRY);
+        }
+    }
+
+    /// What the host has, on the links that this program serves and their ports.
+    fn found(&self, links: &[HostLink], netlink: &mut Netlink) -> io::Result<Found> {
+        let ports = made::ports(&self.wanted.settings, links.iter().map(|host| &host.link));
+        let links = links.iter().map(|HostLink { link, is_served, is_of_node, leased_mtu }| {
+            let port_of = ports.get(&link.name).filter(|_| *is_of_node || link.is_made).cloned();
+            let is_found = *is_served || port_of.is_some();
+            is_found.then(|| FoundLink {
+                index: link.index,
+                name: link.name.clone(),
+                mtu: link.mtu,
+                leased_mtu: *leased_mtu,
+                is_made: link.is_made,
+                port_of,
+            })
+        });
+        let links = links.flatten().collect();
+        Ok(Found { links, addresses: netlink.all_addresses()?, routes: netlink.static_routes()? })
+    }
+
+    fn on_refused(&mut self, action: &dyn Debug, setting: Option<NetworkName>, error: &io::Error) {
+        let reason = error.to_string();
+        eprintln!("cannot carry out {action:?}: {reason}");
+        if let Some(name) = setting {
+            self.outcomes.insert(name, Some(printable(&reason)));
         }
     }
 
@@ -190,9 +251,9 @@ impl StaticNetwork {
             Action::SetMtu(_, link, _) if !self.former_mtus.contains_key(link) => {
                 Err(io::Error::other("init does not remember the MTU from before"))
             }
-            Action::SetMtu(index, _, mtu) => netlink.set_mtu(*index, mtu.bytes()),
+            Action::SetMtu(index, _, mtu) => netlink.set_mtu(*index, mtu.bytes().into()),
             Action::RestoreMtu(index, link, mtu) => {
-                netlink.set_mtu(*index, mtu.bytes())?;
+                netlink.set_mtu(*index, mtu.bytes().into())?;
                 tell(socket, link, None)?;
                 self.former_mtus.remove(link);
                 Ok(())
@@ -215,8 +276,17 @@ impl Action {
     }
 }
 
-fn found(links: Vec<FoundLink>, netlink: &mut Netlink) -> io::Result<Found> {
-    Ok(Found { links, addresses: netlink.all_addresses()?, routes: netlink.static_routes()? })
+fn change_link(action: &LinkAction, netlink: &mut Netlink) -> io::Result<()> {
+    match action {
+        LinkAction::Remove(index) => netlink.remove_link(*index),
+        LinkAction::Create(name, made, parent) => netlink.create_link(name, made, *parent),
+        LinkAction::SetOptions(index, _, made) => netlink.set_link_options(*index, made),
+        LinkAction::Release(port) => netlink.release_port(*port),
+        LinkAction::Attach { port, master, .. } => netlink.attach_port(*port, *master),
+        LinkAction::SetPrimary(index, _, port) => netlink.set_primary(*index, *port),
+        LinkAction::SwitchOn(index, _) => netlink.switch_on(*index),
+        LinkAction::SetMtu { index, mtu, .. } => netlink.set_mtu(*index, *mtu),
+    }
 }
 
 /// Has `init` remember or forget the former MTU of a link.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::made::Port;
 use osbuild_protocol::{LinkName, Mtu, NetworkSetting, StaticAddress, StaticRoute};
 
-/// A link that this program serves.
+/// A link that this program serves, or a port of one that a setting makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundLink {
     /// Its index in the kernel.
@@ -16,6 +17,10 @@ pub struct FoundLink {
     pub mtu: u32,
     /// The MTU of its lease.
     pub leased_mtu: Option<u16>,
+    /// Whether this program has made it. Then [`made`](super::made) has its MTU.
+    pub is_made: bool,
+    /// The link of a setting of which it is a port. Then that one has the addresses.
+    pub port_of: Option<Port>,
 }
 
 /// An address of any link.
@@ -29,6 +34,8 @@ pub struct FoundAddress {
     pub prefix_length: u8,
     /// Whether this program has set it.
     pub is_own: bool,
+    /// Whether it is that of a lease: an IPv4 address with a lifetime.
+    pub is_leased: bool,
     /// Whether another machine on the link has it.
     pub is_duplicate: bool,
 }
@@ -51,7 +58,7 @@ pub struct FoundRoute {
 /// What the host has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The links that this program serves.
+    /// The links that this program serves, and the ports of those that settings make.
     pub links: Vec<FoundLink>,
     /// The addresses of all links.
     pub addresses: Vec<FoundAddress>,
@@ -91,12 +98,16 @@ pub fn plan(
         former_mtus.iter().filter_map(|(link, mtu)| restore_mtu(wanted, found, link, *mtu)),
     );
     let missing = wanted.iter().filter_map(|setting| {
-        let link = found.link(setting.link())?;
+        let link = match setting {
+            NetworkSetting::Mtu(name, _) => found.link_or_port(name)?,
+            _ => found.link(setting.link())?,
+        };
         (!found.has(setting, link)).then_some((setting, link))
     });
     let mut puts = Vec::new();
     for (setting, link) in missing {
         match setting {
+            NetworkSetting::Mtu(..) if link.is_made || link.follows_mtu() => {}
             NetworkSetting::Mtu(name, mtu) => {
                 let current = Mtu::new(link.mtu).ok().filter(|_| !former_mtus.contains_key(name));
                 puts.extend(current.map(|current| Action::RememberMtu(name.clone(), current)));
@@ -106,7 +117,7 @@ pub fn plan(
                 puts.push(Action::PutAddress(link.index, address.clone()));
             }
             NetworkSetting::Route(route) => puts.push(Action::PutRoute(link.index, route.clone())),
-            NetworkSetting::Dhcp(..) => {}
+            NetworkSetting::Dhcp(..) | NetworkSetting::Made(..) => {}
         }
     }
     puts.sort_by_key(|action| match action {
@@ -135,7 +146,11 @@ fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
         let is_it = |setting: &NetworkSetting| {
             matches!(setting, NetworkSetting::Address(wanted) if address.is(wanted))
         };
-        address.is_own && !is_wanted(address.index, &is_it)
+        let is_of_port = || {
+            let mut links = found.links.iter();
+            links.any(|link| link.index == address.index && link.port_of.is_some())
+        };
+        (address.is_own && !is_wanted(address.index, &is_it)) || (address.is_leased && is_of_port())
     });
     let routes = routes.cloned().map(Action::DeleteRoute);
     routes.chain(addresses.cloned().map(Action::DeleteAddress)).collect()
@@ -153,7 +168,8 @@ fn restore_mtu(
     if wanted.iter().any(is_it) {
         return None;
     }
-    let found = found.link(link)?;
+    // A port that follows another link has its own MTU back when it is released.
+    let found = found.link_or_port(link).filter(|found| !found.follows_mtu())?;
     let leased = found.leased_mtu.and_then(|mtu| Mtu::new(mtu.into()).ok());
     Some(Action::RestoreMtu(found.index, link.clone(), leased.unwrap_or(former)))
 }
@@ -161,6 +177,11 @@ fn restore_mtu(
 impl Found {
     /// The served link with this name.
     pub fn link(&self, name: &LinkName) -> Option<&FoundLink> {
+        self.link_or_port(name).filter(|link| link.port_of.is_none())
+    }
+
+    /// The served link or the port with this name.
+    fn link_or_port(&self, name: &LinkName) -> Option<&FoundLink> {
         self.links.iter().find(|link| link.name == name.as_str())
     }
 
@@ -172,16 +193,29 @@ impl Found {
             NetworkSetting::Route(wanted) => {
                 self.routes.iter().any(|route| route.index == link.index && route.is(wanted))
             }
-            NetworkSetting::Dhcp(..) => true,
+            NetworkSetting::Dhcp(..) | NetworkSetting::Made(..) => true,
         }
     }
 
-    /// Why a setting has no effect although the host has it, or cannot have it.
+    /// Why a setting has no effect although the host has it, or cannot have it. Those of links that
+    /// are made are [`made`](super::made)'s.
     pub fn problem(&self, setting: &NetworkSetting) -> Option<String> {
-        let Some(link) = self.link(setting.link()) else {
-            return Some(format!("there is no link `{}` that this program serves", setting.link()));
+        if matches!(setting, NetworkSetting::Made(..)) {
+            return None;
+        }
+        let name = setting.link();
+        let Some(link) = self.link_or_port(name) else {
+            return Some(format!("there is no link `{name}` that this program serves"));
         };
         match setting {
+            NetworkSetting::Address(_) | NetworkSetting::Route(_) if link.port_of.is_some() => {
+                let of = link.port_of.iter().map(|port| port.of.as_str()).collect::<String>();
+                Some(format!("`{name}` is a port of `{of}`, which has the addresses"))
+            }
+            NetworkSetting::Mtu(..) if link.follows_mtu() => {
+                let of = link.port_of.iter().map(|port| port.of.as_str()).collect::<String>();
+                Some(format!("`{name}` is a port of `{of}` and has its MTU"))
+            }
             NetworkSetting::Address(wanted)
                 if self.address(wanted, link).is_some_and(|found| found.is_duplicate) =>
             {
@@ -193,6 +227,12 @@ impl Found {
 
     fn address(&self, wanted: &StaticAddress, link: &FoundLink) -> Option<&FoundAddress> {
         self.addresses.iter().find(|found| found.index == link.index && found.is(wanted))
+    }
+}
+
+impl FoundLink {
+    fn follows_mtu(&self) -> bool {
+        self.port_of.as_ref().is_some_and(|port| port.follows_mtu)
     }
 }
 
@@ -229,13 +269,21 @@ mod tests {
     }
 
     fn found() -> Found {
-        let link = FoundLink { index: 2, name: "eth0".to_owned(), mtu: 1500, leased_mtu: None };
+        let link = FoundLink {
+            index: 2,
+            name: "eth0".to_owned(),
+            mtu: 1500,
+            leased_mtu: None,
+            is_made: false,
+            port_of: None,
+        };
         Found { links: vec![link], ..Found::default() }
     }
 
     fn address(address: &str, prefix_length: u8, is_own: bool) -> FoundAddress {
         let address = address.parse().unwrap();
-        FoundAddress { index: 2, address, prefix_length, is_own, is_duplicate: false }
+        let (is_leased, is_duplicate) = (false, false);
+        FoundAddress { index: 2, address, prefix_length, is_own, is_leased, is_duplicate }
     }
 
     fn default_route(gateway: &str) -> FoundRoute {
@@ -324,6 +372,28 @@ mod tests {
         assert_eq!(plan(&[], &former, &found), [Action::RestoreMtu(2, eth0(), mtu(1450))]);
         found.links.clear();
         assert_eq!(plan(&[], &former, &found), []);
+    }
+
+    #[test]
+    fn a_port_has_no_address_and_keeps_its_mtu() {
+        let wanted = settings(&[ADDRESS, ROUTE, "link eth0 mtu 1400"]);
+        let leased = FoundAddress { is_leased: true, ..address("10.0.0.5", 24, false) };
+        let (own, foreign) = (address("192.0.2.7", 24, true), address("10.0.0.6", 24, false));
+        let mut found = found();
+        let of = LinkName::parse("br0").unwrap();
+        found.links[0].port_of = Some(Port { of, follows_mtu: false });
+        found.addresses = vec![leased.clone(), own.clone(), foreign];
+        let former = BTreeMap::from([(eth0(), mtu(1500))]);
+        assert_eq!(
+            plan(&wanted, &former, &found),
+            [
+                Action::DeleteAddress(leased),
+                Action::DeleteAddress(own),
+                Action::SetMtu(2, eth0(), mtu(1400)),
+            ]
+        );
+        let problems: Vec<_> = wanted.iter().filter_map(|one| found.problem(one)).collect();
+        assert_eq!(problems, ["`eth0` is a port of `br0`, which has the addresses"; 2]);
     }
 
     #[test]

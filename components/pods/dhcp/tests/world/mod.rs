@@ -8,7 +8,7 @@ pub mod init;
 pub mod server;
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,6 +25,7 @@ pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub struct World {
     pub client_side: String,
     pub server_side: String,
+    third_side: Option<String>,
     folder: PathBuf,
     init: init::FakeInit,
     children: Vec<Child>,
@@ -69,6 +70,7 @@ impl World {
         let world = Self {
             client_side: format!("{name}-c"),
             server_side: format!("{name}-s"),
+            third_side: None,
             folder,
             init: init::FakeInit::default(),
             children: vec![],
@@ -88,6 +90,65 @@ impl World {
         ));
         run(&format!("ip -n {server} address add {SERVER}/24 dev {SERVER_LINK}"));
         run(&format!("ip -n {server} link set {SERVER_LINK} up"));
+    }
+
+    /// This world, if the kernel has links of this kind.
+    pub fn with_kind(self, kind: &str) -> Option<Self> {
+        let side = &self.client_side;
+        let options = if kind == "vlan" {
+            format!("link {LINK} type vlan id 1")
+        } else {
+            format!("type {kind}")
+        };
+        let words = format!("-n {side} link add name probed {options}");
+        let made = Command::new("ip").args(words.split(' ')).output().unwrap();
+        if made.status.success() {
+            run(&format!("ip -n {side} link delete probed"));
+            return Some(self);
+        }
+        eprintln!("skipped: this kernel has no links of the kind `{kind}`");
+        None
+    }
+
+    /// What `ip` shows of a link on the client's side, as JSON; nothing if there is none.
+    pub fn details(&self, link: &str) -> String {
+        let side = &self.client_side;
+        let shown =
+            Command::new("ip").args(["-n", side, "-d", "-j", "link", "show", "dev", link]).output();
+        let shown = shown.unwrap();
+        if shown.status.success() {
+            String::from_utf8(shown.stdout).unwrap()
+        } else {
+            String::new()
+        }
+    }
+
+    /// Adds a third side with a cable from `link` of the client's side to `other` there. Returns
+    /// its name.
+    pub fn add_side(&mut self, link: &str, other: &str) -> String {
+        let (client, third) = (&self.client_side, format!("{}-3", self.client_side));
+        run(&format!("ip netns add {third}"));
+        run(&format!("ip -n {third} link add {other} type veth peer name {link} netns {client}"));
+        self.third_side = Some(third.clone());
+        third
+    }
+
+    /// Whether a packet from the client's side arrives at this address of the server's.
+    pub fn reaches(&self, address: &str) -> bool {
+        self.reaches_from(&self.client_side, address)
+    }
+
+    /// Whether a packet from any side arrives at this address of the server's.
+    pub fn reaches_from(&self, side: &str, address: &str) -> bool {
+        let timeout = Some(Duration::from_millis(500));
+        let bind = |address: &str| UdpSocket::bind((address, 0));
+        let Ok(receiver) = server::in_side(&self.server_side, || bind(address)) else {
+            return false;
+        };
+        receiver.set_read_timeout(timeout).unwrap();
+        let to = receiver.local_addr().unwrap();
+        let sent = server::in_side(side, || bind("0.0.0.0")?.send_to(b"x", to));
+        sent.is_ok() && receiver.recv(&mut [0]).is_ok()
     }
 
     /// Configures the client's side as `init` configures a node: it forwards packets, and does not
@@ -234,7 +295,7 @@ impl Drop for World {
             let _ = child.kill();
             let _ = child.wait();
         }
-        for side in [&self.client_side, &self.server_side] {
+        for side in [&self.client_side, &self.server_side].into_iter().chain(&self.third_side) {
             let _ = Command::new("ip").args(["netns", "delete", side]).status();
         }
         let _ = fs::remove_dir_all(&self.folder);

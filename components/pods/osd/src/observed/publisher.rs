@@ -181,6 +181,11 @@ mod tests {
             state: "lower-layer-down".into(),
             master: "cali0123456789a".into(),
             addresses: 12,
+            parent: "cali0123456789a".into(),
+            vlan_id: 4094,
+            bond_mode: "active-backup".into(),
+            active_port: "cali0123456789a".into(),
+            port_state: "backup".into(),
         }
     }
 

@@ -18,6 +18,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<AddressSpec>,
     write: spec::write::<AddressSpec>,
     subject: |settings| spec::subject(settings),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::Network(one) if one.kind() == NetworkKind::Address),
     statuses,
 };

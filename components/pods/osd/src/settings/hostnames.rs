@@ -17,6 +17,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<HostnameSpec>,
     write: spec::write::<HostnameSpec>,
     subject: |_| "the host name".to_owned(),
+    conflict: |_| None,
     covers: |name| *name == Single::HostName.into(),
     statuses,
 };

@@ -17,6 +17,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<KernelParameterSpec>,
     write: spec::write::<KernelParameterSpec>,
     subject: |settings| format!("`{}`", KernelParameterSpec::of(settings).key),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::KernelParameter(_)),
     statuses,
 };

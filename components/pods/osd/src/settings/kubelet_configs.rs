@@ -27,6 +27,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<KubeletConfigSpec>,
     write: spec::write::<KubeletConfigSpec>,
     subject: |_| "the kubelet's configuration".to_owned(),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::Kubelet(_)),
     statuses,
 };

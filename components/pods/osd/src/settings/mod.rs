@@ -53,6 +53,8 @@ pub struct SettingType {
     pub write: fn(&[Setting]) -> Spec,
     /// What a spec with these settings is about. No two resources are about the same.
     pub subject: fn(&[Setting]) -> String,
+    /// Why the settings of all resources of the type exclude each other, if they do.
+    pub conflict: fn(&[Setting]) -> Option<String>,
     /// Whether a setting is of this type.
     pub covers: fn(&SettingName) -> bool,
     /// The specs of the statuses by their identifiers.
@@ -223,6 +225,13 @@ mod tests {
             "route 198.51.100.0/24 7 on eth0",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
+            "link eth0.5 made vlan id=5 parent=eth0",
+            "link eth0.6 made vlan id=6 parent=eth0 protocol=802.1ad",
+            "link br0 made bridge ports=eth1,eth2 stp=on vlan-filtering=on",
+            "link br0 made bridge",
+            "link bond0 made bond mode=802.3ad ports=eth1 miimon=50 lacp-rate=fast \
+             xmit-hash-policy=layer3+4",
+            "link bond0 made bond mode=active-backup ports=eth1,eth2 primary=eth2",
             "kubelet-config maxPods 50",
             "kubelet-config registryPullQPS 0",
             "kubelet-config serializeImagePulls false",

@@ -26,6 +26,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<MountSpec>,
     write: spec::write::<MountSpec>,
     subject: |settings| format!("a mount at `{}`", MountSpec::of(settings).target),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::Mount(_)),
     statuses,
 };

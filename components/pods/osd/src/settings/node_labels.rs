@@ -19,6 +19,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<NodeLabelSpec>,
     write: spec::write::<NodeLabelSpec>,
     subject: |settings| format!("the label `{}`", NodeLabelSpec::of(settings).key),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::NodeLabel(_)),
     statuses,
 };

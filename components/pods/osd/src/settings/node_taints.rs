@@ -22,6 +22,7 @@ pub const TYPE: SettingType = SettingType {
         let NodeTaintSpec { key, effect, .. } = NodeTaintSpec::of(settings);
         format!("the taint `{key}:{effect}`")
     },
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::NodeTaint(_)),
     statuses,
 };

@@ -18,6 +18,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<ProxySpec>,
     write: spec::write::<ProxySpec>,
     subject: |_| "the proxy".to_owned(),
+    conflict: |_| None,
     covers: |name| *name == SettingName::Proxy,
     statuses,
 };

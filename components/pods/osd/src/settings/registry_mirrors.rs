@@ -22,6 +22,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<RegistryMirrorSpec>,
     write: spec::write::<RegistryMirrorSpec>,
     subject: |settings| format!("the mirrors of `{}`", RegistryMirrorSpec::of(settings).registry),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::RegistryMirror(_)),
     statuses,
 };

@@ -23,6 +23,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<ResolverSpec>,
     write: spec::write::<ResolverSpec>,
     subject: |_| "the resolver".to_owned(),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::Single(Single::NameServers | Single::SearchDomains)),
     statuses,
 };

@@ -21,6 +21,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<RouteSpec>,
     write: spec::write::<RouteSpec>,
     subject: |settings| spec::subject(settings),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::Network(name) if name.kind() == NetworkKind::Route),
     statuses,
 };

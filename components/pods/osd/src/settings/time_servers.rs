@@ -17,6 +17,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<TimeServerSpec>,
     write: spec::write::<TimeServerSpec>,
     subject: |_| "the list of time servers".to_owned(),
+    conflict: |_| None,
     covers: |name| *name == Single::TimeServers.into(),
     statuses,
 };

@@ -27,6 +27,7 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<TrustedRootSpec>,
     write: spec::write::<TrustedRootSpec>,
     subject: |settings| format!("the authorities `{}`", TrustedRootSpec::of(settings).name),
+    conflict: |_| None,
     covers: |name| matches!(name, SettingName::TrustedRoot(_)),
     statuses,
 };

@@ -1,7 +1,7 @@
 //! Addresses, routes and links as resources, with an `init` whose pod sets all but routes.
 
 use crate::kept::get_of;
-use crate::osd::{Osd, code};
+use crate::osd::{Osd, code, create, metadata, thing};
 use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use osbuild_cosi::v1::ApplyRequest;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
@@ -18,11 +18,13 @@ use tonic::{Code, Status};
 const ALL: &str = "{type: Address, id: a, spec: {link: eth0, address: 192.0.2.7/24}}\n---\n\
                    {type: Route, id: r, spec: {link: eth0, destination: 0.0.0.0/0, \
                    gateway: 192.0.2.1}}\n---\n\
-                   {type: Link, id: l, spec: {link: eth0, mtu: 1400, dhcp: false}}\n";
-const LINES: [&str; 4] = [
+                   {type: Link, id: l, spec: {link: eth0, mtu: 1400, dhcp: false}}\n---\n\
+                   {type: Link, id: v, spec: {link: eth0.5, vlan: {id: 5, parent: eth0}}}\n";
+const LINES: [&str; 5] = [
     "address eth0 192.0.2.7 24",
     "link eth0 dhcp off",
     "link eth0 mtu 1400",
+    "link eth0.5 made vlan id=5 parent=eth0",
     "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
 ];
 const UNREACHABLE: &str = "Network is unreachable";
@@ -129,6 +131,11 @@ async fn addresses_routes_and_links_reach_init_and_have_statuses() {
             "l",
             "link: eth0\nmtu: 1400\ndhcp: false\nset: true\nversion: \"1\"\n".to_owned(),
         ),
+        (
+            "LinkSettingStatuses.osbuild",
+            "v",
+            "link: eth0.5\nset: true\nversion: \"1\"\nvlan:\n  id: 5\n  parent: eth0\n".to_owned(),
+        ),
     ] {
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
@@ -149,7 +156,7 @@ async fn addresses_routes_and_links_reach_init_and_have_statuses() {
         ..TeardownAndDestroyRequest::default()
     };
     client.teardown_and_destroy(request).await.unwrap();
-    until("init holds the others", || lines(&held) == [LINES[0], LINES[3]]).await;
+    until("init holds the others", || lines(&held) == [LINES[0], LINES[3], LINES[4]]).await;
 }
 
 #[tokio::test]
@@ -165,7 +172,49 @@ async fn what_no_link_or_route_can_have_is_refused() {
         "{type: Link, id: a, spec: {link: eth0, mtu: 100}}",
         "{type: Link, id: a, spec: {link: eth0, mtu: 1400}}\n---\n\
          {type: Link, id: b, spec: {link: eth0, dhcp: false}}",
+        "{type: Link, id: a, spec: {link: a, bridge: {}, vlan: {id: 5, parent: eth0}}}",
+        "{type: Link, id: a, spec: {link: a, bridge: {ports: [eth0, eth0]}}}",
+        "{type: Link, id: a, spec: {link: a, bond: {ports: [eth0]}}}",
+        "{type: Link, id: a, spec: {link: a, bond: {mode: active-backup, lacpRate: fast}}}",
+        "{type: Link, id: a, spec: {link: a, vlan: {id: 0, parent: eth0}}}",
+        "{type: Link, id: a, spec: {link: veth0, vlan: {id: 5, parent: eth0}}}",
+        "{type: Link, id: a, spec: {link: a, vlan: {id: 5, parent: eth0, mode: 1}}}",
     ] {
         assert_eq!(code(apply(&osd, document).await), Code::InvalidArgument, "{document}");
     }
+}
+
+#[tokio::test]
+async fn links_that_exclude_each_other_are_refused_at_once() {
+    let osd = Osd::start_with(&[]);
+    let vlan = |link: &str, parent: &str| {
+        format!(
+            "{{type: Link, id: {link}, spec: {{link: {link}, vlan: {{id: 5, parent: {parent}}}}}}}"
+        )
+    };
+    let both = format!("{}\n---\n{}", vlan("a", "b"), vlan("b", "a"));
+    let refused = apply(&osd, &both).await.unwrap_err();
+    assert_eq!(refused.message(), "`a` and `b` cannot carry each other");
+    apply(&osd, &vlan("a", "b")).await.unwrap();
+    let refused = apply(&osd, &vlan("b", "a")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.message(), "`a` and `b` cannot carry each other");
+    let refused = apply(&osd, &vlan("c", "b")).await.unwrap_err();
+    assert_eq!(refused.message(), "`a` and `c` are both VLAN 5 of `b`");
+    let bridge = |link: &str| {
+        format!("{{type: Link, id: {link}, spec: {{link: {link}, bridge: {{ports: eth1}}}}}}")
+    };
+    apply(&osd, &bridge("br0")).await.unwrap();
+    let refused = apply(&osd, &bridge("br1")).await.unwrap_err();
+    assert_eq!(refused.message(), "`eth1` cannot be a port of both `br0` and `br1`");
+    let bond = "{type: Link, id: a1, spec: {link: a1, bond: {mode: 802.3ad, ports: [eth0, eth1]}}}";
+    let refused = apply(&osd, bond).await.unwrap_err();
+    assert_eq!(refused.message(), "`eth1` cannot be a port of both `a1` and `br0`");
+    // The same with a call of `State`.
+    let mut sent = thing("c");
+    metadata(&mut sent).r#type = "Links.osbuild".into();
+    metadata(&mut sent).namespace = "system".into();
+    sent.spec.get_or_insert_default().yaml_spec = "{link: c, vlan: {id: 5, parent: b}}".into();
+    let refused = create(&mut osd.client().await, sent).await.unwrap_err();
+    assert_eq!(refused.message(), "`a` and `c` are both VLAN 5 of `b`");
 }

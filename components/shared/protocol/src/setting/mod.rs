@@ -25,8 +25,9 @@ pub use kubelet::{KubeletField, KubeletKey, KubeletValue};
 pub use list::{Entry, List};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
-    LinkName, MAX_NETWORK_SETTINGS, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting,
-    NetworkSettings, StaticAddress, StaticRoute, Subnet,
+    Bond, BondMode, BondOptions, Bridge, HashPolicy, LacpRate, LinkName, MAX_NETWORK_SETTINGS,
+    MadeLink, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting, NetworkSettings, Ports,
+    StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol, link_conflicts,
 };
 pub use node::{
     LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,
@@ -477,6 +478,9 @@ mod tests {
             "(host-name|name-servers|search-domains|time-servers|kernel-parameter|\\PC{0,6}) \
              ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})|\
              address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
+             link [a-z]{0,4} made (vlan|bridge|bond)\
+             ( (id|parent|protocol|ports|stp|mode|miimon|primary|xmit-hash-policy|lacp-rate)\
+             =([0-9]{0,4}|eth0|a,b|on|fast|layer2\\+3|802\\.(1Q|1ad|3ad)|active-backup)){0,4}|\
              route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
              kubelet-config (maxPods|evictionHard\\.(memory|nodefs)\\.available) [0-9%Mi]{0,4}|\
              node-label [a-z./]{0,6} [a-z.-]{0,3}|\

@@ -143,6 +143,13 @@ mod tests {
         let domains = format!("search-domains {}", vec![domain; 6].join(" "));
         let servers = format!("time-servers {}", vec!["a".repeat(63); 8].join(" "));
         let host = "2001:db8:1111:2222:3333:4444:5555:6666";
+        let ports: Vec<String> = (10..26).map(|port| format!("{port}{}", "a".repeat(13))).collect();
+        let made = format!(
+            "link {} made bond mode=active-backup ports={} miimon=9999 primary={}",
+            "a".repeat(15),
+            ports.join(","),
+            ports[0]
+        );
         let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
         let path = format!("/{}", "a".repeat(127));
         let mount = format!("mount {path} bind {path} ro,exec");
@@ -161,9 +168,11 @@ mod tests {
             Observed { name, wanted, source, current, error: String::new() }
         };
         let [proxy, roots] = [proxy, roots].map(observed);
-        let [parameter, domains, servers, route, mount, mirrors, field, label, taint] =
-            [parameter, domains, servers, route, mount, mirrors, field, label, taint].map(observed);
+        let [parameter, domains, servers, route, made, mount, mirrors, field, label, taint] =
+            [parameter, domains, servers, route, made, mount, mirrors, field, label, taint]
+                .map(observed);
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
+        let made = Observed { error: "a".repeat(MAX_REASON), ..made };
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
         let field = Observed { error: "a".repeat(MAX_REASON), ..field };
         let proxy = Observed { error: "a".repeat(MAX_REASON), ..proxy };
@@ -171,7 +180,8 @@ mod tests {
         let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
-        let routes = vec![route; 3 * MAX_NETWORK_SETTINGS];
+        let routes = vec![route; 4 * MAX_NETWORK_SETTINGS];
+        let made = vec![made; MAX_NETWORK_SETTINGS];
         let mounts = vec![mount; MAX_MOUNTS];
         let registries = vec![mirrors; MAX_REGISTRIES].into_iter().chain(vec![roots; MAX_ROOTS]);
         // More than there are.
@@ -181,7 +191,7 @@ mod tests {
         let registered = vec![label; MAX_LABELS].into_iter().chain(vec![taint; MAX_TAINTS]);
 
         let mounts = mounts.into_iter().chain(fields).chain(registered);
-        let others = mounts.chain(registries).chain([domains, servers, proxy]);
+        let others = mounts.chain(registries).chain(made).chain([domains, servers, proxy]);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");

@@ -2,6 +2,7 @@
 
 mod address;
 mod link_name;
+mod made;
 mod mtu;
 mod route;
 mod subnet;
@@ -9,6 +10,10 @@ mod wanted;
 
 pub use address::StaticAddress;
 pub use link_name::LinkName;
+pub use made::{
+    Bond, BondMode, BondOptions, Bridge, HashPolicy, LacpRate, MadeLink, Ports, Vlan, VlanProtocol,
+    link_conflicts,
+};
 pub use mtu::Mtu;
 pub use route::{Metric, StaticRoute};
 pub use subnet::Subnet;
@@ -33,6 +38,8 @@ pub enum NetworkSetting {
     Mtu(LinkName, Mtu),
     /// Whether a link asks for an address with DHCP.
     Dhcp(LinkName, bool),
+    /// A link that the node makes.
+    Made(LinkName, MadeLink),
 }
 
 /// A setting of the network, without its value.
@@ -46,6 +53,8 @@ pub enum NetworkName {
     Mtu(LinkName),
     /// Whether a link asks for an address with DHCP.
     Dhcp(LinkName),
+    /// A link that the node makes.
+    Made(LinkName),
 }
 
 /// What a setting of the network is about.
@@ -90,8 +99,10 @@ impl NetworkName {
             }
             (NetworkKind::Link, "mtu") => Self::Mtu(LinkName::parse(first)?),
             (NetworkKind::Link, "dhcp") => Self::Dhcp(LinkName::parse(first)?),
+            (NetworkKind::Link, "made") => Self::Made(LinkName::parse(first)?),
             (NetworkKind::Link, _) => {
-                return Err(Refusal::malformed("a link has the settings `mtu` and `dhcp`"));
+                let settings = "a link has the settings `mtu`, `dhcp` and `made`";
+                return Err(Refusal::malformed(settings));
             }
         };
         Ok((name, rest))
@@ -102,7 +113,7 @@ impl NetworkName {
         match self {
             Self::Address(..) => NetworkKind::Address,
             Self::Route(..) => NetworkKind::Route,
-            Self::Mtu(_) | Self::Dhcp(_) => NetworkKind::Link,
+            Self::Mtu(_) | Self::Dhcp(_) | Self::Made(_) => NetworkKind::Link,
         }
     }
 }
@@ -124,21 +135,38 @@ impl NetworkSetting {
                 "off" => Self::Dhcp(link, false),
                 _ => return Err(Refusal::malformed("`dhcp` is `on` or `off`")),
             },
+            NetworkName::Made(link) => Self::made(link, MadeLink::parse(value)?)?,
         })
     }
 
-    /// The settings of one link: the largest packet in bytes, and whether it asks for an address
-    /// with DHCP.
+    /// A link that the node makes.
+    ///
+    /// # Errors
+    /// Other programs make links with such a name.
+    pub fn made(link: LinkName, made: MadeLink) -> Result<Self, Refusal> {
+        made::check_name(&link).map(|()| Self::Made(link, made))
+    }
+
+    /// The settings of one link: the largest packet in bytes, whether it asks for an address with
+    /// DHCP, and what it is if the node makes it.
     ///
     /// # Errors
     /// There is none, or one is malformed.
-    pub fn of_link(link: &str, mtu: Option<u32>, dhcp: Option<bool>) -> Result<Vec<Self>, Refusal> {
+    pub fn of_link(
+        link: &str,
+        mtu: Option<u32>,
+        dhcp: Option<bool>,
+        made: Option<MadeLink>,
+    ) -> Result<Vec<Self>, Refusal> {
         let link = LinkName::parse(link)?;
         let mtu = mtu.map(Mtu::new).transpose()?.map(|mtu| Self::Mtu(link.clone(), mtu));
         let dhcp = dhcp.map(|dhcp| Self::Dhcp(link.clone(), dhcp));
-        match mtu.into_iter().chain(dhcp).collect::<Vec<_>>() {
+        let made = made.map(|made| Self::made(link.clone(), made)).transpose()?;
+        match mtu.into_iter().chain(dhcp).chain(made).collect::<Vec<_>>() {
             settings if settings.is_empty() => {
-                Err(Refusal::malformed(format!("`{link}` has neither `mtu` nor `dhcp`")))
+                let reason =
+                    format!("`{link}` has none of `mtu`, `dhcp`, `vlan`, `bridge` and `bond`");
+                Err(Refusal::malformed(reason))
             }
             settings => Ok(settings),
         }
@@ -153,6 +181,7 @@ impl NetworkSetting {
             Self::Route(route) => NetworkName::Route(route.destination(), route.metric()),
             Self::Mtu(link, _) => NetworkName::Mtu(link.clone()),
             Self::Dhcp(link, _) => NetworkName::Dhcp(link.clone()),
+            Self::Made(link, _) => NetworkName::Made(link.clone()),
         }
     }
 
@@ -161,7 +190,7 @@ impl NetworkSetting {
         match self {
             Self::Address(address) => address.link(),
             Self::Route(route) => route.link(),
-            Self::Mtu(link, _) | Self::Dhcp(link, _) => link,
+            Self::Mtu(link, _) | Self::Dhcp(link, _) | Self::Made(link, _) => link,
         }
     }
 
@@ -173,6 +202,7 @@ impl NetworkSetting {
             Self::Mtu(_, mtu) => mtu.to_string(),
             Self::Dhcp(_, true) => "on".to_owned(),
             Self::Dhcp(_, false) => "off".to_owned(),
+            Self::Made(_, made) => made.words(),
         }
     }
 }
@@ -185,6 +215,7 @@ impl fmt::Display for NetworkName {
             Self::Route(destination, metric) => write!(f, "{kind} {destination} {metric}"),
             Self::Mtu(link) => write!(f, "{kind} {link} mtu"),
             Self::Dhcp(link) => write!(f, "{kind} {link} dhcp"),
+            Self::Made(link) => write!(f, "{kind} {link} made"),
         }
     }
 }
