@@ -444,7 +444,10 @@ mod tests {
         let rules = Arc::new(Rules::new(service.store.clone(), false));
         let caller = Arc::new(rules.caller(shown).unwrap());
         let quota = Quotas::default().of([0; 32]);
-        let remote = Some(RemotePeer { quota, rules, has_called: Arc::default() });
+        let address = "127.0.0.1:1".parse().unwrap();
+        let connection = osbuild_packet_filter::Connection { local: address, peer: address };
+        let has_called = Arc::default();
+        let remote = Some(RemotePeer { quota, rules, has_called, connection });
         let peer = Peer { caller: caller.clone(), opened: Instant::now(), remote };
         let begin = from(&caller, BeginTryRequest { timeout_seconds: 100 });
         service.begin_try(begin).await.unwrap();

@@ -60,6 +60,8 @@ pub struct RemotePeer {
     pub rules: Arc<Rules>,
     /// Set at the first call.
     pub has_called: Arc<AtomicBool>,
+    /// The addresses of both ends.
+    pub connection: osbuild_packet_filter::Connection,
 }
 
 impl Peer {

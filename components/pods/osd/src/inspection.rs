@@ -1,16 +1,19 @@
 //! The service `Inspect`, which the container `inspect` of the pod serves: `osd` decides who may
 //! call it, and forwards the calls.
 
+use crate::access::record::Subject;
 use crate::access::{Caller, Role};
+use crate::connections::Peer;
+use crate::inspect::capture;
 use crate::inspect::reach::MAY_ALL;
 use hyper_util::rt::TokioIo;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::inspect_server::Inspect;
 use osbuild_cosi::v1::{
-    GetUsageRequest, GetUsageResponse, ListFilesRequest, ListFilesResponse, ListLogsRequest,
-    ListLogsResponse, ListProcessesRequest, ListProcessesResponse, ReachRequest, ReachResponse,
-    ReadFileRequest, ReadFileResponse, ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest,
-    ReadLogResponse,
+    CaptureRequest, CaptureResponse, GetUsageRequest, GetUsageResponse, ListFilesRequest,
+    ListFilesResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
+    ListProcessesResponse, ReachRequest, ReachResponse, ReadFileRequest, ReadFileResponse,
+    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +25,10 @@ use tower::service_fn;
 
 /// The greatest answer, in bytes: a list of processes.
 const MAX_ANSWER: usize = 4 << 20;
+
+/// The bytes of a call that wait here for its client. All calls together may have 5 MiB of one
+/// connection, so those that nobody reads leave some to the others.
+const WINDOW: u32 = 128 << 10;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -39,8 +46,9 @@ impl InspectionService {
                 async move { UnixStream::connect(&*socket).await.map(TokioIo::new) }
             });
             // The URL gives HTTP/2 an authority; nothing is looked up.
-            let channel =
-                Endpoint::from_static("http://inspect").connect_with_connector_lazy(connect);
+            let channel = Endpoint::from_static("http://inspect")
+                .initial_stream_window_size(WINDOW)
+                .connect_with_connector_lazy(connect);
             InspectClient::new(channel).max_decoding_message_size(MAX_ANSWER)
         }))
     }
@@ -56,6 +64,7 @@ impl Inspect for InspectionService {
     type ReadLogStream = Streaming<ReadLogResponse>;
     type ReadKernelLogStream = Streaming<ReadKernelLogResponse>;
     type ReachStream = Streaming<ReachResponse>;
+    type CaptureStream = Streaming<CaptureResponse>;
 
     async fn list_logs(&self, request: Request<ListLogsRequest>) -> Answer<ListLogsResponse> {
         self.client()?.list_logs(request.into_inner()).await
@@ -99,5 +108,21 @@ impl Inspect for InspectionService {
             request.metadata_mut().insert(MAY_ALL, MetadataValue::from_static("yes"));
         }
         self.client()?.reach(request).await
+    }
+
+    async fn capture(&self, request: Request<CaptureRequest>) -> Answer<Self::CaptureStream> {
+        let peer = request.extensions().get::<Peer>();
+        let own = peer.and_then(|peer| Some(peer.remote.as_ref()?.connection));
+        // What the client has sent beside its request is left behind.
+        let mut request = Request::new(request.into_inner());
+        if let Some(own) = own {
+            capture::add_to(request.metadata_mut(), own);
+        }
+        let CaptureRequest { link, filter, .. } = request.get_ref();
+        let link = if link.is_empty() { "all links" } else { link };
+        let subject = Subject(format!("packets of {link}, filter {filter:?}"));
+        let mut response = self.client()?.capture(request).await?;
+        response.extensions_mut().insert(subject);
+        Ok(response)
     }
 }

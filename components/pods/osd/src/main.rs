@@ -58,12 +58,12 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --plugins FOLDER   serve plugins, each at the socket NAME/socket in this folder
   --test-plugin NAME serve a plugin that may do everything, with --accept-any-type only, for the
                      tests of other projects
-  --inspect PATH     show logs, processes and what the node reaches, through this socket of
-                     `osd inspect`
+  --inspect PATH     show logs, processes, what the node reaches and packets of its links, through
+                     this socket of `osd inspect`
   --accept-any-type  accept resources without a known definition, for the tests of other projects
 
-`osd inspect` reads logs and processes for osd, with rights that osd does not have, and tries what
-the node reaches.
+`osd inspect` reads logs and processes for osd, with rights that osd does not have, tries what the
+node reaches, and captures packets.
 
   --logs FOLDER      the logs of the daemons, and in `pods` those of the containers
   --processes FOLDER the processes (proc(5))

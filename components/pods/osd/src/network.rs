@@ -11,6 +11,7 @@ use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, RemotePeer, 
 use crate::init::Init;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_packet_filter::Connection as Ends;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -111,6 +112,7 @@ async fn shake_hands(
 ) -> Outcome<Connection> {
     stream.set_nodelay(true).explain("configure a connection")?;
     let from = stream.peer_addr().explain("read an address")?;
+    let at = stream.local_addr().explain("read an address")?;
     let stream = match acceptor.accept(stream).await {
         Err(error) if tls::is_without_role(&error) => {
             return Err(Failure::new(format!(
@@ -138,7 +140,8 @@ async fn shake_hands(
     let caller = Arc::new(caller);
     let excluded = Box::pin(rules.clone().until_refused(caller.clone()));
     let stream = Expiring::new(stream, client, has_called.clone(), not_after, excluded);
-    let remote = Some(RemotePeer { quota, rules: rules.clone(), has_called });
+    let connection = Ends { local: at, peer: from };
+    let remote = Some(RemotePeer { quota, rules: rules.clone(), has_called, connection });
     let peer = Peer { caller, opened: Instant::now(), remote };
     let places = Places { of_side: permit, of_caller: Some(place) };
     Ok(Connection::new(stream, peer, places))

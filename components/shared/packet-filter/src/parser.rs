@@ -22,7 +22,7 @@ pub fn parse(text: &str, framing: Framing) -> Result<Condition, FilterError> {
     match parser.peek() {
         Token::End => Ok(condition),
         Token::Close => Err(parser.wrong("there is no `(` for it")),
-        _ => Err(parser.wrong("`and` or `or` is missing before it")),
+        _ => Err(parser.without_sign()),
     }
 }
 
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Token::Close => self.advance(),
             Token::End => return Err(opened),
-            _ => return Err(self.wrong("`and` or `or` is missing before it")),
+            _ => return Err(self.without_sign()),
         }
         Ok(condition)
     }
@@ -168,8 +168,20 @@ impl<'a> Parser<'a> {
                 Err(self
                     .wrong(format!("what is `{word}`? write `host`, `net` or `port` before it")))
             }
-            _ => Err(self.wrong(format!("there is no condition `{word}`"))),
+            _ => Err(self.unknown(word)),
         }
+    }
+
+    /// An error at a word that no `and` or `or` precedes, which may be a mistyped one.
+    fn without_sign(&self) -> FilterError {
+        match self.peek() {
+            Token::Word(word) if !is_known(word) => self.unknown(word),
+            _ => self.wrong("`and` or `or` is missing before it"),
+        }
+    }
+
+    fn unknown(&self, word: &str) -> FilterError {
+        self.wrong(format!("`{word}` is no word of a filter"))
     }
 
     /// What follows the name of a protocol, which may be nothing.
@@ -267,6 +279,14 @@ impl<'a> Parser<'a> {
         let condition = value::value(self, qualifiers)?;
         Ok(if is_not { Condition::not(condition) } else { condition })
     }
+}
+
+fn is_known(word: &str) -> bool {
+    let has_meaning = is_direction(word) || Kind::named(word).is_some();
+    has_meaning
+        || Protocol::named(word).is_some()
+        || value::is_keyword(word)
+        || value::is_value(word)
 }
 
 fn is_direction(word: &str) -> bool {

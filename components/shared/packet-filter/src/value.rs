@@ -21,6 +21,12 @@ pub fn is_value(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(':')
 }
 
+/// Whether the word is a condition by itself, or has a number behind it.
+pub fn is_keyword(word: &str) -> bool {
+    let words = ["vlan", "less", "greater", "inbound", "outbound", "broadcast", "multicast"];
+    words.contains(&word)
+}
+
 /// The next word as a value of this kind.
 pub fn value(parser: &mut Parser, qualifiers: Qualifiers) -> Result<Condition, FilterError> {
     match qualifiers.kind {
@@ -40,10 +46,7 @@ pub fn value(parser: &mut Parser, qualifiers: Qualifiers) -> Result<Condition, F
 
 /// The condition of a word that needs nothing before it, which is the next one, if it is one.
 pub fn keyword(parser: &mut Parser, word: &str) -> Result<Option<Condition>, FilterError> {
-    if !matches!(
-        word,
-        "vlan" | "less" | "greater" | "inbound" | "outbound" | "broadcast" | "multicast"
-    ) {
+    if !is_keyword(word) {
         return Ok(None);
     }
     let no_tags = parser.wrong("the links together show no VLAN tags: name one link");

@@ -134,6 +134,7 @@ mod tests {
             ("osbuild.v1.Inspect/ReadFile", Role::Reader),
             ("osbuild.v1.Inspect/ReadLog", Role::Reader),
             ("osbuild.v1.Inspect/Reach", Role::Operator),
+            ("osbuild.v1.Inspect/Capture", Role::Admin),
             ("osbuild.v1.Inspect/Unknown", Role::Admin),
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),

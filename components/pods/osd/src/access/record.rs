@@ -35,8 +35,9 @@ impl OpenCall {
     pub fn answered(mut self, response: &http::Response<Body>) {
         self.is_answered = true;
         let status = Status::from_header_map(response.headers());
-        let changed = response.extensions().get::<Changed>();
-        write(&line(&self.caller, &self.method, changed, status.as_ref()));
+        let changed = response.extensions().get::<Changed>().map(|Changed(keys)| keys.join(", "));
+        let subject = response.extensions().get::<Subject>().map(|Subject(text)| text.clone());
+        write(&line(&self.caller, &self.method, changed.or(subject), status.as_ref()));
     }
 }
 
@@ -99,24 +100,22 @@ impl Changed {
     }
 }
 
+/// What a call is about that changes nothing, but must be in the record: a service adds it to its
+/// response.
+#[derive(Clone, Debug)]
+pub struct Subject(pub String);
+
 fn aborted(caller: &Caller, method: &str) -> String {
     format!("call: {caller}: {}: aborted by its client, perhaps after a change", printable(method))
 }
 
 /// A response that succeeds has its status after its messages, so there is none yet.
-fn line(
-    caller: &Caller,
-    method: &str,
-    changed: Option<&Changed>,
-    status: Option<&Status>,
-) -> String {
+fn line(caller: &Caller, method: &str, about: Option<String>, status: Option<&Status>) -> String {
     let method = printable(method);
     let call = format!("call: {caller}: {method}");
-    match (status.filter(|status| status.code() != Code::Ok), changed) {
+    match (status.filter(|status| status.code() != Code::Ok), about) {
         (Some(status), _) => format!("{call}: refused: {}", printable(status.message())),
-        (None, Some(Changed(keys))) if !keys.is_empty() => {
-            format!("{call}: done: {}", printable(&keys.join(", ")))
-        }
+        (None, Some(about)) if !about.is_empty() => format!("{call}: done: {}", printable(&about)),
         _ => format!("{call}: done"),
     }
 }
@@ -143,9 +142,9 @@ mod tests {
         let caller = Caller::local();
         let method = "cosi.resource.State/Get";
         assert_eq!(line(&caller, method, None, None), "call: local: cosi.resource.State/Get: done");
-        let changed = Changed(vec!["a".to_owned(), "b\u{1b}\u{202e}".to_owned()]);
+        let changed = "a, b\u{1b}\u{202e}".to_owned();
         assert_eq!(
-            line(&caller, method, Some(&changed), None),
+            line(&caller, method, Some(changed), None),
             "call: local: cosi.resource.State/Get: done: a, b\\u{1b}\\u{202e}"
         );
         let status = Status::not_found("no\nline");

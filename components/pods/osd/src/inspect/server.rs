@@ -1,5 +1,6 @@
 //! The server of the container `inspect`.
 
+use super::capture::{self, CaptureSocket};
 use super::files::{self, Places};
 use super::log_file::LogFile;
 use super::logs::{self, Run};
@@ -8,10 +9,10 @@ use super::{kernel_log, processes, sys, usage};
 use crate::socket;
 use osbuild_cosi::v1::inspect_server::{Inspect, InspectServer};
 use osbuild_cosi::v1::{
-    GetUsageRequest, GetUsageResponse, KernelMessage, ListFilesRequest, ListFilesResponse,
-    ListLogsRequest, ListLogsResponse, ListProcessesRequest, ListProcessesResponse, ReachRequest,
-    ReachResponse, ReadFileRequest, ReadFileResponse, ReadKernelLogRequest, ReadKernelLogResponse,
-    ReadLogRequest, ReadLogResponse,
+    CaptureRequest, CaptureResponse, GetUsageRequest, GetUsageResponse, KernelMessage,
+    ListFilesRequest, ListFilesResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
+    ListProcessesResponse, ReachRequest, ReachResponse, ReadFileRequest, ReadFileResponse,
+    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
 use osbuild_failure::{Explain, Outcome};
 use rustix::thread::set_name;
@@ -83,7 +84,8 @@ pub async fn serve(options: Options) -> Outcome<()> {
     let listener = socket::listen(&options.socket)?;
     let readers = Arc::new(Semaphore::new(MAX_READERS));
     let probes = Arc::new(Semaphore::new(reach::MAX_CALLS));
-    let service = InspectService { options: Arc::new(options), readers, probes };
+    let captures = Arc::new(Semaphore::new(capture::MAX_CAPTURES));
+    let service = InspectService { options: Arc::new(options), readers, probes, captures };
     Server::builder()
         .add_service(InspectServer::new(service))
         .serve_with_incoming(UnixListenerStream::new(listener))
@@ -95,6 +97,7 @@ struct InspectService {
     options: Arc<Options>,
     readers: Arc<Semaphore>,
     probes: Arc<Semaphore>,
+    captures: Arc<Semaphore>,
 }
 
 impl InspectService {
@@ -122,6 +125,7 @@ impl Inspect for InspectService {
     type ReadLogStream = Messages<ReadLogResponse>;
     type ReadKernelLogStream = Messages<ReadKernelLogResponse>;
     type ReachStream = Messages<ReachResponse>;
+    type CaptureStream = Messages<CaptureResponse>;
 
     async fn list_logs(&self, _: Request<ListLogsRequest>) -> Answer<ListLogsResponse> {
         let names = logs::names(&self.options.logs).map_err(failed)?;
@@ -201,6 +205,20 @@ impl Inspect for InspectService {
         let (options, (to, messages)) = (self.options.clone(), mpsc::channel(1));
         tokio::spawn(async move {
             reach::run(request, reachable, &options.files, &to).await;
+            drop(permit);
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
+    async fn capture(&self, request: Request<CaptureRequest>) -> Answer<Self::CaptureStream> {
+        let permit = self.captures.clone().try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!("{} captures run already", capture::MAX_CAPTURES))
+        })?;
+        let own = capture::connection_of(request.metadata());
+        let request = capture::Request::check(request.into_inner(), own)?;
+        let (socket, (to, messages)) = (CaptureSocket::open(&request)?, mpsc::channel(1));
+        tokio::spawn(async move {
+            capture::run(&request, socket, &to).await;
             drop(permit);
         });
         Ok(Response::new(ReceiverStream::new(messages)))

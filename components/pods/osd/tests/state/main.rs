@@ -2,6 +2,7 @@
 
 mod apply;
 mod calls;
+mod capture;
 mod generations;
 mod inspect;
 mod kept;
