@@ -29,6 +29,7 @@ Examples:
   osctl top -w                         show what uses the node's processors and memory
   osctl dashboard -n edge-1,edge-2     show nodes on a screen, with their newest log lines
   osctl reach tcp 10.0.2.2:6443        try whether the node reaches a port
+  osctl capture any udp port 53        show the DNS packets of the node and its pods
   osctl support                        collect what the node shows in an archive
   osctl history                        show who changed what
   osctl revert 7 --dry-run             show what going back to generation 7 would change
@@ -194,6 +195,12 @@ pub enum Verb {
     },
     /// Try what the node reaches: name servers, ports, URLs, and the way to them
     Reach(Reach),
+    /// Capture packets of a link, for tcpdump and Wireshark
+    ///
+    /// It ends with Ctrl-C, and then says how many packets there were, and how many were dropped.
+    /// stdout gets the format of pcap: `osctl capture eth0 | tcpdump -r -`. On a terminal it shows
+    /// a line for each packet. It needs the role `admin`, as it shows the traffic of all pods.
+    Capture(Capture),
     /// Collect what the node shows in an archive, for people who help
     ///
     /// It has the state of the node, its settings, the ends of all logs, processes by their names,
@@ -275,6 +282,34 @@ pub enum Sorted {
     Cpu,
     /// What uses most memory comes first
     Memory,
+}
+
+/// Which packets are captured, and where they go.
+#[derive(Debug, Args)]
+pub struct Capture {
+    /// The link, as `get linkstatuses` lists it; `any` stands for all links
+    pub link: String,
+    /// Which packets, in tcpdump's language: `tcp port 80 and not host 10.0.0.1` [default: all]
+    pub filter: Vec<String>,
+    /// The file of pcap that is written; `-` is stdout [default: stdout, or lines on a terminal]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// End after N packets
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// End after this time: `90s`, `2m`, at most 1h
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Seconds>,
+    /// Keep at most the first BYTES of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=262_144))]
+    pub snaplen: u32,
+    /// Have the link also receive packets that are for other machines
+    #[arg(long)]
+    pub promiscuous: bool,
+    /// Capture also the connection of this program to the node
+    #[arg(long)]
+    pub own_connection: bool,
 }
 
 /// What the node is to reach.

@@ -6,6 +6,7 @@
 
 mod address;
 mod bundle;
+mod capture;
 mod changes;
 mod cli;
 mod connection;

@@ -1,6 +1,7 @@
 //! The verbs, a file each.
 
 mod apply;
+mod capture;
 mod dashboard;
 mod delete;
 mod describe;
@@ -90,6 +91,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
             show(node, async |one| read::show(one, &path).await).await
         }
         Verb::Support { file } => support::run(&connect(node).await?, file).await,
+        Verb::Capture(capture) => capture::run(&connect(node).await?, capture).await,
         Verb::Reach(reach) => reach::show(&connect(node).await?, reach).await,
         Verb::Restart { daemon: Daemon::Kubelet } => {
             node_state::restart_kubelet(&connect(node).await?).await
