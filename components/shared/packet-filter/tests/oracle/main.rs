@@ -102,7 +102,10 @@ fn a_filter_of_many_hosts_is_a_program_that_the_kernel_takes() {
 proptest! {
     #[test]
     fn no_text_makes_the_compiler_fail_otherwise_than_with_an_error(
-        text in "[ -~é]{0,60}|((tcp|not|and|or|port|host|src|dst|vlan|[(]|[)]|80|10.0.0.1|::1) ){0,20}",
+        text in concat!(
+            "[ -~é]{0,60}|",
+            "((tcp|not|and|or|port|host|src|dst|vlan|[(]|[)]|80|10.0.0.1|::1) ){0,20}",
+        ),
     ) {
         for framing in [Framing::Ethernet, Framing::Cooked] {
             if let Ok(filter) = Filter::parse(&text, framing) {
