@@ -182,6 +182,22 @@ fn tries_what_it_reaches(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
+/// A capture of the connection that it is made over, which has packets by itself.
+fn captures_packets(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let path = osctl.project.join("out/packets.pcap").display().to_string();
+    let filter = ["tcp", "port", "50000"];
+    let file = ["--own-connection", "--count", "3", "-o", &path];
+    osctl.finish(&[&["capture", "any"], &filter[..], &file[..]].concat())?;
+    let mut tcpdump = Command::new("tcpdump");
+    let shown = osctl.site.finish("settings-tcpdump", tcpdump.args(["-nn", "-r", &path]))?.output;
+    let is_shown = shown.lines().filter(|line| line.contains(".50000")).count() == 3;
+    outcome.check("tcpdump reads packets of the node", is_shown, || shown);
+    let ran = osctl.run(&["capture", "any", "tcp", "prot", "80"])?;
+    let is_refused = ran.code == Some(2) && ran.output.contains("wrong at character 5");
+    outcome.check("a wrong filter is refused where it is wrong", is_refused, || ran.output);
+    Ok(())
+}
+
 /// The node shows its state, starts its kubelet again, and ends.
 pub fn ends_the_node(
     osctl: &Osctl,
@@ -195,6 +211,7 @@ pub fn ends_the_node(
     outcome.check("osctl shows the state of the node", has_all, || shown.clone());
     shows_what_runs(osctl, outcome)?;
     tries_what_it_reaches(osctl, outcome)?;
+    captures_packets(osctl, outcome)?;
     collects_what_it_shows(osctl, outcome)?;
     let before = kubelet(osctl)?;
     osctl.finish(&["restart", "kubelet"])?;
