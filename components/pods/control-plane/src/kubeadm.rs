@@ -5,24 +5,46 @@ use std::process::{Command, Stdio};
 
 use osbuild_failure::{Explain, Failure, Outcome};
 
-/// The phases that write the files of a control plane below `/etc/kubernetes`, and the kubelet's
-/// configuration. Each keeps certificates and keys that are there.
-pub const FILES: [&[&str]; 5] = [
-    &["init", "phase", "certs", "all"],
-    &["init", "phase", "kubeconfig", "all"],
-    &["init", "phase", "etcd", "local"],
-    &["init", "phase", "control-plane", "all"],
-    &["init", "phase", "kubelet-start"],
-];
+/// The phases with which kubeadm makes a control plane. What its preflight checks look for, such as
+/// programs of the host and systemd, this node does not have. The kubelet keeps its rotated
+/// certificate itself.
+pub struct Phases {
+    /// They write files below `/etc/kubernetes`. Each keeps certificates and keys that are there.
+    pub files: &'static [&'static [&'static str]],
+    /// The one after them, which writes the kubelet's configuration.
+    pub kubelet: &'static [&'static str],
+    /// All others, for which the kubelet must run with that configuration.
+    pub rest: &'static [&'static str],
+}
 
-/// The other phases, which wait for the API server and make the cluster's first objects. What the
-/// preflight checks look for, such as programs of the host and systemd, this node does not have.
-/// The kubelet keeps its rotated certificate itself.
-pub const OBJECTS: &[&str] = &[
-    "init",
-    "--skip-phases=preflight,certs,kubeconfig,etcd,control-plane,kubelet-start,kubelet-finalize,\
-     show-join-command",
-];
+/// Those of a cluster's first node. The last ones wait for the API server and make the cluster's
+/// first objects.
+pub const FIRST: Phases = Phases {
+    files: &[
+        &["init", "phase", "certs", "all"],
+        &["init", "phase", "kubeconfig", "all"],
+        &["init", "phase", "etcd", "local"],
+        &["init", "phase", "control-plane", "all"],
+    ],
+    kubelet: &["init", "phase", "kubelet-start"],
+    rest: &[
+        "init",
+        "--skip-phases=preflight,certs,kubeconfig,etcd,control-plane,kubelet-start,\
+         kubelet-finalize,show-join-command",
+    ],
+};
+
+/// Those of a further node. Its API server starts once its etcd is a member of the cluster's, which
+/// the last ones see to. `kubelet-wait-bootstrap` reads the kubelet's certificate, which this pod
+/// may not: the last phase waits for the Node instead.
+pub const FURTHER: Phases = Phases {
+    files: &[&["join", "phase", "control-plane-prepare", "all"]],
+    kubelet: &["join", "phase", "kubelet-start"],
+    rest: &[
+        "join",
+        "--skip-phases=preflight,control-plane-prepare,kubelet-start,kubelet-wait-bootstrap",
+    ],
+};
 
 /// kubeadm with a configuration.
 pub struct Kubeadm {

@@ -1,4 +1,5 @@
-//! The `control-plane` pod: makes its node the first one of a cluster, with kubeadm.
+//! The `control-plane` pod: makes its node the first one of a cluster, or one more of its control
+//! plane, with kubeadm.
 //!
 //! kubeadm expects a host with systemd and a shell, and a kubelet that it may configure and start.
 //! Here it runs phase by phase: it writes files below `/etc/kubernetes`, `init` passes the static
@@ -10,4 +11,5 @@
 pub mod kubeadm;
 pub mod kubelet_settings;
 pub mod make;
+pub mod role;
 pub mod routes;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use control_plane::make::{CONFIGURATION, MADE, Progress, make};
+use control_plane::make::{CONFIGURATION, MADE, Progress, alone, make};
+use control_plane::role::Role;
 use control_plane::routes;
 use osbuild_failure::{Explain, Outcome};
 
@@ -35,20 +36,23 @@ fn main() {
 }
 
 fn wait_and_make(progress: &mut Progress) -> Outcome {
-    wait(&format!("{CONFIGURATION} on DATA"), || Ok(Path::new(CONFIGURATION).exists()))?;
-    wait("a default route", routes::has_default)?;
-    make(progress)
+    let role = wait(&format!("{CONFIGURATION} on DATA"), || Role::read(Path::new(CONFIGURATION)))?;
+    wait("a default route", || Ok(routes::has_default()?.then_some(())))?;
+    let _alone = alone()?;
+    make(role, progress)
 }
 
-/// Waits until this is there. Prints its name if that takes time.
-fn wait(name: &str, is_there: impl Fn() -> Outcome<bool>) -> Outcome {
+/// Waits until this is there, and returns it. Prints its name if that takes time.
+fn wait<T>(name: &str, find: impl Fn() -> Outcome<Option<T>>) -> Outcome<T> {
     let mut is_first = true;
-    while !is_there().explain(format_args!("look for {name}"))? {
+    loop {
+        if let Some(found) = find().explain(format_args!("look for {name}"))? {
+            return Ok(found);
+        }
         if is_first {
             eprintln!("waits for {name}");
         }
         is_first = false;
         sleep(INTERVAL);
     }
-    Ok(())
 }

@@ -1,7 +1,7 @@
-//! Makes the control plane: kubeadm's files, a kubelet that uses them, and the cluster's first
-//! objects. A sequence that was interrupted is repeated from its start, and finds what is there.
+//! Makes the control plane: kubeadm's files, a kubelet that uses them, and what needs that kubelet.
+//! A sequence that was interrupted is repeated from its start, and finds what is there.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,11 +11,14 @@ use osbuild_abi::{paths, payload};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{Client, Request};
 
-use crate::kubeadm::{FILES, Kubeadm, OBJECTS};
+use crate::kubeadm::{FIRST, FURTHER, Kubeadm};
 use crate::kubelet_settings::drop_in;
+use crate::role::Role;
 
 /// kubeadm's configuration, which the node's owner places on DATA.
 pub const CONFIGURATION: &str = "/etc/kubernetes/kubeadm.yaml";
+/// The file that the process locks which makes the control plane.
+const LOCK: &str = "/etc/kubernetes/control-plane.lock";
 /// This file exists once the control plane is made.
 pub const MADE: &str = "/etc/kubernetes/control-plane-made";
 /// The kubelet's configuration that kubeadm writes.
@@ -34,21 +37,60 @@ pub struct Progress {
     kubelet_restarted: bool,
 }
 
-/// Makes the control plane.
+/// Waits until no other process makes the control plane. When the kubelet starts again with another
+/// name of the node, the pod of the earlier name runs on until that of the new one does, and longer
+/// while the kubelet has no API server.
+///
+/// # Errors
+/// The file cannot be locked.
+pub fn alone() -> Outcome<File> {
+    let locked = File::create(LOCK).and_then(|file| file.lock().map(|()| file));
+    locked.explain(format_args!("lock {LOCK}"))
+}
+
+/// Makes the control plane, unless it is made.
 ///
 /// # Errors
 /// kubeadm fails, a file cannot be written, or `init` does not restart the kubelet.
-pub fn make(progress: &mut Progress) -> Outcome {
+pub fn make(role: Role, progress: &mut Progress) -> Outcome {
+    if Path::new(MADE).exists() {
+        return Ok(());
+    }
     let program = Path::new(payload::PROGRAMS).join("kubeadm");
     let kubeadm = Kubeadm { program, configuration: CONFIGURATION.into() };
-    FILES.iter().try_for_each(|words| kubeadm.run(words))?;
-    configure_kubelet()?;
-    if !progress.kubelet_restarted {
-        restart_kubelet()?;
-        progress.kubelet_restarted = true;
+    let phases = match role {
+        Role::First => FIRST,
+        Role::Further => FURTHER,
+    };
+    phases.files.iter().try_for_each(|words| kubeadm.run(words))?;
+    if !is_kubelet_configured(role) {
+        kubeadm.run(phases.kubelet)?;
+        configure_kubelet()?;
+        if !progress.kubelet_restarted {
+            restart_kubelet()?;
+            progress.kubelet_restarted = true;
+        }
     }
-    kubeadm.run(OBJECTS)?;
+    kubeadm.run(phases.rest)?;
+    forget_token()?;
     write(Path::new(MADE), "").explain(format_args!("write {MADE}"))
+}
+
+/// Whether the kubelet of a further node has started with kubeadm's configuration: it has written
+/// its kubeconfig. kubeadm refuses to configure the kubelet of a Node that is Ready.
+fn is_kubelet_configured(role: Role) -> bool {
+    role == Role::Further && Path::new(paths::KUBECONFIG).exists()
+}
+
+/// Removes the kubeconfig with the token, which the kubelet of a further node does not need any
+/// more: it has its certificate.
+fn forget_token() -> Outcome {
+    match fs::remove_file(paths::BOOTSTRAP_KUBECONFIG) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).explain(format_args!("remove {}", paths::BOOTSTRAP_KUBECONFIG))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Turns kubeadm's configuration of the kubelet into a drop-in.
