@@ -316,9 +316,10 @@ pub enum Verb {
     ///
     /// The recipe's node makes itself the control plane: it has the pod `control-plane`, as
     /// `control-plane-amd64`. FOLDER gets `first/`, the files for that node, with kubeadm's
-    /// configuration and the cluster's CA; `others/`, the files for all other nodes; and
-    /// `administrator.kubeconfig`, whose path stdout gets. Only you may read them. `osbuild run
-    /// --files` and an installer's stick place such files on a node.
+    /// configuration and the cluster's keys; `planes/`, those for further nodes of the control
+    /// plane; `others/`, those for all other nodes; and `administrator.kubeconfig`, whose path
+    /// stdout gets. Only you may read them. `osbuild run --files` and an installer's stick place
+    /// such files on a node.
     Cluster(Cluster),
     /// Build a recipe's image, boot it under QEMU and show its console
     ///

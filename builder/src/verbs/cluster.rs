@@ -18,12 +18,17 @@ pub fn run(session: &Session, flags: &cli::Cluster) -> Result<()> {
     let nodes = if flags.slow { Nodes::Slow } else { Nodes::Fast };
     let cluster = NewCluster { kubernetes, server: flags.server.clone(), administrator, nodes };
     let files = ClusterFiles::make(&flags.folder, &cluster, SystemTime::now())?;
-    let (kubeconfig, first, others) = (files.kubeconfig(), files.first(), files.others());
+    let (kubeconfig, first) = (files.kubeconfig(), files.first());
+    let (planes, others) = (files.planes(), files.others());
     if session.common.json {
-        let paths = json!({ "kubeconfig": kubeconfig, "first": first, "others": others });
+        let paths = json!({
+            "kubeconfig": kubeconfig, "first": first, "planes": planes, "others": others,
+        });
         session.report.data(paths.to_string());
     } else {
         session.report.note(format!("the files of the first node: {}", first.display()));
+        let note = format!("the files of further control planes: {}", planes.display());
+        session.report.note(note);
         session.report.note(format!("the files of all other nodes: {}", others.display()));
         session.report.data(kubeconfig.display().to_string());
     }

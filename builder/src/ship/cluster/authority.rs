@@ -1,10 +1,11 @@
-//! The cluster's CA, with a key on the curve P-256. kubeadm uses it in place of one of its own.
+//! The CAs of a cluster, with keys on the curve P-256. kubeadm uses them in place of its own.
 
+use crate::engine::digest::Digest;
 use crate::error::{Context, Result};
 use der::pem::{LineEnding, encode_string};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +22,13 @@ const ADMINISTRATORS: &str = "system:masters";
 
 const CANNOT: &str = "cannot make a certificate";
 
-/// The CA of a cluster.
+/// The names that kubeadm gives the CAs of a cluster, of its etcd, and of the API servers that
+/// extend its own.
+pub const CLUSTER: &str = "kubernetes";
+pub const ETCD: &str = "etcd-ca";
+pub const FRONT_PROXY: &str = "front-proxy-ca";
+
+/// A CA of a cluster.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its private key, as PEM.
@@ -32,8 +39,8 @@ pub struct Pair {
 
 impl Authority {
     /// Makes a CA that is valid from `now` on.
-    pub fn new(now: SystemTime) -> Result<Self> {
-        let mut params = params("kubernetes", now, CA_LIFETIME);
+    pub fn new(name: &str, now: SystemTime) -> Result<Self> {
+        let mut params = params(name, now, CA_LIFETIME);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
@@ -53,6 +60,12 @@ impl Authority {
         key_pem(self.0.key())
     }
 
+    /// The hash of its public key with which kubeadm recognizes it
+    /// (`https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-join/`).
+    pub fn hash(&self) -> String {
+        format!("sha256:{}", Digest::of(&self.0.key().subject_public_key_info()).hex())
+    }
+
     /// A certificate for the cluster's administrator.
     pub fn administrator(&self, now: SystemTime) -> Result<Pair> {
         let mut params = params("administrator", now, CLIENT_LIFETIME);
@@ -64,6 +77,13 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.0).or_build(|| CANNOT.into())?;
         Ok(Pair { certificate: certificate_pem(certificate.der()), key: key_pem(&key) })
     }
+}
+
+/// The pair of keys with which the control plane signs the tokens of ServiceAccounts, as PEM: the
+/// private one and the public one.
+pub fn token_keys() -> Result<[String; 2]> {
+    let key = key_pair()?;
+    Ok([key_pem(&key), pem("PUBLIC KEY", &key.subject_public_key_info())])
 }
 
 fn params(name: &str, now: SystemTime, lifetime: Duration) -> CertificateParams {

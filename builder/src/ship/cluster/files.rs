@@ -32,6 +32,16 @@ etcd:
     - { name: election-timeout, value: "10000" }
 "#;
 
+/// The time that the images may take to be pulled, and a server to start.
+const TIMEOUTS: &str = "\
+timeouts:
+  # How long the images may take to be pulled, and the API server to start.
+  controlPlaneComponentHealthCheck: 30m0s
+  kubernetesAPICall: 30m0s
+  etcdAPICall: 10m0s
+  discovery: 30m0s
+";
+
 /// kubeadm's configuration of the first node
 /// (`https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/`).
 pub fn kubeadm(cluster: &NewCluster, token: &str) -> String {
@@ -54,11 +64,7 @@ bootstrapTokens:
 nodeRegistration:
   # The control plane's node runs ordinary pods, too. Without this line it does not.
   taints: []
-timeouts:
-  # How long the images may take to be pulled, and the API server to start.
-  controlPlaneComponentHealthCheck: 30m0s
-  kubernetesAPICall: 30m0s
----
+{TIMEOUTS}---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 kubernetesVersion: v{kubernetes}
@@ -71,6 +77,29 @@ apiServer:
   dnsDomain: {DOMAIN}
 {more_time}"#,
         endpoint = server.to_string(),
+    )
+}
+
+/// kubeadm's configuration of a further node of the control plane. It checks the API server with
+/// the hash of the cluster's CA.
+pub fn kubeadm_of_plane(cluster: &NewCluster, authority: &str, token: &str) -> String {
+    format!(
+        r#"# Read by the pod `control-plane` on each further node of the control plane, once.
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery:
+  bootstrapToken:
+    apiServerEndpoint: {endpoint:?}
+    # It is valid for a day after the first node has started.
+    token: {token}
+    caCertHashes:
+    - {authority}
+nodeRegistration:
+  # The control plane's node runs ordinary pods, too. Without this line it does not.
+  taints: []
+controlPlane: {{}}
+{TIMEOUTS}"#,
+        endpoint = cluster.server.to_string(),
     )
 }
 

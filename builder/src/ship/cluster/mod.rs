@@ -1,8 +1,10 @@
-//! The files with which nodes become a cluster of their own: a CA that its administrator keeps,
-//! kubeadm's configuration for the first node, a node document for the others, and a kubeconfig.
+//! The files with which nodes become a cluster of their own: CAs that its administrator keeps,
+//! kubeadm's configuration for the nodes of the control plane, a node document for the others, and
+//! a kubeconfig.
 //!
-//! A node has no shell from which to copy kubeadm's `admin.conf`. So the CA is made here, the first
-//! node gets it, and it signs the administrator's certificate here.
+//! A node has no shell from which to copy kubeadm's `admin.conf`, or the keys that the nodes of a
+//! control plane share. So the CAs are made here, these nodes get them, and one signs the
+//! administrator's certificate here.
 
 mod authority;
 mod endpoint;
@@ -14,8 +16,8 @@ pub use endpoint::{Endpoint, PORT};
 use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, Plan};
-use authority::Authority;
-use files::{kubeadm, kubeconfig, node_document};
+use authority::{Authority, CLUSTER, ETCD, FRONT_PROXY, token_keys};
+use files::{kubeadm, kubeadm_of_plane, kubeconfig, node_document};
 use osbuild_document::Document;
 use serde_json::Value;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -33,6 +35,8 @@ pub const KUBEADM_ON_DATA: &str = "kubernetes/kubeadm.yaml";
 
 /// The folder for the first node, which `osbuild run --files` and the installer's stick take.
 const FIRST: &str = "first";
+/// The folder for each further node of the control plane.
+const PLANES: &str = "planes";
 /// The folder for the other nodes.
 const OTHERS: &str = "others";
 /// The path of the document of a node in a folder that is laid out like its root.
@@ -87,24 +91,27 @@ impl ClusterFiles {
                 .cause("the CA of a cluster is never overwritten: its nodes would not be in it")
                 .hint("name another folder"));
         }
-        let (authority, token) = (Authority::new(now)?, token());
+        let (authority, token) = (Authority::new(CLUSTER, now)?, token());
         let administrator = authority.administrator(now)?;
         let files = ClusterFiles { folder: folder.to_owned() };
         let unfinished = folder.with_extension("unfinished");
         remove(&unfinished)?;
-        let pki = |name: &str| format!("{FIRST}/etc/kubernetes/pki/{name}");
-        for (path, text) in [
-            (pki("ca.crt"), authority.certificate()),
-            (pki("ca.key"), authority.key()),
-            (format!("{FIRST}/etc/kubernetes/kubeadm.yaml"), kubeadm(cluster, &token)),
-            (
-                format!("{OTHERS}/{NODE_DOCUMENT}"),
-                node_document(cluster, &authority.certificate(), &token),
-            ),
-            (KUBECONFIG.to_owned(), kubeconfig(cluster, &authority.certificate(), &administrator)),
+        let shared = shared_keys(&authority, now)?;
+        for (node, configuration) in [
+            (FIRST, kubeadm(cluster, &token)),
+            (PLANES, kubeadm_of_plane(cluster, &authority.hash(), &token)),
         ] {
-            write(&unfinished.join(path), &text)?;
+            let place = unfinished.join(node).join("etc/kubernetes");
+            write(&place.join("kubeadm.yaml"), &configuration)?;
+            shared
+                .iter()
+                .try_for_each(|(name, text)| write(&place.join("pki").join(name), text))?;
         }
+        let certificate = authority.certificate();
+        let document = node_document(cluster, &certificate, &token);
+        write(&unfinished.join(OTHERS).join(NODE_DOCUMENT), &document)?;
+        let config = kubeconfig(cluster, &certificate, &administrator);
+        write(&unfinished.join(KUBECONFIG), &config)?;
         fs::rename(&unfinished, folder).at("write", folder)?;
         Ok(files)
     }
@@ -160,6 +167,11 @@ impl ClusterFiles {
         self.folder.join(FIRST)
     }
 
+    /// The folder with the files of each further node of the control plane.
+    pub fn planes(&self) -> PathBuf {
+        self.folder.join(PLANES)
+    }
+
     /// The folder with the files of the other nodes.
     pub fn others(&self) -> PathBuf {
         self.folder.join(OTHERS)
@@ -169,6 +181,23 @@ impl ClusterFiles {
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join(KUBECONFIG)
     }
+}
+
+/// What the nodes of a control plane share: each file's path below `/etc/kubernetes/pki`, and its
+/// text. kubeadm makes the rest, which these keys sign.
+fn shared_keys(cluster: &Authority, now: SystemTime) -> Result<Vec<(&'static str, String)>> {
+    let (etcd, front_proxy) = (Authority::new(ETCD, now)?, Authority::new(FRONT_PROXY, now)?);
+    let [token_key, public_token_key] = token_keys()?;
+    Ok(vec![
+        ("ca.crt", cluster.certificate()),
+        ("ca.key", cluster.key()),
+        ("etcd/ca.crt", etcd.certificate()),
+        ("etcd/ca.key", etcd.key()),
+        ("front-proxy-ca.crt", front_proxy.certificate()),
+        ("front-proxy-ca.key", front_proxy.key()),
+        ("sa.key", token_key),
+        ("sa.pub", public_token_key),
+    ])
 }
 
 /// The version of the control plane that a recipe's node makes; `None` if it makes none.
@@ -225,6 +254,32 @@ mod tests {
         let output = String::from_utf8_lossy(&ran.stdout);
         assert!(output.starts_with("client.crt: OK\n"), "{ran:?}");
         assert!(output.contains("CN = administrator, O = system:masters"), "{output}");
+    }
+
+    #[test]
+    fn openssl_finds_the_same_hash_of_the_ca_and_pairs_of_keys() {
+        let place = tempfile::tempdir().unwrap();
+        let files = made(&place.path().join("cluster")).unwrap();
+        let script = "cd etc/kubernetes/pki
+            for pair in ca etcd/ca front-proxy-ca; do
+                openssl pkey -in $pair.key -pubout >public
+                openssl x509 -in $pair.crt -noout -pubkey | cmp - public
+                openssl verify -CAfile $pair.crt $pair.crt
+            done
+            openssl pkey -in sa.key -pubout | cmp - sa.pub
+            openssl x509 -in ca.crt -noout -pubkey | openssl pkey -pubin -outform der | sha256sum";
+        let text = |folder: &Path| {
+            let mut openssl = Command::new("bash");
+            let ran = openssl.args(["-ec", script]).current_dir(folder).output().unwrap();
+            assert!(ran.status.success(), "{ran:?}");
+            String::from_utf8(ran.stdout).unwrap()
+        };
+        let output = text(&files.planes());
+        assert_eq!(output, text(&files.first()), "the nodes of a control plane share the keys");
+        let hash = output.lines().last().and_then(|line| line.split(' ').next()).unwrap();
+        let configuration = files.planes().join("etc/kubernetes/kubeadm.yaml");
+        let configuration = std::fs::read_to_string(configuration).unwrap();
+        assert!(configuration.contains(&format!("    - sha256:{hash}\n")), "{configuration}");
     }
 
     #[test]
