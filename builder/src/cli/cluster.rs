@@ -20,7 +20,7 @@ pub struct Cluster {
     /// Where you reach it, if that differs
     #[arg(long, value_name = "HOST[:PORT]", value_parser = value::<Endpoint>)]
     pub administrator: Option<Endpoint>,
-    /// Give leaders more time, because the nodes' processors or disks are slow
+    /// Give leaders and servers more time, because the nodes' processors or disks are slow
     #[arg(long)]
     pub slow: bool,
 }

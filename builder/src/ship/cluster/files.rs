@@ -32,6 +32,44 @@ etcd:
     - { name: election-timeout, value: "10000" }
 "#;
 
+/// The arguments of the API server for [`Nodes::Slow`]. By default it is not ready when etcd has
+/// not answered for 2 s.
+const MORE_TIME_OF_SERVER: &str = "  extraArgs:
+  - { name: etcd-healthcheck-timeout, value: 60s }
+  - { name: etcd-readycheck-timeout, value: 60s }
+";
+
+/// The folder of patches of kubeadm's static pods.
+pub const PATCHES: &str = "/etc/kubernetes/patches";
+
+/// The patch of a server's static pod for [`Nodes::Slow`], and the name of its file, by which
+/// kubeadm finds the pod. By default the kubelet asks whether it is ready each second, which costs
+/// an emulated processor much of its time, and ends it after 80 s without an answer.
+pub fn patch(server: &str) -> (String, String) {
+    let text = format!(
+        r#"# The nodes are slow.
+spec:
+  containers:
+  - name: {server}
+    livenessProbe: {{ periodSeconds: 60, timeoutSeconds: 60, failureThreshold: 20 }}
+    readinessProbe: {{ periodSeconds: 20, timeoutSeconds: 60 }}
+    startupProbe: {{ timeoutSeconds: 60 }}
+"#
+    );
+    (format!("{server}+strategic.yaml"), text)
+}
+
+/// The static pods that have a patch.
+pub const PATCHED: [&str; 2] = ["etcd", "kube-apiserver"];
+
+/// The line of kubeadm's configuration that names the folder of patches.
+fn patches(nodes: Nodes) -> String {
+    match nodes {
+        Nodes::Fast => String::new(),
+        Nodes::Slow => format!("patches: {{ directory: {PATCHES} }}\n"),
+    }
+}
+
 /// The time that the images may take to be pulled, and a server to start.
 const TIMEOUTS: &str = "\
 timeouts:
@@ -46,9 +84,9 @@ timeouts:
 /// (`https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/`).
 pub fn kubeadm(cluster: &NewCluster, token: &str) -> String {
     let NewCluster { kubernetes, server, administrator, nodes } = cluster;
-    let more_time = match nodes {
-        Nodes::Fast => "",
-        Nodes::Slow => MORE_TIME,
+    let (more_time, more_time_of_server) = match nodes {
+        Nodes::Fast => ("", ""),
+        Nodes::Slow => (MORE_TIME, MORE_TIME_OF_SERVER),
     };
     let mut names = vec![&server.host];
     names.extend((administrator.host != server.host).then_some(&administrator.host));
@@ -64,7 +102,7 @@ bootstrapTokens:
 nodeRegistration:
   # The control plane's node runs ordinary pods, too. Without this line it does not.
   taints: []
-{TIMEOUTS}---
+{patches}{TIMEOUTS}---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 kubernetesVersion: v{kubernetes}
@@ -73,10 +111,11 @@ controlPlaneEndpoint: {endpoint:?}
 apiServer:
   # The names and addresses in its certificate.
   certSANs:
-{names}networking:
+{names}{more_time_of_server}networking:
   dnsDomain: {DOMAIN}
 {more_time}"#,
         endpoint = server.to_string(),
+        patches = patches(*nodes),
     )
 }
 
@@ -98,8 +137,9 @@ nodeRegistration:
   # The control plane's node runs ordinary pods, too. Without this line it does not.
   taints: []
 controlPlane: {{}}
-{TIMEOUTS}"#,
+{patches}{TIMEOUTS}"#,
         endpoint = cluster.server.to_string(),
+        patches = patches(cluster.nodes),
     )
 }
 

@@ -63,7 +63,7 @@ pub enum Nodes {
     /// Fast enough for the defaults of Kubernetes.
     Fast,
     /// Not always: processors are emulated, or disks take seconds to write. A leader gets more time
-    /// before another one takes over.
+    /// before another one takes over, and a server before the kubelet ends it.
     Slow,
 }
 
@@ -106,6 +106,7 @@ impl ClusterFiles {
             shared
                 .iter()
                 .try_for_each(|(name, text)| write(&place.join("pki").join(name), text))?;
+            write_patches(cluster.nodes, &unfinished.join(node))?;
         }
         let certificate = authority.certificate();
         let document = node_document(cluster, &certificate, &token);
@@ -198,6 +199,18 @@ fn shared_keys(cluster: &Authority, now: SystemTime) -> Result<Vec<(&'static str
         ("sa.key", token_key),
         ("sa.pub", public_token_key),
     ])
+}
+
+/// Gives slow nodes patches of their static pods, below the folder of a node's files.
+fn write_patches(nodes: Nodes, node: &Path) -> Result<()> {
+    if nodes == Nodes::Fast {
+        return Ok(());
+    }
+    let place = node.join(files::PATCHES.trim_start_matches('/'));
+    files::PATCHED
+        .into_iter()
+        .map(files::patch)
+        .try_for_each(|(name, text)| write(&place.join(name), &text))
 }
 
 /// The version of the control plane that a recipe's node makes; `None` if it makes none.
@@ -311,6 +324,13 @@ mod tests {
         let election = json!({ "name": "election-timeout", "value": "10000" });
         assert_eq!(slow["etcd"]["local"]["extraArgs"][1], election);
         assert_eq!(slow["networking"], fast["networking"]);
+        for server in ["etcd", "kube-apiserver"] {
+            let patch = format!("first/etc/kubernetes/patches/{server}+strategic.yaml");
+            assert!(!place.path().join("fast").join(&patch).exists());
+            let text = std::fs::read_to_string(place.path().join("slow").join(&patch)).unwrap();
+            let pod: Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(pod["spec"]["containers"][0]["name"], *server);
+        }
     }
 
     #[test]
