@@ -22,7 +22,7 @@ impl Source {
             .lines()
             .collect::<Vec<_>>()
             .windows(2)
-            .position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod tests"));
+            .position(|two| two[0] == "#[cfg(test)]" && is_tests(two[1]));
         // A module of unit tests may have a file of its own.
         let lines_before_tests =
             if file.ends_with("/tests.rs") { 0 } else { tests.unwrap_or(usize::MAX) };
@@ -37,6 +37,11 @@ impl Source {
             .take(self.lines_before_tests)
             .map(|(index, line)| (index + 1, line))
     }
+}
+
+/// Whether a line begins the module of unit tests. What it makes may serve those of another file.
+fn is_tests(line: &str) -> bool {
+    line.strip_prefix("pub(super) ").unwrap_or(line).starts_with("mod tests")
 }
 
 /// A problem that points at the text `what` in line `number` of a file.
