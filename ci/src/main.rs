@@ -157,6 +157,7 @@ const LONG_NODES: &[Check] = &[
     },
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
+    Check { name: "vm: two control planes", run: vm::cluster::several_nodes_are_one_control_plane },
     Check {
         name: "vm: drained update",
         run: vm::cluster::a_node_is_drained_before_it_reboots_for_an_update,

@@ -30,6 +30,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("gdbus", "libglib2.0-bin", "calls our logind"),
     ("git", "git", "lists the files of the checkout"),
     ("gpg", "gpg", "signs test archives that `apt-get` verifies"),
+    ("haproxy", "haproxy", "leads to the API servers of several nodes"),
     ("ip", "iproute2", "makes links for the tests of our DHCP client and of `osd`"),
     (
         "losetup",

@@ -48,7 +48,9 @@ pub use lost::a_release_that_loses_the_cluster_goes_back;
 pub use minor::builds_the_newer_minors;
 pub use newer::a_node_joins_the_two_minors_after_its_own;
 use osbuild::error::{Error, Result};
-pub use own_control_plane::a_node_makes_its_own_control_plane;
+pub use own_control_plane::{
+    a_node_makes_its_own_control_plane, several_nodes_are_one_control_plane,
+};
 pub use rejoining::a_node_comes_back_with_a_fresh_token_or_ca;
 use serde_json::{Value, json};
 pub use shutdown::pods_end_in_order_before_the_node_does;

@@ -56,8 +56,8 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors of
 /// a registry, a field of the kubelet's configuration, a proxy, an address or a route of the node,
 /// or makes a link. The setting is put back when another program changes it, outlasts a crash of
-/// `osd` and a power cut, and goes with its resource. What the image does not allow is refused, also
-/// to a hostile `osd`. Labels and taints wait for the node to register. Without its file `osd`
+/// `osd` and a power cut, and goes with its resource. What the image does not allow is refused,
+/// also to a hostile `osd`. Labels and taints wait for the node to register. Without its file `osd`
 /// begins with what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;

@@ -59,7 +59,7 @@ impl<'a> Desk<'a> {
         self.place.path().join(name)
     }
 
-    /// The folder of the cluster's files.
+    /// The folder with the files of the cluster that a run made.
     pub fn cluster(&self) -> PathBuf {
         self.out().join("cluster")
     }
@@ -73,10 +73,10 @@ impl<'a> Desk<'a> {
         Ok(folder.display().to_string())
     }
 
-    /// The same folder, with a folder of the cluster's files.
-    pub fn pulls_and(&self, part: &str) -> Result<String> {
+    /// The same folder, with a folder of the files of this cluster.
+    pub fn pulls_and(&self, cluster: &Path, part: &str) -> Result<String> {
         let mut copy = Command::new("cp");
-        copy.arg("-rT").arg(self.cluster().join(part)).arg(self.path(part));
+        copy.arg("-rT").arg(cluster.join(part)).arg(self.path(part));
         self.site.finish("desk-files", &mut copy)?;
         self.pulls(part)
     }

@@ -1,7 +1,10 @@
-//! A node of ours makes itself the control plane of a cluster, as `osbuild run` does it at a desk.
+//! Nodes of ours make themselves the control plane of a cluster, as a person at a desk has them do.
 
 mod desk;
+mod several;
 mod snapshot;
+
+pub use several::several_nodes_are_one_control_plane;
 
 use super::kubectl::Kubectl;
 use crate::check::Outcome;
@@ -24,7 +27,7 @@ const NETWORK: &str = "ci-own-cluster";
 
 /// How long the emulated node may take to pull the images and start an API server. A desk with KVM
 /// takes a minute or two.
-const TIMEOUT: Duration = Duration::from_secs(1800);
+const NEW_NODE_TIMEOUT: Duration = Duration::from_secs(1800);
 /// How long an object may take to become ready afterwards.
 const STEP_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -46,7 +49,7 @@ pub fn a_node_makes_its_own_control_plane(site: &Site) -> Result<Outcome> {
     let flags = ["--keep", "--name", NODE, "--files", &files, "--forward", &forward];
 
     let mut node = desk.run_plane("control-plane-first", &flags)?;
-    let kubeconfig = node.wait_at_most(TIMEOUT, KUBECONFIG_LINE)?;
+    let kubeconfig = node.wait_at_most(NEW_NODE_TIMEOUT, KUBECONFIG_LINE)?;
     outcome.passed += 1;
     let kubectl = Kubectl::with(site, kubeconfig.into(), desk.path("kubectl"))?;
     let cluster = OwnCluster { kubectl };
@@ -58,7 +61,7 @@ pub fn a_node_makes_its_own_control_plane(site: &Site) -> Result<Outcome> {
     drop(node);
 
     let mut node = desk.run_plane("control-plane-again", &flags)?;
-    node.wait_at_most(TIMEOUT, KUBECONFIG_LINE)?;
+    node.wait_at_most(NEW_NODE_TIMEOUT, KUBECONFIG_LINE)?;
     cluster.has_what_kubeadm_makes(&mut outcome)?;
     cluster.answers(&mut outcome)?;
     cluster.has_its_worker(&mut outcome)?;
@@ -74,7 +77,7 @@ pub fn a_node_makes_its_own_control_plane(site: &Site) -> Result<Outcome> {
 
 /// Runs the second node with the files of the cluster for further nodes.
 fn run_worker(desk: &Desk) -> Result<RunCommand> {
-    let files = desk.pulls_and("others")?;
+    let files = desk.pulls_and(&desk.cluster(), "others")?;
     let flags = ["--name", WORKER, "--disk-size", "4096", "--files", &files];
     desk.run_worker("control-plane-worker", WORKER_RECIPE, &flags)
 }
@@ -101,16 +104,33 @@ impl OwnCluster<'_> {
         let role = "-l=node-role.kubernetes.io/control-plane";
         let words = ["wait", "node", role, "--for=condition=Ready", "--timeout=300s"];
         self.claim(outcome, "the node has its role and is Ready", &words, NODE)?;
-        for pod in STATIC_PODS {
-            let pod = format!("pod/{pod}-{NODE}");
-            let words = ["-n=kube-system", "wait", &pod, "--for=condition=Ready", "--timeout=300s"];
-            self.claim(outcome, "a pod of the control plane is Ready", &words, "condition met")?;
-        }
+        self.has_static_pods(outcome, NODE)?;
         for addon in ["daemonset/kube-proxy", "deployment/coredns"] {
             let words = ["-n=kube-system", "rollout", "status", addon, "--timeout=300s"];
             self.claim(outcome, "an addon runs", &words, "successfully rolled out")?;
         }
         Ok(())
+    }
+
+    /// kubeadm's pods on a node.
+    fn has_static_pods(&self, outcome: &mut Outcome, node: &str) -> Result<()> {
+        for pod in STATIC_PODS {
+            let pod = format!("pod/{pod}-{node}");
+            let words = ["-n=kube-system", "wait", &pod, "--for=condition=Ready", "--timeout=300s"];
+            self.claim(outcome, "a pod of the control plane is Ready", &words, "condition met")?;
+        }
+        Ok(())
+    }
+
+    /// One of several nodes of the control plane.
+    fn has_plane(&self, outcome: &mut Outcome, node: &str) -> Result<()> {
+        let object = format!("node/{node}");
+        let words = ["wait", &object, "--for=condition=Ready", "--timeout=300s"];
+        self.claim(outcome, "a node of the control plane is Ready", &words, "condition met")?;
+        let words = ["get", &object, "-o=jsonpath={.metadata.labels}"];
+        let role = "node-role.kubernetes.io/control-plane";
+        self.claim(outcome, "a node of the control plane has its role", &words, role)?;
+        self.has_static_pods(outcome, node)
     }
 
     /// The second node, and kube-proxy on it.
@@ -125,10 +145,16 @@ impl OwnCluster<'_> {
 
     /// A Deployment, a Service, and a client that finds it by its name.
     fn runs_a_deployment(&self, outcome: &mut Outcome) -> Result<()> {
+        self.rolls_out(outcome)?;
+        self.answers(outcome)
+    }
+
+    /// The same without traffic: pods of several nodes reach each other only with a network plugin
+    /// of the cluster.
+    fn rolls_out(&self, outcome: &mut Outcome) -> Result<()> {
         self.kubectl.apply(OBJECTS)?;
         let words = ["rollout", "status", "deployment/web", "--timeout=300s"];
-        self.claim(outcome, "a Deployment rolls out", &words, "successfully rolled out")?;
-        self.answers(outcome)
+        self.claim(outcome, "a Deployment rolls out", &words, "successfully rolled out")
     }
 
     fn answers(&self, outcome: &mut Outcome) -> Result<()> {

@@ -32,7 +32,7 @@ pub fn is_restored(cluster: &OwnCluster, server: &str, outcome: &mut Outcome) ->
     kubectl.claim(outcome, STEP_TIMEOUT, "a pod reaches etcd's files", &words, "condition met")?;
     kubectl.output(&["create", "namespace", "before"])?;
     let save = ["etcdctl", "snapshot", "save", "/var/lib/etcd/snapshot.db"];
-    in_etcd(cluster, &[&save[..], &CERTIFICATES].concat())?;
+    in_etcd(cluster, NODE, &save)?;
     copy(cluster, SNAPSHOT)?;
     kubectl.output(&["delete", "namespace", "before"])?;
     kubectl.output(&["create", "namespace", "after"])?;
@@ -42,6 +42,7 @@ pub fn is_restored(cluster: &OwnCluster, server: &str, outcome: &mut Outcome) ->
     let peer = format!("https://{server}:2380");
     in_etcd(
         cluster,
+        NODE,
         &[
             &["etcdutl", "snapshot", "restore", "/var/lib/etcd/snapshot.db"][..],
             &["--data-dir=/var/lib/etcd/restored", "--name", NODE],
@@ -73,11 +74,13 @@ fn move_etcd(cluster: &OwnCluster) -> Result<()> {
     copy(cluster, [here, there])
 }
 
-/// Executes a program in etcd's container.
-fn in_etcd(cluster: &OwnCluster, words: &[&str]) -> Result<()> {
-    let etcd = format!("etcd-{NODE}");
+/// Executes a program in etcd's container on a node, and returns its output. A client gets etcd's
+/// certificates.
+pub fn in_etcd(cluster: &OwnCluster, node: &str, words: &[&str]) -> Result<String> {
+    let etcd = format!("etcd-{node}");
     let exec = ["-n=kube-system", "exec", &etcd, "--"];
-    cluster.kubectl.output(&[&exec[..], words].concat()).map(drop)
+    let certificates = if words[0] == "etcdctl" { &CERTIFICATES[..] } else { &[] };
+    cluster.kubectl.output(&[&exec[..], words, certificates].concat())
 }
 
 /// Copies a file between this machine and the pod of [`FILES`].
