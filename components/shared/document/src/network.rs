@@ -2,8 +2,8 @@
 //! values are those of the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
-    Bond, BondOptions, Bridge, LinkName, MadeLink, Metric, NetworkSetting, Ports, Refusal,
-    StaticAddress, StaticRoute, Subnet, Vlan, link_conflicts,
+    BondOptions, LinkName, MadeLink, Metric, NetworkSetting, Refusal, StaticAddress, StaticRoute,
+    Subnet, link_conflicts,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -78,29 +78,35 @@ struct BondLink {
 impl Link {
     /// What the node makes the link, if it does.
     fn made(&self) -> Result<Option<MadeLink>, Refusal> {
-        let vlan = self.vlan.as_ref().map(|VlanLink { id, parent, protocol }| {
-            Vlan::new(*id, parent, protocol).map(MadeLink::Vlan)
-        });
-        let bridge = self.bridge.as_ref().map(|BridgeLink { ports, stp, vlan_filtering }| {
-            let ports = Ports::parse(ports.iter().map(String::as_str));
-            ports.map(|ports| {
-                MadeLink::Bridge(Bridge { ports, stp: *stp, vlan_filtering: *vlan_filtering })
-            })
-        });
-        let bond = self.bond.as_ref().map(|bond| {
-            let ports = Ports::parse(bond.ports.iter().map(String::as_str));
-            let options = ports.map(|ports| BondOptions {
-                mode: &bond.mode,
-                ports,
-                miimon: bond.miimon,
-                lacp_rate: &bond.lacp_rate,
-                xmit_hash_policy: &bond.xmit_hash_policy,
-                primary: &bond.primary,
-            });
-            options.and_then(Bond::new).map(MadeLink::Bond)
-        });
-        let made = [vlan.transpose()?, bridge.transpose()?, bond.transpose()?];
-        MadeLink::only(&self.link, made)
+        let vlan = self.vlan.as_ref().map(VlanLink::made).transpose()?;
+        let bridge = self.bridge.as_ref().map(BridgeLink::made).transpose()?;
+        let bond = self.bond.as_ref().map(BondLink::made).transpose()?;
+        MadeLink::only(&self.link, [vlan, bridge, bond])
+    }
+}
+
+impl VlanLink {
+    fn made(&self) -> Result<MadeLink, Refusal> {
+        MadeLink::vlan(self.id, &self.parent, &self.protocol)
+    }
+}
+
+impl BridgeLink {
+    fn made(&self) -> Result<MadeLink, Refusal> {
+        MadeLink::bridge(&self.ports, self.stp, self.vlan_filtering)
+    }
+}
+
+impl BondLink {
+    fn made(&self) -> Result<MadeLink, Refusal> {
+        let options = BondOptions {
+            mode: &self.mode,
+            miimon: self.miimon,
+            lacp_rate: &self.lacp_rate,
+            xmit_hash_policy: &self.xmit_hash_policy,
+            primary: &self.primary,
+        };
+        MadeLink::bond(&self.ports, options)
     }
 }
 

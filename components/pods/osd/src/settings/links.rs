@@ -5,7 +5,7 @@ use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{BondLink, BridgeLink, LinkSettingStatusSpec, LinkSpec, VlanLink};
 use osbuild_protocol::{
-    Bond, BondOptions, Bridge, MadeLink, NetworkKind, NetworkSetting, Ports, Refusal, Setting,
+    Bond, BondOptions, Bridge, MadeLink, NetworkKind, NetworkSetting, Refusal, Setting,
     SettingName, Vlan, VlanProtocol, link_conflicts,
 };
 use osbuild_resources::{PrintColumn, Spec};
@@ -62,35 +62,26 @@ impl HostSpec for LinkSpec {
 
 /// What the node makes the link, if it does.
 fn made(LinkSpec { link, vlan, bridge, bond, .. }: &LinkSpec) -> Result<Option<MadeLink>, Refusal> {
-    let vlan = vlan.as_ref().map(|VlanLink { id, parent, protocol }| {
-        Vlan::new(*id, parent, protocol).map(MadeLink::Vlan)
-    });
+    let vlan = vlan
+        .as_ref()
+        .map(|VlanLink { id, parent, protocol }| MadeLink::vlan(*id, parent, protocol));
     let bridge = bridge.as_ref().map(|BridgeLink { ports, stp, vlan_filtering }| {
-        let ports = Ports::parse(ports.iter().map(String::as_str));
-        ports.map(|ports| {
-            MadeLink::Bridge(Bridge { ports, stp: *stp, vlan_filtering: *vlan_filtering })
-        })
+        MadeLink::bridge(ports, *stp, *vlan_filtering)
     });
     let bond = bond.as_ref().map(|bond| {
-        let ports = Ports::parse(bond.ports.iter().map(String::as_str));
-        let options = ports.map(|ports| BondOptions {
-            mode: &bond.mode,
-            ports,
-            miimon: bond.miimon,
-            lacp_rate: &bond.lacp_rate,
-            xmit_hash_policy: &bond.xmit_hash_policy,
-            primary: &bond.primary,
-        });
-        options.and_then(Bond::new).map(MadeLink::Bond)
+        let BondLink { mode, ports, miimon, lacp_rate, xmit_hash_policy, primary } = bond;
+        let miimon = *miimon;
+        let options = BondOptions { mode, miimon, lacp_rate, xmit_hash_policy, primary };
+        MadeLink::bond(ports, options)
     });
     MadeLink::only(link, [vlan.transpose()?, bridge.transpose()?, bond.transpose()?])
 }
 
 fn bond_spec(bond: &Bond) -> BondLink {
-    let BondOptions { mode, ports, miimon, lacp_rate, xmit_hash_policy, primary } = bond.options();
+    let BondOptions { mode, miimon, lacp_rate, xmit_hash_policy, primary } = bond.options();
     BondLink {
         mode: mode.to_owned(),
-        ports: ports.iter().map(ToString::to_string).collect(),
+        ports: bond.ports().iter().map(ToString::to_string).collect(),
         miimon,
         lacp_rate: lacp_rate.to_owned(),
         xmit_hash_policy: xmit_hash_policy.to_owned(),

@@ -29,8 +29,6 @@ pub struct Bond {
 pub struct BondOptions<'a> {
     /// The mode.
     pub mode: &'a str,
-    /// Its ports.
-    pub ports: Ports,
     /// How often it looks at them, in milliseconds; 0 if it is missing.
     pub miimon: u32,
     /// How often it asks the switch for messages of LACP.
@@ -108,13 +106,12 @@ const POLICIES: [(HashPolicy, &str); 6] = [
 ];
 
 impl Bond {
-    /// The bond with these options.
+    /// The bond of these ports with these options.
     ///
     /// # Errors
     /// One is malformed, or the mode does not have it.
-    pub fn new(options: BondOptions) -> Result<Self, Refusal> {
-        let BondOptions { mode: word, ports, miimon, lacp_rate, xmit_hash_policy, primary } =
-            options;
+    pub fn new(ports: Ports, options: BondOptions) -> Result<Self, Refusal> {
+        let BondOptions { mode: word, miimon, lacp_rate, xmit_hash_policy, primary } = options;
         let mode = of_word("mode", word, &MODES)?;
         let miimon = if miimon == 0 { DEFAULT_MIIMON } else { miimon };
         if miimon > MAX_MIIMON {
@@ -157,20 +154,20 @@ impl Bond {
             let refuse = || Refusal::malformed(format!("`{word}` is not the `miimon` of a bond"));
             number::<u32>(word).filter(|number| *number != 0).ok_or_else(refuse)
         });
-        Self::new(BondOptions {
+        let ports = Ports::of_option(options.take("ports"))?;
+        let options = BondOptions {
             mode: options.expect("mode")?,
-            ports: Ports::of_option(options.take("ports"))?,
             miimon: miimon.transpose()?.unwrap_or_default(),
             lacp_rate: options.take("lacp-rate").unwrap_or_default(),
             xmit_hash_policy: options.take("xmit-hash-policy").unwrap_or_default(),
             primary: options.take("primary").unwrap_or_default(),
-        })
+        };
+        Self::new(ports, options)
     }
 
     pub(super) fn words(&self) -> String {
-        let BondOptions { mode, ports, miimon, lacp_rate, xmit_hash_policy, primary } =
-            self.options();
-        let (miimon, ports) = (miimon.to_string(), ports.to_string());
+        let BondOptions { mode, miimon, lacp_rate, xmit_hash_policy, primary } = self.options();
+        let (miimon, ports) = (miimon.to_string(), self.ports.to_string());
         let miimon = if self.miimon == DEFAULT_MIIMON { "" } else { miimon.as_str() };
         let options = [
             ("mode", mode),
@@ -185,9 +182,9 @@ impl Bond {
     }
 
     /// The options of which [`Self::new`] makes the bond again. Those that have their default are
-    /// missing, but for `miimon`.
+    /// missing, except `miimon`.
     pub fn options(&self) -> BondOptions<'_> {
-        let Self { mode, ports, miimon, lacp_rate, xmit_hash_policy, primary } = self;
+        let Self { mode, miimon, lacp_rate, xmit_hash_policy, primary, .. } = self;
         let lacp_rate = if *lacp_rate == LacpRate::Slow { "" } else { word_of(*lacp_rate, &RATES) };
         let policy = match xmit_hash_policy {
             HashPolicy::Layer2 => "",
@@ -195,7 +192,6 @@ impl Bond {
         };
         BondOptions {
             mode: word_of(*mode, &MODES),
-            ports: ports.clone(),
             miimon: *miimon,
             lacp_rate,
             xmit_hash_policy: policy,
@@ -285,7 +281,7 @@ mod tests {
         ] {
             let read = bond(words).unwrap();
             assert_eq!(read.words(), words);
-            assert_eq!(Bond::new(read.options()), Ok(read));
+            assert_eq!(Bond::new(read.ports.clone(), read.options()), Ok(read));
         }
         let default = bond("mode=802.3ad miimon=100 lacp-rate=slow xmit-hash-policy=layer2");
         assert_eq!(default, bond("mode=802.3ad"));

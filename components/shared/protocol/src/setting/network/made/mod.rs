@@ -44,6 +44,32 @@ impl MadeLink {
         options.end().map(|()| made)
     }
 
+    /// The VLAN with this identifier; an empty `protocol` is that of ordinary VLANs.
+    ///
+    /// # Errors
+    /// As [`Vlan::new`].
+    pub fn vlan(id: u32, parent: &str, protocol: &str) -> Result<Self, Refusal> {
+        Vlan::new(id, parent, protocol).map(Self::Vlan)
+    }
+
+    /// The bridge of these ports.
+    ///
+    /// # Errors
+    /// As [`Ports::parse`].
+    pub fn bridge(ports: &[String], stp: bool, vlan_filtering: bool) -> Result<Self, Refusal> {
+        let ports = Ports::parse(ports.iter().map(String::as_str))?;
+        Ok(Self::Bridge(Bridge { ports, stp, vlan_filtering }))
+    }
+
+    /// The bond of these ports.
+    ///
+    /// # Errors
+    /// As [`Ports::parse`] and [`Bond::new`].
+    pub fn bond(ports: &[String], options: BondOptions) -> Result<Self, Refusal> {
+        let ports = Ports::parse(ports.iter().map(String::as_str))?;
+        Bond::new(ports, options).map(Self::Bond)
+    }
+
     /// The one description of several for which there is a value.
     ///
     /// # Errors
