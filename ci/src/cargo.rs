@@ -5,7 +5,36 @@ use crate::site::{Ran, Site, tail};
 use crate::workspace::{Member, members};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{Architecture, closure};
+use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The feature with which packages have tests that need the node's kernel.
+const NODE_KERNEL: &str = "node-kernel";
+
+/// Those tests.
+pub const NODE_KERNEL_TESTS: [NodeKernelTests; 2] = [
+    NodeKernelTests { package: "pod-dhcp", target: "node_kernel", filter: "" },
+    NodeKernelTests { package: "pod-osd", target: "state", filter: "node_kernel::" },
+];
+
+/// Tests that need the node's kernel.
+pub struct NodeKernelTests {
+    /// Their package.
+    pub package: &'static str,
+    /// Their target.
+    pub target: &'static str,
+    /// A part of their names that other tests of the target lack.
+    pub filter: &'static str,
+}
+
+/// Compiled tests.
+pub struct Compiled {
+    /// The program that runs them.
+    pub tests: PathBuf,
+    /// The programs that they run.
+    pub programs: Vec<PathBuf>,
+}
 
 /// The crate with which build scripts call a C compiler.
 const C_COMPILER: &str = "cc";
@@ -26,6 +55,8 @@ pub fn lints(site: &Site) -> Result<Outcome> {
             "--locked",
             "--workspace",
             "--all-targets",
+            "--features",
+            &NODE_KERNEL_TESTS.map(|tests| format!("{}/{NODE_KERNEL}", tests.package)).join(","),
             "--",
             "-D",
             "warnings",
@@ -38,9 +69,14 @@ pub fn lints(site: &Site) -> Result<Outcome> {
 pub fn tests(site: &Site) -> Result<Outcome> {
     let ran = site
         .run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    Ok(outcome(&ran))
+}
+
+/// What libtest reports of tests, which have ended with [`Ran::code`].
+pub fn outcome(ran: &Ran) -> Outcome {
     let counted = count(&ran.output);
     let mut problems: Vec<Problem> =
-        counted.names.iter().map(|name| failed_test(name, &ran)).collect();
+        counted.names.iter().map(|name| failed_test(name, ran)).collect();
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
     problems.extend((0..counted.ignored).map(|_| Problem::new("a test was ignored")));
     if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
@@ -49,7 +85,36 @@ pub fn tests(site: &Site) -> Result<Outcome> {
     if let Some(last) = problems.last_mut().filter(|last| last.log.is_none()) {
         last.log = Some(tail(&without_results(&ran.output), &ran.log));
     }
-    Ok(Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) })
+    Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) }
+}
+
+/// Compiles tests that need the node's kernel, and the programs of their package.
+pub fn compile_for_node_kernel(site: &Site, tests: &NodeKernelTests) -> Result<Compiled> {
+    let ran = site.finish(
+        "node-kernel-tests",
+        site.cargo()?.args([
+            "test",
+            "--no-run",
+            "--quiet",
+            "--locked",
+            "--message-format=json",
+            "--package",
+            tests.package,
+            "--features",
+            NODE_KERNEL,
+            "--test",
+            tests.target,
+        ]),
+    )?;
+    let mut compiled = Compiled { tests: PathBuf::new(), programs: Vec::new() };
+    for message in ran.output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let Some(program) = message["executable"].as_str().map(PathBuf::from) else { continue };
+        match message["target"]["kind"][0].as_str() {
+            Some("test") => compiled.tests = program,
+            _ => compiled.programs.push(program),
+        }
+    }
+    Ok(compiled)
 }
 
 /// The failure of a test, with what it has printed.

@@ -108,6 +108,7 @@ const LONG_ALONE: &[Check] = &[
         run: same::everything_is_the_same_from_exported_sources,
     },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
+    Check { name: "vm: node's kernel", run: vm::node_kernel::links_are_what_ip_shows },
 ];
 
 /// Then, again, two lanes of machines. The first one.

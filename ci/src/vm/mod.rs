@@ -2,6 +2,7 @@
 //! only the checks of the command line itself ([`run_command`]) start the program.
 
 pub mod boards;
+mod boot_disk;
 pub mod cluster;
 mod data;
 mod echo_uki;
@@ -14,6 +15,7 @@ mod kept_disk;
 pub mod machine;
 pub mod neighbours;
 pub mod node;
+pub mod node_kernel;
 mod obstacles;
 pub mod ordinary_pod;
 pub mod own_pod;

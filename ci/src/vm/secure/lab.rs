@@ -1,9 +1,9 @@
 //! The UKI that the VMs boot is changed, signed with new keys, and started on firmware that trusts
 //! the given keys.
 
-use super::disk;
 use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::boot_disk;
 use crate::vm::machine::Machine;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
@@ -136,7 +136,7 @@ impl<'a> Lab<'a> {
         arguments: &[&str],
     ) -> Result<NodeUnderTest<'a>> {
         let image = self.folder.path().join("disk.raw");
-        disk::write(&image, files, uki)?;
+        boot_disk::write(&image, files, uki)?;
         Machine::new(self.site, image, &log_name(name))
             .memory(1024)
             .secure_boot(secure_boot)
@@ -156,7 +156,7 @@ impl<'a> Lab<'a> {
     pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Response> {
         // A node without DATA never becomes ready; the cause shows what stopped it.
         let error = match self
-            .start(name, &[disk::started(uki)], None, SecureBoot::enforced(trust), &[])?
+            .start(name, &[boot_disk::started(uki)], None, SecureBoot::enforced(trust), &[])?
             .ready()
         {
             Ok(()) => return Err(Error::build("a node without DATA became ready")),

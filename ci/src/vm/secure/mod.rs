@@ -2,7 +2,6 @@
 //! copy of the UKI that the VMs boot, on a disk with only a system partition.
 
 mod attempts;
-mod disk;
 mod lab;
 mod unsigned_inputs;
 

@@ -57,25 +57,6 @@ fn a_bridge_takes_over_the_lease_of_its_port_and_gives_it_back() {
 }
 
 #[test]
-fn a_bridge_has_the_options_of_its_setting() {
-    let Some(mut world) = World::new().with_kind("bridge vlan_filtering 1") else { return };
-    world.start_init();
-    world.want(&[&format!("{BRIDGE} stp=on vlan-filtering=on")]);
-    world.start_client();
-    let has = |parts: [&str; 2]| {
-        let shown = world.details("br0");
-        parts.iter().all(|part| shown.contains(part)).then_some(())
-    };
-    until("the options", || has(["\"stp_state\":1", "\"vlan_filtering\":1"]));
-    let before = index(&world, "br0");
-    world.want(&[BRIDGE]);
-    until("other options", || has(["\"stp_state\":0", "\"vlan_filtering\":0"]));
-    run(&format!("ip -n {} link set br0 type bridge stp_state 1", world.client_side));
-    until("the options again", || has(["\"stp_state\":0", "\"vlan_filtering\":0"]));
-    assert_eq!(index(&world, "br0"), before, "the link is the same");
-}
-
-#[test]
 fn a_bridge_connects_the_machines_behind_its_ports() {
     let mut world = World::new();
     let third = world.add_side("eth2", "eth3");

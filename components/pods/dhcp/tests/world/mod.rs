@@ -92,24 +92,6 @@ impl World {
         run(&format!("ip -n {server} link set {SERVER_LINK} up"));
     }
 
-    /// This world, if the kernel has links of this kind.
-    pub fn with_kind(self, kind: &str) -> Option<Self> {
-        let side = &self.client_side;
-        let options = if kind == "vlan" {
-            format!("link {LINK} type vlan id 1")
-        } else {
-            format!("type {kind}")
-        };
-        let words = format!("-n {side} link add name probed {options}");
-        let made = Command::new("ip").args(words.split(' ')).output().unwrap();
-        if made.status.success() {
-            run(&format!("ip -n {side} link delete probed"));
-            return Some(self);
-        }
-        eprintln!("skipped: this kernel has no links of the kind `{kind}`");
-        None
-    }
-
     /// What `ip` shows of a link on the client's side, as JSON; nothing if there is none.
     pub fn details(&self, link: &str) -> String {
         let side = &self.client_side;

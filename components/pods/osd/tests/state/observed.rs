@@ -1,6 +1,9 @@
 //! What is observed of a machine with a network of its own. Needs root, iproute2 and util-linux
 //! (`unshare`, `setpriv`, `nsenter`).
 
+#[cfg(feature = "node-kernel")]
+mod node_kernel;
+
 use crate::kept::get_of;
 use crate::osd::{Client, NAMESPACE, Osd, all, channel, code, create, metadata, thing};
 use osbuild_cosi::resource::{
@@ -14,7 +17,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -48,16 +51,11 @@ impl Machine {
 
     /// Runs `ip` in the network.
     fn ip(&self, arguments: &str) {
-        let output = self.try_ip(arguments);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "ip {arguments}: {error}");
-    }
-
-    /// The same, which may fail.
-    fn try_ip(&self, arguments: &str) -> Output {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.pid)).arg("ip");
-        command.args(arguments.split(' ')).output().unwrap()
+        let output = command.args(arguments.split(' ')).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ip {arguments}: {error}");
     }
 
     /// Sends a signal to the program.
@@ -154,46 +152,6 @@ async fn each_change_of_the_network_is_seen_within_a_second() {
     see(addresses, Destroyed, "lan0/192.0.2.7/24", &[]).await;
     machine.ip("link delete lan0");
     see(links, Destroyed, "lan0", &[]).await;
-}
-
-/// Waits until the link is seen with all these parts.
-async fn until_seen(machine: &mut Machine, link: &str, parts: &[&str]) {
-    let began = Instant::now();
-    loop {
-        let found = get_of(&mut machine.client, LINKS, link).await;
-        let seen = found.map(|found| yaml(&found)).unwrap_or_default();
-        if parts.iter().all(|part| seen.contains(part)) {
-            return;
-        }
-        assert!(began.elapsed() < 5 * LIMIT, "{link} with {parts:?}, but {seen}");
-        tokio::time::sleep(LIMIT / 20).await;
-    }
-}
-
-/// A kernel without bonds or VLANs does not run this.
-#[tokio::test]
-async fn a_vlan_and_a_bond_are_seen_with_what_carries_them() {
-    let mut machine = Machine::start().await;
-    let bond = machine.try_ip("link add bond0 type bond mode active-backup miimon 50");
-    if !bond.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&bond.stderr));
-        return;
-    }
-    for pair in [("lan0", "lan1"), ("lan2", "lan3")] {
-        machine.ip(&format!("link add {} type veth peer name {}", pair.0, pair.1));
-        machine.ip(&format!("link set {} up", pair.1));
-        machine.ip(&format!("link set {} master bond0", pair.0));
-    }
-    machine.ip("link set bond0 up");
-    machine.ip("link add storage link bond0 type vlan id 5");
-    let parts = ["kind: bond", "bondMode: active-backup", "activePort: lan0"];
-    until_seen(&mut machine, "bond0", &parts).await;
-    until_seen(&mut machine, "lan0", &["master: bond0", "portState: active"]).await;
-    until_seen(&mut machine, "lan2", &["master: bond0", "portState: backup"]).await;
-    until_seen(&mut machine, "storage", &["kind: vlan", "parent: bond0", "vlanId: 5"]).await;
-    machine.ip("link set lan1 down");
-    until_seen(&mut machine, "bond0", &["activePort: lan2"]).await;
-    until_seen(&mut machine, "lan0", &["portState: failed"]).await;
 }
 
 /// The kernel reports an address and a link that goes down, not the routes that go with it.

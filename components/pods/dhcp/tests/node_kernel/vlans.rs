@@ -1,22 +1,20 @@
-//! VLANs of settings, compared with what `ip` shows. A kernel without VLANs runs none of these.
-
-mod world;
+//! VLANs of settings, compared with what `ip` shows.
 
 use std::thread;
 use std::time::Duration;
 
-use world::{World, run, until};
+use crate::world::{World, run, until};
 
 const VLAN: &str = "link eth0.5 made vlan id=5 parent=eth0";
 const ADDRESS: &str = "address eth0.5 192.0.2.7 24";
 const ROUTE: &str = "route 198.51.100.0/24 512 via 192.0.2.1 on eth0.5";
 
-/// A world with the same VLAN on the server's side, if this kernel has VLANs.
-fn world() -> Option<World> {
-    let world = World::new().with_kind("vlan")?;
+/// A world with the same VLAN on the server's side.
+fn world() -> World {
+    let world = World::new();
     add_server_vlan(&world);
     world.start_init();
-    Some(world)
+    world
 }
 
 fn add_server_vlan(world: &World) {
@@ -43,7 +41,7 @@ fn until_reported(world: &World, report: &str) {
 
 #[test]
 fn a_vlan_carries_packets_and_goes_with_its_setting() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     let side = world.client_side.clone();
     run(&format!("ip -n {side} link add link eth0 name eth0.9 type vlan id 9"));
     world.want(&[VLAN, ADDRESS, ROUTE]);
@@ -69,7 +67,7 @@ fn a_vlan_carries_packets_and_goes_with_its_setting() {
 
 #[test]
 fn a_vlan_gets_an_address_with_dhcp() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     let leases = format!("--dhcp-leasefile={}", world.path("leases"));
     let words = "--keep-in-foreground --conf-file=/dev/null --port=0 --log-facility=- --no-ping \
                  --user=root --pid-file= --dhcp-authoritative --interface=eth1.5 \
@@ -88,7 +86,7 @@ fn a_vlan_gets_an_address_with_dhcp() {
 
 #[test]
 fn a_vlan_is_back_when_its_parent_is() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&[VLAN, ADDRESS]);
     world.start_client();
     until("the server has a packet", || world.reaches("192.0.2.1").then_some(()));
@@ -107,7 +105,7 @@ fn a_vlan_is_back_when_its_parent_is() {
 
 #[test]
 fn what_another_program_changes_of_a_vlan_is_put_back() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&[VLAN, ADDRESS]);
     world.start_client();
     until("the server has a packet", || world.reaches("192.0.2.1").then_some(()));
@@ -120,7 +118,7 @@ fn what_another_program_changes_of_a_vlan_is_put_back() {
 
 #[test]
 fn a_vlan_with_another_identifier_is_made_anew() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&["link eth0.5 made vlan id=6 parent=eth0 protocol=802.1ad", ADDRESS]);
     world.start_client();
     until_vlan(&world, &["\"protocol\":\"802.1ad\",\"id\":6", "\"UP\""]);
@@ -131,7 +129,7 @@ fn a_vlan_with_another_identifier_is_made_anew() {
 
 #[test]
 fn a_program_that_starts_again_keeps_its_vlans_and_removes_old_ones() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     let other = "link eth0.6 made vlan id=6 parent=eth0";
     world.want(&[VLAN, ADDRESS, other]);
     let client = world.start_client();
@@ -150,7 +148,7 @@ fn a_program_that_starts_again_keeps_its_vlans_and_removes_old_ones() {
 
 #[test]
 fn a_link_of_another_program_is_neither_changed_nor_removed() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     run(&format!("ip -n {} link add link eth0 name eth0.5 type vlan id 7", world.client_side));
     world.want(&[VLAN, ADDRESS]);
     world.start_client();
@@ -163,7 +161,7 @@ fn a_link_of_another_program_is_neither_changed_nor_removed() {
 
 #[test]
 fn the_mtu_of_a_vlan_follows_its_parent_unless_it_has_one_of_its_own() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&[VLAN, "link eth0 mtu 1400"]);
     world.start_client();
     until_vlan(&world, &["\"mtu\":1400"]);

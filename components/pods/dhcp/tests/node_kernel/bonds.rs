@@ -1,16 +1,14 @@
-//! Bonds of settings, compared with what `ip` shows. A kernel without bonds runs none of these.
+//! Bonds of settings, compared with what `ip` shows.
 
-mod world;
-
-use world::{World, run, until};
+use crate::world::{World, run, until};
 
 const BOND: &str = "link bond0 made bond mode=active-backup ports=eth0,eth2 primary=eth2";
 const ADDRESS: &str = "address bond0 10.9.0.7 24";
 const PORTS: [&str; 4] = ["--link", "eth0", "--link", "eth2"];
 
-/// A world with two cables to a switch on the server's side, if this kernel has bonds.
-fn world() -> Option<World> {
-    let world = World::new().with_kind("bond")?;
+/// A world with two cables to a switch on the server's side.
+fn world() -> World {
+    let world = World::new();
     let (client, server) = (&world.client_side, &world.server_side);
     run(&format!("ip -n {server} link add eth3 type veth peer name eth2 netns {client}"));
     run(&format!("ip -n {server} link add switch0 type bridge"));
@@ -21,7 +19,7 @@ fn world() -> Option<World> {
     }
     run(&format!("ip -n {server} link set switch0 up"));
     world.start_init();
-    Some(world)
+    world
 }
 
 fn has(world: &World, link: &str, parts: &[&str]) -> bool {
@@ -67,7 +65,7 @@ fn start_dnsmasq(world: &mut World) {
 
 #[test]
 fn a_bond_takes_over_dhcp_and_goes_on_when_a_port_fails() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     start_dnsmasq(&mut world);
     world.start_client_with(&PORTS);
     let leased = |link: &str| {
@@ -100,7 +98,7 @@ fn a_bond_takes_over_dhcp_and_goes_on_when_a_port_fails() {
 
 #[test]
 fn a_bond_has_the_options_of_its_setting() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     let lacp = "link bond0 made bond mode=802.3ad ports=eth0,eth2 miimon=50 lacp-rate=fast \
                 xmit-hash-policy=layer3+4";
     world.want(&[lacp]);
@@ -134,7 +132,7 @@ fn a_bond_has_the_options_of_its_setting() {
 
 #[test]
 fn what_another_program_changes_of_a_bond_is_put_back() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&[BOND, ADDRESS]);
     world.start_client_with(&PORTS);
     until_ports(&world);
@@ -157,7 +155,7 @@ fn what_another_program_changes_of_a_bond_is_put_back() {
 
 #[test]
 fn a_port_that_is_no_longer_named_is_released() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&[BOND, ADDRESS]);
     world.start_client_with(&PORTS);
     until_ports(&world);
@@ -171,7 +169,7 @@ fn a_port_that_is_no_longer_named_is_released() {
 
 #[test]
 fn the_ports_of_a_bond_have_its_mtu() {
-    let Some(mut world) = world() else { return };
+    let mut world = world();
     world.want(&[BOND, "link bond0 mtu 1400", "link eth0 mtu 1300"]);
     world.start_client_with(&PORTS);
     for link in ["bond0", "eth0", "eth2"] {
@@ -190,8 +188,7 @@ fn the_ports_of_a_bond_have_its_mtu() {
 
 #[test]
 fn a_bond_carries_a_vlan_and_outlasts_the_program() {
-    let Some(world) = world() else { return };
-    let Some(mut world) = world.with_kind("vlan") else { return };
+    let mut world = world();
     let side = world.server_side.clone();
     run(&format!("ip -n {side} link add link switch0 name switch0.5 type vlan id 5"));
     run(&format!("ip -n {side} address add 192.0.2.1/24 dev switch0.5"));
