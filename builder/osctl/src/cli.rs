@@ -119,6 +119,9 @@ pub enum Verb {
         r#type: String,
         /// The identifier [default: the only resource of the type]
         id: Option<String>,
+        /// Whether the node must be reached afterwards
+        #[command(flatten)]
+        unguarded: Unguarded,
     },
     /// Delete a resource
     Delete {
@@ -126,6 +129,9 @@ pub enum Verb {
         r#type: String,
         /// The identifier
         id: String,
+        /// Whether the node must be reached afterwards
+        #[command(flatten)]
+        unguarded: Unguarded,
     },
     /// Keep what the running try has changed
     Confirm,
@@ -245,6 +251,17 @@ pub struct How {
     /// Take the changes back after this time unless they are confirmed: `90s`, `2m`, at most 1h
     #[arg(long, value_name = "TIME", conflicts_with = "dry_run")]
     pub r#try: Option<Seconds>,
+    /// Whether the node must be reached afterwards
+    #[command(flatten)]
+    pub unguarded: Unguarded,
+}
+
+/// Whether changes stay that keep this program from reaching the node.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Unguarded {
+    /// Keep changes of links, addresses and routes even if the node is not reached after them
+    #[arg(long = "no-try", conflicts_with_all = ["dry_run", "try"])]
+    pub no_try: bool,
 }
 
 /// Which lines of a log.

@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{AlertDescription, ClientConfig};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncBufReadExt;
@@ -40,6 +40,8 @@ const OTHER_PORT: &str = "another program listens there: is it the port of the n
 
 /// An open connection.
 pub struct Connection {
+    address: Address,
+    identity: PathBuf,
     channel: Channel,
     /// The fingerprint of the node.
     pub fingerprint: Fingerprint,
@@ -100,7 +102,13 @@ impl Connection {
         let channel = endpoint.connect_with_connector(once).await;
         let channel = channel.map_err(|error| cannot().caused_by(&error))?;
         let fingerprint = pin.seen().ok_or_else(cannot)?;
-        Ok(Connection { channel, fingerprint })
+        let (address, identity) = (address.clone(), identity.to_owned());
+        Ok(Connection { address, identity, channel, fingerprint })
+    }
+
+    /// Opens another connection to the same node.
+    pub async fn another(&self) -> Result<Connection> {
+        Connection::open(&self.address, &self.identity, Some(&self.fingerprint)).await
     }
 
     /// The service of resources.

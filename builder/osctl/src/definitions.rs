@@ -25,6 +25,8 @@ pub struct Definition {
     /// Who writes its resources: a role, [`osd::ITSELF`] or [`osd::PLUGIN`]. A node from before
     /// `osctl explain` does not say.
     pub writer: Option<String>,
+    /// Whether a mistake in one of its resources can keep clients from reaching the node.
+    pub may_disconnect: bool,
     /// Shorter names.
     pub aliases: Vec<String>,
     /// Whether its resources may have secrets.
@@ -71,7 +73,9 @@ pub async fn all(connection: &Connection) -> Result<Vec<Definition>> {
 
 /// The type that a resource describes.
 fn definition(resource: Resource) -> Result<Definition> {
-    let writer = resource::metadata(&resource).annotations.remove(osd::WRITER);
+    let mut annotations = resource::metadata(&resource).annotations;
+    let writer = annotations.remove(osd::WRITER);
+    let may_disconnect = annotations.remove(osd::MAY_DISCONNECT).is_some_and(|it| it == "true");
     let proto = &resource.spec.unwrap_or_default().proto_spec;
     let spec = ResourceDefinitionSpec::decode(proto.as_slice()).map_err(|error| {
         Error::failed("the node describes its types unreadably").caused_by(&error)
@@ -83,6 +87,7 @@ fn definition(resource: Resource) -> Result<Definition> {
         type_name: spec.resource_type,
         singular: spec.display_type,
         writer,
+        may_disconnect,
         aliases: spec.all_aliases,
         is_sensitive,
         columns: spec.print_columns,
@@ -123,6 +128,7 @@ mod tests {
             type_name: type_name.into(),
             singular: String::new(),
             writer: None,
+            may_disconnect: false,
             aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
             is_sensitive: false,
             columns: Vec::new(),

@@ -11,6 +11,9 @@ use std::process::Command;
 /// A setting that the node has, with another value.
 const CHANGED: &str = "type: Resolver\nid: dns\nspec: { nameserver: 192.0.2.7 }\n";
 
+/// A setting that can keep clients from reaching a node.
+const ADDRESS: &str = "type: Address\nid: lan\nspec: { link: eth0, address: 192.0.2.7/24 }\n";
+
 /// A bootstrap token of Kubernetes, in a label of a setting.
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
@@ -21,6 +24,7 @@ pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     resources_are_described(remote, outcome)?;
     resources_are_edited(remote, outcome)?;
     several_nodes_are_asked(remote, outcome)?;
+    what_may_disconnect_is_tried(remote, outcome)?;
     a_bundle_has_no_secret(remote, outcome)
 }
 
@@ -106,6 +110,22 @@ fn several_nodes_are_asked(remote: &Remote, outcome: &mut Outcome) -> Result<()>
     outcome.check("a change stops at the first node that fails", is_stopped, || ran.output);
     let ran = remote.run(&["-n", "reader,admin", "power-off"])?;
     claim(outcome, "what ends a node takes one", &ran, Some(2));
+    Ok(())
+}
+
+/// An address is kept once the node is reached again. `vm: tries` has a change that cuts it off.
+fn what_may_disconnect_is_tried(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let kept = "the node is reached: the changes are kept";
+    let file = write(remote, "address.yaml", ADDRESS)?;
+    let ran = admin(remote, &["apply", "-f", &file])?;
+    let is_kept = ran.code == Some(0) && ran.output.contains(kept);
+    outcome.check("an address is kept as the node is reached", is_kept, || ran.output);
+    let ran = admin(remote, &["apply", "-f", &file])?;
+    let is_plain = ran.code == Some(0) && !ran.output.contains(kept);
+    outcome.check("one that does not change is no try", is_plain, || ran.output);
+    let ran = admin(remote, &["delete", "address", "lan", "--no-try"])?;
+    let is_plain = ran.code == Some(0) && !ran.output.contains(kept);
+    outcome.check("with `--no-try` nothing is tried", is_plain, || ran.output);
     Ok(())
 }
 

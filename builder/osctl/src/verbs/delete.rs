@@ -1,14 +1,22 @@
 //! `osctl delete`: deletes a resource.
 
-use super::{print_lines, tries};
+use super::guard::Guard;
+use super::print_lines;
+use crate::cli::Unguarded;
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
-use crate::error::{Result, printable};
+use crate::error::{Error, Result, printable};
 use osbuild_cosi::resource::TeardownAndDestroyRequest;
 
 /// Tears the resource down, waits until nothing holds it any more, and destroys it.
-pub async fn run(connection: &Connection, type_name: &str, id: &str) -> Result<()> {
-    let Definition { namespace, type_name, .. } = definitions::named(connection, type_name).await?;
+pub async fn run(
+    connection: &Connection,
+    type_name: &str,
+    id: &str,
+    unguarded: Unguarded,
+) -> Result<()> {
+    let Definition { namespace, type_name, may_disconnect, .. } =
+        definitions::named(connection, type_name).await?;
     let done = printable(&format!("deleted {type_name}/{id}"));
     let request = TeardownAndDestroyRequest {
         namespace,
@@ -16,7 +24,8 @@ pub async fn run(connection: &Connection, type_name: &str, id: &str) -> Result<(
         id: id.to_owned(),
         options: None,
     };
-    connection.state().teardown_and_destroy(request).await?;
-    tries::note_try(connection).await;
+    let guard = Guard::begin(connection, unguarded, async || Ok(may_disconnect)).await?;
+    let destroyed = connection.state().teardown_and_destroy(request).await;
+    guard.end(destroyed.map_err(Error::from)).await?;
     print_lines(&[done])
 }

@@ -1,7 +1,9 @@
 //! `osctl edit`: changes a resource in the user's editor.
 
+use super::guard::Guard;
 use super::nodes::connect;
-use super::{note, print_lines, tries};
+use super::{note, print_lines};
+use crate::cli::Unguarded;
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
 use crate::editing::{Document, with_comments, without_comments};
@@ -29,7 +31,12 @@ const HEAD: &str = "The node gets this when the editor ends. Without a change, o
 
 /// Opens a resource in the editor and writes it back. The connection is opened anew for that: the
 /// user takes longer to write than nodes keep silent clients.
-pub async fn run(selection: &Selection, type_name: &str, id: Option<&str>) -> Result<()> {
+pub async fn run(
+    selection: &Selection,
+    type_name: &str,
+    id: Option<&str>,
+    unguarded: Unguarded,
+) -> Result<()> {
     let resource = read(&connect(selection).await?, type_name, id).await?;
     let name = resource::name(&resource);
     let original = resource::yaml(&resource)?;
@@ -58,7 +65,7 @@ pub async fn run(selection: &Selection, type_name: &str, id: Option<&str>) -> Re
                 note("nothing is changed");
                 return Ok(());
             }
-            Ok(new) => match update(selection, &resource, &new).await {
+            Ok(new) => match update(selection, &resource, &new, unguarded).await {
                 Ok(()) => return print_lines(&[format!("updated {name}")]),
                 Err(Failure::Mistake(mistake)) => mistake,
                 Err(Failure::Other(error)) => return Err(file.kept(error)),
@@ -102,11 +109,18 @@ enum Failure {
     Other(Error),
 }
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
 /// Writes the document in the place of the resource, unless somebody has changed that since.
 async fn update(
     selection: &Selection,
     resource: &Resource,
     new: &Document,
+    unguarded: Unguarded,
 ) -> std::result::Result<(), Failure> {
     let connection = connect(selection).await.map_err(Failure::Other)?;
     let mut metadata = resource::metadata(resource);
@@ -115,9 +129,13 @@ async fn update(
     let spec = Spec { proto_spec: Vec::new(), yaml_spec: new.spec_yaml() };
     let new_resource = Some(Resource { metadata: Some(metadata), spec: Some(spec) });
     let request = UpdateRequest { new_resource, options: None };
-    connection.state().update(request).await.map_err(failure)?;
-    tries::note_try(&connection).await;
-    Ok(())
+    let may_disconnect = async || {
+        let type_name = resource::metadata(resource).r#type;
+        Ok(definitions::named(&connection, &type_name).await?.may_disconnect)
+    };
+    let guard = Guard::begin(&connection, unguarded, may_disconnect).await;
+    let guard = guard.map_err(Failure::Other)?;
+    guard.end(connection.state().update(request).await.map_err(failure)).await.map(drop)
 }
 
 fn failure(status: Status) -> Failure {

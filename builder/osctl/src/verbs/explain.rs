@@ -193,6 +193,7 @@ mod tests {
             type_name: type_name.into(),
             singular: singular.into(),
             writer: Some(writer.into()),
+            may_disconnect: false,
             aliases: vec![singular.to_lowercase()],
             is_sensitive: false,
             columns: Vec::new(),

@@ -9,6 +9,7 @@ mod diff;
 mod edit;
 mod explain;
 mod get;
+mod guard;
 mod history;
 mod logs;
 mod node;
@@ -60,11 +61,15 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Dashboard => return dashboard::run(node).await,
         Verb::Diff { file } => return diff::run(node, &file).await,
         Verb::Apply { file, how } => apply::run(node, &file, how).await,
-        Verb::Edit { r#type, id } => edit::run(node, &r#type, id.as_deref()).await,
-        Verb::Delete { r#type, id } => delete::run(&connect(node).await?, &r#type, &id).await,
+        Verb::Edit { r#type, id, unguarded } => {
+            edit::run(node, &r#type, id.as_deref(), unguarded).await
+        }
+        Verb::Delete { r#type, id, unguarded } => {
+            delete::run(&connect(node).await?, &r#type, &id, unguarded).await
+        }
         Verb::Confirm => change(node, AfterFailure::GoOn, tries::confirm).await,
         Verb::History { output } => show(node, async |one| history::show(one, output).await).await,
-        Verb::Revert { generation: None, how: How { dry_run: false, r#try: None } } => {
+        Verb::Revert { generation: None, how: How { dry_run: false, r#try: None, .. } } => {
             change(node, AfterFailure::GoOn, tries::revert).await
         }
         Verb::Revert { generation: None, .. } => {

@@ -1,11 +1,14 @@
 //! Changes that take themselves back, and `osctl try`, `confirm` and `revert`, which end them.
 
+use super::guard::Guard;
 use super::note;
 use super::output::Output;
 use crate::changes;
 use crate::cli::{How, Seconds};
 use crate::connection::Connection;
+use crate::definitions::{self, Definition};
 use crate::error::{Result, printable};
+use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::{
     AppliedResource, BeginTryRequest, ConfirmTryRequest, GetTryRequest, GetTryResponse,
     RevertTryRequest,
@@ -18,7 +21,7 @@ const CONFIRM: &str = "osctl confirm";
 /// that say what has changed.
 pub async fn change(
     connection: &Connection,
-    How { dry_run, r#try }: How,
+    How { dry_run, r#try, unguarded }: How,
     change: impl AsyncFn(bool) -> Result<Vec<AppliedResource>>,
 ) -> Result<Vec<String>> {
     if dry_run {
@@ -27,13 +30,28 @@ pub async fn change(
     }
     let changes = match r#try {
         None => {
-            let changes = change(false).await?;
-            note_try(connection).await;
-            changes
+            let may_disconnect =
+                async || changes_reachability(connection, &change(true).await?).await;
+            let guard = Guard::begin(connection, unguarded, may_disconnect).await?;
+            guard.end(change(false).await).await?
         }
         Some(time) => tried(connection, time, change).await?,
     };
     Ok(changes.iter().map(changes::line).collect())
+}
+
+/// Whether one of the changes can keep this program from reaching the node.
+async fn changes_reachability(
+    connection: &Connection,
+    changes: &[AppliedResource],
+) -> Result<bool> {
+    let definitions = definitions::all(connection).await?;
+    let may_disconnect = |change: &&AppliedResource| {
+        let is_of = |one: &&Definition| one.type_name == change.r#type;
+        definitions.iter().find(is_of).is_some_and(|one| one.may_disconnect)
+    };
+    let mut real = changes.iter().filter(|change| change.outcome() != Outcome::Unchanged);
+    Ok(real.any(|change| may_disconnect(&change)))
 }
 
 async fn tried(
@@ -66,14 +84,21 @@ async fn tried(
 /// Says that a change that was just made is part of a running try.
 pub async fn note_try(connection: &Connection) {
     // The change is made, whether or not the node says more.
-    let Ok(answer) = connection.configuration().get_try(GetTryRequest {}).await else { return };
-    let GetTryResponse { running, remaining_seconds, caller } = answer.into_inner();
+    let Ok(GetTryResponse { running, remaining_seconds, caller }) = state(connection).await else {
+        return;
+    };
     if running {
         note(&format!(
-            "this is part of the try of {caller}, which is taken back in {remaining_seconds} s \
-             unless confirmed: {CONFIRM}"
+            "this is part of the try of {}, which is taken back in {remaining_seconds} s unless \
+             confirmed: {CONFIRM}",
+            printable(&caller)
         ));
     }
+}
+
+/// Whether a try is running, of whom, and for how long.
+pub async fn state(connection: &Connection) -> Result<GetTryResponse> {
+    Ok(connection.configuration().get_try(GetTryRequest {}).await?.into_inner())
 }
 
 /// Keeps what the try has changed. The connection is new, which shows that the changes let clients
@@ -93,8 +118,7 @@ pub async fn revert(connection: &Connection) -> Result<Vec<String>> {
 
 /// Whether a try is running.
 pub async fn show(connection: &Connection) -> Result<Output> {
-    let state = connection.configuration().get_try(GetTryRequest {}).await?.into_inner();
-    Ok(Output::Lines(vec![line(&state)]))
+    Ok(Output::Lines(vec![line(&state(connection).await?)]))
 }
 
 fn line(GetTryResponse { running, remaining_seconds, caller }: &GetTryResponse) -> String {

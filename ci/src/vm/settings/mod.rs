@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod cut_off;
 mod document;
 mod goes_back;
 mod hostile;
@@ -119,13 +120,14 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
 
 /// `osctl` changes settings over the network, and ends the node. A change is tried, and taken back
 /// at its deadline, on request, when `osd` crashes or hangs, and with the power; unless it is
-/// confirmed.
+/// confirmed. One that cuts the node off is taken back without being asked.
 pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "tries")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
 
     let mut running = lab.boot("first")?;
     remote::changes_the_node(node, &lab.osctl, &mut running, &mut outcome)?;
+    cut_off::is_taken_back(&lab.osctl, &mut outcome)?;
     plugin::registers_by_its_grant(node, &lab.osctl, &mut outcome)?;
     running.power_off()?;
 

@@ -47,7 +47,7 @@ impl Osctl<'_> {
     }
 
     /// Runs it, and returns its exit code and output.
-    fn run(&self, words: &[&str]) -> Result<Ran> {
+    pub fn run(&self, words: &[&str]) -> Result<Ran> {
         self.site.run("settings-osctl", &mut self.command(words))
     }
 
@@ -66,8 +66,12 @@ impl Osctl<'_> {
 
     /// The file with a document that sets this name server.
     fn document(&self, server: &str) -> Result<String> {
-        let path = self.project.join("out").join(format!("{server}.yaml"));
-        let text = format!("type: Resolver\nid: {ID}\nspec:\n  nameserver: {server}\n");
+        self.write(server, &format!("type: Resolver\nid: {ID}\nspec:\n  nameserver: {server}\n"))
+    }
+
+    /// The file with this document.
+    pub fn write(&self, name: &str, text: &str) -> Result<String> {
+        let path = self.project.join("out").join(format!("{name}.yaml"));
         fs::write(&path, text).or_build(|| format!("cannot write `{}`", path.display()))?;
         Ok(path.display().to_string())
     }

@@ -149,9 +149,17 @@ pub fn publish(store: &SharedStore) -> Outcome<()> {
 /// Publishes a definition, in the place of one of the same type.
 pub fn define(store: &SharedStore, definition: &Definition) -> Result<(), Error> {
     let Ok(kind) = kind_of(&DEFINITION_NAMES) else { return Ok(()) };
-    let writer = (osd::WRITER.to_owned(), writer_name(&definition.kind).to_owned());
     let spec = spec(&message(definition), &Yaml::of(definition));
-    write(store, &kind, &definition.id(), spec, [writer].into())
+    write(store, &kind, &definition.id(), spec, annotations(&definition.kind))
+}
+
+/// What the definition of a type says beyond its spec.
+fn annotations(kind: &Kind) -> BTreeMap<String, String> {
+    let writer = (osd::WRITER, writer_name(kind));
+    let may_disconnect = ClientType::of(kind).is_some_and(ClientType::may_disconnect);
+    let tried = may_disconnect.then_some((osd::MAY_DISCONNECT, "true"));
+    let all = [writer].into_iter().chain(tried);
+    all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Takes the definition of a type back.

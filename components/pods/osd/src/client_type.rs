@@ -65,6 +65,11 @@ impl ClientType {
         }
     }
 
+    /// Whether a mistake in one of its resources can keep clients from reaching the node.
+    pub fn may_disconnect(self) -> bool {
+        matches!(self, ClientType::Setting(one) if one.may_disconnect)
+    }
+
     /// The type that this kind is of.
     pub fn of(kind: &Kind) -> Option<ClientType> {
         Self::all().find(|one| one.kind() == *kind)

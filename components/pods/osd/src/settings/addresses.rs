@@ -15,6 +15,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[LINK, ADDRESS, SET, ERROR],
     // Who sets an address can take that of another machine, and with it that machine's connections.
     writer: Role::Admin,
+    may_disconnect: true,
     read: spec::read::<AddressSpec>,
     write: spec::write::<AddressSpec>,
     subject: |settings| spec::subject(settings),

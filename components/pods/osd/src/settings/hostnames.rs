@@ -14,6 +14,7 @@ pub const TYPE: SettingType = SettingType {
     status_names: names("HostnameStatuses", "HostnameStatus"),
     status_columns: &[HOSTNAME, SOURCE, ERROR],
     writer: Role::Operator,
+    may_disconnect: false,
     read: spec::read::<HostnameSpec>,
     write: spec::write::<HostnameSpec>,
     subject: |_| "the host name".to_owned(),

@@ -14,6 +14,7 @@ pub const TYPE: SettingType = SettingType {
     status_names: names("KernelParameterStatuses", "KernelParameterStatus"),
     status_columns: &[KEY, VALUE, column("Current", "{.current}"), ERROR],
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<KernelParameterSpec>,
     write: spec::write::<KernelParameterSpec>,
     subject: |settings| format!("`{}`", KernelParameterSpec::of(settings).key),

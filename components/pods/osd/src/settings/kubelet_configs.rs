@@ -24,6 +24,7 @@ pub const TYPE: SettingType = SettingType {
     ],
     // Thresholds decide which pods are evicted, and reservations whether the kubelet starts.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<KubeletConfigSpec>,
     write: spec::write::<KubeletConfigSpec>,
     subject: |_| "the kubelet's configuration".to_owned(),

@@ -18,6 +18,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND, SET, ERROR],
     // A node without DHCP, or with an MTU that its switch drops, is off the network.
     writer: Role::Admin,
+    may_disconnect: true,
     read: spec::read::<LinkSpec>,
     write: spec::write::<LinkSpec>,
     subject: |settings| format!("the link `{}`", LinkSpec::of(settings).link),

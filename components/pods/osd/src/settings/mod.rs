@@ -46,6 +46,8 @@ pub struct SettingType {
     /// The least role that may write resources of the type. It is an admin's if its values can give
     /// rights on the node, or take the node down.
     pub writer: Role,
+    /// Whether a mistake in a resource of the type can keep clients from reaching the node.
+    pub may_disconnect: bool,
     /// Reads a spec of the type, and returns its settings, at least one. Fails with the reason if
     /// it has neither form, if the forms differ, or if one of them is malformed.
     pub read: fn(&Spec) -> Result<Vec<Setting>, String>,

@@ -23,6 +23,7 @@ pub const TYPE: SettingType = SettingType {
     ],
     // A mount hides the files of other programs, and a tmpfs takes memory.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<MountSpec>,
     write: spec::write::<MountSpec>,
     subject: |settings| format!("a mount at `{}`", MountSpec::of(settings).target),

@@ -16,6 +16,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[KEY, VALUE, SET, column("Set by", "{.setBy}"), ERROR],
     // Workloads choose their nodes by labels.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<NodeLabelSpec>,
     write: spec::write::<NodeLabelSpec>,
     subject: |settings| format!("the label `{}`", NodeLabelSpec::of(settings).key),

@@ -16,6 +16,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[KEY, VALUE, EFFECT, SET, column("Set by", "{.setBy}"), ERROR],
     // A taint keeps pods from the node, or evicts them.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<NodeTaintSpec>,
     write: spec::write::<NodeTaintSpec>,
     subject: |settings| {

@@ -15,6 +15,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[HTTP, HTTPS, NO_PROXY, SOURCE, ERROR],
     // A proxy reads what is requested without TLS, and a wrong one keeps the node from pulling.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<ProxySpec>,
     write: spec::write::<ProxySpec>,
     subject: |_| "the proxy".to_owned(),

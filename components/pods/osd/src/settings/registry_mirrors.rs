@@ -19,6 +19,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[REGISTRY, MIRRORS, SERVER, SET, column("Set by", "{.setBy}"), ERROR],
     // A mirror that resolves tags chooses the programs that pods run.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<RegistryMirrorSpec>,
     write: spec::write::<RegistryMirrorSpec>,
     subject: |settings| format!("the mirrors of `{}`", RegistryMirrorSpec::of(settings).registry),

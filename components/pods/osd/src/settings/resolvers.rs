@@ -20,6 +20,7 @@ pub const TYPE: SettingType = SettingType {
         ERROR,
     ],
     writer: Role::Operator,
+    may_disconnect: false,
     read: spec::read::<ResolverSpec>,
     write: spec::write::<ResolverSpec>,
     subject: |_| "the resolver".to_owned(),

@@ -18,6 +18,7 @@ pub const TYPE: SettingType = SettingType {
     status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, SET, ERROR],
     // Who sets a route reads the traffic, and answers for other machines.
     writer: Role::Admin,
+    may_disconnect: true,
     read: spec::read::<RouteSpec>,
     write: spec::write::<RouteSpec>,
     subject: |settings| spec::subject(settings),

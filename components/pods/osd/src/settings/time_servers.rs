@@ -14,6 +14,7 @@ pub const TYPE: SettingType = SettingType {
     status_names: names("TimeServerStatuses", "TimeServerStatus"),
     status_columns: &[SERVERS, SOURCE, ERROR],
     writer: Role::Operator,
+    may_disconnect: false,
     read: spec::read::<TimeServerSpec>,
     write: spec::write::<TimeServerSpec>,
     subject: |_| "the list of time servers".to_owned(),

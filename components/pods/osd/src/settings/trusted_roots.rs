@@ -24,6 +24,7 @@ pub const TYPE: SettingType = SettingType {
     ],
     // The owner of the key of an authority can be each registry, with the images of all pods.
     writer: Role::Admin,
+    may_disconnect: false,
     read: spec::read::<TrustedRootSpec>,
     write: spec::write::<TrustedRootSpec>,
     subject: |settings| format!("the authorities `{}`", TrustedRootSpec::of(settings).name),

@@ -1,0 +1,93 @@
+//! Changes that can keep everybody from reaching the node. They are a try, which this program confirms
+//! itself: once it has reached the node again after them.
+
+use super::note;
+use super::tries;
+use crate::cli::Unguarded;
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use osbuild_cosi::v1::{BeginTryRequest, ConfirmTryRequest, RevertTryRequest};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long the try lasts: the node takes the changes back then.
+const TIMEOUT_SECONDS: u32 = 60;
+const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_SECONDS as u64);
+
+/// How long a change may take to have its effect on the network. A connection that is opened earlier
+/// does not show that the node is reached with it.
+const EFFECT: Duration = Duration::from_secs(5);
+
+/// The pause before the node is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the try lasts at least when it is confirmed: the confirmation is on its way for a while.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// What ends with a change.
+pub struct Guard<'a> {
+    connection: &'a Connection,
+    /// When the try has begun, if this program has begun one.
+    began: Option<Instant>,
+}
+
+impl<'a> Guard<'a> {
+    /// Begins a try if the change needs one. A change while one is running is a part of it, for which
+    /// its caller cares.
+    pub async fn begin(
+        connection: &'a Connection,
+        Unguarded { no_try }: Unguarded,
+        may_disconnect: impl AsyncFn() -> Result<bool>,
+    ) -> Result<Guard<'a>> {
+        if no_try || !may_disconnect().await? || tries::state(connection).await?.running {
+            return Ok(Guard { connection, began: None });
+        }
+        let request = BeginTryRequest { timeout_seconds: TIMEOUT_SECONDS };
+        let begun = connection.configuration().begin_try(request).await;
+        begun.map_err(|status| {
+            Error::from(status).hint("`--no-try` changes it even if the node is cut off by it")
+        })?;
+        Ok(Guard { connection, began: Some(Instant::now()) })
+    }
+
+    /// Ends with the outcome of the change: confirms it when the node is reached again, or takes the
+    /// try back that has changed nothing.
+    pub async fn end<T, E>(self, changed: std::result::Result<T, E>) -> std::result::Result<T, E>
+    where
+        E: From<Error>,
+    {
+        match (self.began, &changed) {
+            (None, Ok(_)) => tries::note_try(self.connection).await,
+            (None, Err(_)) => {}
+            (Some(began), Ok(_)) => self.confirm(began).await?,
+            (Some(_), Err(_)) => {
+                // If the node is gone, it ends the try itself.
+                let _ = self.connection.configuration().revert_try(RevertTryRequest {}).await;
+            }
+        }
+        changed
+    }
+
+    async fn confirm(&self, began: Instant) -> Result<()> {
+        note(&format!(
+            "taken back in {TIMEOUT_SECONDS} s unless the node is reached over a new connection"
+        ));
+        sleep(EFFECT).await;
+        let connection = loop {
+            match self.connection.another().await {
+                Ok(connection) => break connection,
+                Err(error) if began.elapsed() + MARGIN > TIMEOUT => return Err(lost(&error)),
+                Err(_) => sleep(PAUSE).await,
+            }
+        };
+        connection.configuration().confirm_try(ConfirmTryRequest {}).await?;
+        note("the node is reached: the changes are kept");
+        Ok(())
+    }
+}
+
+fn lost(error: &Error) -> Error {
+    Error::failed("the node is not reached any more, so it takes the changes back")
+        .cause(error.to_string())
+        .hint("`--no-try` makes changes after which another machine reaches the node")
+}

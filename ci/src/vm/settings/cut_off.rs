@@ -1,0 +1,44 @@
+//! A change over the network after which the node is not reached, and one after which it is.
+
+use super::remote::Osctl;
+use crate::check::Outcome;
+use osbuild::error::Result;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Leads packets for this host, as the node sees it, to a machine that does not exist.
+const CUTS_OFF: &str = "type: Route\nid: away\nspec: {link: eth0, destination: 10.0.2.2/32, \
+                        gateway: 10.0.2.99}\n";
+/// Leads packets there that nobody misses.
+const HARMLESS: &str = "type: Route\nid: elsewhere\nspec: {link: eth0, destination: \
+                        198.51.100.0/24, gateway: 10.0.2.2}\n";
+
+/// How long the node may take to be reached again after osctl has given up.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The pause before the node is asked again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The node takes back what cuts it off, and keeps what does not, without being asked.
+pub fn is_taken_back(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let apply = |name: &str, text: &str| osctl.run(&["apply", "-f", &osctl.write(name, text)?]);
+    let kept = apply("elsewhere", HARMLESS)?;
+    let is_kept = kept.code == Some(0) && kept.output.contains("the changes are kept");
+    outcome.check("a route that cuts nothing off is kept", is_kept, || kept.output);
+    let lost = apply("away", CUTS_OFF)?;
+    let is_lost = lost.code == Some(1) && lost.output.contains("it takes the changes back");
+    outcome.check("osctl reports that it has cut the node off", is_lost, || lost.output);
+    let began = Instant::now();
+    let routes = loop {
+        let ran = osctl.run(&["get", "routes", "-o", "name"])?;
+        if ran.code == Some(0) || began.elapsed() > TIMEOUT {
+            break ran;
+        }
+        sleep(PAUSE);
+    };
+    let is_back = routes.output == "Routes.osbuild/elsewhere\n";
+    outcome.check("the node takes that back, and nothing else", is_back, || routes.output);
+    let state = osctl.finish(&["try"])?;
+    outcome.check("and the try is over", state == "none\n", || state.clone());
+    osctl.finish(&["delete", "route", "elsewhere", "--no-try"]).map(drop)
+}
