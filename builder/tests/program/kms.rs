@@ -3,7 +3,8 @@
 use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, ARN, Cloud, P256_ARN, RSA_4096_ARN, SECRET_KEY};
 use crate::keys::keys;
-use crate::releases::{other_client, provenance, release, verify, wrong};
+use crate::provenance::provenance;
+use crate::releases::{other_client, release, verify, wrong};
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use std::fs;

@@ -17,18 +17,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const REGION: &str = "eu-central-1";
+pub const REGION: &str = "eu-central-1";
 
 /// Signs each call with botocore, and looks up each parameter in Amazon's own description of its
 /// services.
 const BOTOCORE: &str = include_str!("botocore_reads.py");
 
-/// Rebuilds the disk from moto's snapshot with boto3, and prints its SHA-256, the images' names and
-/// the snapshot's tags.
-const BOTO3: &str = include_str!("boto3_reads.py");
-
 /// A project with keys that uses the cloud at this address.
-fn project(address: &str) -> Scratch {
+pub fn project(address: &str) -> Scratch {
     let mut scratch = open();
     scratch.set("AWS_ENDPOINT_URL", address);
     scratch.set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
@@ -37,28 +33,28 @@ fn project(address: &str) -> Scratch {
     scratch
 }
 
-fn publish(scratch: &Scratch, flags: &[&str]) -> Ran {
+pub fn publish(scratch: &Scratch, flags: &[&str]) -> Ran {
     publish_as("mine", scratch, flags)
 }
 
-fn publish_as(keys: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
+pub fn publish_as(keys: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
     scratch.osbuild(
         &[&["publish", "aws", RECIPE, "--region", REGION, "--owner", "team", "--key", keys], flags]
             .concat(),
     )
 }
 
-fn result(ran: &Ran) -> Value {
+pub fn result(ran: &Ran) -> Value {
     done(ran);
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
 }
 
-fn disk(scratch: &Scratch) -> Vec<u8> {
+pub fn disk(scratch: &Scratch) -> Vec<u8> {
     fs::read(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap()
 }
 
 /// Runs a Python script with these arguments, and returns its output.
-fn python(script: &str, words: &[&str]) -> String {
+pub fn python(script: &str, words: &[&str]) -> String {
     let output = Command::new("python3").arg("-c").arg(script).args(words).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -215,136 +211,6 @@ fn virt_firmware_reads_our_keys_from_the_uefi_data() {
         assert_eq!(variable["data"], hex);
         assert_eq!(variable["attr"], 0x27);
     }
-}
-
-#[test]
-fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
-    let cloud = Cloud::start();
-    let scratch = project(&cloud.address);
-    let first = result(&publish(&scratch, &[]));
-    let calls = cloud.names().len();
-    let again = result(&publish(&scratch, &[]));
-    assert_eq!(
-        (&first["images"], &first["was-there"], &again["was-there"]),
-        (&again["images"], &json!(false), &json!(true))
-    );
-    let made = ["StartSnapshot", "PutSnapshotBlock", "RegisterImage"].map(str::to_owned);
-    assert!(!cloud.names()[calls..].iter().any(|name| made.contains(name)));
-    let mut others = Vec::new();
-    for keys in ["two", "three"] {
-        done(&scratch.osbuild(&["keys", "new", keys]));
-        others.push(result(&publish_as(keys, &scratch, &[])));
-    }
-    // Only an orphan of an earlier day is removed: one of today may be in use, and other recipes'
-    // are not ours.
-    cloud.state.lock().unwrap().orphan("snap-old", "2020-01-01", RECIPE);
-    cloud.state.lock().unwrap().orphan("snap-today", "2999-01-01", RECIPE);
-    cloud.state.lock().unwrap().orphan("snap-other", "2020-01-01", "another");
-    let last = result(&publish_as("three", &scratch, &["--prune", "2"]));
-    let state = cloud.state.lock().unwrap();
-    let left: BTreeSet<&str> = state.images.keys().map(|(_, id)| id.as_str()).collect();
-    assert_eq!(
-        left,
-        others.iter().map(|other| other["images"][REGION].as_str().unwrap()).collect()
-    );
-    let used = state
-        .images
-        .values()
-        .map(|image| image.snapshot.as_str())
-        .chain(["snap-today", "snap-other"]);
-    assert_eq!(
-        state.snapshots.keys().map(|(_, id)| id.as_str()).collect::<BTreeSet<_>>(),
-        used.collect()
-    );
-    let removed = last["removed"].as_array().unwrap();
-    assert!(
-        removed.len() == 3 && removed.iter().any(|gone| gone["id"] == first["images"][REGION]),
-        "{last}"
-    );
-}
-
-/// Adds copies of the image `published`, and snapshots, to the account. `--prune` must keep most of
-/// them: each lacks one property of the owner's resources.
-fn plant_beside(cloud: &Cloud, published: &str) {
-    let plant = |change: &dyn Fn(&mut crate::cloud::Image)| {
-        let mut state = cloud.state.lock().unwrap();
-        let key = (REGION.to_owned(), published.to_owned());
-        let mut image = state.images[&key].clone();
-        image.created = "2020-01-01T00:00:00.000Z".to_owned();
-        change(&mut image);
-        let id = format!("ami-planted-{}", state.images.len());
-        state.images.insert((REGION.to_owned(), id), image);
-    };
-    let tag = |name: &'static str, value: &'static str| {
-        move |image: &mut crate::cloud::Image| drop(image.tags.insert(name.into(), value.into()))
-    };
-    plant(&tag("osbuild:owner", "another team"));
-    plant(&|image| drop(image.tags.remove("osbuild:owner")));
-    plant(&tag("osbuild:recipe", "another"));
-    plant(&|image| drop(image.tags.remove("osbuild:image")));
-    plant(&tag(
-        "osbuild:image",
-        "0000000000000000000000000000000000000000000000000000000000000000",
-    ));
-    plant(&|image| drop(image.parameters.insert("Description".into(), "made by hand".into())));
-    plant(&|image| drop(image.parameters.insert("Name".into(), "made by hand".into())));
-    {
-        let mut state = cloud.state.lock().unwrap();
-        state.orphan("snap-ours", "2020-01-01", RECIPE);
-        state.orphan("snap-copied", "2020-01-01", RECIPE).description =
-            "Copied for DestinationAmi ami-1 from SourceAmi ami-2".into();
-        state.orphan("snap-by-hand", "2020-01-01", RECIPE).description = "made by hand".into();
-        drop(state.orphan("snap-untagged", "2020-01-01", RECIPE).tags.remove("osbuild:image"));
-        drop(
-            state
-                .orphan("snap-of-others", "2020-01-01", RECIPE)
-                .tags
-                .insert("osbuild:owner".into(), "another team".into()),
-        );
-    }
-}
-
-#[test]
-fn prune_removes_only_its_owners_images_and_a_dry_run_lists_them() {
-    let cloud = Cloud::start();
-    let scratch = project(&cloud.address);
-    let first = result(&publish(&scratch, &[]));
-    done(&scratch.osbuild(&["keys", "new", "two"]));
-    plant_beside(&cloud, first["images"][REGION].as_str().unwrap());
-    let everything = |cloud: &Cloud| {
-        let state = cloud.state.lock().unwrap();
-        state
-            .images
-            .keys()
-            .chain(state.snapshots.keys())
-            .map(|(_, id)| id.clone())
-            .collect::<BTreeSet<_>>()
-    };
-    let (before, calls) = (everything(&cloud), cloud.names().len());
-    let dry = publish_as("two", &scratch, &["--prune", "1", "--dry-run"]);
-    done(&dry);
-    assert!(
-        cloud.names()[calls..].iter().all(|call| call.starts_with("Describe")),
-        "{:?}",
-        &cloud.names()[calls..]
-    );
-    assert!(dry.stderr.contains("`--prune` would remove 4 images and snapshots"), "{}", dry.stderr);
-    let lines = dry.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let listed: BTreeSet<String> =
-        lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
-    // The planted images share the snapshot of the first image, so it stays.
-    let published = result(&publish_as("two", &scratch, &["--prune", "1"]));
-    let removed: BTreeSet<String> = published["removed"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|gone| gone["id"].as_str().unwrap().to_owned())
-        .collect();
-    let image = first["images"][REGION].as_str().unwrap();
-    assert_eq!(removed, ["snap-ours", "snap-copied", image].map(str::to_owned).into());
-    assert!(listed.is_superset(&removed) && listed.len() == 4, "{listed:?}");
-    let left: BTreeSet<String> = everything(&cloud).intersection(&before).cloned().collect();
-    assert_eq!(before.difference(&left).cloned().collect::<BTreeSet<_>>(), removed);
 }
 
 #[test]
@@ -561,46 +427,4 @@ fn the_commit_tag_is_the_checked_out_commit() {
     );
     git(&other, &["checkout", "--quiet", "--detach"]);
     assert_eq!(commit(&other), Some(git(&other, &["rev-parse", "HEAD"])));
-}
-
-/// A moto server, which ends with the test.
-struct Moto(Child);
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn moto_has_the_disk_the_tags_and_one_image_after_two_publishes() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("http://127.0.0.1:{port}");
-    let server = Command::new("moto_server")
-        .args(["-p", &port.to_string()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _moto = Moto(
-        server.unwrap_or_else(|error| panic!("moto_server: {error}: pip3 install moto[server]")),
-    );
-    let began = Instant::now();
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(began.elapsed() < Duration::from_secs(60), "moto does not start");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let scratch = project(&address);
-    let first = result(&publish(&scratch, &["--copy-to", "us-east-1", "--share", "111122223333"]));
-    let again = result(&publish(&scratch, &["--copy-to", "us-east-1", "--share", "111122223333"]));
-    assert_eq!(first["images"], again["images"]);
-    let seen: Value = serde_json::from_str(&python(BOTO3, &[&address, REGION, RECIPE])).unwrap();
-    let mut disk = disk(&scratch);
-    disk.resize(1 << 30, 0);
-    assert_eq!(seen["disk"], Digest::of(&disk).hex());
-    assert_eq!(seen["images"], json!([first["name"]]));
-    assert_eq!(
-        (&seen["tags"]["osbuild:recipe"], &seen["tags"]["osbuild:image"]),
-        (&json!(RECIPE), &first["image-sha256"])
-    );
 }

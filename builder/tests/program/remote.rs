@@ -2,7 +2,8 @@
 
 use crate::builds::done;
 use crate::casd::Casd;
-use crate::releases::{folder, provenance, release, workshop};
+use crate::provenance::provenance;
+use crate::releases::{folder, release, workshop};
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::{kernel, open, products};
 use serde_json::Value;

@@ -68,7 +68,7 @@ fn a_rebuild_and_a_release_do_not_count_imported_results() {
     done(&ran);
     assert!(!ran.stderr.contains("kernel arm64 "), "{}", ran.stderr);
     let made = |wanted: &dyn Fn(&str) -> bool| {
-        let statement = crate::releases::provenance(&reader);
+        let statement = crate::provenance::provenance(&reader);
         let steps = statement["predicate"]["runDetails"]["byproducts"].as_array().unwrap().clone();
         steps.iter().all(|step| wanted(step["annotations"]["made"].as_str().unwrap()))
     };

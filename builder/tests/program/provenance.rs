@@ -1,0 +1,122 @@
+//! What the provenance of a release says, and who has signed it.
+
+use crate::builds::done;
+use crate::keys::{keys, tool};
+use crate::releases::{folder, release, released, target, verify, workshop, wrong};
+use crate::scratch::Scratch;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::fs;
+
+#[test]
+fn a_version_of_the_command_line_is_in_the_release_and_its_provenance() {
+    let scratch = workshop();
+    done(&release(&scratch, &["--set", "version=1.35.8-7"]));
+    let statement = provenance(&scratch);
+    let parameters = &statement["predicate"]["buildDefinition"]["externalParameters"];
+    assert_eq!(parameters["version"], "1.35.8-7");
+    assert_eq!(parameters["set"], json!({ "version": "1.35.8-7" }));
+    let plan = scratch.read("out/small/plan.toml");
+    assert!(plan.contains("version = \"1.35.8-7\"  # --set\n"), "{plan}");
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+
+    for (words, problem) in [
+        (["lock", "small", "--set", "version=1"], "`--set` has no effect on this verb"),
+        (["build", "small", "--set", "versio=1"], "did you mean `version`?"),
+        (["build", "small", "--set", "version"], "has no `=`"),
+    ] {
+        let ran = scratch.osbuild(&words);
+        assert!(ran.code == Some(2) && ran.stderr.contains(problem), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_provenance_names_the_commit_and_whether_it_was_clean() {
+    let scratch = workshop();
+    let commit = |scratch: &Scratch| {
+        let statement = provenance(scratch);
+        let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+            .as_array()
+            .unwrap()
+            .clone();
+        inputs.into_iter().find(|one| one["name"] == "project")
+    };
+    done(&release(&scratch, &[]));
+    assert_eq!(commit(&scratch), None, "the project is not a git checkout");
+    let git = |line: &str| {
+        let author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"];
+        tool(
+            &scratch.project(),
+            "git",
+            &[&author[..], &line.split(' ').collect::<Vec<_>>()].concat(),
+        )
+        .trim()
+        .to_owned()
+    };
+    fs::write(scratch.project().join(".gitignore"), "/out\n/keys\n").unwrap();
+    git("init --quiet");
+    git("add .");
+    git("commit --quiet --message first");
+    scratch.edit("recipes/small.toml", "inherit = ", "version = \"2\"\ninherit = ");
+    for is_dirty in [true, false] {
+        if !is_dirty {
+            git("commit --quiet --all --message second");
+        }
+        fs::remove_dir_all(folder(&scratch)).unwrap();
+        done(&release(&scratch, &[]));
+        let found = commit(&scratch).unwrap();
+        let head = git("rev-parse HEAD");
+        assert_eq!(
+            (&found["digest"]["gitCommit"], &found["annotations"]["dirty"]),
+            (&head.into(), &is_dirty.into())
+        );
+        assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+    }
+}
+
+/// The provenance of the release, after openssl accepted its signature by `mine`.
+pub fn provenance(scratch: &Scratch) -> Value {
+    let envelope: Value =
+        serde_json::from_slice(&fs::read(target(scratch, "_provenance.dsse.json")).unwrap())
+            .unwrap();
+    let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
+    let payload = decoded(&envelope["payload"]);
+    let signed = [
+        format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len()).into_bytes(),
+        payload.clone(),
+    ]
+    .concat();
+    fs::write(scratch.path("signed"), signed).unwrap();
+    fs::write(scratch.path("signature"), decoded(&envelope["signatures"][0]["sig"])).unwrap();
+    let key = keys(scratch, "mine").join("release.pub").display().to_string();
+    let words = [
+        "openssl",
+        "pkeyutl",
+        "-verify",
+        "-pubin",
+        "-inkey",
+        &key,
+        "-rawin",
+        "-in",
+        "signed",
+        "-sigfile",
+        "signature",
+    ];
+    assert!(tool(&scratch.path(""), "openssl", &words).contains("Signature Verified Successfully"));
+    serde_json::from_slice(&payload).unwrap()
+}
+
+#[test]
+fn openssl_finds_a_good_signature_in_the_provenance() {
+    let scratch = released();
+    let statement = provenance(&scratch);
+    assert_eq!(
+        (&statement["_type"], &statement["predicateType"]),
+        (&"https://in-toto.io/Statement/v1".into(), &"https://slsa.dev/provenance/v1".into())
+    );
+    assert_eq!(statement["subject"].as_array().unwrap().len(), 5);
+    let dependencies =
+        statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
+    assert_eq!(dependencies.len(), scratch.sources().len());
+}
