@@ -32,11 +32,12 @@ pub fn layers(site: &Site) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// No replaced words, no marks of unfinished work, no empty words in names, no path of a
-/// developer's machine, no host of a registry.
+/// No replaced words, no marks of unfinished work, no empty words in names, no comments that begin
+/// with a free clause, no path of a developer's machine, no host of a registry.
 pub fn words(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
     let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
+    problems.extend(sources.iter().flat_map(words::in_comments));
     problems.extend(sources.iter().filter_map(|source| words::in_path(&source.file)));
     for (file, text) in texts(site, "")? {
         problems.extend(words::in_text(&file, &text));

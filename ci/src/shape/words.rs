@@ -67,6 +67,10 @@ const REPLACED: &[(&str, &str)] = &[
     ("himself", "the actor's name, or `themselves`"),
 ];
 
+/// Words with which no line of a comment begins: such a clause names nothing. A comment begins with the
+/// noun or the verb of the item.
+const FREE_CLAUSES: [&str; 3] = ["What", "Who", "Whoever"];
+
 /// This file, which has the list; a text of others; and a file of the node's image, whose bytes are
 /// part of the keys of builds.
 const EXEMPT: [&str; 3] = ["ci/src/shape/words.rs", "LICENSE", "components/kubelet/kubelet.yaml"];
@@ -176,6 +180,21 @@ pub fn in_names(source: &Source) -> Vec<Problem> {
         .collect()
 }
 
+/// Lines of comments that begin with a word of [`FREE_CLAUSES`].
+pub fn in_comments(source: &Source) -> Vec<Problem> {
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter_map(|(index, line)| {
+            let comment = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']);
+            let first = comment.trim_start().split(' ').next()?;
+            let word = FREE_CLAUSES.into_iter().find(|word| *word == first)?;
+            let message =
+                format!("a comment begins with `{word}`: begin with the noun or the verb");
+            Some(problem(&source.file, &source.text, index + 1, word, message))
+        })
+        .collect()
+}
+
 /// The name that a line of code defines.
 fn defined(line: &str) -> Option<&str> {
     let mut words =
@@ -247,6 +266,14 @@ mod tests {
                 && in_path("builder/tests/common/mod.rs").is_some()
         );
         assert!(in_path("components/linux/fragments/common.config").is_none());
+    }
+
+    #[test]
+    fn a_comment_that_begins_with_a_free_clause_is_found() {
+        let found = |text: &str| in_comments(&Source::new("a.rs".into(), text.into())).len();
+        assert_eq!(found("//! What is known.\n\n    /// Who has begun it.\n// Whoever\n"), 3);
+        assert_eq!(found("/// The state.\n/// Whole words only: what is within stays.\n"), 0);
+        assert_eq!(found("let text = \"What\"; // What follows code\n"), 0);
     }
 
     #[test]
