@@ -39,14 +39,20 @@ impl<'a> Guard<'a> {
         Unguarded { no_try }: Unguarded,
         may_disconnect: impl AsyncFn() -> Result<bool>,
     ) -> Result<Guard<'a>> {
-        if no_try || !may_disconnect().await? || tries::state(connection).await?.running {
+        if no_try || !may_disconnect().await? {
+            return Ok(Guard { connection, began: None });
+        }
+        let hint =
+            |error: Error| error.hint("`--no-try` keeps the change even if it cuts the node off");
+        if tries::state(connection).await.map_err(hint)?.running {
             return Ok(Guard { connection, began: None });
         }
         let request = BeginTryRequest { timeout_seconds: TIMEOUT_SECONDS };
-        let begun = connection.configuration().begin_try(request).await;
-        begun.map_err(|status| {
-            Error::from(status).hint("`--no-try` changes it even if the node is cut off by it")
-        })?;
+        connection
+            .configuration()
+            .begin_try(request)
+            .await
+            .map_err(|status| hint(status.into()))?;
         Ok(Guard { connection, began: Some(Instant::now()) })
     }
 
