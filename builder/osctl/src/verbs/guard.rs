@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the try lasts at least when it is confirmed: the confirmation is on its way for a while.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// What ends with a change.
+/// A change that is tried if it needs that.
 pub struct Guard<'a> {
     connection: &'a Connection,
     /// When the try has begun, if this program has begun one.

@@ -1,5 +1,5 @@
-//! Links of kinds that a build host's kernel often lacks. `cargo ci "vm: node's kernel"` runs this on
-//! the kernel of the node.
+//! Links of kinds that the kernel of a build host often lacks. `cargo ci "vm: node's kernel"` runs
+//! this on the kernel of the node.
 
 use super::{LIMIT, LINKS, Machine, yaml};
 use crate::kept::get_of;
