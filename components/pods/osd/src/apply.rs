@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tonic::Status;
 
-/// What becomes of a resource.
+/// A resource before and after its draft is applied.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The resource before.
@@ -18,7 +18,7 @@ pub struct Step {
     pub after: Content,
 }
 
-/// What to do for the drafts, in their order.
+/// Returns the steps that apply the drafts, in the order of the drafts.
 ///
 /// # Errors
 /// A resource belongs to an owner, is being torn down or has too much metadata, two would set the

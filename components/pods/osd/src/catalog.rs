@@ -50,7 +50,7 @@ pub enum Accepts {
     Any,
 }
 
-/// What is accepted.
+/// Checks the writes of clients to resources.
 pub struct Catalog {
     accepts: Accepts,
 }
@@ -153,7 +153,8 @@ pub fn define(store: &SharedStore, definition: &Definition) -> Result<(), Error>
     write(store, &kind, &definition.id(), spec, annotations(&definition.kind))
 }
 
-/// What the definition of a type says beyond its spec.
+/// The annotations of a type's definition: the writer of its resources, and whether a mistake in
+/// one of them can keep clients from reaching the node.
 fn annotations(kind: &Kind) -> BTreeMap<String, String> {
     let writer = (osd::WRITER, writer_name(kind));
     let may_disconnect = ClientType::of(kind).is_some_and(ClientType::may_disconnect);
@@ -188,8 +189,8 @@ pub fn writer(kind: &Kind) -> Role {
     ClientType::of(kind).map_or(Role::Admin, ClientType::writer)
 }
 
-/// Who writes resources of the kind, in one word: the least role of a client, or what writes them
-/// in the place of clients.
+/// The name of the writer of the kind's resources: the least role that a client needs, or the
+/// program that alone writes them (`plugin`, `osd`).
 pub fn writer_name(kind: &Kind) -> &'static str {
     match is_kept(kind) {
         true => writer(kind).name(),

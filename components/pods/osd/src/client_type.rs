@@ -16,19 +16,19 @@ use osbuild_resources::{Kind, Names, PrintColumn, Spec};
 pub enum ClientType {
     /// Settings of the host.
     Setting(&'static SettingType),
-    /// What plugins may do.
+    /// The rights of plugins.
     Grant,
-    /// Which clients are excluded.
+    /// The exclusion of clients.
     Revocation,
-    /// What clients of a role may do.
+    /// The rights of clients with a role.
     Role,
 }
 
-/// What a spec says.
+/// A spec that has been checked.
 pub struct Checked {
     /// Both of its forms.
     pub spec: Spec,
-    /// What it is about, if no two resources may be about the same.
+    /// The subject of the spec, as errors name it, if only one resource may have that subject.
     pub subject: Option<String>,
 }
 

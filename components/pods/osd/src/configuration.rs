@@ -37,7 +37,7 @@ type Answer<T> = Result<Response<T>, Status>;
 pub struct ConfigurationService {
     /// The resources.
     pub store: Arc<SharedStore>,
-    /// What keeps them.
+    /// The writer of the files that keep the resources, if they are kept.
     pub keeper: Option<Arc<Keeper>>,
     /// `init`, if there is a host.
     pub init: Option<Arc<Init>>,
@@ -271,7 +271,7 @@ impl Configuration for ConfigurationService {
         let time = TryTime::new(request.into_inner().timeout_seconds);
         let time = time.map_err(|refusal| Status::invalid_argument(refusal.reason))?;
         let begin = move |client: &mut Client, store: &SharedStore| {
-            // What was changed before the try is no part of it.
+            // Apply earlier changes first: they are not part of the try.
             host::apply(client, store)?;
             let running = store.try_caller();
             if let Some(other) = running.as_ref().filter(|other| **other != caller) {
@@ -291,7 +291,7 @@ impl Configuration for ConfigurationService {
         let caller = Caller::of(request.extensions());
         let peer = request.extensions().get::<Peer>().cloned();
         may_confirm(&self.store, &caller, peer.as_ref().map(|peer| peer.opened))?;
-        // What `init` has confirmed has to be on the disk, even if the caller does not wait for it.
+        // Settings that `init` has confirmed must reach the disk, even if the caller does not wait.
         let service = self.clone();
         let confirmed = tokio::spawn(async move { service.confirm(caller, peer).await });
         confirmed.await.expect("no confirmation panics")?;

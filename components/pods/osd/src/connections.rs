@@ -43,20 +43,20 @@ impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 /// The other side of a connection.
 #[derive(Clone)]
 pub struct Peer {
-    /// Who it is.
+    /// The program or person on that side, and its rights.
     pub caller: Arc<Caller>,
     /// When the connection was opened.
     pub opened: Instant,
-    /// What is known of a client on the network.
+    /// The connection's quota, rules and addresses, if the client is on the network.
     pub remote: Option<RemotePeer>,
 }
 
 /// A client on the network.
 #[derive(Clone)]
 pub struct RemotePeer {
-    /// What the caller may hold at once.
+    /// The caller's quota, which its other connections share.
     pub quota: Quota,
-    /// What may exclude it at any time.
+    /// The rules, which may exclude the client at any time.
     pub rules: Arc<Rules>,
     /// Set at the first call.
     pub has_called: Arc<AtomicBool>,

@@ -23,7 +23,7 @@ struct Document {
     spec: Value,
 }
 
-/// What a document says of a resource.
+/// A resource as a document specifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// The resource.

@@ -14,7 +14,7 @@ pub struct Generation {
     pub number: u64,
     /// When its first change was made.
     pub time: SystemTime,
-    /// Who made it.
+    /// The caller that made the changes.
     pub caller: String,
     /// All settings.
     pub settings: Vec<Arc<Resource>>,
@@ -141,8 +141,9 @@ impl Generation {
     }
 }
 
-/// What differs between the settings before and after, in order of their names. Versions, times and
-/// finalizers do not count: controllers put finalizers, and no person goes back to one.
+/// Returns the differences between the settings before and after, in the order of their keys.
+/// Versions, times and finalizers do not count: controllers own the finalizers, so a restored
+/// generation keeps the current ones.
 pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Difference> {
     let mut all: BTreeMap<&Key, [Option<Content>; 2]> = BTreeMap::new();
     for (index, settings) in [before, after].into_iter().enumerate() {

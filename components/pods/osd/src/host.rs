@@ -36,7 +36,7 @@ const OWNER: &str = "host";
 pub struct Host {
     /// The resources.
     pub store: Arc<SharedStore>,
-    /// What keeps them.
+    /// The writer of the files that keep the resources, if they are kept.
     pub keeper: Option<Arc<Keeper>>,
     /// `init`.
     pub init: Arc<Init>,
@@ -45,7 +45,7 @@ pub struct Host {
 /// The statuses of a kind by their identifiers.
 pub type Statuses = BTreeMap<String, Spec>;
 
-/// What has become of the settings.
+/// The statuses of the settings, and the settings with which the node has started.
 pub struct Applied {
     statuses: Vec<(Kind, Statuses)>,
     start: StartSettings,

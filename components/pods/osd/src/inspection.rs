@@ -102,7 +102,7 @@ impl Inspect for InspectionService {
 
     async fn reach(&self, request: Request<ReachRequest>) -> Answer<Self::ReachStream> {
         let is_admin = Caller::of(request.extensions()).require(Role::Admin, "all").is_ok();
-        // What the client has sent beside its request is left behind.
+        // Drop the client's metadata: only `osd` may set the key that permits all addresses.
         let mut request = Request::new(request.into_inner());
         if is_admin {
             request.metadata_mut().insert(MAY_ALL, MetadataValue::from_static("yes"));
@@ -113,7 +113,7 @@ impl Inspect for InspectionService {
     async fn capture(&self, request: Request<CaptureRequest>) -> Answer<Self::CaptureStream> {
         let peer = request.extensions().get::<Peer>();
         let own = peer.and_then(|peer| Some(peer.remote.as_ref()?.connection));
-        // What the client has sent beside its request is left behind.
+        // Drop the client's metadata: only `osd` may name the client's connection.
         let mut request = Request::new(request.into_inner());
         if let Some(own) = own {
             capture::add_to(request.metadata_mut(), own);

@@ -59,7 +59,7 @@ struct KeptGeneration {
     settings: Vec<proto::Resource>,
 }
 
-/// What the file has kept.
+/// The content of the file `resources`.
 #[derive(Debug)]
 pub struct Kept {
     /// The resources.
@@ -83,7 +83,8 @@ struct Written {
     failure: Option<String>,
 }
 
-/// What the folder's file has, but for who may call: that is [`read_access`]'s alone.
+/// Reads the folder's file `resources`, if there is one. Roles and revocations in it are ignored:
+/// [`read_access`] alone returns those.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
@@ -102,7 +103,7 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     }))
 }
 
-/// Who may call, as the folder's file has it.
+/// Reads the roles and revocations in the folder's file `access`. Without the file there are none.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.

@@ -1,4 +1,4 @@
-//! What clients may use of the program, whose memory the pod's manifest limits.
+//! Limits for clients. They bound the memory of the program, which the pod's manifest limits.
 
 use osbuild_resources::Limits;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub const MAX_QUERY: usize = 8 << 10;
 /// Bytes that a term of a label query takes beside its texts, rounded up.
 pub const TERM: usize = 128;
 
-/// What HTTP/2 lets a client do on one connection.
+/// The limits of HTTP/2 for one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Calls at a time, watches among them.
@@ -76,6 +76,6 @@ pub const MAX_GENERATION_BYTES: usize = 1 << 20;
 /// For how long the writes of a caller belong to one generation.
 pub const GENERATION_TIME: Duration = Duration::from_secs(1);
 
-/// What the store holds.
+/// The limits of the store.
 pub const STORE: Limits =
     Limits { resources: 20_000, kinds: 256, bytes: 24 << 20, history_bytes: 8 << 20 };

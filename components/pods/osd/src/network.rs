@@ -34,7 +34,7 @@ pub struct Network {
     pub clients: Clients,
     /// `init`, which prints the node's fingerprint.
     pub init: Option<Arc<Init>>,
-    /// What the clients may hold at once.
+    /// The quotas of the clients.
     pub quotas: Arc<Quotas>,
 }
 

@@ -30,7 +30,7 @@ pub struct SharedStore {
 
 struct Inner {
     store: Store,
-    /// What was kept last.
+    /// The generations of the settings.
     generations: Generations,
     /// While changes are tried.
     tried: Option<Tried>,
@@ -47,7 +47,7 @@ struct Tried {
     before: Vec<Arc<Resource>>,
     /// When a setting was changed last.
     changed: Option<Instant>,
-    /// Who has begun the try.
+    /// The caller that began the try.
     caller: String,
 }
 
@@ -258,7 +258,7 @@ impl SharedStore {
         put_back.map(|()| before.is_some())
     }
 
-    /// What the running try has changed.
+    /// Returns the differences that the running try has made to the settings.
     pub fn tried_differences(&self) -> Vec<Difference> {
         let Inner { store, tried, .. } = &*self.lock();
         let before = tried.as_ref().map(|tried| tried.before.clone());
@@ -276,7 +276,7 @@ impl SharedStore {
         });
     }
 
-    /// Who has begun the running try.
+    /// The caller that began the running try.
     pub fn try_caller(&self) -> Option<String> {
         self.lock().tried.as_ref().map(|tried| tried.caller.clone())
     }
@@ -305,8 +305,9 @@ impl SharedStore {
         put_back
     }
 
-    /// What outlasts the process: confirmed settings, and the resources of types that this release
-    /// does not know, without the finalizers of plugins.
+    /// The resources that outlast the process, other than roles and revocations: confirmed
+    /// settings, and the resources of types that this release does not know. The finalizers of
+    /// plugins are removed.
     pub fn kept(&self) -> Vec<Arc<Resource>> {
         let Inner { store, tried, finalizers, .. } = &*self.lock();
         let before = tried.as_ref().map(|tried| tried.before.clone());
@@ -319,7 +320,7 @@ impl SharedStore {
         confirmed.chain(others).map(|one| Arc::new(finalizers.without(one))).collect()
     }
 
-    /// What outlasts the process of who may call.
+    /// The roles and revocations, which outlast the process, without the finalizers of plugins.
     pub fn kept_access(&self) -> Vec<Arc<Resource>> {
         let Inner { store, finalizers, .. } = &*self.lock();
         let types = ClientType::all().filter(|one| !one.is_setting());
@@ -327,8 +328,8 @@ impl SharedStore {
         kept.map(|one| Arc::new(finalizers.without(&one))).collect()
     }
 
-    /// What wakes up at each change of a kind. Unlike a watch it takes no place of a client's, and
-    /// cannot be too slow.
+    /// Returns a receiver that wakes up at each change of a kind. Unlike a watch, it does not count
+    /// against the limit of watches, and cannot be too slow.
     pub fn changes(&self, kind: &Kind) -> watch::Receiver<()> {
         self.lock().changes(kind)
     }

@@ -76,7 +76,7 @@ fn refuse_for_one(options: &WatchOptions) -> Result<(), Status> {
     Err(Status::unimplemented(format!("the watch of one resource has no {refused}")))
 }
 
-/// What a stream sends next.
+/// The next message of a stream.
 enum Next {
     /// An empty message: from here on no change is missed.
     Ready(Feed),

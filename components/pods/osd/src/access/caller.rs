@@ -18,7 +18,7 @@ use x509_cert::der::asn1::{PrintableStringRef, TeletexStringRef, Utf8StringRef};
 use x509_cert::der::oid::db::rfc4519::{COMMON_NAME, ORGANIZATION_NAME};
 use x509_cert::der::{Decode, Tag, Tagged};
 
-/// What a caller may do. Each role may do what those before it may.
+/// The role of a caller. Each role includes the rights of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Reads resources.
@@ -59,18 +59,18 @@ pub struct Caller {
     certificate: Option<ShownCertificate>,
 }
 
-/// What a caller may do.
+/// The rights of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rights {
     /// Nothing: it came over no connection.
     None,
-    /// What a role of the node may do.
+    /// The rights of a role of the node.
     Role(Role),
-    /// What a role with this name may do that an administrator has defined.
+    /// The rights of a role with this name, which an administrator has defined.
     Custom(String, Arc<CustomRole>),
 }
 
-/// What is known of the certificate of a client on the network.
+/// The fields of a certificate that decide the access of a client on the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
     /// Its fingerprint.
@@ -84,10 +84,10 @@ pub struct ShownCertificate {
 }
 
 impl ShownCertificate {
-    /// What a certificate says, which must have been verified.
+    /// Reads the fields of a DER certificate, which must have been verified.
     ///
     /// # Errors
-    /// It is malformed.
+    /// The certificate is malformed.
     pub fn of(der: &[u8]) -> Outcome<ShownCertificate> {
         let certificate = Certificate::from_der(der).explain("read a client's certificate")?;
         let certificate = certificate.tbs_certificate;

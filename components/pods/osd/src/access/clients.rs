@@ -15,7 +15,7 @@ pub struct Clients {
     files: Vec<PathBuf>,
     identity: Identity,
     rules: Arc<Rules>,
-    /// What was read last, and what accepts clients of it.
+    /// The PEM that was read last, and the acceptor for its CAs.
     current: Option<(Vec<u8>, TlsAcceptor)>,
 }
 
@@ -26,7 +26,7 @@ impl Clients {
         Clients { files, identity, rules, current: None }
     }
 
-    /// What excludes clients.
+    /// The rules that exclude clients.
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
     }
@@ -36,8 +36,8 @@ impl Clients {
         &self.identity
     }
 
-    /// What accepts clients with a certificate that one of the CAs of now has signed. `None` means
-    /// that there are none.
+    /// Returns the acceptor for clients with a certificate that one of the current CAs has signed.
+    /// `None` means that no file with CAs exists.
     ///
     /// # Errors
     /// The file cannot be read, or has no certificate.

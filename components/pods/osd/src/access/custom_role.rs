@@ -1,5 +1,4 @@
-//! What the clients of a role may do that an administrator has defined: the specs of
-//! `Roles.osbuild`.
+//! The roles that administrators define: the specs of `Roles.osbuild`.
 
 use super::Role;
 use super::guard::least;
@@ -45,7 +44,7 @@ const GET_TRY: &str = "osbuild.v1.Configuration/GetTry";
 /// The service of Talos, whose one call is for all roles, as gRPC's own are.
 const TALOS: &str = "machine.MachineService";
 
-/// What is done with a resource.
+/// An operation on resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// Reads one.
@@ -95,7 +94,7 @@ impl Verb {
 /// The roles that administrators have defined, by their names.
 pub type Roles = BTreeMap<String, Arc<CustomRole>>;
 
-/// What a role may do.
+/// The rights of a role that an administrator has defined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomRole {
     rules: Vec<Rule>,
@@ -110,11 +109,11 @@ struct Rule {
 }
 
 impl CustomRole {
-    /// What the spec of the role with this name says.
+    /// Checks the spec of the role with this name.
     ///
     /// # Errors
-    /// The name belongs to a role of the node, something is malformed, or it names a right that an
-    /// admin alone has.
+    /// The name belongs to a role of the node, something is malformed, or the spec names a right
+    /// that is reserved for the role `admin`.
     pub fn new(name: &str, spec: &RoleSpec) -> Result<CustomRole, String> {
         check_name(name)?;
         let RoleSpec { resources, calls } = spec;

@@ -19,7 +19,7 @@ pub type Exclusion = Pin<Box<dyn Future<Output = &'static str> + Send>>;
 /// stream every half minute.
 pub struct Expiring<S> {
     stream: S,
-    /// Who the client is, for the record.
+    /// The client's name in the record.
     client: String,
     /// Until the first call.
     deadline: Option<Pin<Box<Sleep>>>,

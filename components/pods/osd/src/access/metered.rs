@@ -14,7 +14,7 @@ type Frame = http_body::Frame<Bytes>;
 /// Bytes that a part of a response takes in memory beside its own, rounded up.
 const FRAME: usize = 256;
 
-/// What becomes of a message for which there is no room.
+/// The handling of a message that exceeds the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// It is refused: the call has changed nothing.
@@ -62,7 +62,7 @@ impl HttpBody for MeteredRequest {
 /// A response whose bytes count until they are sent.
 pub struct MeteredResponse {
     body: Body,
-    /// What was taken of the body already.
+    /// The first frame of the body, if it was read already.
     first: Option<Frame>,
     quota: Quota,
     excess: Excess,

@@ -1,5 +1,5 @@
-//! Who may do what: the caller behind each connection, the role that each call needs, what excludes
-//! clients, and a record of the calls.
+//! Access control: the caller behind each connection, the role that each call needs, the rules that
+//! exclude clients, and a record of the calls.
 
 pub mod announce;
 pub mod caller;

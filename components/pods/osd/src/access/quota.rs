@@ -1,5 +1,5 @@
-//! What clients on the network may hold at once. All of them share it, and each caller has at most
-//! a quarter, so that one certificate does not keep out the others.
+//! Quotas of the clients on the network. All clients share each limit, and each caller has at most
+//! a quarter of it, so that one certificate does not keep out the others.
 
 use crate::limits::{MAX_REMOTE_BYTES, MAX_REMOTE_CALLS, MAX_REMOTE_CONNECTIONS};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tonic::Status;
 /// One caller may hold this part of everything.
 const PARTS: usize = 4;
 
-/// What is limited.
+/// A quantity that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// Open connections.
@@ -45,7 +45,7 @@ impl Display for Limited {
 /// Identifies a caller: the digest of its certificate.
 pub type Holder = [u8; 32];
 
-/// What all clients on the network hold, and what each of them does.
+/// The usage of all clients on the network together, and of each caller.
 #[derive(Debug, Default)]
 pub struct Quotas {
     all: Arc<Usage>,

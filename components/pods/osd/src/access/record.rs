@@ -86,7 +86,7 @@ pub fn write(line: &str) {
     LINES.add(line);
 }
 
-/// What a call has changed: a service adds it to its response.
+/// The keys of the resources that a call has changed. A service adds them to its response.
 #[derive(Clone, Debug)]
 pub struct Changed(pub Vec<String>);
 
@@ -100,7 +100,7 @@ impl Changed {
     }
 }
 
-/// What a call is about that changes nothing, but must be in the record: a service adds it to its
+/// The subject of a call that changes nothing, but must be in the record. A service adds it to its
 /// response.
 #[derive(Clone, Debug)]
 pub struct Subject(pub String);

@@ -20,7 +20,7 @@ pub const COLUMNS: &[PrintColumn] = &[
 /// The most bytes of the name of a user, which RFC 5280 limits to 64 characters.
 const MAX_USER: usize = 256;
 
-/// What one resource excludes.
+/// The certificates that one resource excludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
     /// The certificate with this fingerprint.
@@ -35,10 +35,10 @@ pub enum Revocation {
 }
 
 impl Revocation {
-    /// What the spec says.
+    /// Checks the spec of a revocation.
     ///
     /// # Errors
-    /// It names neither a certificate nor a user, or both, or something is malformed.
+    /// The spec names neither a certificate nor a user, or both, or something is malformed.
     pub fn new(spec: &RevocationSpec) -> Result<Revocation, String> {
         let RevocationSpec { certificate, user, issued_before } = spec;
         match (certificate.as_str(), user.as_str(), issued_before.as_str()) {

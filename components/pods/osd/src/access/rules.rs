@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tonic::Status;
 
-/// What the resources of the store say of clients on the network. It is as new as the store: the
-/// first question after a change reads them again.
+/// The revocations and custom roles in the store. The rules are as new as the store: the first
+/// query after a change reads the resources again.
 pub struct Rules {
     store: Arc<SharedStore>,
     current: Mutex<Current>,
@@ -28,7 +28,7 @@ struct Current {
     roles: Roles,
 }
 
-/// Who is excluded.
+/// The clients that are excluded.
 enum Excluded {
     /// The revocations cannot be read, so it might be anyone.
     Everyone,
@@ -50,7 +50,7 @@ impl Rules {
         Rules { store, current: Mutex::new(current) }
     }
 
-    /// What the resources say now.
+    /// Returns the current rules. Reads the resources again if they have changed.
     fn current(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let [of_revocations, of_roles] = &mut current.changes;

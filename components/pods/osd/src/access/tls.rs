@@ -22,10 +22,10 @@ use tokio_rustls::TlsAcceptor;
 /// The protocol within: HTTP/2 (RFC 9113).
 const HTTP_2: &[u8] = b"h2";
 
-/// What accepts clients with a certificate that a CA in `clients` has signed, which is PEM.
+/// Returns an acceptor for clients with a certificate that a CA in `clients` (PEM) has signed.
 ///
 /// # Errors
-/// It has no certificate.
+/// `clients` has no certificate or a malformed one, or the node's certificate cannot be used.
 pub fn acceptor(clients: &[u8], identity: &Identity, rules: Arc<Rules>) -> Outcome<TlsAcceptor> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(clients) {

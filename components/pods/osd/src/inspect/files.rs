@@ -29,7 +29,7 @@ const IMAGE: [(&str, &str); 5] = [
     (SYSCTL, "the kernel parameters that the image sets"),
 ];
 
-/// What `init` makes of the kubelet's configuration.
+/// The kubelet's configurations that `init` generates: names and descriptions.
 const KUBELET: [(&str, &str); 2] = [
     ("joined.json", "the configuration of the kubelet in a cluster"),
     ("standalone.json", "the configuration of the kubelet without a cluster"),
@@ -111,7 +111,7 @@ struct Candidate {
     place: (PathBuf, PathBuf),
 }
 
-/// What may be read.
+/// The sources of the files that clients may read.
 pub struct Files {
     /// Where the container has them.
     pub places: Places,

@@ -61,7 +61,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What clients may read.
+    /// The sources of the files that clients may read.
     fn readable(&self) -> files::Files {
         files::Files {
             places: self.places.clone(),

@@ -22,7 +22,7 @@ pub const TYPE: ObservedType = ObservedType {
 
 /// The command line.
 pub const COMMAND_LINE: &str = "/proc/cmdline";
-/// What has the line `btime` with the seconds of the start.
+/// The file with the line `btime`: the time of the boot, in seconds since 1970.
 const STATISTICS: &str = "/proc/stat";
 
 /// Reads what the kernel says of itself.

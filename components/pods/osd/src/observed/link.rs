@@ -173,7 +173,7 @@ fn read_info(info: &[u8], spec: &mut LinkStatusSpec) -> u32 {
     of_bond(BOND_ACTIVE_PORT).and_then(|(_, index)| u32_at(index, 0)).unwrap_or_default()
 }
 
-/// What a port is to its bond.
+/// Returns the state of a port in its bond: `active`, `backup` or `failed`.
 fn port_state(data: &[u8]) -> Option<String> {
     let byte = |wanted| {
         let (_, value) = attributes(data).find(|(kind, _)| *kind == wanted)?;

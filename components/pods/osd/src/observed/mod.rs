@@ -1,8 +1,8 @@
-//! What the program observes of the node. Each type is a row of [`TYPES`] and a file here: what its
-//! resources say, and where that comes from. The program alone writes them.
+//! Observes the state of the node. Each type is a row of [`TYPES`] and a file here, which reads
+//! the source and builds the specs. The program alone writes the resources.
 //!
 //! Two threads observe: [`network`] the kernel's links, addresses and routes, [`node`] the kernel
-//! itself and what `init` reports. [`publisher`] writes what differs.
+//! itself and the reports of `init`. [`publisher`] writes the differences.
 
 mod address;
 mod kernel_info;

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The flags of a request for all there are.
 pub const DUMP: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
 
-/// What has been changed while the kernel listed it may be missing (`NLM_F_DUMP_INTR`).
+/// The flag of a list that may be incomplete, as a change interrupted it (`NLM_F_DUMP_INTR`).
 const INTERRUPTED: u16 = 0x10;
 
 /// How long the kernel may take for an answer, which it sends at once.

@@ -25,7 +25,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// How often the kernel lists again what was changed meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// What there was at one time.
+/// The links, addresses and routes at one time.
 struct Network {
     links: Rows<LinkStatusSpec>,
     addresses: Rows<AddressStatusSpec>,

@@ -16,10 +16,10 @@ pub const TYPE: ObservedType = ObservedType {
     max_count: super::FEW,
 };
 
-/// What `init` knows of the slots.
+/// Returns the slots, as `init` reports them.
 ///
 /// # Errors
-/// The reason why it knows nothing.
+/// The reason why the slots are unknown.
 pub fn known(status: &NodeStatus) -> Result<&SlotsStatus, String> {
     match &status.slots {
         Slots::Known(slots) => Ok(slots),

@@ -1,11 +1,11 @@
-//! What a controller has declared to read and write, and so may.
+//! The access of a controller: the inputs and outputs that it has declared, and no others.
 
 use super::limits::{MAX_GRANTED_OUTPUTS, MAX_INPUTS};
 use osbuild_resources::{Key, Kind};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
-/// What a controller has to do with an input.
+/// The purpose of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InputKind {
     /// It learns of changes.
@@ -23,11 +23,11 @@ pub struct Input {
     pub kind: Kind,
     /// The identifier of the only one, if there is only one.
     pub id: Option<String>,
-    /// What the controller has to do with them.
+    /// The purpose of the input.
     pub role: InputKind,
 }
 
-/// Who else writes resources of a type.
+/// The other controllers that may write resources of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputKind {
     /// No other controller.
@@ -41,7 +41,7 @@ pub enum OutputKind {
 pub struct Output {
     /// The type.
     pub type_name: String,
-    /// Who else writes it.
+    /// The other controllers that may write resources of the type.
     pub kind: OutputKind,
 }
 

@@ -1,4 +1,4 @@
-//! What a plugin may do: the specs of `PluginGrants.osbuild`.
+//! The rights of a plugin: the specs of `PluginGrants.osbuild`.
 
 use super::access::{Access, Input, InputKind, Output, OutputKind};
 use super::limits::{MAX_COLUMNS, MAX_GRANTED_INPUTS, MAX_GRANTED_OUTPUTS, MAX_NAME};
@@ -7,16 +7,16 @@ use crate::catalog;
 use osbuild_cosi::v1::{PluginGrantSpec, PluginInput, PluginOutput};
 use osbuild_resources::{Definition, Kind, Names, PrintColumn};
 
-/// What a plugin may do.
+/// The rights of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rights {
     /// All that controllers can do, in all namespaces: for the tests of other projects.
     Everything,
-    /// What a grant says.
+    /// The rights in a grant.
     Grant(Grant),
 }
 
-/// What one plugin may read and write.
+/// The resources that one plugin may read and write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     inputs: Vec<Input>,

@@ -76,7 +76,7 @@ impl Grants {
         }
     }
 
-    /// What each plugin may do.
+    /// The rights of each plugin, by its name: from the valid grants, and all for the test plugin.
     fn wanted(&self) -> BTreeMap<String, Rights> {
         let (kind, query) = (ClientType::Grant.kind(), Query::default());
         let found: Vec<_> = self.sessions.store().read(|store| store.list(&kind, &query).collect());

@@ -1,4 +1,4 @@
-//! What plugins may use of the program, whose memory the pod's manifest limits.
+//! Limits for plugins. They bound the memory of the program, which the pod's manifest limits.
 
 use std::time::Duration;
 

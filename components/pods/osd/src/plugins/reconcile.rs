@@ -53,8 +53,7 @@ impl Feed {
             self.wait().await?;
             sleep_until(last + RECONCILE_INTERVAL).await;
         }
-        // What has changed until now is part of this message. A watch that was too slow is opened
-        // again.
+        // Changes until now are part of this message. A watch that was too slow is opened again.
         self.inputs.retain_mut(|watched| watched.watch.read(usize::MAX).is_ok());
         self.asked = self.follow()?;
         self.last = Some(Instant::now());

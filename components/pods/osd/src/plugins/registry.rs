@@ -22,7 +22,7 @@ pub struct SessionId(pub u64);
 pub struct Controller {
     /// Its plugin.
     pub plugin: String,
-    /// What it reads and writes.
+    /// Its inputs and outputs.
     pub access: Access,
     /// When it last got a message to reconcile.
     pub reconciled: Option<SystemTime>,

@@ -63,9 +63,9 @@ pub struct Caller {
     pub name: String,
     /// Its plugin.
     pub plugin: Arc<str>,
-    /// What it may read and write.
+    /// Its inputs and outputs.
     pub access: Access,
-    /// What its plugin may.
+    /// The rights of its plugin.
     pub rights: Arc<Rights>,
 }
 
@@ -80,7 +80,7 @@ impl Sessions {
         &self.store
     }
 
-    /// What wakes up when controllers change, or are asked to reconcile.
+    /// Returns a receiver that wakes up when controllers change, or are asked to reconcile.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

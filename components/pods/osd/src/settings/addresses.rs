@@ -13,7 +13,7 @@ pub const TYPE: SettingType = SettingType {
     columns: &[LINK, ADDRESS],
     status_names: names("AddressSettingStatuses", "AddressSettingStatus"),
     status_columns: &[LINK, ADDRESS, SET, ERROR],
-    // Who sets an address can take that of another machine, and with it that machine's connections.
+    // A client that sets an address can take over another machine's address and its connections.
     writer: Role::Admin,
     may_disconnect: true,
     read: spec::read::<AddressSpec>,

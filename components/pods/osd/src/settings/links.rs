@@ -61,7 +61,7 @@ impl HostSpec for LinkSpec {
     }
 }
 
-/// What the node makes the link, if it does.
+/// Returns the VLAN, bridge or bond that the node creates for the spec, if the spec has one.
 fn made(LinkSpec { link, vlan, bridge, bond, .. }: &LinkSpec) -> Result<Option<MadeLink>, Refusal> {
     let vlan = vlan
         .as_ref()

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// The namespace of all of them.
 pub const NAMESPACE: &str = "system";
 
-/// What follows the names of the node's own types.
+/// The suffix in the names of the node's own types.
 const SUFFIX: &str = "osbuild";
 
 /// The identifier of a status of which a node has one.
@@ -53,7 +53,8 @@ pub struct SettingType {
     pub read: fn(&Spec) -> Result<Vec<Setting>, String>,
     /// Both forms of the spec of these settings, which are of this type.
     pub write: fn(&[Setting]) -> Spec,
-    /// What a spec with these settings is about. No two resources are about the same.
+    /// The subject of a spec with these settings, as errors name it. Each subject has at most one
+    /// resource.
     pub subject: fn(&[Setting]) -> String,
     /// Why the settings of all resources of the type exclude each other, if they do.
     pub conflict: fn(&[Setting]) -> Option<String>,
@@ -88,15 +89,15 @@ pub struct Wanted {
     pub id: String,
     /// Its version.
     pub version: String,
-    /// What it asks for.
+    /// The settings that the resource requests.
     pub settings: Vec<Setting>,
 }
 
-/// What is known of one type when its statuses are written.
+/// The input for the statuses of one type.
 pub struct Report<'a> {
     /// The resources of the type.
     pub wanted: &'a [Wanted],
-    /// What the host has, of all types.
+    /// The settings as the host reports them, of all types.
     pub observed: &'a [Observed],
     /// Why settings are not set.
     pub errors: &'a BTreeMap<SettingName, String>,
@@ -113,7 +114,7 @@ impl SettingType {
         kind(&self.status_names)
     }
 
-    /// What the resources of the store ask for that are not being torn down.
+    /// Returns the settings of the resources in the store that are not being torn down.
     pub fn wanted(&self, store: &Store) -> Vec<Wanted> {
         let query = Query::default();
         let kind = self.kind();
@@ -136,12 +137,12 @@ impl SettingType {
 }
 
 impl Report<'_> {
-    /// What the host has of a setting.
+    /// The state of a setting on the host.
     fn observed(&self, name: &SettingName) -> Option<&Observed> {
         self.observed.iter().find(|observed| observed.name == *name)
     }
 
-    /// What the host has of settings of a type that no resource asks for.
+    /// The states of the host's settings that `covers` accepts and that no resource requests.
     fn others(&self, covers: fn(&SettingName) -> bool) -> impl Iterator<Item = &Observed> {
         self.observed.iter().filter(move |observed| {
             let mut settings = self.wanted.iter().flat_map(|wanted| &wanted.settings);

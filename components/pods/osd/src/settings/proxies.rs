@@ -56,7 +56,7 @@ fn statuses(report: &Report) -> BTreeMap<String, Spec> {
     let ProxySpec { http, https, no_proxy } =
         ProxySpec::of(&current.into_iter().collect::<Vec<_>>());
     let [error, resource, version] = report.only();
-    // What was taken back may have no resource.
+    // A setting that was taken back may have no resource, so the error comes from the host.
     let observed = report.observed(&SettingName::Proxy);
     let error = match (error.is_empty(), observed) {
         (true, Some(observed)) => observed.error.clone(),

@@ -1,5 +1,5 @@
-//! What the statuses of labels and taints share: the cluster has one of each name, which a resource
-//! or another source asks for.
+//! The common part of the statuses of labels and taints: the cluster has one of each name, which a
+//! resource or another source requests.
 
 use super::spec::HostSpec;
 use super::{Report, Wanted};

@@ -16,7 +16,7 @@ pub const TYPE: SettingType = SettingType {
     columns: &[DESTINATION, GATEWAY, LINK, METRIC],
     status_names: names("RouteSettingStatuses", "RouteSettingStatus"),
     status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, SET, ERROR],
-    // Who sets a route reads the traffic, and answers for other machines.
+    // A client that sets a route can read the traffic, and answer in place of other machines.
     writer: Role::Admin,
     may_disconnect: true,
     read: spec::read::<RouteSpec>,

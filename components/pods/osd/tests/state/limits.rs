@@ -1,4 +1,4 @@
-//! What a client cannot use up.
+//! The limits for clients.
 
 use crate::osd::{Client, Osd, all, code, create, metadata, thing, update, watch};
 use osbuild_cosi::resource::{

@@ -84,7 +84,7 @@ async fn clients_that_take_nothing_do_not_fill_the_memory() {
     for _ in 0..1000 {
         watches.push(watch(local, all(WatchOptions::default())).await.unwrap());
     }
-    // What is not needed any more is there for others.
+    // The quota of the dropped calls is available to others.
     drop(held);
     let client = remote.state(&remote.identity("0", "reader")).await;
     while untaken_list(client.clone()).await.is_err() {

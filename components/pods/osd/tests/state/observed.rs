@@ -1,5 +1,5 @@
-//! What is observed of a machine with a network of its own. Needs root, iproute2 and util-linux
-//! (`unshare`, `setpriv`, `nsenter`).
+//! The resources that `osd` observes on a machine with a network of its own. Needs root, iproute2
+//! and util-linux (`unshare`, `setpriv`, `nsenter`).
 
 #[cfg(feature = "node-kernel")]
 mod node_kernel;
@@ -223,7 +223,7 @@ async fn a_client_reads_the_kernel_and_writes_no_status() {
     assert_eq!(code(get_of(client, "SlotStatuses.osbuild", "A").await), Code::NotFound);
 }
 
-/// What `init` reports, from an `init` of the test.
+/// The resources from the report of an `init` that the test serves.
 #[tokio::test]
 async fn what_init_reports_is_seen_until_it_goes() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the node reaches. Needs root, iproute2, util-linux, dnsmasq, Python and OpenSSL.
+//! Probes of targets from the node. Needs root, iproute2, util-linux, dnsmasq, Python and OpenSSL.
 
 use crate::osd::{Osd, code};
 use crate::remote::RemoteOsd;

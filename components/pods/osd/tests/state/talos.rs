@@ -1,4 +1,4 @@
-//! What `talosctl get` calls first.
+//! The first call of `talosctl get`.
 
 use crate::remote::RemoteOsd;
 use osbuild_cosi::machine::machine_service_client::MachineServiceClient;

@@ -21,7 +21,7 @@ pub struct World {
     child: Child,
 }
 
-/// What a call has reached.
+/// The steps and the result of a call.
 #[derive(Debug)]
 pub struct Reached {
     pub steps: Vec<ReachStep>,

@@ -16,8 +16,8 @@ pub fn all() -> io::Result<Vec<CaptureLink>> {
     Ok(links.iter().map(link).collect())
 }
 
-/// What the packets of a link begin with. Of one that is neither Ethernet nor the loopback, the
-/// kernel's description of each packet is used, as its own header may be any.
+/// Returns the framing of the packets of a link. A link other than Ethernet and the loopback may
+/// have headers of any format, so the kernel's description of each packet takes their place.
 pub fn framing(name: &str) -> io::Result<Framing> {
     let kinds = getifaddrs()?.filter(|address| address.interface_name == name);
     let mut kinds = kinds.filter_map(|address| Some(address.address?.as_link_addr()?.hatype()));

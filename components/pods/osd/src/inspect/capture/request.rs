@@ -1,4 +1,4 @@
-//! What a client wants to be captured, checked.
+//! A client's request for a capture, checked.
 
 use super::link;
 use osbuild_cosi::v1::{CaptureLink, CaptureRequest};
@@ -9,16 +9,16 @@ use tonic::Status;
 /// The most bytes of a packet that are kept, as of tcpdump.
 const MAX_SNAP_LENGTH: u32 = 262_144;
 
-/// What is captured.
+/// A checked request for a capture.
 #[derive(Debug)]
 pub struct Request {
     /// The link; nothing stands for all links.
     pub link: Option<CaptureLink>,
     /// The links that there are.
     pub links: Vec<CaptureLink>,
-    /// What the packets begin with.
+    /// The format of the header at the start of each packet.
     pub framing: Framing,
-    /// What takes packets and cuts them.
+    /// The BPF program that selects packets and truncates them.
     pub program: Vec<Instruction>,
     /// How many packets, if that is limited.
     pub count: Option<u64>,
@@ -29,10 +29,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// What a client wants, whose connection is this one if it comes over the network.
+    /// Checks the request of a client. `own` is the client's connection if it is on the network;
+    /// its packets are left out, unless the request asks for them.
     ///
     /// # Errors
-    /// There is no such link, or something is malformed.
+    /// The link does not exist, or something is malformed.
     pub fn check(request: CaptureRequest, own: Option<Connection>) -> Result<Request, Status> {
         let links = link::all().map_err(|error| Status::internal(error.to_string()))?;
         let (link, framing) = match request.link.as_str() {

@@ -1,4 +1,4 @@
-//! What the kernel writes to the ring of a socket (`TPACKET_V3`): blocks of packets.
+//! The ring of a packet socket (`TPACKET_V3`), to which the kernel writes blocks of packets.
 
 use osbuild_cosi::v1::CapturedPacket;
 use osbuild_packet_filter::Framing;

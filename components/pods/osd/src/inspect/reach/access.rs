@@ -17,7 +17,7 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
 ];
 
-/// What a caller may reach.
+/// The addresses that a caller may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reachable {
     /// Every unicast address.
@@ -27,7 +27,7 @@ pub enum Reachable {
 }
 
 impl Reachable {
-    /// What the caller of a call that `osd` forwards may reach.
+    /// The addresses that the caller may reach, from the metadata that `osd` adds to the call.
     pub fn of(metadata: &MetadataMap) -> Reachable {
         if metadata.contains_key(MAY_ALL) { Reachable::All } else { Reachable::NoMetadata }
     }

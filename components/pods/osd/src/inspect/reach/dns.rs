@@ -27,7 +27,7 @@ const MAX_DATAGRAM: usize = 4 << 10;
 /// Of an answer, the most addresses and the most aliases that are shown.
 const MAX_SHOWN: usize = 16;
 
-/// What a server knows about a name.
+/// The records of a name, as a server returned them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Its addresses.
@@ -107,7 +107,7 @@ impl Answer {
 }
 
 impl NoAnswer {
-    /// What the failure usually means for this name.
+    /// The failure for this name, with its usual cause.
     pub fn words(self, name: &str) -> Failed {
         match self {
             NoAnswer::NoName => Failed::new(

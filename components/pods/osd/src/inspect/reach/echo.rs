@@ -28,7 +28,7 @@ const ECHO: u8 = 8;
 const ECHO_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
-/// What came back.
+/// The outcome of an echo request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The same bytes, after this time.
@@ -137,7 +137,7 @@ impl Echo {
     }
 }
 
-/// What has come for the packet with this number.
+/// Reads the reply to the request with this sequence number, or the error in its place.
 fn receive(socket: &Socket, sequence: u16, began: Instant) -> io::Result<Reply> {
     loop {
         if let Some((number, reply)) = receive_error(socket, began)? {

@@ -32,7 +32,7 @@ struct Target {
     uri: Uri,
 }
 
-/// What the headers of a response say.
+/// The status line of a response, and the headers that are shown.
 struct Answer {
     version: Version,
     status: StatusCode,

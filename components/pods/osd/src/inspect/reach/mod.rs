@@ -36,7 +36,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the node has to find its way.
+/// The files with which the node resolves names and verifies certificates.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// The name servers (resolv.conf(5)).

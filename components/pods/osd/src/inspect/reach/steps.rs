@@ -33,14 +33,14 @@ impl From<Status> for Stop {
 /// Why a step has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What failed.
+    /// The error, such as `connection refused`.
     pub error: String,
-    /// What that usually means; may be empty.
+    /// The usual cause of the error; may be empty.
     pub meaning: String,
 }
 
 impl Failed {
-    /// An error, and what it usually means.
+    /// An error, and its usual cause.
     pub fn new(error: impl Into<String>, meaning: impl Into<String>) -> Failed {
         Failed { error: error.into(), meaning: meaning.into() }
     }
@@ -52,7 +52,7 @@ pub struct Steps<'a> {
     pub to: &'a Sender<Result<ReachResponse, Status>>,
     /// The files of the node.
     pub files: &'a Files,
-    /// What the caller may reach.
+    /// The addresses that the caller may reach.
     pub reachable: Reachable,
 }
 

@@ -1,4 +1,4 @@
-//! What an error of the network usually means.
+//! The usual causes of network errors.
 
 use super::steps::Failed;
 use rustix::io::Errno;

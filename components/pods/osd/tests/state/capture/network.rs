@@ -71,7 +71,7 @@ impl Network {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// What tcpdump says of captured packets, a line for each.
+    /// The output of tcpdump for the captured packets, in lines.
     pub fn shown(&self, capture: &Capture) -> Vec<String> {
         let file: PathBuf = self.folder.path().join("packets.pcap");
         fs::write(&file, capture.pcap()).unwrap();
@@ -97,7 +97,7 @@ pub fn run(words: &[&str]) {
     assert!(Command::new(words[0]).args(&words[1..]).status().unwrap().success(), "{words:?}");
 }
 
-/// What a capture has had so far.
+/// A capture, with the packets received so far.
 pub struct Capture {
     stream: Streaming<CaptureResponse>,
     pub link_type: u32,

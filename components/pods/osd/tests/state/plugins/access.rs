@@ -1,4 +1,4 @@
-//! What a plugin may read and write.
+//! The resources that a plugin may read and write.
 
 use super::connected::{answered, greeting, input, is_woken, output, outputs, resource};
 use super::node::{GREETINGS, HOSTNAMES, Node, PLUGINS};

@@ -1,4 +1,4 @@
-//! What a plugin may use up, and what it may call.
+//! The limits for plugins, and the calls that a plugin may make.
 
 use super::connected::{Connected, answered, end, greeting, inputs, output, resource};
 use super::node::{GREETINGS, HOSTNAMES, Node, PLUGINS};

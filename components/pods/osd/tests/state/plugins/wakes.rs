@@ -1,4 +1,4 @@
-//! What wakes a controller.
+//! The changes that wake a controller.
 
 use super::connected::{answered, input, is_woken};
 use super::node::Node;
