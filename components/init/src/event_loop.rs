@@ -1,5 +1,5 @@
 //! The event loop of PID 1: it waits for descriptors and deadlines, and returns what happened as
-//! typed events. What an event leads to is decided by the [dispatcher](crate::dispatcher).
+//! typed events. The [dispatcher](crate::dispatcher) decides how to react to each.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::sockets::{Received, Sockets};
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 
-/// What happened.
+/// An event that the loop returns.
 pub enum Event {
     /// A program has written a line for the console.
     Line(Program, String),
@@ -47,7 +47,7 @@ pub enum Event {
     WriteFailed(Failure),
     /// An entry on DATA was in the way, and was moved aside.
     MovedAside(String),
-    /// What is set on the host has changed.
+    /// A setting of the host has changed.
     HostChanged,
     /// A deadline has passed.
     Deadline(Deadline),
@@ -205,7 +205,7 @@ fn lines(processes: &mut Processes, now: Duration) -> Vec<Event> {
 }
 
 /// Reaps everything that has exited: the programs of `init`, and the orphans that the kernel hands
-/// to PID 1. What a program wrote before comes first.
+/// to PID 1. The lines that a program has written come before its exit.
 fn reap(processes: &mut Processes, events: &mut Vec<Event>) {
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
         let now = uptime();

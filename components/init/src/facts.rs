@@ -1,4 +1,4 @@
-//! What `init` learns once about this boot. No fact changes after the phase that finds it.
+//! The facts that `init` finds about this boot. No fact changes after the phase that finds it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::slot::boot_source::BootSource;
 pub struct Facts {
     /// The kernel's command line, found by the phase `mounts`.
     pub command_line: OnceCell<CommandLine>,
-    /// What the firmware does about signatures, found by the phase `secure-boot`.
+    /// The state of Secure Boot, found by the phase `secure-boot`.
     pub secure_boot: OnceCell<SecureBoot>,
     /// The disk and the slot, found by the phases `data` and `slot`.
     pub boot_source: Arc<BootSource>,
@@ -24,7 +24,7 @@ impl Facts {
         self.command_line.get().cloned().unwrap_or_default()
     }
 
-    /// What the firmware does about signatures.
+    /// The state of Secure Boot; `Off` before the phase `secure-boot`.
     pub fn secure_boot(&self) -> SecureBoot {
         self.secure_boot.get().copied().unwrap_or_default()
     }

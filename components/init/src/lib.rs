@@ -1,6 +1,6 @@
-//! What `init` reads that other programs have written: the lines of daemons, names, the kernel's
-//! table of mounts, firmware variables. It is a library so that the fuzzer reaches it; the program
-//! is `main.rs`.
+//! The parsers for the texts and bytes that `init` reads from other programs: the lines of daemons,
+//! names, the kernel's table of mounts, firmware variables. They are a library so that the fuzzer
+//! reaches them; the program is `main.rs`.
 
 #![deny(unsafe_code)]
 

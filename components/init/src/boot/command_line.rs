@@ -7,7 +7,7 @@ use osbuild_abi::cmdline::{
 };
 use osbuild_failure::{Explain, Outcome};
 
-/// What the builder has put on the command line.
+/// The values that the builder wrote on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// The image's epoch, since 1970: the clock is never set before it.

@@ -1,5 +1,5 @@
-//! What `init` does as `/init` of the initramfs: it mounts the read-only layers as the root and
-//! executes `/bin/init` in it.
+//! `init` as `/init` of the initramfs: it mounts the read-only layers as the root and executes
+//! `/bin/init` in it.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};

@@ -18,7 +18,7 @@ use Condition::{Accepts, Done, JobDone, Runs};
 use Ends::{AtOnce, Later, When};
 use OnFailure::{CountAndReboot, Note, Reboot};
 
-/// What a phase of the boot does. `dispatcher/boot.rs` does it.
+/// The action of a phase of the boot. `dispatcher/boot.rs` carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Mounts the kernel's file systems, `/run` and `/tmp`, makes the daemons' control groups, and

@@ -11,15 +11,15 @@ use crate::variable::is_one;
 /// The vendor of the variables that UEFI itself defines (UEFI 2.10, 3.3).
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 
-/// What the firmware does about signatures.
+/// The state of Secure Boot in the firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecureBoot {
-    /// It refuses unsigned code.
+    /// The firmware refuses unsigned code.
     On,
-    /// It starts any code, or there is no UEFI firmware.
+    /// The firmware starts any code, or there is no UEFI firmware.
     #[default]
     Off,
-    /// It has no keys yet: it starts any code and accepts any keys.
+    /// The firmware has no keys yet: it starts any code and accepts any keys.
     SetupMode,
 }
 

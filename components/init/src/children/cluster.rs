@@ -96,8 +96,8 @@ fn expired(end: Time) -> String {
     format!("the node's certificate has expired by the node's clock: it was valid until {end}")
 }
 
-/// What the API server does not accept, and what the node's owner can see of it: until when the
-/// client certificate is valid, if there is one.
+/// The reason why the node is not ready after a response with status 401. It includes the end of
+/// the client certificate's validity, if there is a certificate, for the node's owner to check.
 fn unauthorized(end: Option<Time>) -> String {
     match end {
         Some(end) => format!(
@@ -107,11 +107,11 @@ fn unauthorized(end: Option<Time>) -> String {
     }
 }
 
-/// What a request asks for.
+/// The method of a request, with its body.
 pub enum Method {
-    /// An object.
+    /// Reads an object.
     Get,
-    /// A change of an object: a merge patch (RFC 7396).
+    /// Changes an object with a merge patch (RFC 7396).
     Patch(String),
 }
 

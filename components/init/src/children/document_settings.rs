@@ -1,5 +1,5 @@
-//! What the node document means for the kubelet: its configuration, its flags, and its two
-//! kubeconfig files.
+//! The settings of the kubelet that follow from the node document: its configuration, its flags,
+//! and its two kubeconfig files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -53,7 +53,7 @@ fn taint(taint: &NodeTaint) -> Value {
     json!({ "key": name.key(), "value": value.as_str(), "effect": name.effect().word() })
 }
 
-/// What the kubelet registers its node with.
+/// The labels and taints with which the kubelet registers its node.
 #[derive(Default)]
 pub struct Registered {
     labels: BTreeMap<LabelKey, NodeLabel>,

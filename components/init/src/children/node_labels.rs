@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use super::cluster::{Method, Server, split};
 use crate::host::registration::node_object::Found;
 
-/// What the node's labels shall be, beside those that nobody asks about.
+/// The requested changes of the node's labels. All other labels keep their values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// Each with its value; without one it shall not be there.
+    /// The value of each label; `None` removes the label.
     changes: BTreeMap<String, Option<String>>,
 }
 
@@ -81,7 +81,7 @@ struct Status {
     message: String,
 }
 
-/// Gives the node its labels, once. What it cannot do is an error of what it has found.
+/// Gives the node its labels, once. Reports a failure in [`Found::error`].
 pub fn settle(config: &Kubeconfig, node_name: &str, labels: &Labels) -> Found {
     let mut found = Found::default();
     if let Err(failure) = try_settle(config, node_name, labels, &mut found) {

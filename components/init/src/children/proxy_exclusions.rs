@@ -1,5 +1,5 @@
-//! What the cluster of the node adds to what is reached without the proxy: the API server, which
-//! the kubelet would lose with the proxy, the domain of Services, and the node's own addresses.
+//! The proxy exclusions that the node's cluster adds: the API server, which the kubelet must reach
+//! even if the proxy fails, the domain of Services, and the node's own addresses.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use osbuild_kubeconfig::Kubeconfig;
 use osbuild_protocol::ProxyExclusion;
 
 /// The entries of the document in effect and of these kubeconfig files, of which some may be
-/// missing. What has no form that every program reads alike is left out.
+/// missing. Entries that programs would read differently are left out.
 pub fn all(document: Option<&Document>, kubeconfigs: &[&Path]) -> Vec<ProxyExclusion> {
     let cluster = document.and_then(|document| document.cluster.as_ref());
     let addresses = document.and_then(|document| document.kubelet.node_ip.as_ref());

@@ -28,7 +28,7 @@ pub enum Mode {
 pub struct Start {
     /// How it runs.
     pub mode: Mode,
-    /// What the node document adds to its command line.
+    /// The flags that the node document adds to its command line.
     flags: Vec<String>,
 }
 

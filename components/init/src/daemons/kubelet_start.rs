@@ -1,6 +1,7 @@
-//! What the next start of the kubelet waits for: a job of the disk worker that reads what its name
-//! depends on, and then one that prepares the start under that name. A later request replaces an
-//! earlier one, so the end of a job counts only if no newer job was asked for. It is pure.
+//! The jobs of the disk worker that the next start of the kubelet waits for: one reads the facts
+//! that decide the node's name, and then one prepares the start under that name. A later request
+//! replaces an earlier one, so the end of a job counts only if no newer job was requested. It is
+//! pure.
 
 use crate::disk_worker::JobId;
 

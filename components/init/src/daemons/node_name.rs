@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// another link may take longer.
 const TIMEOUT_WITH_ADDRESS: Duration = Duration::from_secs(5);
 
-/// What is known when the kubelet is about to start.
+/// The facts that decide the name, collected when the kubelet is about to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Whether there is a kubeconfig, or a bootstrap kubeconfig.

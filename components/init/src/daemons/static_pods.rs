@@ -60,7 +60,7 @@ impl StaticPods {
 /// is not used.
 ///
 /// # Errors
-/// A folder cannot be read or written. What the kubelet has stays.
+/// A folder cannot be read or written. The kubelet keeps the manifests that it has.
 pub fn place() -> Outcome<Vec<String>> {
     let mut manifests = of_image(Path::new(POD_MANIFESTS))?;
     let refused = match folder_on_data()? {

@@ -31,7 +31,7 @@ const MAX_FILES: usize = 256;
 const MAX_BYTES: u64 = 64 << 10;
 /// How many panics the console names.
 const MAX_NAMED: usize = 4;
-/// What the kernel prints with the reason of a panic.
+/// The text that the kernel prints before the reason of a panic.
 const REASON: &str = "Kernel panic - not syncing: ";
 
 /// Moves the messages to the log. Returns a line for each panic.
@@ -65,7 +65,7 @@ struct Part {
     path: PathBuf,
     /// When it was written, by the clock of that boot.
     time: SystemTime,
-    /// What its first line begins with: `Panic#1`.
+    /// The name of the panic, from the first line of the file: `Panic#1`.
     name: String,
     /// Its number, counted from the end of the messages.
     number: u32,

@@ -17,7 +17,7 @@ pub const NAME: &str = "reset";
 const REQUEST: &str = "reset";
 const TEXT: &str = "empty DATA\n";
 
-/// What the file system itself needs, and has made.
+/// The folder that ext4 itself needs, so a reset leaves it.
 const OF_EXT4: &str = "lost+found";
 
 /// Requests that the next boot empties DATA.

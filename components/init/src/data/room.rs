@@ -10,11 +10,11 @@ use rustix::fs::{StatVfs, statvfs};
 /// How often to look.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// What a file system can run out of, and the percentage below which the kubelet makes room
-/// (`evictionHard` in `components/kubelet/kubelet.yaml`).
+/// The resources that a file system can run out of, each with the percentage below which the
+/// kubelet makes room (`evictionHard` in `components/kubelet/kubelet.yaml`).
 const KINDS: [(&str, u64); 2] = [("space", 10), ("inodes", 5)];
 
-/// What is left of each of [`KINDS`], in percent, rounded down. Root's reserve does not count.
+/// The free share of each of [`KINDS`], in percent, rounded down. Root's reserve does not count.
 pub type Left = [u64; KINDS.len()];
 
 /// How urgent it is.

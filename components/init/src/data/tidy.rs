@@ -10,7 +10,7 @@ pub fn is_due() -> Outcome<bool> {
     Ok(data::folder::open()?.is_untidy())
 }
 
-/// Removes it. What cannot be removed is tried again at the next boot.
+/// Removes discarded files from DATA. The next boot tries again to remove those that are left.
 pub fn run() -> Outcome {
     if let Err(error) = data::folder::open()?.tidy().explain("remove discarded files from DATA") {
         println!("{error}");

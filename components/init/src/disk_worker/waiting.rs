@@ -22,14 +22,14 @@ pub struct Waiting {
 pub struct Waiter {
     /// The client.
     pub client: ClientId,
-    /// What it has asked for.
+    /// The kind of reply that it waits for.
     pub wants: Wants,
     job: JobId,
     /// Until when it waits, since boot.
     until: Duration,
 }
 
-/// What a client has asked for.
+/// The kind of reply that a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// The status of the node: without the disk, only that of the slots is missing.

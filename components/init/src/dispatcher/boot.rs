@@ -1,5 +1,5 @@
-//! What the phases of the boot do. Each gets the console and the facts that it needs, and returns
-//! what it has found.
+//! Carries out the phases of the boot. Each gets the console and the facts that it needs, and
+//! returns its findings.
 
 use osbuild_failure::Outcome;
 use osbuild_protocol::Single;

@@ -121,7 +121,7 @@ impl Dispatcher {
         self.kubelet_start.choose(job);
     }
 
-    /// What the name depends on is known.
+    /// Chooses the name after the disk worker has read the facts that decide it.
     pub(super) fn on_name_known(&mut self, id: JobId, known: Known) {
         if !self.kubelet_start.on_name(id) || self.end.is_some() {
             return;

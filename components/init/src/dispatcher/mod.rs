@@ -60,7 +60,7 @@ const SHUTDOWN_TURN: Duration = Duration::from_millis(20);
 /// The longest turn when nothing happens.
 const QUIET_TURN: Duration = Duration::from_secs(60);
 
-/// What the node is doing.
+/// The stage of the node, from its boot to its end.
 enum Stage {
     /// It boots.
     Boots(Sequence<crate::boot::Step>),
@@ -99,12 +99,12 @@ pub struct Dispatcher {
     work: Option<Work>,
     clock: Clock,
     settings: Settings,
-    /// What reports that another program has changed a setting.
+    /// The watch that reports changes of settings by other programs.
     watch: Option<Watch>,
     addresses: Addresses,
     /// The fingerprint with which the node API is served on the network.
     served: Option<Fingerprint>,
-    /// What became of the node document of the machine.
+    /// The report of the pod `bootstrap` about the machine's node document.
     bootstrap: Option<BootstrapReport>,
     node_name: NodeName,
     kubelet_start: KubeletStart,

@@ -13,9 +13,9 @@ use crate::host::settings::{NAME, document};
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
 
-/// What comes before a daemon's last error in the message about its exit.
+/// The text before a daemon's last error in the message about its exit.
 const LAST_ERROR: &str = "its last error: ";
-/// What comes before the reason in the kubelet's last line.
+/// The text before the reason in the kubelet's last line.
 const KUBELET_ERROR: &str = "err=\"";
 /// The maximum characters of that error in a status.
 const MAX_ERROR: usize = 200;
@@ -295,7 +295,8 @@ pub(super) mod tests {
         (node, clients)
     }
 
-    /// What a client has received after some turns: up to a whole reply.
+    /// Runs turns of the node until the client has received a whole reply, and returns its text:
+    /// only a part if the reply is not complete after [`MAX_TURNS`].
     fn reply(node: &mut Dispatcher, client: &mut UnixStream) -> String {
         let mut reply = String::new();
         for _ in 0..MAX_TURNS {

@@ -1,4 +1,4 @@
-//! What the phases of the shutdown do.
+//! Carries out the phases of the shutdown.
 
 use std::time::Duration;
 

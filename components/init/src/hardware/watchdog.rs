@@ -10,7 +10,7 @@ use osbuild_failure::Failure;
 
 use crate::sys;
 
-/// What their device files are called.
+/// The name of the unnumbered device file, and the prefix of numbered ones (`watchdog0`).
 const NAME: &str = "watchdog";
 
 /// The folder of their device files.
@@ -26,7 +26,7 @@ pub struct Watchdog {
     due: Duration,
 }
 
-/// What starting the watchdogs has come to.
+/// The result of starting the watchdogs.
 pub struct Started {
     /// The watchdogs.
     pub watchdog: Watchdog,

@@ -29,7 +29,7 @@ pub struct KernelParameters {
 struct Held {
     /// The image's value is the one that the parameter had before.
     values: Ranked<String>,
-    /// What the kernel has made of the value in effect.
+    /// The value in effect, in the form in which the kernel shows it.
     shown: String,
 }
 

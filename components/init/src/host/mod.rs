@@ -1,8 +1,8 @@
-//! What `init` sets on the host: the host name and its line in `/etc/hosts`, name servers, time
-//! servers, the kernel's settings and parameters, control groups, links, mounts, mirrors of
-//! registries, fields of the kubelet's configuration, labels and taints, and the clock. Each has
-//! one file with the verbs `apply`, which sets it, and `observe`, which reads what is set. Where
-//! several sources give a value, [`settings`] ranks them.
+//! The settings that `init` applies to the host: the host name and its line in `/etc/hosts`, name
+//! servers, time servers, the kernel's settings and parameters, control groups, links, mounts,
+//! mirrors of registries, fields of the kubelet's configuration, labels and taints, and the clock.
+//! Each has one file with the verbs `apply`, which sets it, and `observe`, which reads its value.
+//! Where several sources give a value, [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;

@@ -23,7 +23,7 @@ pub struct Network {
 #[derive(Default)]
 struct Held {
     values: Ranked<NetworkSetting>,
-    /// What has become of it, if the pod has reported that.
+    /// The report of the pod, if there is one: the setting that the host has, or the error.
     reported: Option<Result<NetworkSetting, String>>,
 }
 
@@ -70,7 +70,7 @@ impl Network {
         self.changes + 1
     }
 
-    /// What the pod shall set.
+    /// The settings that the pod has to apply.
     pub fn wanted(&self) -> NetworkSettings {
         let former_mtus = self.former_mtus.iter().map(|(link, mtu)| (link.clone(), *mtu));
         NetworkSettings {

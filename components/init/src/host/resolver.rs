@@ -6,7 +6,7 @@ use osbuild_failure::Outcome;
 
 use super::run_files;
 
-/// What a resolv.conf contains.
+/// The content of a resolv.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolver {
     servers: Vec<String>,
@@ -20,7 +20,7 @@ pub fn apply(resolver: &Resolver) -> Outcome {
     run_files::write(RESOLV_CONF, &resolver.to_text())
 }
 
-/// What the file contains, if it can be read.
+/// The content of the file, if it can be read.
 pub fn observe() -> Option<Resolver> {
     run_files::read(RESOLV_CONF).map(|text| Resolver::parse(&text))
 }

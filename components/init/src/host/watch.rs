@@ -33,7 +33,7 @@ const NEW_AND_CHANGES: WatchFlags = CHANGES.union(WatchFlags::CREATE);
 /// The maximum number of folders of registries: those that `init` has made, and as many of others.
 const MAX_WATCHED: usize = 2 * MAX_REGISTRIES;
 
-/// What reports the changes.
+/// The descriptors on which the kernel reports the changes.
 pub struct Watch {
     files: OwnedFd,
     host_name: OwnedFd,
@@ -61,7 +61,7 @@ impl Watch {
         Ok(Watch { files, host_name: open(HOST_NAME)?.into(), mounts: open(MOUNTS)?.into() })
     }
 
-    /// What to wait for.
+    /// The descriptors to poll, each with its event.
     pub fn polled(&self) -> [PollFd<'_>; 3] {
         [
             PollFd::new(&self.files, PollFlags::IN),
@@ -77,8 +77,8 @@ impl Watch {
         self.watch_registries();
     }
 
-    /// Watches the folder of each registry, which an event has reported before. A folder that is
-    /// watched already stays so.
+    /// Watches the folder of each registry, which an event has reported before. A second watch of a
+    /// folder changes nothing.
     fn watch_registries(&self) {
         // Another program may have replaced it.
         let _ = inotify::add_watch(&self.files, REGISTRIES, NEW_AND_CHANGES);

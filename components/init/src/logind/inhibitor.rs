@@ -25,7 +25,7 @@ impl Inhibitor {
         self.pipe.as_fd()
     }
 
-    /// Whether a process has the other end. What a client writes is dropped.
+    /// Whether a process has the other end. Bytes that a client writes are dropped.
     pub fn is_held(&self) -> bool {
         let mut buffer = [0; 4096];
         match rustix::io::read(&self.pipe, &mut buffer) {

@@ -55,7 +55,7 @@ impl Served {
         command
     }
 
-    /// What a program prints.
+    /// The output of a program: stdout, then stderr.
     fn output(&self, program: &str, words: &[&str]) -> String {
         let output = self.command(program, words).output().unwrap();
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()

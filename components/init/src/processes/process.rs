@@ -86,7 +86,7 @@ pub enum State {
     Ended,
 }
 
-/// What the exit of a process means.
+/// The result of a process that has exited.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Exit {
     /// A job has succeeded.
@@ -99,7 +99,7 @@ pub enum Exit {
     Report {
         /// Whether it ended with exit code 0.
         succeeded: bool,
-        /// What it wrote.
+        /// The text that it wrote.
         text: String,
     },
 }
@@ -117,7 +117,7 @@ pub struct Process {
     log: Option<LogLines>,
     /// The last error that it wrote, which often says why it exited.
     last_error: Option<String>,
-    /// What a task has written.
+    /// The text that a task has written.
     report: String,
     output: OwnedFd,
     input: OwnedFd,

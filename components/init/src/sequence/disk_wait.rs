@@ -19,7 +19,7 @@ pub struct DiskWait {
     reported: Duration,
 }
 
-/// What to do next.
+/// The next step of the wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// Wait.
@@ -37,7 +37,7 @@ impl DiskWait {
         DiskWait { began: now, stall, least: left, since: now, reported: now }
     }
 
-    /// What to do at `now` with `left` bytes to write.
+    /// Returns the next step at `now`, since boot, with `left` bytes to write.
     pub fn next(&mut self, now: Duration, left: u64) -> Next {
         if left < self.least {
             (self.least, self.since) = (left, now);

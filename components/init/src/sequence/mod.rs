@@ -12,15 +12,15 @@ use osbuild_failure::{Failure, Outcome};
 use crate::processes::program::Program;
 use disk_wait::{DiskWait, Next};
 
-/// One phase of a table. `Step` names what it does.
+/// One phase of a table. `Step` is the type of its action.
 pub struct Phase<Step: 'static> {
     /// Its name on the console.
     pub name: &'static str,
-    /// What it does.
+    /// Its action.
     pub step: Step,
     /// When it ends.
     pub ends: Ends,
-    /// What a failure means.
+    /// The consequence of its failure.
     pub on_failure: OnFailure,
 }
 
@@ -39,7 +39,7 @@ pub enum Ends {
     Later,
 }
 
-/// What a phase waits for.
+/// A condition that a phase waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// A daemon accepts connections.
@@ -64,7 +64,7 @@ pub enum Condition {
     WorkFinished,
 }
 
-/// What the failure of a phase means.
+/// The consequence of a phase's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
     /// The node cannot go on: it prints the reason and reboots.
@@ -76,7 +76,7 @@ pub enum OnFailure {
     Note,
 }
 
-/// What a sequence looks at.
+/// The state of the node that a sequence reads, and the console to which it reports.
 pub trait Surroundings {
     /// The time since boot.
     fn now(&self) -> Duration;
@@ -93,7 +93,7 @@ pub trait Surroundings {
     fn note(&mut self, name: &'static str, failure: Failure);
 }
 
-/// What a sequence acts on.
+/// The node on which a sequence carries out its steps.
 pub trait Machine<Step>: Surroundings {
     /// Does what the phase is for, or starts it.
     fn start(&mut self, step: Step) -> Outcome;
@@ -111,7 +111,7 @@ pub struct Sequence<Step: 'static> {
     disk_wait: Option<DiskWait>,
 }
 
-/// What [`Sequence::advance`] has come to.
+/// The result of [`Sequence::advance`].
 pub enum Progress<Step: 'static> {
     /// A phase is under way.
     Waits,

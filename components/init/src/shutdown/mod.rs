@@ -13,7 +13,7 @@ use crate::sequence::{Condition, Ends, OnFailure, Phase};
 use Condition::{InhibitorsGone, JobsEnded, NoChildren, Stopped, WorkFinished, WriterEnded};
 use Ends::{AtOnce, When, WhileProgress, Within};
 
-/// What a phase of the shutdown does. `dispatcher/shutdown.rs` does it.
+/// The action of a phase of the shutdown. `dispatcher/shutdown.rs` carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Announces the shutdown. A disk that is slow from now on must not restart the node.

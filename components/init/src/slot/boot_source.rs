@@ -30,15 +30,15 @@ pub struct BootSource {
     running: OnceLock<Running>,
 }
 
-/// What the trial of the slot that runs depends on.
+/// The facts that decide the trial of the slot that runs.
 pub struct TrialFacts {
     /// Whether the slot that runs still has to become a good one.
     pub on_trial: bool,
     /// Whether there is another slot to go back to.
     pub has_other: bool,
-    /// What the slot that runs holds.
+    /// The release in the slot that runs, if it holds one.
     pub own: Option<Held>,
-    /// What the other slot holds.
+    /// The release in the other slot, if it holds one.
     pub others: Option<Held>,
 }
 
@@ -48,11 +48,11 @@ struct Running {
     disk: Disk,
 }
 
-/// A slot, what it holds, and whether it runs.
+/// A slot, its contents, and whether it runs.
 pub struct Occupied {
     /// The slot as the partition table describes it.
     pub slot: Slot,
-    /// What it holds.
+    /// The contents of the slot, as its header describes them.
     pub contents: Contents,
     /// Whether the node was booted from it.
     pub runs: bool,
@@ -68,7 +68,7 @@ pub struct OpenedSlot {
     pub length: u64,
 }
 
-/// What slotboot has reported, if the firmware started it.
+/// The report of slotboot about this boot, if the firmware started slotboot.
 pub fn booted() -> Option<BootReport> {
     let variable =
         fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{VARIABLE}-{VENDOR}"))).ok()?;
@@ -120,7 +120,7 @@ impl BootSource {
         Ok(Slots::Known(SlotsStatus { why, started, passed, running, other, is_outage: false }))
     }
 
-    /// What the trial of the slot that runs depends on.
+    /// The facts that decide the trial of the slot that runs.
     pub fn trial(&self) -> Outcome<TrialFacts> {
         let on_trial = self.is_on_trial()?;
         let has_other = on_trial && self.has_other().unwrap_or(false);

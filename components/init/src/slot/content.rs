@@ -1,9 +1,9 @@
-//! What a slot holds and what state it is in, in the words of the protocol.
+//! The contents and the state of a slot, in the words of the protocol.
 
 use osbuild_protocol::{Contents, Release, SlotState};
 use osbuild_slots::{Header, HeaderError, Slot};
 
-/// A slot, and how the SHA-256 of what it holds begins.
+/// A slot, and the start of the SHA-256 of its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The slot's name.
@@ -13,7 +13,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What `slot` holds.
+    /// The release in `slot` whose SHA-256 begins with these digits.
     pub fn new(slot: &str, sha256: &str) -> Self {
         Held { slot: slot.to_owned(), sha256: sha256.to_owned() }
     }
@@ -27,7 +27,7 @@ impl Held {
     }
 }
 
-/// What a slot holds whose header has these bytes.
+/// The contents of a slot whose header has these bytes.
 pub fn contents(header: &[u8]) -> Contents {
     match Header::parse(header) {
         Ok(header) => {

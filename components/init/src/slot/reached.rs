@@ -1,4 +1,4 @@
-//! What a slot on trial has to reach besides its gate. If the slot before it had an address in its
+//! The goals of a slot on trial, besides its gate. If the slot before it had an address in its
 //! last boot, or was Ready in a cluster, the slot on trial needs the same: a release that loses the
 //! network or the cluster is not a good one. But either may fail by itself: when the older slot,
 //! back again, does not get there within the same time either, the release is not at fault, and may
@@ -23,7 +23,7 @@ const MAX_LENGTH: u64 = 4096;
 /// The first line of the file. A file that begins otherwise is of another release and says nothing.
 const FORMAT: &str = "format 1";
 
-/// What a slot can reach, in the order in which a node does.
+/// A goal that a slot can reach. A node reaches them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Goal {
     /// An address.
@@ -62,30 +62,30 @@ impl Goal {
     }
 }
 
-/// What is known of the slots, on DATA.
+/// The record of the goals of both slots, on DATA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// What the slots reached in their last boot.
+    /// The goals that each slot reached in its last boot.
     reached: BTreeSet<(Goal, String)>,
-    /// What was given up without a goal, until the older slot has shown whether the release was at
-    /// fault.
+    /// The release that was given up, and the goal that it missed, until the older slot has shown
+    /// whether the release was at fault.
     lost: Option<(Goal, Held)>,
-    /// What was given up although the older slot did not reach the goal either.
+    /// The release that was given up although the older slot did not reach the goal either.
     outage: Option<Held>,
 }
 
-/// What PID 1 remembers of it in this boot.
+/// The goals in this boot, as PID 1 keeps them in memory, and the record.
 #[derive(Debug, Default)]
 pub struct Reach {
     /// The slot that runs, if it is known. Nothing is recorded otherwise.
     slot: Option<&'static str>,
     on_trial: bool,
-    /// What it holds.
+    /// The release in that slot, if it holds one.
     own: Option<Held>,
     record: Record,
-    /// What the node has reached in this boot.
+    /// The goals that the node has reached in this boot.
     reached: BTreeSet<Goal>,
-    /// What the slot that runs, which is on trial, has to reach.
+    /// The goals that the slot that runs has to reach, if it is on trial.
     needs: BTreeSet<Goal>,
     /// The goal that is still missing, once the gate has held.
     waits: Option<Goal>,
@@ -141,8 +141,8 @@ impl Record {
         self.reached.insert((goal, slot.to_owned()));
     }
 
-    /// A slot begins to run; `others` is what the other slot holds. Returns what it needs to reach,
-    /// and the goal by which it has to show whether the release in the other one was at fault.
+    /// A slot begins to run; `others` is the release in the other slot. Returns the goals that the
+    /// slot has to reach, and the goal with which it shows whether the other release was at fault.
     fn begin(
         &mut self,
         name: &str,

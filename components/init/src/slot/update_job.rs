@@ -11,7 +11,7 @@ use crate::processes::process::Launch;
 use crate::processes::program::Program;
 use crate::sockets::ClientId;
 
-/// What the child does.
+/// The kind of work that the child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Verifies the other slot, which is booted next if it holds what its header says.
@@ -49,11 +49,11 @@ impl Work {
 /// A job under way, from its request to its reply. There is one at a time.
 #[derive(Debug)]
 pub struct UpdateJob {
-    /// What its child does.
+    /// The kind of work that its child does.
     pub work: Work,
     /// The client that waits.
     pub client: ClientId,
-    /// What its child is to read, until that is started.
+    /// The input of its child, until the child is started.
     pub input: Option<OwnedFd>,
 }
 

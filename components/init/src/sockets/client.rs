@@ -25,7 +25,7 @@ pub struct Client {
     waits: bool,
 }
 
-/// What a client has sent.
+/// The result of a read from a client.
 pub enum Read {
     /// No whole line.
     Nothing,

@@ -44,7 +44,7 @@ pub struct Received {
     pub descriptor: Option<OwnedFd>,
 }
 
-/// A reply, and the descriptor that goes with it.
+/// A reply, and the descriptor that is sent with it.
 #[derive(Debug)]
 pub struct Answer {
     /// The reply.

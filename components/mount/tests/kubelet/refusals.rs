@@ -1,4 +1,4 @@
-//! What our programs refuse.
+//! The calls that our `mount` and `umount` refuse.
 
 use crate::namespace::{Programs, private};
 use mount::guard;

@@ -61,9 +61,9 @@ pub struct Programs {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Program {
     pub name: String,
-    /// What needs it.
+    /// The feature of the kubelet that needs it.
     pub used_for: String,
-    /// What a user of this node sees, and where.
+    /// The effect that a user of this node sees, such as an event, with its text.
     pub seen: String,
     /// Phrases of `seen` that are in the source, each with its file.
     pub phrases: Vec<Phrase>,

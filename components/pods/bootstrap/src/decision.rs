@@ -11,7 +11,7 @@ pub struct Found {
     pub text: String,
 }
 
-/// What happens to a document.
+/// The decision about a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It is placed.

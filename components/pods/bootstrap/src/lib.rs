@@ -15,7 +15,7 @@ pub mod user_data;
 
 use instance::Instance;
 
-/// What a source has for the machine.
+/// The machine's identifier and document, as read from a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Which machine this is.

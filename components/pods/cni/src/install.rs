@@ -39,7 +39,7 @@ pub struct Sources<'a> {
 /// and folders that are new or changed.
 ///
 /// # Errors
-/// A file cannot be read or written. What was installed before it stays.
+/// A file cannot be read or written. The files that were installed before it remain.
 pub fn install(
     sources: &Sources<'_>,
     plugins: &Path,

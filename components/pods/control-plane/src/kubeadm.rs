@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 
 use osbuild_failure::{Explain, Failure, Outcome};
 
-/// The phases with which kubeadm makes a control plane. What its preflight checks look for, such as
-/// programs of the host and systemd, this node does not have. The kubelet keeps its rotated
-/// certificate itself.
+/// The phases with which kubeadm makes a control plane. The preflight phase is left out: it checks
+/// for programs of the host and systemd, which this node does not have. The kubelet keeps its
+/// rotated certificate itself.
 pub struct Phases {
     /// They write files below `/etc/kubernetes`. Each keeps certificates and keys that are there.
     pub files: &'static [&'static [&'static str]],

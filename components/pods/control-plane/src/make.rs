@@ -29,7 +29,7 @@ const DROP_IN: &str = "10-kubeadm.conf";
 const TIMEOUT: Duration = Duration::from_secs(180);
 const RESTART: Request = Request::RestartKubelet;
 
-/// What this process has done. The kubelet of an earlier process may not have been restarted.
+/// The steps that this process has done. An earlier process may not have restarted the kubelet.
 #[derive(Default)]
 pub struct Progress {
     /// Whether the kubelet has been restarted. Another restart would only interrupt the pulls of

@@ -1,4 +1,4 @@
-//! What kubeadm's configuration makes of the node.
+//! The role of the node in the control plane, read from kubeadm's configuration.
 
 use std::path::Path;
 use std::{fs, io};
@@ -6,7 +6,7 @@ use std::{fs, io};
 use osbuild_failure::{Explain, Failure, Outcome};
 use serde_json::Value;
 
-/// What the node is to become.
+/// The role that the node takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The first node of a cluster.

@@ -47,7 +47,7 @@ pub struct LinkClient {
     settings: LinkSettings,
 }
 
-/// What settings say about the link.
+/// The effect of `init`'s settings on the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSettings {
     /// Whether DHCP may configure it.

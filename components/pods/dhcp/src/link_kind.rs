@@ -1,4 +1,4 @@
-//! What a link is, as the kernel describes it (`IFLA_LINKINFO`). It is pure.
+//! The kind of a link, as the kernel describes it (`IFLA_LINKINFO`). It is pure.
 
 use osbuild_rtnetlink::{attributes, u16_at, u32_at};
 
@@ -30,7 +30,7 @@ pub struct BondNumbers {
     pub lacp_rate: u8,
 }
 
-/// What a link is.
+/// The kind of a link, with its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LinkKind {
     /// A device.

@@ -21,7 +21,7 @@ const MAX_TIME_SERVERS: usize = 4;
 /// The maximum number of a link's addresses that `init` accepts.
 const MAX_ADDRESSES: usize = 8;
 
-/// What is known of one link.
+/// The lease, the addresses and the advertised options of one link.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Its name.

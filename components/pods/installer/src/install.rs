@@ -45,7 +45,7 @@ pub struct Paths {
     pub data: PathBuf,
 }
 
-/// What to install besides the image.
+/// The files and keys to install besides the image.
 struct Extras<'a> {
     files: Vec<Planned<'a>>,
     keys: Option<Keys>,

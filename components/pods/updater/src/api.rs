@@ -15,7 +15,7 @@ use serde_json::Value;
 /// How long one response may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the kubelet mounts into a pod with a service account.
+/// The folder of the service account, which the kubelet mounts into a pod.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The content types of objects: JSON, and a patch that replaces single fields (RFC 7386).

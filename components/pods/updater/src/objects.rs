@@ -39,16 +39,16 @@ pub struct Metadata {
     pub resource_version: String,
     /// Its annotations.
     pub annotations: Annotations,
-    /// What made it.
+    /// References to the objects that own it.
     pub owner_references: Vec<Owner>,
     /// Set if it is about to end.
     pub deletion_timestamp: Option<String>,
 }
 
-/// What made an object.
+/// A reference to the owner of an object.
 #[derive(Deserialize)]
 pub struct Owner {
-    /// The kind of that object.
+    /// The kind of the owner.
     pub kind: String,
 }
 
@@ -57,15 +57,15 @@ pub struct Owner {
 pub struct Node {
     /// Its metadata.
     pub metadata: Metadata,
-    /// What it should be.
+    /// The desired state of the node.
     #[serde(default)]
     pub spec: NodeSpec,
-    /// What it is.
+    /// The observed state of the node.
     #[serde(default)]
     pub status: NodeStatus,
 }
 
-/// What a node should be.
+/// The desired state of a node.
 #[derive(Default, Deserialize)]
 pub struct NodeSpec {
     /// Whether it takes no new pods.
@@ -73,7 +73,7 @@ pub struct NodeSpec {
     pub unschedulable: bool,
 }
 
-/// What a node is.
+/// The observed state of a node.
 #[derive(Default, Deserialize)]
 pub struct NodeStatus {
     /// Its conditions.
@@ -96,12 +96,12 @@ pub struct Condition {
 pub struct Pod {
     /// Its metadata.
     pub metadata: Metadata,
-    /// What it is.
+    /// The observed state of the pod.
     #[serde(default)]
     pub status: PodStatus,
 }
 
-/// What a pod is.
+/// The observed state of a pod.
 #[derive(Default, Deserialize)]
 pub struct PodStatus {
     /// `Running`, `Succeeded` and so on.

@@ -1,4 +1,5 @@
-//! What the node says about its update on its own Node, and what it reads there.
+//! The annotations of an update on the node's own Node: those that the node sets, and those that it
+//! reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::objects::Annotations;
 /// After this time without a grant, the Node says why it waits.
 const DEADLINE: Duration = Duration::from_secs(86_400);
 
-/// What it says then.
+/// The text of the annotation [`REASON`] after that time.
 const UNANSWERED: &str =
     "no tool has set `osbuild.dev/reboot-granted` to this version within a day";
 
@@ -53,8 +54,8 @@ pub fn ask(found: &Annotations, version: &str, now: Timestamp) -> Changes {
     only_new(changes, found)
 }
 
-/// What became of the request: the result if the release was tried, and nothing if the channel no
-/// longer offers it (`is_idle`).
+/// Returns the changes that end the request: with the result if the release was tried, and without
+/// one if the channel no longer offers it (`is_idle`).
 pub fn settle(found: &Annotations, slots: &Slots, is_idle: bool) -> Changes {
     let (Some(wanted), Slots::Known(slots)) = (found.get(WANTED), slots) else {
         return Changes::new();

@@ -98,7 +98,7 @@ fn follows_the_proxy_in_a_network_of_its_own() {
     assert_eq!(line, "2 is installed: the node reboots into it");
     assert!(proxy.requests() > 3, "{}", proxy.requests());
 
-    // What is excluded, and all without a proxy, is requested from the server itself.
+    // Requests to excluded addresses, and all requests without a proxy, go to the server itself.
     let before = proxy.requests();
     write(&format!("HTTP_PROXY=http://127.0.0.1:{PORT}\nNO_PROXY=192.0.2.0/24\n"));
     world.run_until(&server.url(), |_, lines| lines == 1);

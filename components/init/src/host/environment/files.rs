@@ -30,13 +30,13 @@ pub fn missing(environment: &Environment) -> impl Iterator<Item = (&'static str,
     files.into_iter().filter(|(path, text)| run_files::read(path) != *text)
 }
 
-/// Keeps what the cluster adds, for PID 1.
+/// Writes the proxy exclusions of the cluster to the file that PID 1 reads.
 pub fn keep_cluster(entries: &[ProxyExclusion]) -> Outcome {
     let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
     run_files::set(CLUSTER, (!lines.is_empty()).then_some(lines.as_str()))
 }
 
-/// What the cluster adds, as the child has found it last.
+/// The proxy exclusions of the cluster that the child wrote last.
 pub fn cluster() -> Vec<ProxyExclusion> {
     let text = run_files::read(CLUSTER).unwrap_or_default();
     let entries = text.lines().filter_map(|line| ProxyExclusion::parse(line).ok());

@@ -40,7 +40,7 @@ pub enum Daemon {
     Kubelet,
 }
 
-/// What a change of the environment leads to next.
+/// The next step of a change of the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// This daemon starts again.
@@ -49,12 +49,12 @@ pub enum Step {
     None,
 }
 
-/// What a daemon that has failed costs.
+/// The result of taking back values after a daemon has failed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TakenBack {
     /// Lines for the console.
     pub lines: Vec<String>,
-    /// Whether values of requests are among what is taken back.
+    /// Whether values of requests are among those that were taken back.
     pub of_requests: bool,
 }
 
@@ -66,11 +66,11 @@ pub struct DaemonEnvironment {
     proven: Values,
     /// Why values were taken back, as long as nobody changes them.
     taken_back: BTreeMap<SettingName, String>,
-    /// What the cluster of the node adds to what is reached without the proxy.
+    /// The proxy exclusions that the node's cluster adds.
     cluster: Vec<ProxyExclusion>,
     /// Why the files do not have the values in effect.
     error: String,
-    /// What containerd and the kubelet were started with, while they run.
+    /// The environments with which containerd and the kubelet were started, while they run.
     running: [Option<Environment>; 2],
     /// Whether containerd was asked to start again, and runs still.
     is_asked: bool,

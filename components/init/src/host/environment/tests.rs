@@ -64,7 +64,7 @@ fn restarts(environment: &mut DaemonEnvironment) -> Vec<Daemon> {
     restarted
 }
 
-/// What the host has: source, value and error of each setting.
+/// The source, value and error of each setting on the host.
 fn observed(environment: &DaemonEnvironment) -> Vec<(Option<Source>, String, String)> {
     environment.observe().map(|one| (one.source, one.current, one.error)).collect()
 }

@@ -1,4 +1,4 @@
-//! What settings give for the environment of the daemons. It is pure.
+//! The environment of the daemons that follows from settings. It is pure.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct Values {
     pub roots: BTreeMap<RootName, Ranked<TrustedRoot>>,
 }
 
-/// What a daemon is started with.
+/// The environment with which a daemon is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     /// The variables of its proxy.
@@ -40,8 +40,8 @@ impl Environment {
 }
 
 impl Values {
-    /// The environment with these values. `cluster` is what the cluster of the node adds to what is
-    /// reached without the proxy.
+    /// The environment with these values. `cluster` has the proxy exclusions of the node's
+    /// cluster.
     pub fn environment(&self, cluster: &[ProxyExclusion]) -> Environment {
         let proxy = self.proxy.effective();
         let roots = self.roots.values().filter_map(Ranked::effective);

@@ -1,5 +1,5 @@
-//! What the child has written: the two configurations of which the kubelet reads one, and which of
-//! the fields in it a drop-in on DATA overrides.
+//! The files that the child `init kubelet-config` writes: two configurations, of which the kubelet
+//! reads one, and the list of the fields that a drop-in on DATA overrides.
 
 use std::collections::BTreeMap;
 

@@ -56,12 +56,12 @@ pub struct KubeletFields {
     due: Option<Duration>,
 }
 
-/// What a kubelet that runs without the newest fields has shown.
+/// The result of taking back the newest fields, because the kubelet runs without them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TakenBack {
     /// Lines for the console.
     pub lines: Vec<String>,
-    /// Whether values of requests are among what is taken back.
+    /// Whether values of requests are among those that were taken back.
     pub of_requests: bool,
 }
 

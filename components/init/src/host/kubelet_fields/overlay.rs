@@ -8,12 +8,12 @@ use osbuild_protocol::{KubeletField, KubeletKey, Refusal};
 /// Fields that have one value each.
 pub type Fields = BTreeMap<KubeletKey, KubeletField>;
 
-/// What an argument says about a field.
+/// The change of one field that an argument asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// It has this value, whatever the document says.
+    /// The field gets this value, in place of the document's.
     Set(KubeletField),
-    /// The document's value does not count.
+    /// The field loses the document's value.
     Remove(KubeletKey),
 }
 

@@ -22,11 +22,11 @@ use crate::mountinfo::{Entry, entries};
 const TABLE: &str = "/proc/thread-self/mountinfo";
 /// How a folder is opened: it can be passed on, but not read.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// What no look-up does.
+/// The flags of every look-up: it follows no symbolic or magic link.
 const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
-/// What no look-up of a single component does.
+/// The flags of a look-up of a single component: it also stays below its folder.
 const HERE: ResolveFlags = NO_LINKS.union(ResolveFlags::BENEATH);
-/// What every mount has.
+/// The flags of every mount: the kernel honors no set-user-ID bits and no device files on it.
 const ALWAYS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// A target as the folder above it and its name.

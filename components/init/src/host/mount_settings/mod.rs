@@ -36,11 +36,11 @@ pub struct MountSettings {
 struct Held {
     values: Ranked<Mount>,
     place: Place,
-    /// What `init` has mounted there.
+    /// The mount that `init` has made there.
     mounted: Option<Mounted>,
-    /// What is mounted there by `init` or by the image.
+    /// The mount that is there now, made by `init` or by the image.
     shown: Option<Mount>,
-    /// Why that is not what shall be.
+    /// Why that is not the mount in effect; empty if it is.
     error: String,
 }
 
@@ -59,7 +59,7 @@ impl MountSettings {
         self.next
     }
 
-    /// Gives a mount the value of `source`. What the kernel makes of it is in [`Self::observe`].
+    /// Gives a mount the value of `source`. The resulting mount is in [`Self::observe`].
     ///
     /// # Errors
     /// The lists do not allow it, it overlaps with another one, or there are too many.
@@ -116,11 +116,11 @@ impl MountSettings {
             }
         }
         self.held.retain(|_, held| held.effective().is_some() || held.mounted.is_some());
-        // What there is to print, and what has failed, is for `hold`.
+        // `hold` returns the lines for the console, and chooses when to retry.
         self.next = Some(now);
     }
 
-    /// Each mount: what requests have set, and what the host has.
+    /// Each mount: the value that requests have set, and the one on the host.
     pub fn observe(&self) -> impl Iterator<Item = Observed> {
         self.held.iter().map(|(target, held)| Observed {
             name: SettingName::Mount(target.clone()),
@@ -193,7 +193,7 @@ impl Held {
     }
 }
 
-/// What there is to do about a mount.
+/// The difference between a mount in the kernel's table and its setting.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Change {
     /// Another program has unmounted it.
@@ -278,7 +278,7 @@ fn check_source(table: &[Entry], mount: &Mount) -> Result<(), String> {
     }
 }
 
-/// What the signed root says about mounts. A list that is missing is empty.
+/// Reads the signed root's lists of paths for mounts. A list that is missing is empty.
 pub fn lists() -> Outcome<Lists> {
     let read = |path: &str| match std::fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),

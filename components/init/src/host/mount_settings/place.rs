@@ -4,7 +4,7 @@ use osbuild_abi::declared::{self, Declared, overlap};
 use osbuild_abi::writable::{Backing, WRITABLE};
 use osbuild_protocol::{Mount, MountSource, Refusal, RefusalCode, TmpfsSize};
 
-/// What the signed root says about mounts.
+/// The signed root's lists of paths for mounts.
 #[derive(Clone, Debug, Default)]
 pub struct Lists {
     /// The text of the list of folders at and below which requests may mount.

@@ -49,7 +49,7 @@ fn withdraw(mounts: &mut MountSettings, target: &str) {
     mounts.withdraw(Source::Api, &MountPath::parse(target).unwrap(), NOW);
 }
 
-/// What the host has, and the error.
+/// The value on the host and the error of each mount.
 fn observed(mounts: &MountSettings) -> Vec<(String, String)> {
     mounts.observe().map(|one| (one.current, one.error)).collect()
 }

@@ -35,9 +35,9 @@ pub struct Registration {
     gone: BTreeSet<LabelKey>,
     /// Those that the child has been asked to remove.
     asked: BTreeSet<LabelKey>,
-    /// What the cluster has of the node, if the node is registered.
+    /// The labels and taints of the registered node, once the child has read them.
     found: Option<Found>,
-    /// What requests had set when the kubelet's command line was written last.
+    /// The settings of requests at the time when the kubelet's command line was written last.
     written: Vec<String>,
     /// When to carry out a change, since boot.
     due: Option<Duration>,
@@ -113,14 +113,14 @@ impl Registration {
         self.due = None;
     }
 
-    /// What requests have set, a line each, for the child that now writes the kubelet's command
-    /// line and reads the document itself.
+    /// Returns the settings of requests, a line each, for the child that now writes the kubelet's
+    /// command line and reads the document itself.
     pub fn write(&mut self) -> Vec<String> {
         self.written = self.requested();
         self.written.clone()
     }
 
-    /// Whether that command line has what requests have set.
+    /// Whether that command line has the settings of requests.
     pub fn is_written(&self) -> bool {
         self.written == self.requested()
     }
@@ -129,8 +129,8 @@ impl Registration {
         self.of(Source::Api).map(|setting| setting.to_string()).collect()
     }
 
-    /// What the registered node shall have: a line for each label, and the name of each that it
-    /// shall not have. Labels of the document are the cluster administrator's by then.
+    /// Returns the labels to set on the registered node, a line each, and the names of those to
+    /// remove. Labels of the document belong to the cluster administrator by then.
     pub fn ask(&mut self) -> Vec<String> {
         self.asked = self.gone.clone();
         let labels = self.labels.values().filter(|values| values.get(Source::Api).is_some());
@@ -154,7 +154,8 @@ impl Registration {
         self.found.replace(found).is_none()
     }
 
-    /// What requests have set, and what the registered node had when it was looked at last.
+    /// Each label and taint: the value that requests have set, and the value that the child read
+    /// last from the registered node.
     pub fn observe(&self) -> impl Iterator<Item = Observed> {
         let labels = self.labels.values().map(|values| {
             let setting = |label: &NodeLabel| Setting::NodeLabel(label.clone());

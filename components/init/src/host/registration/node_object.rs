@@ -1,4 +1,5 @@
-//! What the child `init cluster` has found in the cluster about the node, in a file below `/run`.
+//! The labels and taints of the registered node, which the child `init cluster` reads from the
+//! cluster and writes to a file below `/run`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::host::run_files;
 /// The file.
 const FILE: &str = "/run/osbuild/kubelet/node-object";
 
-/// What a registered node has, when it was looked at last.
+/// The labels and taints of the registered node, as the child read them last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Its labels that a node may set, and its taints.

@@ -7,8 +7,8 @@ use osbuild_protocol::RegistryMirror;
 
 use super::AUTHORITIES;
 
-/// The text of the file. The URLs have no character that TOML would read in another way. What is
-/// not verified, such as `skip_verify` and plain HTTP, has no setting.
+/// The text of the file. The URLs have no character that TOML would read in another way. There are
+/// no settings for unverified connections, such as `skip_verify` and plain HTTP.
 pub fn text(mirror: &RegistryMirror) -> String {
     let authorities = match mirror.authorities().is_empty() {
         true => String::new(),

@@ -42,7 +42,7 @@ fn withdraw(registries: &mut Registries, source: Source) {
     registries.withdraw(source, &RegistryName::parse(NAME).unwrap()).unwrap();
 }
 
-/// What the host has.
+/// The source and value of each setting on the host.
 fn observed(registries: &Registries) -> Vec<(Option<Source>, String)> {
     registries.observe().map(|one| (one.source, one.current)).collect()
 }

@@ -14,7 +14,7 @@ use osbuild_protocol::{Refusal, RefusalCode, StartSettings};
 /// The failed starts after which the node takes other settings.
 pub const MAX_FAILURES: u32 = 3;
 
-/// What DATA has of the settings.
+/// The settings on DATA, and the record of the starts with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// The newest ones, one on each line.
@@ -42,7 +42,7 @@ pub struct Fallback {
     is_unacknowledged: bool,
 }
 
-/// What has to be kept when the node is ready.
+/// A fact about the settings, to be kept on DATA.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Proof {
     /// That no start has failed.
@@ -135,8 +135,8 @@ impl Fallback {
         Some(Proof::Good(now.to_owned()))
     }
 
-    /// What is left of the newest settings has this text: the rest was taken back. Returns what to
-    /// keep.
+    /// Takes note that some of the newest settings were taken back. `text` has the others. Returns
+    /// the fact to keep.
     pub fn take_back(&mut self, text: String) -> Proof {
         self.is_unacknowledged = true;
         Proof::TakenBack(text)

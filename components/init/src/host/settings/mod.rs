@@ -245,7 +245,8 @@ impl Settings {
         (source > Source::Image).then(|| self.host_name())
     }
 
-    /// What requests have set, and what the host has. `now` is the time since boot.
+    /// Each setting: the value that requests have set, and the one on the host. `now` is the time
+    /// since boot.
     pub fn observe(&self, now: Duration) -> HostSettings {
         let single = Single::ALL.into_iter().map(|single| Observed {
             name: single.into(),
@@ -303,7 +304,7 @@ impl Settings {
         let mut lines = vec![self.fallback.give_up(reason)?];
         let text = self.fallback.text().to_owned();
         self.fallback.expect_ready(now + timeout);
-        // What is tried is not kept, and the node does not start with it.
+        // The settings of a try are not kept, and the node does not start with them.
         self.tried = Try::default();
         lines.extend(self.go_back_to(&text, now));
         Some((self.fallback.count()?, lines))

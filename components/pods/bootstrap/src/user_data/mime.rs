@@ -70,7 +70,7 @@ fn parts(body: &str, boundary: &str) -> Vec<String> {
                 part.push_str(line);
                 part.push('\n');
             }
-            // What comes before the first part is for people.
+            // The preamble before the first part is text for people (RFC 2046, 5.1.1).
             None => {}
         }
     }

@@ -89,8 +89,8 @@ impl ChangeMonitor {
         Ok(Self { socket })
     }
 
-    /// Forgets all reports that have arrived, and returns whether there were any. What they say has
-    /// to be listed, because some may be lost.
+    /// Forgets all reports that have arrived, and returns whether there were any. The caller has to
+    /// list addresses and routes again, because the kernel may have lost reports.
     pub fn drain(&self) -> bool {
         let mut has_some = false;
         let mut buffer = Vec::with_capacity(1 << 16);
@@ -113,7 +113,8 @@ impl AsFd for ChangeMonitor {
     }
 }
 
-/// What is removed by another program at the same time is gone as well.
+/// Turns the error for a missing address or route into success: another program has removed it at
+/// the same time.
 fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::ESRCH)) => {

@@ -63,7 +63,7 @@ impl StaticNetwork {
         })
     }
 
-    /// What to poll: for new settings, and for changes of the host.
+    /// The descriptors to poll: for new settings, and for changes of the host.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
         [self.source.as_fd(), self.monitor.as_fd()]
     }
@@ -146,7 +146,7 @@ impl StaticNetwork {
         addresses.collect()
     }
 
-    /// What to report to `init`.
+    /// The requests that report the outcome of each setting to `init`.
     pub fn requests(&self) -> impl Iterator<Item = Request> {
         self.wanted.settings.iter().filter_map(|setting| {
             Some(match self.outcomes.get(&setting.name())? {
@@ -204,7 +204,8 @@ impl StaticNetwork {
         }
     }
 
-    /// What the host has, on the links that this program serves and their ports.
+    /// Reads the links that this program serves and their ports, the addresses of all links, and
+    /// the routes that this program has set.
     fn found(&self, links: &[HostLink], netlink: &mut Netlink) -> io::Result<Found> {
         let ports = made::ports(&self.wanted.settings, links.iter().map(|host| &host.link));
         let links = links.iter().map(|HostLink { link, is_served, is_of_node, leased_mtu }| {

@@ -1,4 +1,4 @@
-//! What to change so that the host has the settings of the network. It is pure.
+//! Plans the changes with which the host gets the settings of the network. It is pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -55,7 +55,7 @@ pub struct FoundRoute {
     pub gateway: Option<IpAddr>,
 }
 
-/// What the host has.
+/// The links, addresses and routes of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The links that this program serves, and the ports of those that settings make.

@@ -20,7 +20,7 @@ pub struct FakeInit {
 #[derive(Default)]
 struct State {
     requests: Vec<String>,
-    /// What is wanted; without, awaiting it has no end.
+    /// The settings that `init` wants. `AwaitNetwork` has no reply before [`FakeInit::want`].
     network: NetworkSettings,
 }
 

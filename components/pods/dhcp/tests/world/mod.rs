@@ -92,7 +92,7 @@ impl World {
         run(&format!("ip -n {server} link set {SERVER_LINK} up"));
     }
 
-    /// What `ip` shows of a link on the client's side, as JSON; nothing if there is none.
+    /// The output of `ip` about a link on the client's side, as JSON; empty if there is no link.
     pub fn details(&self, link: &str) -> String {
         let side = &self.client_side;
         let shown =

@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     }
     for stream in TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?.incoming().flatten() {
         let reply = handle(&stream).unwrap_or_else(|error| format!("error: {error}"));
-        // What was replied must survive the power cut that ends a test.
+        // A write that the reply confirms must survive the power cut that ends a test.
         rustix::fs::sync();
         // The client may have closed the connection.
         let _ = writeln!(&stream, "{reply}");

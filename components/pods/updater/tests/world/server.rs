@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What a server does wrong with files whose paths contain a word.
+/// The fault of a server with files whose paths contain a given word.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// Nothing.

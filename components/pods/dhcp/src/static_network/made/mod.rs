@@ -105,8 +105,8 @@ pub fn ports<'a>(
     ports
 }
 
-/// Compares the links with the settings. What is removed and made again is made with the next plan,
-/// so that each part of the program sees that it is another link.
+/// Compares the links with the settings. A link to be replaced is only removed now, and made with
+/// the next plan, so that each part of the program sees that it is another link.
 pub fn plan(wanted: &[NetworkSetting], links: &[HostLink]) -> LinkPlan {
     let conflicts = link_conflicts(wanted);
     let made = wanted.iter().filter_map(|setting| match setting {
