@@ -72,7 +72,7 @@ pub fn tests(site: &Site) -> Result<Outcome> {
     Ok(outcome(&ran))
 }
 
-/// What libtest reports of tests, which have ended with [`Ran::code`].
+/// The outcome of tests, from the report of libtest and the exit code [`Ran::code`].
 pub fn outcome(ran: &Ran) -> Outcome {
     let counted = count(&ran.output);
     let mut problems: Vec<Problem> =
@@ -117,13 +117,13 @@ pub fn compile_for_node_kernel(site: &Site, tests: &NodeKernelTests) -> Result<C
     Ok(compiled)
 }
 
-/// The failure of a test, with what it has printed.
+/// The failure of a test, with its output.
 fn failed_test(name: &str, ran: &Ran) -> Problem {
     let log = printed_by(name, &ran.output).map(|printed| tail(&printed, &ran.log));
     Problem { log, ..Problem::new(format!("the test `{name}` failed")) }
 }
 
-/// What the failed test `name` has printed, which libtest repeats after the results.
+/// The output of the failed test `name`, which libtest repeats after the results.
 fn printed_by(name: &str, output: &str) -> Option<String> {
     let begin = format!("---- {name} stdout ----");
     let after = output.lines().skip_while(|line| *line != begin).skip(1);

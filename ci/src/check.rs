@@ -16,7 +16,7 @@ pub struct Check {
     pub run: fn(&Site) -> Result<Outcome>,
 }
 
-/// What a check found.
+/// The outcome of a check.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// How many claims held.

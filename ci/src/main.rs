@@ -94,8 +94,8 @@ const UPDATES: &[Check] = &[
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
 ];
 
-/// What `cargo ci full` adds, because it is too slow for every run: first the checks that use all
-/// processors or measure a short time.
+/// Checks that `cargo ci full` adds, because they are too slow for every run: first those that use
+/// all processors or measure a short time.
 const LONG_ALONE: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },

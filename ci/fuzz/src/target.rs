@@ -15,7 +15,7 @@ pub struct Target {
     pub memory: Memory,
 }
 
-/// What a parser did with an input.
+/// The outcome of parsing an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It accepted the input, and all properties hold.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// PID 1.
 const INIT: &str = include_str!("handmade/init.sh");
 
-/// What PID 1 prints when a pod has written its first line.
+/// The line that PID 1 prints when a pod has written its first line.
 const FIRST_LINE: &str = "handmade: a pod has written a line";
 
 /// Makes `root.cpio.zst` and `kernel` from the products of the last build.

@@ -16,11 +16,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const LINES: usize = 24;
 const COLUMNS: usize = 80;
 
-/// What a terminal gets to show its other screen, and its first one again.
+/// The control sequences that make a terminal show its alternate screen, and the normal one again.
 const ENTER: &str = "\u{1b}[?1049h";
 const LEAVE: &str = "\u{1b}[?1049l";
 
-/// What shows the cursor.
+/// The control sequence that shows the cursor.
 const CURSOR: &str = "\u{1b}[?25h";
 
 /// A running program on a terminal, which is that of util-linux' `script`. The shell around it
@@ -162,8 +162,8 @@ fn is_given_back(output: &str, code: u8) -> Option<()> {
     (is_visible && has_code && is_same).then_some(())
 }
 
-/// What a terminal shows that got this: characters where the cursor is, which moves to a place, and
-/// a screen that is emptied. Everything else is colours and modes.
+/// The rows that a terminal shows after this output. Only characters and the sequences that move
+/// the cursor or clear the screen have an effect; all others set colours and modes.
 fn rows(output: &str, lines: usize, columns: usize) -> Vec<String> {
     let mut rows = vec![vec![' '; columns]; lines];
     let (mut line, mut column) = (0, 0);

@@ -34,7 +34,7 @@ const RESOLVER: &str = "type: Resolver\nid: dns\nspec: { nameserver: 192.0.2.1 }
 const PARAMETER: &str =
     "type: KernelParameter\nid: swap\nspec: { key: vm.swappiness, value: '1' }\n";
 
-/// What excludes the client `reader`.
+/// The resource that revokes the access of the client `reader`.
 const REVOCATION: &str = "type: Revocation\nid: lost\nspec: { user: reader }\n";
 
 /// The programs and files of this check, in a folder of its own.
@@ -328,7 +328,7 @@ impl Remote<'_> {
         Ok(Listening { _osd: osd, address, fingerprint })
     }
 
-    /// What `osd` has printed, as soon as a whole line of it has the text.
+    /// The output of `osd`, as soon as it contains the text and ends with a whole line.
     fn output_of_osd(&self, text: &str) -> Result<String> {
         let began = Instant::now();
         loop {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the kernel prints after the firmware has verified it.
+/// The line that the kernel prints after the firmware has verified it.
 const SECURE: &str = "UEFI Secure Boot is enabled";
 
 /// How long the program may take to print an expected line.

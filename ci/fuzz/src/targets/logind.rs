@@ -1,4 +1,4 @@
-//! What a client of the system bus sends to `init`: the handshake, then calls.
+//! The input that a client of the system bus sends to `init`: the handshake, then calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::target::{Memory, Outcome, Target};
 /// See the module. The first byte of an input is the size of the pieces in which the rest arrives.
 pub const TARGET: Target = Target { name: "logind", seeds, run, memory: Memory::per_byte(128) };
 
-/// What a kubelet has sent.
+/// The bytes that a kubelet has sent, from a recording.
 const KUBELET: &[u8] =
     include_bytes!("../../../../components/shared/logind/tests/kubelet-1.35.8.bin");
 const HANDSHAKE: &[u8] = b"\0AUTH EXTERNAL 30\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n";

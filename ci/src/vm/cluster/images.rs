@@ -29,7 +29,7 @@ const FLANNEL_CNI: &str = "v1.9.1-flannel3";
 /// The folder of the programs of [`LAB_FULL`] in the checkout.
 pub const FULL_BIN: &str = "out/lab-full/bin";
 
-/// What no image needs.
+/// The folder of documents, which no image needs.
 const DOCUMENTS: &str = "usr/share";
 
 /// Programs that Debian's packages make when they are installed, and the file in a package that

@@ -46,7 +46,7 @@ const SERVICE_PORT: u16 = 80;
 const MUCH: &str = "/shell?shellCommand=seq+20000";
 const MUCH_ENDS: &str = "19999\\n20000\\n";
 
-/// What must have started on both nodes, in this order.
+/// The rollouts that must be complete, in this order: claim, namespace and workload.
 const ROLLOUTS: [(&str, &str, &str); 4] = [
     ("kube-proxy runs on both nodes", "kube-system", "daemonset/kube-proxy"),
     ("flannel runs on both nodes", "kube-flannel", "daemonset/kube-flannel-ds"),

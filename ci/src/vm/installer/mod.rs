@@ -48,7 +48,7 @@ const A_QUARTER: &str = " written";
 /// The first line of a kernel that the firmware has verified.
 const SECURE: &str = "UEFI Secure Boot is enabled";
 
-/// What `init` prints after Ctrl-Alt-Del.
+/// The line that `init` prints after Ctrl-Alt-Del.
 const REBOOTS: &str = "init: shutdown: reboot";
 
 /// With a rule that matches two disks, the installer changes neither. With a rule that matches one,

@@ -22,7 +22,7 @@ const PARAMETERS: (&str, &str) = ("KernelParameters", "inotify");
 const BAD: (&str, &str) = ("key: fs.inotify.max_user_watches\nvalue: 8\n", "8");
 const PATH: &str = "/proc/sys/fs/inotify/max_user_watches";
 
-/// What `init` prints when it goes on with the settings of the last good start.
+/// The message of `init` when it continues with the settings of the last good start.
 const WITH_GOOD: &str = "the settings of the last good start are in effect";
 
 pub fn sets_good_ones(node: &Node) -> Result<()> {

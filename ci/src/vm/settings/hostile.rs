@@ -1,4 +1,4 @@
-//! What a hostile `osd` requests of `init`.
+//! Requests that a hostile `osd` sends to `init`.
 
 use super::node::Node;
 use crate::check::Outcome;

@@ -181,7 +181,7 @@ pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
 /// A node with `osd`, and the disk that it keeps.
 struct Lab<'a> {
     site: &'a Site<'a>,
-    /// What its files are named after.
+    /// The name of its folder, and the prefix of the names of its logs.
     name: &'static str,
     project: PathBuf,
     disk: KeptDisk,

@@ -1,4 +1,4 @@
-//! What `osd` observes of the node.
+//! The state of the node, as `osd` observes it.
 
 use super::node::{Node, yaml};
 use crate::check::Outcome;

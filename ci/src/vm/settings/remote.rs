@@ -20,7 +20,7 @@ const OTHER: &str = "site";
 /// The identifier of the resource that is changed.
 const ID: &str = "remote";
 
-/// What the console shows of a reset, and of the node API.
+/// Messages of `init` on the console: about a reset, and about the node API once it is served.
 const RESET: &str = "init: reset: ";
 const SERVES: &str = "serves the node API as";
 

@@ -25,7 +25,7 @@ struct Case {
     spec: &'static str,
     file: &'static str,
     text: &'static str,
-    /// What another program writes.
+    /// The text that another program writes to the file.
     foreign: &'static str,
 }
 

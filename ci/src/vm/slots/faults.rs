@@ -33,10 +33,10 @@ pub const ALL: [Fault; 9] =
 /// second instead of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
 
-/// What `init` prints when no variable of the firmware has the slot's name.
+/// The message of `init` when no variable of the firmware has the slot's name.
 const UNNAMED: &str = "nothing tells which slot was started";
 
-/// What `init` prints when a slot lacks only an address.
+/// The message of `init` when a slot lacks only an address.
 const LACKS_ADDRESS: &str = "waits for an address, which the slot before this one had";
 
 /// Command line of a slot that must be good within 40 s of power-on.

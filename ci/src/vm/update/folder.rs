@@ -20,10 +20,10 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the updater prints about the release.
+/// The message of the updater about the release that was rolled back.
 const ROLLED_BACK: &str = "1.0.1 in SLOT-B was rolled back";
 
-/// What it prints when a person has it check.
+/// The message of the updater when an administrator requests a check.
 const CHECKS: &str = "checks now, on request";
 
 /// The names of the copies and of the consoles' logs.

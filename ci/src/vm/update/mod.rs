@@ -45,12 +45,12 @@ pub const TIMEOUT: Duration = Duration::from_secs(600);
 const RECORDED: &str = "recorded";
 const RECORDING: &str = "recording";
 
-/// What `init` prints behind the name of the slot when it has given the slot to the updater, and
-/// when the slot is complete.
+/// The messages of `init`, after the name of the slot, when it has given the slot to the updater,
+/// and when the slot is complete.
 pub const OPENED: &str = " is opened for an update";
 pub const NEXT: &str = " is booted next";
 
-/// What `init` prints during an orderly reboot.
+/// The lines that `init` prints during an orderly reboot, in this order.
 const REBOOT: [&str; 3] = ["shutdown: begins", "shutdown: unmounts", "shutdown: reboot"];
 
 /// Size of the disk in MiB: more than the image's, so that DATA grows.
@@ -59,7 +59,7 @@ pub const DISK_MIB: u64 = 1024;
 /// How many files the probe writes, each flushed before the next.
 const SYNCED: u32 = 40;
 
-/// The rollout of a release for no node yet, and what a node says about it.
+/// The rollout of a release for no node yet, and the message of a node about it.
 const LATER: &str = "begins = '2999-01-01T00:00:00Z'";
 const WAITS: &str = "1.0.1 waits for its wave, which begins at 2999-01-01T00:00:00Z";
 

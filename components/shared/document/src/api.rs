@@ -1,8 +1,8 @@
-//! The section `[api]`: who may use the node API over the network.
+//! The section `[api]`: the clients that may use the node API over the network.
 
 use crate::Certificates;
 
-/// Who may.
+/// The clients that may use the node API: the authorities of their certificates.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Api {

@@ -77,7 +77,7 @@ pub struct Document {
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
-    /// Who may use the node API over the network.
+    /// The clients that may use the node API over the network.
     pub api: Option<Api>,
     /// The cluster that the node joins.
     pub cluster: Option<Cluster>,

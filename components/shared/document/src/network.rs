@@ -8,7 +8,7 @@ use osbuild_protocol::{
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// What is configured of one link, address or route: at least one setting.
+/// The settings of one link, address or route: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings(Vec<NetworkSetting>);
 
@@ -76,7 +76,7 @@ struct BondLink {
 }
 
 impl Link {
-    /// What the node makes the link, if it does.
+    /// The VLAN, bridge or bond that the section describes; `None` if it describes none.
     fn made(&self) -> Result<Option<MadeLink>, Refusal> {
         let vlan = self.vlan.as_ref().map(VlanLink::made).transpose()?;
         let bridge = self.bridge.as_ref().map(BridgeLink::made).transpose()?;

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::node::{Node, Outcome, Request};
 use crate::policy::Policy;
 
-/// What a node does at the moment.
+/// The state of a node in its update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It asks for nothing.
@@ -193,7 +193,7 @@ impl<'n> Fleet<'n> {
         (*failed >= limit).then_some(Reason::Stopped(version))
     }
 
-    /// What is in the way of the node's update, apart from other nodes.
+    /// The reason in the node itself why its update has to wait, if there is one.
     fn obstacle(&self, node: &Node) -> Option<Reason<'n>> {
         let retry = i64::from(self.policy.drain_retry_s);
         if !node.is_ready {

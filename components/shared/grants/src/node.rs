@@ -14,11 +14,11 @@ pub struct Node {
     pub is_ready: bool,
     /// Whether it takes no new pods.
     pub is_cordoned: bool,
-    /// What it asks for.
+    /// The reboot that it requests, if any.
     pub request: Option<Request>,
     /// The version into which it may reboot.
     pub granted: Option<String>,
-    /// What became of the release that it tried last.
+    /// The version of the release that it tried last, and the outcome.
     pub result: Option<(String, Outcome)>,
     /// Since when it is drained. The tool has cordoned it then.
     pub drained_since: Option<i64>,
@@ -39,7 +39,7 @@ pub struct Request {
     pub since: i64,
 }
 
-/// What became of a release on a node.
+/// The outcome of a release on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The node has become good with it.

@@ -1,4 +1,4 @@
-//! What the owner of the cluster allows.
+//! The policy for updates, as the owner of the cluster sets it.
 
 use osbuild_rollout::{Window, is_any_open};
 use serde::Deserialize;

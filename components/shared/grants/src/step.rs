@@ -1,10 +1,10 @@
-//! What to do now.
+//! The steps that lead the nodes of a cluster through their updates.
 
 use crate::fleet::{Fleet, Status};
 use crate::node::{Node, Request};
 use crate::policy::Policy;
 
-/// What to do about a node.
+/// An action on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Cordon it and note since when it is drained.
@@ -21,8 +21,8 @@ pub enum Step {
     Explain(String),
 }
 
-/// What to do about which nodes of the cluster, by their index in `nodes`. `now` is in seconds
-/// since 1970. The caller carries the steps out, and asks again with the nodes as they are then.
+/// Returns the next steps, each with the index in `nodes` of its node. `now` is in seconds since
+/// 1970. The caller carries the steps out, and calls again with the nodes as they are then.
 pub fn steps(nodes: &[Node], policy: &Policy, now: i64) -> Vec<(usize, Step)> {
     let mut fleet = Fleet::new(nodes, policy, now);
     let mut steps = Vec::new();
@@ -54,7 +54,7 @@ pub fn steps(nodes: &[Node], policy: &Policy, now: i64) -> Vec<(usize, Step)> {
     steps
 }
 
-/// The next step for a node that is drained. What has begun in a window may end after it.
+/// The next step for a node that is drained. A drain that began in a window may end after it.
 fn drain<'n>(
     fleet: &Fleet<'n>,
     node: &Node,

@@ -18,7 +18,7 @@ const POLICY: &str = "
     stop-after-failures = '1%'
 ";
 
-/// What a release does to a node.
+/// The effect of a release on a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It becomes good.
@@ -41,7 +41,7 @@ struct Simulated {
     result: Option<i64>,
 }
 
-/// What came of it.
+/// The result of a simulation.
 #[derive(Debug, Default)]
 struct Report {
     hours: f64,
@@ -110,7 +110,7 @@ fn simulate(bad: u64) -> Report {
     report
 }
 
-/// What the node does by itself.
+/// Applies the changes that a node makes by itself: its request, the end of its pods, its result.
 fn live(node: &mut Node, simulated: &mut Simulated, now: i64) {
     if node.result.is_none() && node.request.is_none() && now >= simulated.asks {
         node.request = Some(Request { version: "2".to_owned(), since: now });

@@ -16,7 +16,7 @@ const TOO_LONG: Malformed = Malformed("the handshake is too long");
 const REJECTED: &str = "REJECTED EXTERNAL";
 const ERROR: &str = "ERROR";
 
-/// What the server waits for.
+/// The input that the server waits for: the NUL at the start, or a command of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Nul,
@@ -35,7 +35,7 @@ pub struct Handshake {
     passes_descriptors: bool,
 }
 
-/// What the next bytes of a client lead to.
+/// The result of handling the next bytes of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// There is no whole line.

@@ -19,7 +19,7 @@ const MAX_WHO: usize = 64;
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const DELAY_MAX: &str = "InhibitDelayMaxUSec";
 
-/// What logind knows when a call arrives.
+/// The state of logind, on which its replies to calls depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Login1 {
     /// How long inhibitors may delay a shutdown.

@@ -26,7 +26,7 @@ const SENDER: u8 = 7;
 const SIGNATURE: u8 = 8;
 const UNIX_FDS: u8 = 9;
 
-/// What a message is.
+/// The type of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A call of a method.
@@ -47,7 +47,7 @@ pub enum Kind {
 pub struct Message {
     /// The byte order of the message and its body.
     pub order: Order,
-    /// What it is.
+    /// The type.
     pub kind: Kind,
     /// Whether its sender expects no reply.
     pub expects_no_reply: bool,

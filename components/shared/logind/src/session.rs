@@ -41,10 +41,10 @@ pub enum Output {
     },
 }
 
-/// What received bytes lead to.
+/// The result of handling received bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// What the client gets, in this order.
+    /// The output to the client, in the order in which it is sent.
     pub outputs: Vec<Output>,
     /// Why the connection has to be closed afterwards, if it does.
     pub malformed: Option<Malformed>,

@@ -3,7 +3,7 @@
 /// An instruction of classic BPF (`struct sock_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation: one of the codes of linux/bpf_common.h.
     pub code: u16,
     /// How many instructions it skips if its condition holds.
     pub yes: u8,

@@ -4,7 +4,7 @@ use crate::assembler::{Assembler, Instruction, Label, code};
 use crate::condition::{Comparison, Condition, Known, Place, Relation, Size};
 use crate::framing::Framing;
 
-/// Where what the kernel knows of a packet is, as if in the packet (`SKF_AD_OFF`).
+/// The offset of the kernel's ancillary data of a packet, as if in the packet (`SKF_AD_OFF`).
 const KNOWN: u32 = -0x1000_i32 as u32;
 
 /// The bytes of a VLAN tag, and the bits of its identifier.
@@ -14,7 +14,8 @@ const TAG_ID: u32 = 0xfff;
 /// The bytes of both addresses of Ethernet.
 const ADDRESSES: u32 = 12;
 
-/// What stands before a VLAN tag: IEEE 802.1Q, 802.1ad, and what was used before that.
+/// The protocol identifiers of VLAN tags (TPID): those of IEEE 802.1Q and 802.1ad, and the one that
+/// was in use before 802.1ad.
 const TAGGED: [u32; 3] = [0x8100, 0x88a8, 0x9100];
 
 /// The bytes that a program for cooked packets does not see, and their readers do (`LINUX_SLL2`).
@@ -39,7 +40,7 @@ pub fn program(condition: &Condition, framing: Framing, snap_length: u32) -> Vec
     }
 }
 
-/// What turns conditions into instructions.
+/// The compiler of conditions into instructions.
 struct Code {
     assembler: Assembler,
     framing: Framing,

@@ -62,13 +62,14 @@ pub enum Place {
         /// The VLAN tags.
         tags: u32,
     },
-    /// What the kernel knows of the packet.
+    /// Ancillary data of the packet.
     Known(Known),
     /// The bytes of the packet.
     Length,
 }
 
-/// What the kernel knows of a packet (`SKF_AD_…` of linux/filter.h).
+/// Ancillary data, which the kernel has of a packet beside its bytes (`SKF_AD_…` of
+/// linux/filter.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The protocol of the network.
@@ -157,7 +158,8 @@ impl Condition {
     }
 }
 
-/// What the loopback sends it receives, too, so one of both is enough.
+/// The condition that excludes the packets that the loopback sends. The loopback receives each of
+/// them as well, so a filter would otherwise take it twice.
 pub fn is_no_loopback_echo() -> Condition {
     let known = |known, value| Condition::is(Place::Known(known), Size::Word, value);
     let is_loopback = known(Known::LinkKind, LOOPBACK);

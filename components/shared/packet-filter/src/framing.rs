@@ -1,6 +1,6 @@
-//! What is before the network's header in the packets of a socket.
+//! The framing of packets: the header of the link layer, which only some sockets show.
 
-/// What is before the network's header in the packets of a socket.
+/// The header before the network's header in the packets of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// A header of Ethernet: sockets of the type `SOCK_RAW` at a link of Ethernet, or the loopback.

@@ -26,13 +26,13 @@ pub fn parse(text: &str, framing: Framing) -> Result<Condition, FilterError> {
     }
 }
 
-/// What reads a filter.
+/// The parser of a filter's text.
 pub struct Parser<'a> {
     text: &'a str,
     /// The words that are left. The last one is the end.
     tokens: &'a [(usize, Token<'a>)],
     pub framing: Framing,
-    /// What stood before the last value.
+    /// The qualifiers of the last value, which the next value takes if it has none.
     last: Option<Qualifiers>,
     /// The VLAN tags that the filter has named.
     pub tags: u32,
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         is_not
     }
 
-    /// What stands in parentheses.
+    /// Reads the text in parentheses with `read`.
     fn inside(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<Condition, FilterError>,
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         Ok(condition)
     }
 
-    /// A value with what stands before it, or a word that is a condition.
+    /// Reads a value with the qualifiers before it, or a word that is a condition.
     fn part(&mut self) -> Result<Condition, FilterError> {
         let Token::Word(word) = self.peek() else {
             return Err(match self.peek() {
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         self.wrong(format!("`{word}` is no word of a filter"))
     }
 
-    /// What follows the name of a protocol, which may be nothing.
+    /// Reads the rest of a condition after the name of a protocol. The rest may be empty.
     fn after_protocol(&mut self, protocol: Protocol) -> Result<Condition, FilterError> {
         match self.peek() {
             Token::Word(word) if is_direction(word) || Kind::named(word).is_some() => {

@@ -1,13 +1,13 @@
-//! What stands before a value of a filter, as in `tcp src port 80`.
+//! The qualifiers before a value of a filter, as in `tcp src port 80`.
 
-/// What stands before a value. A later value without any takes those of the one before.
+/// The qualifiers before a value. A value without any takes those of the value before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qualifiers {
     /// The protocol, if one is named.
     pub protocol: Option<Protocol>,
     /// Which end of the packet.
     pub direction: Direction,
-    /// What the value is.
+    /// The kind of the value.
     pub kind: Kind,
 }
 
@@ -24,7 +24,7 @@ pub enum Protocol {
     Arp,
     /// The reverse of it (RFC 903).
     Rarp,
-    /// What is carried by IP.
+    /// A protocol that IP carries.
     Inner(Inner),
 }
 
@@ -69,7 +69,7 @@ pub enum Direction {
     Both,
 }
 
-/// What a value is.
+/// The kind of a value: the type qualifier of pcap-filter(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An address.

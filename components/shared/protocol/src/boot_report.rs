@@ -1,4 +1,4 @@
-//! What slotboot reports to `init`, as the text of a volatile UEFI variable:
+//! The report of slotboot to `init`, as the text of a volatile UEFI variable:
 //! `DISK-GUID SLOT SENTENCE [format=1 started=N tries=N passed=N]`.
 
 use alloc::format;
@@ -31,7 +31,7 @@ pub struct BootReport {
     pub text: String,
 }
 
-/// What made a slot bootable.
+/// The reason why slotboot started a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartReason {
     /// A reason that this release does not know.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Refusal;
 
-/// What precedes the digits.
+/// The prefix of the digits: the name of the hash algorithm.
 const ALGORITHM: &str = "sha256:";
 
 /// SHA-256 of a certificate in DER: `sha256:` and 64 hexadecimal digits in lower case.

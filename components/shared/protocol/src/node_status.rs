@@ -17,7 +17,7 @@ pub struct NodeStatus {
     pub node_name: String,
     /// When the node was ready, since boot; none if it is not.
     pub ready: Option<Duration>,
-    /// What the firmware enforces: `on`, `off` or `setup-mode`.
+    /// The state of Secure Boot in the firmware: `on`, `off` or `setup-mode`.
     pub secure_boot: String,
     /// Whether a hardware watchdog runs: `on` or `none`.
     pub watchdog: String,

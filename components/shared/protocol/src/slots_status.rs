@@ -6,7 +6,7 @@ use crate::boot_report::{FORMAT, reason_fields, reasons};
 use crate::fields::{number, printable, split_trailer, value};
 use crate::{PassReason, StartReason, VERSION, version0};
 
-/// What `init` knows of the slots.
+/// The state of the slots, or the reason why `init` does not know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slots {
     /// slotboot has reported which slot it started.
@@ -40,13 +40,13 @@ pub struct SlotsStatus {
 pub struct SlotStatus {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its contents.
     pub contents: Contents,
     /// Its state.
     pub state: SlotState,
 }
 
-/// What a slot holds.
+/// The contents of a slot, as its header describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Contents that this release does not know.

@@ -11,7 +11,7 @@ pub struct Names<'a> {
     pub plural: &'a str,
     /// The singular, such as `KernelParameter`.
     pub singular: &'a str,
-    /// What follows the plural and a dot, such as `meta.cosi.dev`.
+    /// The suffix of the type's name, after the plural and a dot, such as `meta.cosi.dev`.
     pub suffix: &'a str,
 }
 
@@ -33,7 +33,7 @@ pub struct PrintColumn<'a> {
     pub json_path: &'a str,
 }
 
-/// What a client may know about a type.
+/// The definition of a type, as clients read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition<'a> {
     /// The kind: the type, in the namespace where its resources are.
@@ -46,7 +46,7 @@ pub struct Definition<'a> {
     pub all_aliases: Vec<String>,
     /// Its columns.
     pub print_columns: Vec<PrintColumn<'a>>,
-    /// Who may read it.
+    /// Whether only administrators may read it.
     pub sensitivity: Sensitivity,
 }
 

@@ -17,14 +17,14 @@ pub enum Error {
     VersionConflict {
         /// The resource.
         key: Key,
-        /// What the caller read.
+        /// The version that the caller expects; `None` for an undefined one.
         expected: Option<Version>,
-        /// What it is now.
+        /// The current version.
         actual: Version,
     },
     /// It is not in the phase that the caller expects.
     PhaseConflict(Key, Phase),
-    /// Somebody still has to undo something.
+    /// It still has these finalizers.
     PendingFinalizers(Key, BTreeSet<String>),
     /// The bookmark is of another process, or the history does not reach back to it.
     InvalidBookmark,
@@ -32,7 +32,7 @@ pub enum Error {
     Exhausted(Limit),
 }
 
-/// What the store has no more room for, with the greatest amount.
+/// The limit that a call would exceed, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Resources.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The labels of a resource.
 pub type Labels = BTreeMap<String, String>;
 
-/// What a term asks of a label's value.
+/// The test that a term applies to a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// The label exists.
@@ -30,14 +30,15 @@ pub enum Test {
 pub struct LabelTerm {
     /// The label.
     pub key: String,
-    /// What is asked of it.
+    /// The test that the label must pass.
     pub test: Test,
-    /// Whether the opposite is asked.
+    /// Whether the label must fail the test instead.
     pub invert: bool,
 }
 
 impl LabelTerm {
-    /// Whether the labels meet the condition. What cannot be compared does not, inverted or not.
+    /// Whether the labels meet the condition. A value that cannot be compared does not, inverted or
+    /// not.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.outcome(labels.get(&self.key)).is_some_and(|outcome| outcome != self.invert)
     }

@@ -59,7 +59,7 @@ impl Error for InvalidPattern {}
 /// Selects resources by identifier and labels.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// What the identifier must match.
+    /// The expression that the identifier must match. Without one, every identifier matches.
     pub id: Option<IdQuery>,
     /// Queries of which one must match. Without any, all labels match.
     pub labels: Vec<LabelQuery>,

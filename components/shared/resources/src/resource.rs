@@ -25,18 +25,18 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What the writer of a resource decides.
+/// The part of a resource that its writer decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Its name.
     pub key: Key,
     /// Whether it is in use.
     pub phase: Phase,
-    /// Who must still undo something before it can be destroyed.
+    /// The finalizers, which controllers must remove before it can be destroyed.
     pub finalizers: BTreeSet<String>,
-    /// What queries select by.
+    /// The labels, with which queries select it.
     pub labels: Labels,
-    /// What others noted about it.
+    /// The annotations: notes about it, which queries ignore.
     pub annotations: BTreeMap<String, String>,
     /// The setting.
     pub spec: Spec,
@@ -56,14 +56,14 @@ impl Content {
     }
 }
 
-/// A stored resource: its content, and what the store decides.
+/// A stored resource: its content, and the fields that the store sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// What its writer decided.
+    /// The content, as its writer decided it.
     pub content: Content,
     /// How often it was written.
     pub version: Version,
-    /// Who may write it. Set when it is created.
+    /// The owner, which alone may write it. Set when the resource is created.
     pub owner: Owner,
     /// When it was created.
     pub created: SystemTime,

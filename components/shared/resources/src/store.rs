@@ -28,7 +28,7 @@ pub struct Room {
     pub bytes: usize,
 }
 
-/// What an update expects of the resource that it replaces.
+/// The state that an update expects of the resource that it replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// The version that the writer has read.
@@ -45,7 +45,7 @@ pub struct Store {
     pub(crate) cookie: Cookie,
     limits: Limits,
     collections: BTreeMap<Kind, Collection>,
-    /// What the kinds take that have no room of their own.
+    /// The room that is taken by the kinds without room of their own.
     taken: Room,
 }
 
@@ -264,7 +264,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is taken of the room for a kind, and that room.
+    /// The taken part of the room for a kind, and that room.
     fn room(&self, kind: &Kind) -> (Room, Room) {
         let own = self.collections.get(kind).and_then(|collection| collection.own.as_ref());
         let Limits { resources, bytes, .. } = self.limits;

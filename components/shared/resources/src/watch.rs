@@ -1,4 +1,4 @@
-//! What a watch reports: how it begins, and the changes after that.
+//! The events of a watch: those at its beginning, and the changes after them.
 
 use crate::history::{Change, History};
 use crate::{Bookmark, Cookie, Error, Key, Kind, Query, Resource, Store};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// What is watched.
+/// The target of a watch.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// One resource, which need not exist.
@@ -47,14 +47,14 @@ pub enum Start {
     Bookmark(Bookmark),
 }
 
-/// What a watch reports.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The resource is there when the watch begins.
     Present(Arc<Resource>),
     /// The watched resource does not exist when the watch begins.
     Absent(Key),
-    /// All contents were reported; what follows are changes.
+    /// All contents were reported; changes follow.
     Bootstrapped(Bookmark),
     /// The bookmark with which the watch begins.
     Begins(Bookmark),
@@ -70,7 +70,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// What is watched.
+    /// The target of the watch.
     pub fn target(&self) -> &Target {
         &self.target
     }

@@ -31,7 +31,7 @@ const RAMPS: &str = "
 ";
 const NIGHT: &str = "windows = [{ start = '22:00', hours = 8 }]";
 
-/// What came of it.
+/// The result of a simulation.
 #[derive(Debug)]
 struct Report {
     /// The hours until the last node with a right clock has updated.

@@ -13,13 +13,13 @@ const PASSED: &str = "## Passed";
 const NOT_APPLICABLE: &str = "## Not applicable";
 const NOT_SHOWN: &str = "## Not shown";
 
-/// What separates the name of a case and the reason.
+/// The separator between the name of a case and the reason.
 const REASON: &str = " Reason: ";
 
 /// The width of the page.
 const COLUMNS: usize = 100;
 
-/// What the page says of a case.
+/// The state of a case on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Passed,

@@ -17,7 +17,7 @@ const LABEL: &str = "NodeConformance";
 /// How many cases run at a time. Most of them wait for a pod most of the time.
 const PROCESSES: usize = 6;
 
-/// What the suite says of a case.
+/// The result of a case, as the suite reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaseResult {
     /// It passed.

@@ -163,7 +163,8 @@ impl OwnCluster<'_> {
         self.claim(outcome, "a pod reaches a Service by its name", &words, "")
     }
 
-    /// What a cluster and a node keep.
+    /// The UIDs of the node and of the namespace `kube-system`, which identify the node and the
+    /// cluster.
     fn identity(&self) -> Result<String> {
         let words = [
             "get",

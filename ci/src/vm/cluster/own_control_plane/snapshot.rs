@@ -23,8 +23,8 @@ const CERTIFICATES: [&str; 3] = [
     "--key=/etc/kubernetes/pki/etcd/server.key",
 ];
 
-/// What is written after a snapshot is gone once the snapshot is restored, and what was there
-/// before is there again. `server` is the address of the node.
+/// Restores a snapshot of etcd: a namespace made after the snapshot is then gone, and one deleted
+/// after it is there again. `server` is the address of the node.
 pub fn is_restored(cluster: &OwnCluster, server: &str, outcome: &mut Outcome) -> Result<()> {
     let kubectl = &cluster.kubectl;
     kubectl.apply(FILES)?;

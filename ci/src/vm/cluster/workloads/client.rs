@@ -23,7 +23,7 @@ const RESPONSE: Duration = Duration::from_secs(20);
 /// The start of the names of the Service's pods, with which they answer.
 const WEB: &str = "web-";
 
-/// What is copied into a pod and back.
+/// The content of the file that is copied into a pod and back.
 const TEXT: &str = "copied by kubectl\n";
 
 /// The client.

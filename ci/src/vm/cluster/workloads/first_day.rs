@@ -1,4 +1,5 @@
-//! What pods ask of a node on the first day, and what an administrator does with them.
+//! The features of a node that pods use on the first day, and the commands with which an
+//! administrator operates them.
 
 use super::super::control_plane::ControlPlane;
 use super::super::kubectl::Kubectl;
@@ -13,11 +14,11 @@ const LIFECYCLE: &str = include_str!("lifecycle.yaml");
 /// How long a claim may take to hold.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A claim, the words of `kubectl` that show it, separated by single spaces, and what its output
-/// contains then. `NODE` in both stands for the node's name.
+/// A claim, the words of `kubectl` that show it, separated by single spaces, and the text that its
+/// output contains then. `NODE` in both stands for the node's name.
 type Claim = (&'static str, &'static str, &'static str);
 
-/// What the API shows of the node.
+/// Claims about the pods, logs and figures of the node that the API shows.
 const OBSERVED: [Claim; 8] = [
     (
         "a pod of the image is a pod as any other",
@@ -49,7 +50,7 @@ const OBSERVED: [Claim; 8] = [
     ("`kubectl top` shows a pod", "top pod client", "client"),
 ];
 
-/// What the pod `volumes` has in its files and as its limits.
+/// Claims about the files, variables and limits of the pod `volumes`.
 const ASKED: [Claim; 15] = [
     (
         "a ConfigMap is a file",
@@ -92,7 +93,7 @@ const ASKED: [Claim; 15] = [
     ),
 ];
 
-/// What happens to pods.
+/// Claims about the life of pods: their end, a resize, and ephemeral containers.
 const LIFE: [Claim; 10] = [
     (
         "a job ends although its sidecar runs on",
@@ -149,7 +150,7 @@ const RESIZE: &str = "spec:\n  containers:\n    - name: resized\n      resources
                       limits: { cpu: 200m, memory: 96Mi }\n        \
                       requests: { cpu: 200m, memory: 96Mi }\n";
 
-/// What an administrator does after a drain.
+/// Claims after a drain: the node is cordoned, and an administrator uncordons it.
 const AFTER_DRAIN: [Claim; 3] = [
     (
         "a cordoned node gets no pods",

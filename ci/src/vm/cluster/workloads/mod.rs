@@ -1,4 +1,4 @@
-//! What people run on a cluster on the first day, with unmodified software: images from a registry,
+//! The workloads of a cluster's first day, with unmodified software: images from a registry,
 //! kube-proxy and CoreDNS as kubeadm deploys them, and the real `kubectl`.
 
 pub mod client;

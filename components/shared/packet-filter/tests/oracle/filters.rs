@@ -112,7 +112,8 @@ const BY_HAND: &[&str] = &[
     "src host 10.0.0.1 and dst host 10.0.0.2 or ether host 2:2:2:2:2:2",
 ];
 
-/// What neither compiler accepts, and the character where we see it.
+/// Filters that neither compiler accepts, with the character, from 1, at which ours reports the
+/// error.
 pub const REFUSED: &[(&str, usize)] = &[
     ("tcp prot 80", 5),
     ("port", 5),
@@ -146,7 +147,7 @@ pub const REFUSED: &[(&str, usize)] = &[
     ("tcp udp", 5),
 ];
 
-/// What only tcpdump accepts.
+/// Filters that only tcpdump accepts, with the character at which our compiler refuses them.
 pub const UNSUPPORTED: &[(&str, usize)] = &[
     ("tcp[13] & 2 != 0", 4),
     ("port http", 6),

@@ -31,7 +31,7 @@ fn agree(text: &str, packets: &[Packet]) -> usize {
         let takes = ours.takes(&packet.bytes);
         taken += usize::from(takes);
         assert_eq!(takes, theirs.takes(&packet.bytes), "`{text}` of {packet:x?}");
-        // What an optimized program reads first may be missing in a packet that was cut off.
+        // A packet that was cut off may lack the bytes that an optimized program reads first.
         if !packet.is_cut {
             assert_eq!(takes, optimized.takes(&packet.bytes), "`{text}` of {packet:x?}");
         }

@@ -1,4 +1,4 @@
-//! What the pod `bootstrap` reports.
+//! The report of the pod `bootstrap`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::Refusal;
 /// The longest report in bytes.
 const MAX_LENGTH: usize = 512;
 
-/// What became of the node document of the machine: one line of printable ASCII.
+/// A report on the search for the machine's node document: one line of printable ASCII.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootstrapReport(String);
 

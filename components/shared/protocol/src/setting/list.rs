@@ -7,7 +7,7 @@ use crate::Refusal;
 
 /// An entry of a list.
 pub trait Entry: Sized {
-    /// What several of them are called.
+    /// The plural of the entry's name, for errors.
     const PLURAL: &'static str;
 
     /// Reads one word.

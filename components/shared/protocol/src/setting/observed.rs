@@ -1,4 +1,4 @@
-//! What the host has of its settings.
+//! The settings of the host as `init` reports them: the requested and the current values.
 
 use osbuild_ranks::Source;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Portion, Waves, Window, is_any_open, place};
 
-/// What a publisher writes: who gets a release, and when.
+/// The schedule that a publisher writes: which nodes get a release, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Schedule {
@@ -19,7 +19,7 @@ pub struct Schedule {
     pub windows: Vec<Window>,
 }
 
-/// What a node obeys.
+/// The rollout of a release, which nodes obey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rollout {
@@ -88,7 +88,7 @@ impl Rollout {
         self.begins
     }
 
-    /// What decides the order of the machines.
+    /// The text that decides, with a machine's identity, the order of the machines.
     pub fn order(&self) -> &str {
         &self.order
     }

@@ -12,7 +12,7 @@ fn rollout(schedule: &str) -> Rollout {
     Rollout::new(schedule, "1.0.1", time("2026-11-26T00:00:00Z"))
 }
 
-/// What the log of a node at this time says.
+/// The reason to wait that a node logs at this time; empty if it does not wait.
 fn line(rollout: &Rollout, now: &str) -> String {
     rollout.hold(MACHINE, time(now)).map(|hold| hold.to_string()).unwrap_or_default()
 }

@@ -12,11 +12,11 @@ pub(super) struct Field {
     pub name: &'static str,
     /// The keys that it has values for; none if it has one value.
     pub keys: &'static [&'static str],
-    /// What a value looks like.
+    /// The form of a value.
     pub form: Form,
 }
 
-/// What the kubelet measures for evictions.
+/// The eviction signals of the kubelet.
 const SIGNALS: &[&str] = &[
     "memory.available",
     "nodefs.available",
@@ -25,7 +25,7 @@ const SIGNALS: &[&str] = &[
     "imagefs.inodesFree",
     "pid.available",
 ];
-/// What it reserves.
+/// The resources that the kubelet can reserve.
 const RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage", "pid"];
 
 const DAY: u32 = 24 * 3600;

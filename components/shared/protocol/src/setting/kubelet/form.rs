@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// What the value of a field looks like.
+/// The form of a field's value.
 pub(super) enum Form {
     /// A number in this range.
     Count(RangeInclusive<u32>),

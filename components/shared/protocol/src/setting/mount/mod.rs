@@ -24,7 +24,7 @@ pub struct Mount {
     options: MountOptions,
 }
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountSource {
     /// An empty file system in memory.
@@ -85,12 +85,12 @@ impl Mount {
         &self.target
     }
 
-    /// What is mounted.
+    /// The source.
     pub fn source(&self) -> &MountSource {
         &self.source
     }
 
-    /// What it allows.
+    /// The options.
     pub fn options(&self) -> MountOptions {
         self.options
     }

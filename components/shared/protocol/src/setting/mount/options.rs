@@ -17,7 +17,7 @@ const UNITS: [(&str, u32); 4] = [("g", 30), ("m", 20), ("k", 10), ("", 0)];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TmpfsSize(u64);
 
-/// What a mount allows. It never allows set-user-id bits and device files.
+/// The options of a mount. None of them allows set-user-ID programs or device files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
     /// Whether nothing can be written.

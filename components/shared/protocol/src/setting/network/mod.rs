@@ -57,7 +57,7 @@ pub enum NetworkName {
     Made(LinkName),
 }
 
-/// What a setting of the network is about.
+/// The kind of object that a setting of the network configures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkKind {
     /// Addresses.
@@ -108,7 +108,7 @@ impl NetworkName {
         Ok((name, rest))
     }
 
-    /// What it is about.
+    /// The kind of object that it configures.
     pub fn kind(&self) -> NetworkKind {
         match self {
             Self::Address(..) => NetworkKind::Address,

@@ -1,4 +1,4 @@
-//! What `init` asks of the pod that configures links.
+//! The reply of `init` to the pod that configures links: the settings that the pod must apply.
 
 use super::{LinkName, Mtu, NetworkSetting};
 use crate::Setting;

@@ -7,7 +7,7 @@ use super::LabelValue;
 use super::label::is_key;
 use crate::Refusal;
 
-/// What a taint does to pods that do not tolerate it.
+/// The effect of a taint on pods that do not tolerate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaintEffect {
     /// They are not scheduled to the node.
@@ -66,7 +66,7 @@ impl TaintName {
         &self.key
     }
 
-    /// What it does to pods that do not tolerate it.
+    /// Its effect on pods that do not tolerate it.
     pub fn effect(&self) -> TaintEffect {
         self.effect
     }

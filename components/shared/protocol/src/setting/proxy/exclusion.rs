@@ -1,4 +1,4 @@
-//! What is reached without the proxy.
+//! The destinations that programs reach without the proxy.
 
 use std::fmt;
 use std::net::IpAddr;

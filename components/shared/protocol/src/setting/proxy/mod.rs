@@ -13,8 +13,9 @@ pub const MAX_EXCLUSIONS: usize = 32;
 /// The maximum bytes of a value.
 const MAX_LENGTH: usize = 2048;
 
-/// What is always reached without the proxy: the node itself, its link and the metadata service of
-/// its cloud, which must not get to see requests of a proxy, and the names of Services.
+/// The destinations that programs always reach without the proxy: the node itself, its link, the
+/// metadata service of its cloud, which must not receive requests from a proxy, and the names of
+/// Services.
 pub const NEVER_PROXIED: [&str; 8] = [
     "localhost",
     "127.0.0.0/8",
@@ -30,7 +31,7 @@ const HTTP: &str = "http";
 const HTTPS: &str = "https";
 const NO_PROXY: &str = "no-proxy";
 
-/// The proxies for two kinds of URLs, and what is reached without them.
+/// The proxies for two kinds of URLs, and the destinations that are reached without them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
     http: Option<ProxyUrl>,
@@ -95,7 +96,7 @@ impl Proxy {
         self.https.as_ref()
     }
 
-    /// What is reached without them, beside [`NEVER_PROXIED`].
+    /// The destinations that are reached without the proxies, beside [`NEVER_PROXIED`].
     pub fn exclusions(&self) -> &[ProxyExclusion] {
         &self.exclusions
     }

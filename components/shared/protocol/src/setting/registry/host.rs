@@ -8,7 +8,7 @@ use crate::Refusal;
 /// The maximum bytes of a URL.
 const MAX_URL: usize = 512;
 const SCHEME: &str = "https://";
-/// What a host that serves images may be trusted with.
+/// The capabilities of a host that serves images, as containerd's `hosts.toml` names them.
 const CAPABILITIES: [&str; 2] = ["pull", "resolve"];
 
 /// The `https` URL of a host that serves images.

@@ -68,7 +68,7 @@ pub enum LacpRate {
     Fast,
 }
 
-/// What the packets that leave through one port have in common.
+/// The fields of a packet whose hash selects the port through which it leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashPolicy {
     /// Hardware addresses.

@@ -3,8 +3,8 @@
 use super::super::LinkName;
 use crate::Refusal;
 
-/// What names of links begin with that network plugins, containerd and the kernel make. A link of
-/// such a name would be in the way of theirs.
+/// The prefixes of the names of links that network plugins, containerd and the kernel make. A link
+/// of the node with such a name would conflict with theirs.
 const TAKEN: [&str; 23] = [
     "antrea",
     "cali",
