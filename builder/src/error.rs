@@ -43,7 +43,7 @@ pub struct Problem {
     pub place: Option<Place>,
     /// The causes, nearest first.
     pub causes: Vec<String>,
-    /// What to do, with a command to paste if there is one.
+    /// The remedy, with a command to paste if there is one.
     pub hint: Option<String>,
     /// The end of a failed step's log.
     pub log: Option<LogTail>,

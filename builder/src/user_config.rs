@@ -1,5 +1,5 @@
 //! The configuration file of a user: `osbuild/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`.
-//! What is in it never changes the bytes of an image, so that recipes alone do.
+//! Its settings never change the bytes of an image: only recipes do.
 
 use crate::engine::fs_error::IoContext;
 use crate::engine::remote::Mode;
@@ -40,7 +40,7 @@ pub struct RemoteConfig {
     pub address: Address,
     /// Certificates and headers.
     pub access: Access,
-    /// What builds do with it.
+    /// The mode in which builds use it.
     pub mode: Mode,
     /// The properties of the workers that may execute steps.
     pub platform: BTreeMap<String, String>,
@@ -57,7 +57,8 @@ pub fn folder(config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<Pat
 /// The shared cache of a command: the one of `url`, or else the one in the file in `folder`.
 /// `mode` replaces the mode in the file. `None` if there is none, or if the mode is `off`.
 ///
-/// What the file has for its own cache is never sent to another one.
+/// Credentials and settings in the file are for the cache that it names, and are never sent to
+/// another one.
 ///
 /// # Errors
 /// The file, a file that it names, or `url` cannot be read or is invalid.

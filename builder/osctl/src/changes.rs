@@ -1,4 +1,4 @@
-//! What a call changes, or would change.
+//! Text for the changes that a call makes or, in a dry run, would make.
 
 use crate::error::printable;
 use osbuild_cosi::v1::AppliedResource;

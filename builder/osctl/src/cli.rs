@@ -275,7 +275,7 @@ pub struct Lines {
     pub tail: Option<u32>,
 }
 
-/// What is shown of the use of a node.
+/// The arguments of `osctl top`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Top {
     /// The form; with `--watch`, JSON is one object a line
@@ -284,7 +284,7 @@ pub struct Top {
     /// Show it again every 2 s, until interrupted
     #[arg(long, short)]
     pub watch: bool,
-    /// What comes first
+    /// The order of pods and processes
     #[arg(long, value_name = "BY", default_value = "cpu")]
     pub sort: Sorted,
     /// Show at most N pods and N processes in the tables
@@ -295,9 +295,9 @@ pub struct Top {
 /// The order of pods and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sorted {
-    /// What uses most processor time comes first
+    /// Most processor time first
     Cpu,
-    /// What uses most memory comes first
+    /// Most memory first
     Memory,
 }
 
@@ -329,7 +329,7 @@ pub struct Capture {
     pub own_connection: bool,
 }
 
-/// What the node is to reach.
+/// The arguments of `osctl reach`.
 #[derive(Debug, Args)]
 pub struct Reach {
     /// The target

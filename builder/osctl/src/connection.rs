@@ -179,7 +179,8 @@ fn refused(
     }
 }
 
-/// What a failure of TLS means here, and what to do.
+/// The cause of a TLS failure in the user's terms, and a hint; `None` if the failure has no known
+/// remedy.
 fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
     let issue = "cargo osbuild keys issue NAME USER --role ROLE";
     Some(match error {

@@ -22,8 +22,8 @@ pub struct Definition {
     pub type_name: String,
     /// Its singular: `Hostname`.
     pub singular: String,
-    /// Who writes its resources: a role, [`osd::ITSELF`] or [`osd::PLUGIN`]. A node from before
-    /// `osctl explain` does not say.
+    /// The writer of its resources: a role, [`osd::ITSELF`] or [`osd::PLUGIN`]. `None` for a node
+    /// from before `osctl explain`, which does not report it.
     pub writer: Option<String>,
     /// Whether a mistake in one of its resources can keep clients from reaching the node.
     pub may_disconnect: bool,

@@ -1,5 +1,5 @@
-//! What `.proto` files say: messages, enumerations and services, with their comments. A node sends
-//! these files through server reflection, so it describes the types of its own release.
+//! The content of `.proto` files: messages, enumerations and services, with their comments. A node
+//! sends these files through server reflection, so it describes the types of its own release.
 
 use crate::error::Error;
 use prost::Message as _;
@@ -33,7 +33,7 @@ pub struct File {
     pub name: String,
     /// Its package: `osbuild.v1`.
     pub package: String,
-    /// What it is about.
+    /// The comment of the package.
     pub comment: Comment,
     /// Its services.
     pub services: Vec<Service>,
@@ -48,7 +48,7 @@ pub struct File {
 pub struct Message {
     /// Its full name: `osbuild.v1.ResolverSpec`.
     pub name: String,
-    /// What it is.
+    /// The comment of the message.
     pub comment: Comment,
     /// Its fields in order.
     pub fields: Vec<Field>,
@@ -67,7 +67,7 @@ pub struct Field {
     pub form: String,
     /// The full name of the message that its values are.
     pub message: Option<String>,
-    /// What it is.
+    /// The comment of the field.
     pub comment: Comment,
 }
 
@@ -76,7 +76,7 @@ pub struct Field {
 pub struct Enum {
     /// Its full name.
     pub name: String,
-    /// What it is.
+    /// The comment of the enumeration.
     pub comment: Comment,
     /// Its values: name, number and meaning.
     pub values: Vec<(String, i32, Comment)>,
@@ -87,7 +87,7 @@ pub struct Enum {
 pub struct Service {
     /// Its full name: `osbuild.v1.Node`.
     pub name: String,
-    /// What it does.
+    /// The comment of the service.
     pub comment: Comment,
     /// Its calls.
     pub calls: Vec<Call>,
@@ -102,7 +102,7 @@ pub struct Call {
     pub request: String,
     /// The same of what it returns.
     pub response: String,
-    /// What it does.
+    /// The comment of the call.
     pub comment: Comment,
 }
 

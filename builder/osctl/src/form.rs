@@ -7,7 +7,7 @@ use clap::builder::{
 use clap::{Arg, Command};
 use std::ffi::OsStr;
 
-/// What is before a template.
+/// The prefix of a template.
 const JSON_PATH: &str = "jsonpath=";
 
 /// The form of resources.
@@ -23,7 +23,7 @@ pub enum Form {
     Json,
     /// TYPE/ID.
     Name,
-    /// What a template makes of each resource.
+    /// A line for each resource, made by a template.
     JsonPath(Template),
 }
 

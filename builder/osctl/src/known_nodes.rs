@@ -22,7 +22,7 @@ const DEFAULT: &str = ".default";
 pub struct KnownNode {
     /// Where it listens.
     pub address: Address,
-    /// What its certificate must have.
+    /// The fingerprint that its certificate must have.
     pub fingerprint: Fingerprint,
     /// The PEM file with the user's certificate and key.
     pub certificate: PathBuf,

@@ -1,4 +1,4 @@
-//! What a node and its processes use a second, from counters at two moments.
+//! The use of resources by a node and its processes, from counters at two moments.
 
 use osbuild_cosi::v1::{GetUsageResponse, HostProcess, LinkUsage};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Rates {
     pub processes: Vec<ProcessUse>,
 }
 
-/// What a link receives and sends.
+/// The rates at which a link receives and sends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkRate {
@@ -40,7 +40,7 @@ pub struct LinkRate {
     pub sent_bytes_per_second: f64,
 }
 
-/// What the processes of a pod use together.
+/// The use of resources by all processes of a pod together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodUse {
@@ -48,11 +48,11 @@ pub struct PodUse {
     pub pod: String,
     /// The use of processors, in percent of one.
     pub processor_percent: f64,
-    /// The memory, in bytes. What several processes share counts for each.
+    /// The memory, in bytes. Memory that several processes share counts for each.
     pub memory_bytes: u64,
 }
 
-/// What a process uses.
+/// The use of resources by a process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessUse {

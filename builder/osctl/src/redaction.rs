@@ -6,7 +6,7 @@
 use regex_lite::Regex;
 use std::sync::LazyLock;
 
-/// What stands for a secret.
+/// The replacement for a secret.
 const REMOVED: &str = "[removed]";
 
 /// The forms of secrets. The group `before`, if there is one, stays.

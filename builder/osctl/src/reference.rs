@@ -11,7 +11,7 @@ use std::path::Path;
 /// Has the test write the page in the place of comparing it.
 const WRITE: &str = "WRITE_REFERENCE";
 
-/// What ends the name of the message of a type's spec.
+/// The suffix in the name of a message that is the spec of a type.
 const SPEC: &str = "Spec";
 
 /// The packages whose specs are types of the node.

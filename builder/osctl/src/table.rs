@@ -50,7 +50,7 @@ impl Table {
 /// How much a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// What most people want to know.
+    /// The columns that most people need.
     Normal,
     /// Owners, times and labels, too.
     Wide,

@@ -31,8 +31,8 @@ impl Display for Mistake {
 impl std::error::Error for Mistake {}
 
 impl Template {
-    /// What the template makes of a value: one line, without characters that control a terminal.
-    /// Several results of a query have a space between; none are empty.
+    /// Fills the template with a value. Returns one line, without characters that control a
+    /// terminal. Spaces separate the results of a query; a query without results adds no text.
     pub fn apply(&self, value: &Value) -> String {
         let part = |part: &Part| match part {
             Part::Text(text) => text.clone(),

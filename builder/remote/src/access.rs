@@ -1,4 +1,4 @@
-//! What a user has to show to a cache, and which authorities the user trusts.
+//! The credentials of a user for a cache, and the authorities that the user trusts.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -18,7 +18,7 @@ use std::task::Poll;
 use std::time::Instant;
 use tokio::runtime::{self, Runtime};
 
-/// What servers read in `user-agent`.
+/// The value of the header `user-agent`.
 pub(crate) const AGENT: &str = concat!("osbuild/", env!("CARGO_PKG_VERSION"));
 
 /// The number of blobs that a server is asked for at once.
@@ -225,7 +225,7 @@ impl Cache {
         Ok(missing)
     }
 
-    /// What the server can do. It is asked once.
+    /// The limits of the server, from its capabilities. Only the first call asks for them.
     pub(crate) fn limits(&self) -> Result<Limits, Fault> {
         if let Some(limits) = self.limits.get() {
             return Ok(*limits);

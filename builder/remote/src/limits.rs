@@ -1,4 +1,4 @@
-//! What a cache can do, from the capabilities that it names.
+//! The limits and abilities of a cache, from the capabilities that it names.
 
 use crate::message::{DISALLOWED, ExecutionCapabilities, SHA256, ServerCapabilities, ZSTD};
 use crate::{BlobId, Fault};
@@ -6,13 +6,13 @@ use crate::{BlobId, Fault};
 /// The upper limit of all blobs in one batch: a message of gRPC has at most 4 MiB.
 const MAX_BATCH: u64 = (4 << 20) - (64 << 10);
 
-/// What each blob of a batch adds to the message, at most.
+/// The upper limit of the bytes that a blob adds to the message of a batch, besides its content.
 const OVERHEAD: u64 = 128;
 
 /// The number of blobs in one batch.
 const MAX_BLOBS: usize = 1000;
 
-/// What a cache can do.
+/// The limits and abilities of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// The total size of a batch in bytes.

@@ -64,7 +64,7 @@ pub struct ExecuteResponse {
 }
 
 impl Operation {
-    /// What the server executed.
+    /// Returns the execution that the server completed.
     ///
     /// # Errors
     /// It did not execute the action to its end. [`Fault::Missing`] is a blob that it lacks.

@@ -4,7 +4,7 @@ use super::{Signing, recipe_name};
 use clap::Args;
 use std::path::PathBuf;
 
-/// What to write, and to which disk.
+/// The arguments of `osbuild flash`.
 #[derive(Debug, Args)]
 pub struct Flash {
     /// The recipe

@@ -42,7 +42,7 @@ pub enum Keys {
         name: String,
         /// The name of the client, which nodes record with its calls
         user: String,
-        /// What it may do: `reader` reads resources, `operator` also changes settings that give
+        /// Its role: `reader` reads resources, `operator` also changes settings that give
         /// nobody rights on the node, tries changes, and reboots, `admin` changes everything; any
         /// other name is that of a role that the nodes define
         #[arg(long, value_name = "ROLE", value_parser = value::<ClientRole>)]

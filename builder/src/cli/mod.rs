@@ -118,7 +118,7 @@ pub struct Common {
     /// ~/.config/osbuild/config.toml, which also names certificates and tokens]
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub remote: Option<String>,
-    /// What to do with that server [default: `mode` of `[remote]`, or `cache`]
+    /// The mode in which builds use that server [default: `mode` of `[remote]`, or `cache`]
     #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]
     pub remote_mode: Option<RemoteMode>,
     /// Set a recipe's key with a single value, in every recipe of the command: version=1.35.8-2,
@@ -146,7 +146,7 @@ pub struct Common {
     pub project: Option<PathBuf>,
 }
 
-/// What a build does with a shared cache, or with a service that executes steps.
+/// The mode in which a build uses a shared cache, or a service that executes steps.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum RemoteMode {
     /// Do not use it

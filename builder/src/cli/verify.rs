@@ -6,7 +6,7 @@ use clap::Args;
 use osbuild_release::Channel;
 use std::path::PathBuf;
 
-/// What to verify, and against which keys or recipe.
+/// The arguments of `osbuild verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// The file

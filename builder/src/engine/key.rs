@@ -33,7 +33,7 @@ impl Key {
         values.into_iter().fold(key, |key, value| key.field(name, value))
     }
 
-    /// What is made.
+    /// The kind of the product.
     pub fn kind(&self) -> &'static str {
         self.kind
     }

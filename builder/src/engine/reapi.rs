@@ -28,7 +28,7 @@ pub struct Directory {
     /// Its symbolic links.
     #[prost(message, repeated, tag = "3")]
     pub symlinks: Vec<SymlinkNode>,
-    /// What else a worker gives it.
+    /// Further properties that a worker gives the directory.
     #[prost(message, optional, tag = "5")]
     pub node_properties: Option<NodeProperties>,
 }
@@ -78,7 +78,7 @@ pub struct FileNode {
     /// Whether it can be executed.
     #[prost(bool, tag = "4")]
     pub is_executable: bool,
-    /// What else a worker gives it.
+    /// Further properties that a worker gives the file.
     #[prost(message, optional, tag = "6")]
     pub node_properties: Option<NodeProperties>,
 }

@@ -55,9 +55,9 @@ pub use upstream::{
 use std::fmt::Debug;
 use std::ops::Deref;
 
-/// What a recipe resolves to.
+/// A resolved recipe.
 ///
-/// `L` is [`Unlocked`] or [`Locked`]. `P` is what the recipe makes: a [`NodeSpec`], or
+/// `L` is [`Unlocked`] or [`Locked`]. `P` is the product of the recipe: a [`NodeSpec`], or
 /// [`HostPrograms`]. The plan dereferences to it: `plan.board` is `plan.product.board`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<L: LockState = Unlocked, P = NodeSpec<L>> {
@@ -65,13 +65,13 @@ pub struct Plan<L: LockState = Unlocked, P = NodeSpec<L>> {
     pub recipe: String,
     /// The architecture of the node, or of the build machine.
     pub architecture: Architecture,
-    /// What the recipe makes.
+    /// The product of the recipe.
     pub product: P,
     /// Everything that the lock must pin.
     pub requirements: Requirements,
     /// Where each value is written, by its name in [`Plan::print`].
     pub origins: Origins,
-    /// What the user should know, now or from some day on. Warnings never change what is built.
+    /// The warnings: problems that exist now, or from a later day on. They never change the build.
     pub warnings: Vec<String>,
     /// [`Unlocked`], or the lock that pins the requirements.
     pub lock: L,
@@ -118,7 +118,7 @@ impl LockState for Locked {
     type Package = DebianPackage;
 }
 
-/// What a recipe makes: a [`NodeSpec`] or [`HostPrograms`].
+/// The product of a recipe: a [`NodeSpec`] or [`HostPrograms`].
 pub trait Product<L: LockState> {
     /// Its version; `None` for programs, which each have their own.
     fn version(&self) -> Option<&str>;
@@ -147,7 +147,7 @@ pub trait AnyPlan {
     fn architecture(&self) -> Architecture;
     /// Everything that the lock must pin.
     fn requirements(&self) -> &Requirements;
-    /// What the user should know.
+    /// The warnings for the user.
     fn warnings(&self) -> &[String];
     /// Where each value is written, by its name in [`AnyPlan::print`].
     fn origins(&self) -> &Origins;

@@ -34,7 +34,7 @@ pub struct BuildOptions<'a> {
     pub trust: Trust,
     /// How many steps run at once.
     pub jobs: usize,
-    /// What builds share whose steps are in one graph.
+    /// The state that builds with their steps in one graph share.
     pub workers: Workers,
     /// The signer of slotboot, UKI and initramfs; `None` for an unsigned image.
     pub signer: Option<&'a dyn Signer>,

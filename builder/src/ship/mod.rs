@@ -1,4 +1,4 @@
-//! What happens to an image once it is built: [`audit`] reads it, [`vm`] boots it, [`mod@flash`]
+//! The uses of an image once it is built: [`audit`] reads it, [`vm`] boots it, [`mod@flash`]
 //! writes it to a disk, [`release`] publishes it in a [`tuf`] repository, [`aws`] as an AMI.
 //! [`results`] moves the results of its steps. [`keys`] manages the keys that machines trust.
 

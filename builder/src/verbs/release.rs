@@ -117,7 +117,7 @@ fn changes_only_the_rollout(flags: &cli::Release) -> bool {
     flags.promote.is_none() && matches!(flags.rollout, cli::Rollout::All | cli::Rollout::Stop)
 }
 
-/// What the publisher wants for the release's rollout.
+/// The change that the publisher wants for the release's rollout.
 fn rollout_change(flags: &cli::Release) -> Result<RolloutChange> {
     Ok(match &flags.rollout {
         cli::Rollout::Keep => RolloutChange::Keep,

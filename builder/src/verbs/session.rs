@@ -33,7 +33,7 @@ pub(super) struct Session<'a> {
     pub now: u64,
     /// Which results count.
     pub trust: Trust,
-    /// What the builds of this command share.
+    /// The state that the builds of this command share.
     workers: Workers,
     /// The shared cache, once a build has asked for it.
     remote: OnceCell<Option<Arc<Remote>>>,

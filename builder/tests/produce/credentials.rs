@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What the server demands.
+/// The value of the header `authorization` that the server demands.
 const AUTHORIZATION: &str = "Bearer of-this-hour";
 
 /// A credential helper that counts its runs.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the proxy does to the bytes that the server sends.
+/// The harm that the proxy does to the bytes from the server.
 #[derive(Clone)]
 pub enum Harm {
-    /// Nothing.
+    /// All bytes pass.
     None,
     /// Waits before each piece.
     Delay(Duration),

@@ -12,7 +12,7 @@ use osbuild_remote::{Access, Retry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the small output of [`action`] holds. It is printed in no other place.
+/// The content of the small output of [`action`]. No other output or log contains it.
 const MARK: &[u8] = b"the bytes that a network harms";
 
 fn remote(bench: &Bench, url: &str, mode: Mode) -> Arc<Remote> {
@@ -48,7 +48,7 @@ fn fill(url: &str) -> ActionResult {
     executor(&bench, &remote).run(&action(&bench)).unwrap()
 }
 
-/// What a user with an empty store gets: the result, and whether it came from the cache.
+/// The result for a user with an empty store, and whether it came from the cache.
 fn get(url: &str) -> (ActionResult, bool) {
     let bench = Bench::new();
     let remote = remote(&bench, url, Mode::Cache);

@@ -157,7 +157,7 @@ fn keys_without_an_api_get_one_and_keep_it() {
     for file in ["api.crt", "admin.pem"] {
         fs::remove_file(folder.join(file)).unwrap();
     }
-    // What is left is that of an interrupted call.
+    // The remaining files are those of an interrupted call.
     let add = ["keys", "rotate", "mine", "--role", "api"];
     done(&scratch.osbuild(&add));
     let words = ["openssl", "verify", "-CAfile", "api.crt", "admin.pem"];

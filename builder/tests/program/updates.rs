@@ -1,4 +1,4 @@
-//! What `osbuild update` changes in locks, recipes and the table of releases.
+//! The changes that `osbuild update` makes in locks, recipes and the table of releases.
 
 use crate::archive::Archive;
 use crate::goproxy::GoProxy;

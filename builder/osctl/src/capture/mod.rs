@@ -1,4 +1,4 @@
-//! What becomes of captured packets.
+//! The output of captured packets: [`pcap`] makes files of them, [`summary`] lines of text.
 
 pub mod pcap;
 pub mod summary;

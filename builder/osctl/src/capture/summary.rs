@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 /// How the direction of a packet is shown that has `PACKET_OUTGOING` (packet(7)).
 const OUTGOING: u8 = 4;
 
-/// What lines of packets say.
+/// The format of a capture's packets as lines of text.
 pub struct Summary {
     link_type: u32,
     links: Vec<CaptureLink>,
@@ -20,7 +20,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// What lines of packets say that begin with this kind of header, and passed these links.
+    /// Returns the format of a capture. `link_type` is the pcap number of the header that begins
+    /// each packet, `links` are the captured links, and times are printed in `zone`.
     pub fn new(link_type: u32, links: Vec<CaptureLink>, zone: TimeZone) -> Summary {
         Summary { link_type, links, zone }
     }
@@ -73,7 +74,7 @@ fn unknown(EtherType(protocol): EtherType) -> String {
     format!("protocol 0x{protocol:04x}")
 }
 
-/// What the header of the network and of the transport say.
+/// The addresses, ports and protocol of a packet, from its network and transport headers.
 fn of_network(packet: &LaxSlicedPacket) -> Option<String> {
     let (source, destination, protocol, is_part) = match packet.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => {

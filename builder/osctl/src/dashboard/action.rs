@@ -1,8 +1,8 @@
-//! What the keys do.
+//! The keys of the dashboard and their actions.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What is shown below the first lines.
+/// A view: the content of the screen below its first lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
     /// Something of everything.
@@ -40,7 +40,7 @@ pub enum Scroll {
     End,
 }
 
-/// What a key does.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Leaves.
@@ -76,7 +76,8 @@ pub enum Action {
 /// The lines by which the keys for pages move.
 const PAGE: usize = 10;
 
-/// What the key does, if anything, while the filter is written or not.
+/// The action of a key, if it has one. `is_writing` means that the user writes the filter, so a
+/// character is text.
 pub fn action(key: KeyEvent, is_writing: bool) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;

@@ -1,4 +1,4 @@
-//! What a node says of itself: its name, its release, and whether it is ready.
+//! The state that a node reports about itself: its name, its release, and whether it is ready.
 
 use super::untrusted::clean;
 use jiff::{SignedDuration, Timestamp};
@@ -6,7 +6,7 @@ use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{GetStatusResponse, Process};
 use serde_json::Value;
 
-/// What the first lines of the screen have.
+/// The facts in the first lines of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The kubelet's name of the node, or its host name.
@@ -25,14 +25,14 @@ pub struct Facts {
     pub uptime_milliseconds: u64,
     /// Whether it was ready in this boot.
     pub is_ready: bool,
-    /// What is wrong, in words.
+    /// The problems, each in words: a failed process, no address, or an error of the slots.
     pub problems: Vec<String>,
     /// By how many seconds its clock is ahead of the one here, if that is known.
     pub clock_ahead_seconds: Option<i64>,
 }
 
 impl Facts {
-    /// What the status says, and the spec of `KernelInfos.osbuild`, both read at `now`.
+    /// Takes the facts from a status and the spec of `KernelInfos.osbuild`, both read at `now`.
     pub fn of(status: &GetStatusResponse, kernel: Option<&Value>, now: Timestamp) -> Facts {
         let name = [&status.node_name, &status.host_name].into_iter().find(|name| !name.is_empty());
         let text = |name: &str| kernel.and_then(|spec| spec[name].as_str()).map(clean);

@@ -12,7 +12,7 @@ pub struct Link {
     pub name: String,
     /// Whether it is switched on and has a carrier.
     pub has_carrier: bool,
-    /// What the kernel says it can do: `up`, `down`, …
+    /// Its operational state, as the kernel names it: `up`, `down`, …
     pub state: String,
     /// The kernel's name for a link that software has made. Empty for a device.
     pub kind: String,
@@ -24,7 +24,7 @@ pub struct Link {
     pub addresses: Vec<String>,
 }
 
-/// What the kernel and `osd` have of the network.
+/// The network, as the kernel and `osd` report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
     /// The links but for the loopback: those with addresses first, then devices, then others.
@@ -53,7 +53,7 @@ pub struct Resources {
 }
 
 impl Network {
-    /// What the resources say.
+    /// Reads the network from the resources.
     pub fn of(resources: &Resources) -> Network {
         let specs = |all: &[Resource]| all.iter().map(resource::spec).collect::<Vec<_>>();
         let addresses = specs(&resources.addresses);

@@ -1,4 +1,4 @@
-//! What is known of a node.
+//! The state of a node, as last read from its services.
 
 use super::facts::Facts;
 use super::history::History;
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use osbuild_cosi::v1::{GetTryResponse, GetUsageResponse};
 use serde_json::Value;
 
-/// A part of what is known: the last answer, and why there is no newer one.
+/// A part of the state: the last answer, and why there is no newer one.
 #[derive(Debug)]
 pub struct Part<T> {
     /// The last answer, if there was any.
@@ -55,7 +55,7 @@ pub enum Connection {
 /// A running try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Try {
-    /// Who has begun it.
+    /// The caller that began the try.
     pub caller: String,
     /// When it is taken back.
     pub end: Timestamp,
@@ -96,11 +96,11 @@ pub struct Node {
     pub address: String,
     /// Whether it is connected.
     pub connection: Connection,
-    /// What it says of itself.
+    /// The state that it reports about itself.
     pub facts: Part<Facts>,
-    /// What it uses.
+    /// Its use of resources.
     pub usage: Part<Usage>,
-    /// What it has used.
+    /// Its use of resources over time.
     pub histories: Histories,
     /// The try.
     pub tried: Part<Option<Try>>,

@@ -1,4 +1,4 @@
-//! What is read of a node.
+//! The readings from a node.
 
 use super::log::Line;
 use super::network::Resources;
@@ -21,7 +21,7 @@ pub enum Reading {
     Usage(Answer<Sample>),
     /// The try.
     Try(Answer<GetTryResponse>),
-    /// What the node observes of its network and its kernel.
+    /// The resources in which the node reports its network and its kernel.
     Observed(Answer<Resources>),
     /// The log with this name is read from its end on.
     LogBegins(String),

@@ -192,7 +192,7 @@ impl Connected {
                 // Without watches this is at once, and it is read after each pause.
                 let change = changes.next().await;
                 sleep(INTERVAL).await;
-                // What has changed meanwhile is read at once.
+                // One reading covers all changes of the pause, so their messages are dropped.
                 while let Some(Some(Ok(_))) = changes.next().now_or_never() {}
                 if !matches!(change, Some(Ok(_))) {
                     break;
@@ -266,7 +266,8 @@ impl Connected {
     /// Follows the log of a daemon, or the kernel's.
     async fn follow(self, daemon: Option<String>) {
         loop {
-            // What keeps the log from being read keeps the use from being read, which is shown.
+            // The error is dropped: its cause also fails the readings of the use, whose error is
+            // shown.
             let _ = match &daemon {
                 Some(name) => self.read_log(name).await,
                 None => self.read_kernel_log().await,

@@ -11,16 +11,16 @@ use std::ops::ControlFlow;
 /// The characters of a filter.
 const MAX_FILTER: usize = 60;
 
-/// What the screen shows.
+/// The content of the screen.
 #[derive(Debug)]
 pub struct Dashboard {
     /// The nodes, at least one.
     nodes: Vec<Node>,
     /// The index of the one that is shown.
     selected: usize,
-    /// What is shown of it.
+    /// The view of that node.
     pub view: View,
-    /// What comes first of pods and processes.
+    /// The order of pods and processes.
     pub sort: Sorted,
     /// Which lines of the log are shown.
     pub choice: Choice,

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// What a terminal gets to show the other screen, and to show its own again.
+    /// The escape sequences that switch a terminal to its alternate screen and back.
     const ENTER: &str = "\u{1b}[?1049h";
     const LEAVE: &str = "\u{1b}[?1049l";
 

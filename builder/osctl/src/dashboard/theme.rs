@@ -12,7 +12,7 @@ pub enum Theme {
 }
 
 impl Theme {
-    /// What the user wants: none if `NO_COLOR` is set to anything.
+    /// The theme that the user wants: without colours if `NO_COLOR` is set and not empty.
     pub fn of_user() -> Theme {
         match std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
             true => Theme::Plain,
@@ -27,17 +27,17 @@ impl Theme {
         }
     }
 
-    /// What is well.
+    /// The style of a good state.
     pub fn good(self) -> Style {
         self.coloured(Color::Green, Modifier::empty())
     }
 
-    /// What is wrong.
+    /// The style of an error or a bad state.
     pub fn bad(self) -> Style {
         self.coloured(Color::Red, Modifier::BOLD).add_modifier(Modifier::BOLD)
     }
 
-    /// What needs attention.
+    /// The style of a warning.
     pub fn warning(self) -> Style {
         self.coloured(Color::Yellow, Modifier::BOLD)
     }
@@ -57,7 +57,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What is old, or explains.
+    /// The style of old values and of explanations.
     pub fn dim(self) -> Style {
         self.coloured(Color::DarkGray, Modifier::DIM)
     }

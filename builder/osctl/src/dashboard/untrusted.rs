@@ -8,7 +8,7 @@ pub const MAX_CHARACTERS: usize = 1000;
 /// The text as one line that controls no terminal and reorders nothing, cut after
 /// [`MAX_CHARACTERS`].
 pub fn clean(text: &str) -> String {
-    // What is escaped becomes longer: the cut is before and after.
+    // Escaping lengthens the text, so it is cut before and after.
     let cut: String = text.chars().take(MAX_CHARACTERS).collect();
     printable(&cut).replace('\t', "    ").chars().take(MAX_CHARACTERS).collect()
 }

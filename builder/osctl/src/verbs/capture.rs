@@ -28,7 +28,7 @@ enum Target {
     Lines,
 }
 
-/// What writes packets there.
+/// A target, open for writing.
 enum Sink {
     File(File),
     Stdout,

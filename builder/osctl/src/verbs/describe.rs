@@ -81,8 +81,8 @@ fn head(metadata: Metadata, set_by: String) -> Vec<Vec<String>> {
     rows.map(|(title, value)| vec![title.to_owned(), printable(&value)]).collect()
 }
 
-/// Who has last changed the resource, as far back as the generations go. Those of statuses have
-/// none. What a running try has changed is in no generation yet.
+/// The caller that last changed the resource, and the generation with that change. Empty if no
+/// generation changed it, as for statuses. The changes of a running try are in no generation yet.
 fn set_by(resource: &Resource, metadata: &Metadata, generations: &[Generation]) -> String {
     let is_of = |change: &AppliedResource| {
         change.outcome() != Outcome::Unchanged

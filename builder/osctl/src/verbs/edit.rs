@@ -25,7 +25,7 @@ const EDITOR: &str = "vi";
 /// The largest text that is read, in bytes. A node accepts no larger one.
 const MAX_LENGTH: usize = 1 << 20;
 
-/// What is above the text in the editor.
+/// The comment above the text in the editor.
 const HEAD: &str = "The node gets this when the editor ends. Without a change, or without a text, \
                     nothing happens.";
 

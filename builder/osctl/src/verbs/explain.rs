@@ -151,7 +151,8 @@ fn no_field(message: &Message, name: &str) -> Error {
     }
 }
 
-/// What is known of a type that a plugin's grant names, whose specs may have any fields.
+/// The text for a type that only a plugin's grant describes. The grant names columns; the specs may
+/// have any fields.
 fn undescribed(definition: &Definition, fields: &[String]) -> Result<String> {
     if let Some(field) = fields.first() {
         let message = format!("the node does not know the field `{field}`");

@@ -1,5 +1,5 @@
-//! Changes that can keep everybody from reaching the node. They are a try, which this program confirms
-//! itself: once it has reached the node again after them.
+//! Changes that can keep everybody from reaching the node. This program makes them in a try, and
+//! confirms the try once it has reached the node over a new connection.
 
 use super::note;
 use super::tries;
@@ -14,17 +14,17 @@ use tokio::time::{Instant, sleep};
 const TIMEOUT_SECONDS: u32 = 60;
 const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_SECONDS as u64);
 
-/// How long a change may take to have its effect on the network. A connection that is opened earlier
-/// does not show that the node is reached with it.
+/// How long a change may take to have its effect on the network. A connection that is opened
+/// earlier does not show that the node is reached with the change.
 const EFFECT: Duration = Duration::from_secs(5);
 
 /// The pause before the node is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the try lasts at least when it is confirmed: the confirmation is on its way for a while.
+/// The least time that a try must have left for its confirmation, which takes a while to arrive.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// A change that is tried if it needs that.
+/// A try around a change, if the change needs one. [`Guard::end`] confirms it or takes it back.
 pub struct Guard<'a> {
     connection: &'a Connection,
     /// When the try has begun, if this program has begun one.
@@ -32,8 +32,8 @@ pub struct Guard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// Begins a try if the change needs one. A change while one is running is a part of it, for which
-    /// its caller cares.
+    /// Begins a try if the change needs one. A change during a running try is a part of that try,
+    /// which its own caller confirms.
     pub async fn begin(
         connection: &'a Connection,
         Unguarded { no_try }: Unguarded,
@@ -56,8 +56,8 @@ impl<'a> Guard<'a> {
         Ok(Guard { connection, began: Some(Instant::now()) })
     }
 
-    /// Ends with the outcome of the change: confirms it when the node is reached again, or takes the
-    /// try back that has changed nothing.
+    /// Ends the try. Confirms a change once the node is reached again; takes the try of a failed
+    /// change back.
     pub async fn end<T, E>(self, changed: std::result::Result<T, E>) -> std::result::Result<T, E>
     where
         E: From<Error>,

@@ -52,7 +52,7 @@ pub async fn roll_back(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// What a reset removes.
+/// The losses that a reset causes, for the question and the error.
 const LOSS: &str = "the node loses its settings, its certificates, its place in its cluster, and \
                     all images, volumes and logs";
 

@@ -1,11 +1,11 @@
-//! What a verb shows of a node, and of several nodes together.
+//! The output of a verb for one node, and for several nodes together.
 
 use super::{json_of, lines_of, print};
 use crate::error::{Result, printable};
 use crate::table::Table;
 use serde_json::{Map, Value};
 
-/// What a verb shows of a node.
+/// The output of a verb.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// The rows of a table. The first has the names of the columns.
@@ -21,7 +21,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Prints what there is of one node.
+    /// Prints the output.
     pub fn print(self) -> Result<()> {
         print(&self.text())
     }
@@ -36,8 +36,8 @@ impl Output {
         }
     }
 
-    /// What there is of several nodes, each with its name: a column of a table and before a line, a
-    /// key of data, and a comment before a text.
+    /// Merges the outputs of several nodes. Each has the name of its node: in a column of a table
+    /// and before a line, as a key of data, and in a comment before a text.
     pub fn of_several(outputs: Vec<(String, Output)>) -> Vec<Output> {
         let (mut rows, mut titles, mut data) = (Vec::new(), Vec::new(), Map::new());
         let (mut documents, mut texts) = (Vec::new(), Vec::new());

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The last lines of each log.
 const TAIL: u32 = 2000;
 
-/// What is shown of the use of resources: all of it.
+/// The arguments of `osctl top` for the archive: all pods and processes, in a table.
 const USE: Top = Top { output: ListForm::Table, watch: false, sort: Sorted::Cpu, rows: usize::MAX };
 
 /// An archive to which the parts of a node are added.
@@ -134,7 +134,8 @@ impl Support<'_> {
         Ok(())
     }
 
-    /// What a part consists of. None if the node does not say: then the part is an error.
+    /// Reads the list of a part's items. `None` if that fails: the archive then has the error in
+    /// place of the part.
     async fn listed<T>(
         &mut self,
         part: &str,

@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Empties the screen and puts the cursor at its start.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
-/// What the node uses in the next seconds.
+/// Measures the node's use of resources over the next two seconds (`INTERVAL`).
 pub async fn show(connection: &Connection, top: &Top) -> Result<Output> {
     let before = sample(connection).await?;
     sleep(INTERVAL).await;

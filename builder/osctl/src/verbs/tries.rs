@@ -14,7 +14,7 @@ use osbuild_cosi::v1::{
     RevertTryRequest,
 };
 
-/// What keeps the changes of a try.
+/// The command that keeps the changes of a try.
 const CONFIRM: &str = "osctl confirm";
 
 /// Calls `change`, whose argument says whether it is a dry run, as the user wants it. Returns lines

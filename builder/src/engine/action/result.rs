@@ -14,7 +14,7 @@ const CPU_TIME: &str = "osbuild/cpu-time";
 /// The type under which the store keeps the [`Origin`] of a result, as text.
 const ORIGIN: &str = "osbuild/origin";
 
-/// What is before the address of a service that executed an action, in the text of an [`Origin`].
+/// The prefix of the address of a service that executed an action, in the text of an [`Origin`].
 const EXECUTED: &str = "executed by ";
 
 /// Where a result of another machine came from.
@@ -54,12 +54,12 @@ pub struct OutputFile {
     pub executable: bool,
 }
 
-/// What an action made. There is none for an action that failed.
+/// The result of an action. An action that failed has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActionResult {
     /// The files, by the paths that the action named.
     pub outputs: BTreeMap<String, OutputFile>,
-    /// What it printed.
+    /// Its log: the output that it printed.
     pub log: Option<Digest>,
     /// How long it ran, when it ran.
     pub wall: Duration,

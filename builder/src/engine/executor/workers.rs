@@ -1,4 +1,4 @@
-//! What the executors of one command share.
+//! The state that the executors of one command share.
 
 use super::processors::Processors;
 use crate::engine::stop::Stop;

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a build knows about a service that executes steps.
+/// The state of a service that executes steps, as known to a build.
 #[derive(Default)]
 pub(super) struct Execution {
     /// Whether it executes steps as this machine does; `None` before the first step.
@@ -34,7 +34,7 @@ impl Execution {
     }
 }
 
-/// What a service made of a step.
+/// A step that a service executed.
 pub struct Executed {
     /// Its result, with all files in the store.
     pub result: ActionResult,
@@ -44,9 +44,9 @@ pub struct Executed {
 
 /// A run of a step that came to its end.
 struct Attempt {
-    /// What it printed.
+    /// The output that it printed.
     printed: Vec<u8>,
-    /// What it made, or how it failed.
+    /// Its result, or the error of its failure.
     end: Result<ActionResult>,
 }
 
@@ -217,8 +217,8 @@ impl Remote {
         Ok(Executed { result: end.map_err(Stop::Build)?, is_cached })
     }
 
-    /// What the bytes of a result say, with the files of a success in the store; `None` if the
-    /// service lacks one of them.
+    /// Decodes the bytes of a result, and puts the files of a success into the store; `None` if the
+    /// service lacks one of the files.
     fn attempt(&self, store: &Store, action: &Action, bytes: &[u8]) -> Tried<Option<Attempt>> {
         let (name, address) = (&action.name, self.address.to_string());
         let run = executed(bytes, action, &address).ok_or_else(malformed)?;
@@ -247,7 +247,8 @@ impl Remote {
         Ok(Some(Attempt { printed: text, end }))
     }
 
-    /// What an action printed. A result counts without it.
+    /// The output that an action printed; empty if the service lacks it, because a result counts
+    /// without it.
     fn text(&self, digest: &Digest) -> std::result::Result<Vec<u8>, Fault> {
         let mut text = Vec::new();
         let mut done = |whole: Vec<u8>| {

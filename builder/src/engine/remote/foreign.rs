@@ -36,12 +36,12 @@ pub fn foreign(
     Some((ActionResult { outputs, log, wall: wall(&metadata), cpu, origin }, printed))
 }
 
-/// What a service made of an action.
+/// The run of an action on a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// How it ended.
     pub end: End,
-    /// What it printed: its output, then its output of errors.
+    /// The output that it printed: stdout, then stderr.
     pub printed: Vec<Printed>,
 }
 
@@ -65,7 +65,7 @@ pub enum Printed {
     Blob(Digest),
 }
 
-/// What a service made of `action`, from the bytes of its result; `service` names the service.
+/// The run of `action` on a service, from the bytes of its result; `service` names the service.
 /// `None` if the bytes are malformed.
 pub fn executed(bytes: &[u8], action: &Action, service: &str) -> Option<Run> {
     let message = reapi::ActionResult::decode(bytes).ok()?;

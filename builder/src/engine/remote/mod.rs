@@ -50,7 +50,7 @@ pub struct Remote {
     first_step: Mutex<()>,
 }
 
-/// What a cache did for a command.
+/// The counters of a command's use of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Results that came from the cache.
@@ -119,7 +119,7 @@ impl Remote {
         &self.address
     }
 
-    /// What it did so far.
+    /// The counters so far.
     pub fn used(&self) -> Use {
         Use {
             hits: self.hits.load(Ordering::Relaxed),
@@ -198,7 +198,7 @@ impl Remote {
         };
         let outputs = result.outputs.values().map(|output| output.digest);
         self.read(store, outputs.collect())?;
-        // What it printed is no output: a result counts without it.
+        // A result counts without its log, which is not one of the named outputs.
         if let Some(printed) = printed {
             result.log = Some(store.put_bytes(&printed).map_err(local)?);
         } else if let Some(log) = result.log {

@@ -1,16 +1,16 @@
-//! What a build does with a shared cache, and with results that came from one.
+//! The mode in which a build uses a shared cache, and its trust in results from one.
 
-/// What a build does with a shared cache.
+/// The mode in which a build uses a shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Nothing: it is not asked.
+    /// The build does not use the cache.
     Off,
-    /// It reads results.
+    /// The build reads results.
     Cache,
-    /// It reads results, and gives the cache those of the steps that ran here.
+    /// The build reads results, and gives the cache those of the steps that ran here.
     CacheWrite,
-    /// It reads results, and has all other steps executed there.
+    /// The build reads results, and has the server execute all other steps.
     Execute,
 }
 

@@ -26,7 +26,8 @@ impl Store {
         self.write_sealed(&self.result_path(action), &result.encode())
     }
 
-    /// What a step in this process made under `key`, if it is still there.
+    /// The digest of the content that a step in this process stored under `key`, if the store still
+    /// has that content.
     pub fn recall_memo(&self, key: &Key) -> Option<Digest> {
         let text = String::from_utf8(read_sealed(&self.memo_path(key))?).ok()?;
         text.parse().ok().filter(|digest| self.contains(digest))

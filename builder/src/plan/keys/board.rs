@@ -33,7 +33,7 @@ table! {
         watchdog_s: Inherited Seconds<0, 600>,
         /// The time servers that the node uses where its network announces none.
         time_servers: Optional List<TimeServer>,
-        /// What the kernel needs on this machine.
+        /// Settings of the kernel for this machine.
         kernel: Optional BoardKernelTable,
         /// The machine that `osbuild run` starts.
         qemu: Optional QemuTable,

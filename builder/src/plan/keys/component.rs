@@ -9,7 +9,7 @@ use crate::plan::{Architecture, Minor, Version};
 table! {
     /// A component.
     ComponentFile {
-        /// What it is, in one line.
+        /// Its description, in one line.
         about: Required Line,
         /// It is the kernel.
         kernel: Optional ComponentKernelTable,
@@ -26,7 +26,7 @@ table! {
         /// For a container runtime: for each minor of the kubelet, the first versions that support
         /// it.
         kubernetes: Optional Map<Minor, List<Version>>,
-        /// What its compilation needs in the sandbox.
+        /// Debian packages that its compilation needs in the sandbox.
         sandbox: Optional ComponentSandboxTable,
     }
 }

@@ -44,9 +44,9 @@ pub struct Key {
     pub name: &'static str,
     /// Whether it must be present.
     pub need: Need,
-    /// What its value looks like.
+    /// The shape of its value.
     pub shape: Shape,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub about: &'static str,
 }
 
@@ -61,7 +61,7 @@ pub enum Need {
     Inherited,
 }
 
-/// What a value looks like.
+/// The shape of a value.
 pub enum Shape {
     /// A string of a form.
     Text(&'static Form),
@@ -102,7 +102,7 @@ pub struct Form {
 
 /// A type that a value of a file is read into.
 pub trait Field: Sized {
-    /// What the value looks like. [`Field::read`] reads every value of this shape.
+    /// The shape of the value. [`Field::read`] reads every value of this shape.
     const SHAPE: Shape;
 
     /// Reads a value. It is `None` only for a value that does not have the shape, which the strict

@@ -43,15 +43,15 @@ table! {
         files: Optional Map<RootPath, FileEntry, true>,
         /// Folders by path that pods can write to, in addition to those of every node.
         writable: Optional Map<RootPath, WritableEntry, true>,
-        /// What the version-skew policy checks.
+        /// Input of the version-skew policy: API servers to join, and an exception to the peg.
         kubernetes: Optional KubernetesTable,
         /// Which keys sign the image. Without this section it is unsigned.
         signing: Optional SigningTable,
-        /// Who may use the API of the node over the network. Without this section nobody may.
+        /// Clients of the API of the node over the network. Without this section there are none.
         api: Optional ApiTable,
         /// Where the node gets its updates. Without this section it gets none.
         updates: Optional UpdatesTable,
-        /// What a USB stick with this node installs on the machine that boots from it.
+        /// The node that a USB stick with this node installs on the machine that boots from it.
         installs: Optional InstallsTable,
         /// The toolchains that compile the node.
         toolchains: Inherited ToolchainsTable,

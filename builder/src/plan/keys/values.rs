@@ -244,7 +244,7 @@ impl Field for Date {
     }
 }
 
-/// What a table of kernel options sets an option to.
+/// The setting of an option in a table of kernel options.
 #[derive(Clone, Debug)]
 pub enum OptionSetting {
     /// A value that the node can have.

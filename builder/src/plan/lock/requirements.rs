@@ -4,8 +4,8 @@ use crate::plan::{Architecture, GoComponent, GoOutput, LockState};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// What a plan needs from outside, in the order of the lock. The names of the fields are part of
-/// [`Requirements::digest`].
+/// The inputs that a plan needs from outside, in the order of the lock. The names of the fields are
+/// part of [`Requirements::digest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Requirements {
     /// The package with the kernel's source; `None` for programs.

@@ -1,4 +1,4 @@
-//! Who may use the node API over the network.
+//! The clients that may use the node API over the network.
 
 use super::{Content, RootFile};
 use osbuild_abi::paths;

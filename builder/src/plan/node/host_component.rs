@@ -95,7 +95,7 @@ pub struct GoComponent<L: LockState = Unlocked> {
     pub tags: Vec<String>,
     /// Flags for `-ldflags`, in addition to `-s -w -buildid=`.
     pub ldflags: Vec<String>,
-    /// What cgo needs; `None` builds with `CGO_ENABLED=0`.
+    /// The dependencies of its C code; `None` builds with `CGO_ENABLED=0`.
     pub cgo: Option<Cgo>,
     /// Whether the module cannot be a main module, so that it is built from a module that requires
     /// it (Kubernetes and its staging modules).
@@ -115,7 +115,7 @@ pub struct GoOutput {
     pub package: String,
 }
 
-/// What cgo needs.
+/// The dependencies of a Go module's C code, which cgo compiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgo {
     /// Debian packages of the node's architecture with headers and static libraries.

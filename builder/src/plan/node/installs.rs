@@ -1,4 +1,4 @@
-//! What a USB stick installs.
+//! The node that a USB stick installs.
 
 use super::{Content, RootFile};
 use osbuild_abi::paths;

@@ -1,4 +1,4 @@
-//! What a recipe makes: a node, or programs for the build machine.
+//! The product of a recipe: a node, or programs for the build machine.
 
 mod api;
 mod board;
@@ -60,16 +60,16 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     pub pods: Vec<Pod<L>>,
     /// The image of every pod's sandbox: `localhost/pause:1`.
     pub pause: PodImage<L>,
-    /// What the skew policy checks.
+    /// The versions that the skew policy checks, and the exception to the peg.
     pub kubernetes: Kubernetes,
     /// The keys that the recipe names. Which ones sign is an argument of a build: the command line
     /// can name others, or none.
     pub default_signing: Option<Signing>,
-    /// Who may use its API over the network; `None` for a node without one.
+    /// The clients that may use its API over the network; `None` for a node without the API.
     pub api: Option<Api>,
     /// Where the node gets its updates; `None` for one that gets none.
     pub updates: Option<Updates>,
-    /// What a stick with this node installs; `None` for a node that is not an installer.
+    /// The node that a stick with this node installs; `None` for a node that is not an installer.
     pub installs: Option<Installs>,
 }
 

@@ -9,7 +9,7 @@ use osbuild_abi::paths;
 pub struct WritablePath {
     /// The absolute path on the node.
     pub path: String,
-    /// What holds its content.
+    /// The storage of its content.
     pub backing: Backing,
     /// Permission bits of the folder when it is made.
     pub mode: u32,
@@ -17,7 +17,7 @@ pub struct WritablePath {
     pub exec: bool,
 }
 
-/// What holds the content of a declared path.
+/// The storage of a declared path's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A folder of this name on DATA, in the folder for declared paths.

@@ -77,7 +77,7 @@ fn toml_value(key: &str, value: &str) -> String {
     if is_bare { value.to_owned() } else { toml::Value::from(value).to_string() }
 }
 
-/// What the value of a recipe's key looks like; `None` for an unknown one.
+/// The shape of the value of a recipe's key; `None` for an unknown key.
 fn shape(key: &str) -> Option<&'static Shape> {
     let find = |keys: &'static [Key], name: &str| {
         keys.iter().find(|key| key.name == name).map(|key| &key.shape)

@@ -1,4 +1,5 @@
-//! Who may use the node API over the network. The recipe must also have the pod that serves it.
+//! The clients that may use the node API over the network. The recipe must also have the pod that
+//! serves the API.
 
 use super::Resolver;
 use crate::error::Problem;

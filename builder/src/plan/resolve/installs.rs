@@ -1,4 +1,4 @@
-//! What a stick installs. The recipe must also have the pod that installs it.
+//! The node that a stick installs. The recipe must also have the pod that installs it.
 
 use super::{RECIPES, Resolver};
 use crate::error::Problem;

@@ -10,8 +10,8 @@ use crate::plan::kubernetes::skew::{self, Severity, Strictness, Subject, Support
 use crate::plan::{BinaryName, Date, Exception, HostComponent, Kubernetes, Releases};
 
 impl Resolver<'_> {
-    /// What the policy checks. What it warns of is added to the warnings, what it refuses to the
-    /// problems.
+    /// The versions of the node, checked with the skew policy. Refused findings are added to the
+    /// problems, and so are dated ones under [`Strictness::Lock`]; all others are warnings.
     pub(super) fn kubernetes(
         &mut self,
         recipe: &RecipeFile,

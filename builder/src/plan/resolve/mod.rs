@@ -37,7 +37,7 @@ pub static RECIPES: Kind<RecipeFile> = Kind::new("recipe", "recipes/", ".toml").
 /// Boards: `boards/<name>.toml`.
 pub static BOARDS: Kind<BoardFile> = Kind::new("board", "boards/", ".toml");
 
-/// What is gathered while a recipe is resolved.
+/// The state of a resolution: the input files, and the findings so far.
 struct Resolver<'p> {
     /// The files.
     project: &'p Project,
@@ -47,7 +47,7 @@ struct Resolver<'p> {
     problems: Vec<Problem>,
     /// Where values are written.
     origins: Origins,
-    /// What the user should know, now or from some day on.
+    /// The warnings: problems that exist now, or from a later day on.
     warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a plan needs from outside.
+//! The inputs that a plan needs from outside.
 
 use super::{Resolver, texts};
 use crate::error::Problem;
@@ -23,7 +23,7 @@ pub(super) struct Parts<'p> {
 }
 
 impl Resolver<'_> {
-    /// What a node needs from outside.
+    /// The inputs that a node needs from outside.
     pub(super) fn requirements(
         &mut self,
         recipe: &RecipeFile,
@@ -61,7 +61,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// What programs for the build machine need from outside.
+    /// The inputs that programs for the build machine need from outside.
     pub(super) fn requirements_of_programs(
         &mut self,
         recipe: &RecipeFile,

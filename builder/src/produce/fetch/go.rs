@@ -156,7 +156,7 @@ impl Go {
         let tags = format!("-tags={}", requirement.tags.join(","));
         let client =
             client.args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"]);
-        // What only tests import is needed where a test program is made.
+        // Modules that only tests import are needed only where a test program is made.
         let client = if requirement.tests.is_empty() { client } else { client.args(["-test"]) };
         client.args(packages).shown(step).run().map(drop)
     }

@@ -15,7 +15,7 @@ const FOLDERS: [&str; 6] = ["dev", "etc", "proc", "run", "sys", "tmp"];
 /// Executable files by their absolute path in an image.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// What an image has at a path.
+/// A file or a symbolic link in an image.
 #[derive(Clone, Debug)]
 pub enum Entry<'a> {
     /// A file.
@@ -29,7 +29,7 @@ pub enum Entry<'a> {
     Link(String),
 }
 
-/// What an image consists of, and what its containers start with.
+/// The content of an image, and the defaults of its containers.
 #[derive(Clone, Debug, Default)]
 pub struct Content<'a> {
     /// By absolute path. Folders are made as needed.

@@ -184,8 +184,8 @@ impl ClusterFiles {
     }
 }
 
-/// What the nodes of a control plane share: each file's path below `/etc/kubernetes/pki`, and its
-/// text. kubeadm makes the rest, which these keys sign.
+/// The keys and certificates that the nodes of a control plane share: each file's path below
+/// `/etc/kubernetes/pki`, and its text. kubeadm makes the others, and signs them with these keys.
 fn shared_keys(cluster: &Authority, now: SystemTime) -> Result<Vec<(&'static str, String)>> {
     let (etcd, front_proxy) = (Authority::new(ETCD, now)?, Authority::new(FRONT_PROXY, now)?);
     let [token_key, public_token_key] = token_keys()?;

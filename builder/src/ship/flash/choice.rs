@@ -7,7 +7,7 @@ use crate::report::bytes;
 use osbuild_formats::fat;
 use std::path::{Path, PathBuf};
 
-/// What an image requires of a disk.
+/// The requirements of an image on its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirements {
     /// The recipe.

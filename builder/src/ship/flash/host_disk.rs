@@ -22,7 +22,7 @@ pub struct HostDisk {
     pub name: String,
     /// The model that the maker gave it, or the backing file.
     pub model: Option<String>,
-    /// What distinguishes it from another disk with the same name.
+    /// The properties that distinguish it from another disk with the same name.
     #[serde(skip)]
     pub identity: Identity,
     /// The bus that it is connected to.
@@ -35,14 +35,14 @@ pub struct HostDisk {
     pub is_removable: bool,
     /// Whether it is write-protected.
     pub is_read_only: bool,
-    /// What this machine uses it for.
+    /// The uses that this machine makes of it.
     pub uses: Vec<Use>,
     /// A description of its contents.
     pub contents: String,
 }
 
-/// What distinguishes a disk from another with the same name, or from the previous one in the same
-/// reader.
+/// The properties that distinguish a disk from another with the same name, or from the previous one
+/// in the same reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its sequence number since boot, if the kernel has one.

@@ -19,7 +19,7 @@ use std::str::FromStr;
 /// The file with the certificate and the key of the first client.
 const ADMIN: &str = "admin.pem";
 
-/// What a client may do on a node, by the name that its certificate has as its organization (O).
+/// The role of a client on a node: the organization (O) in the client's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientRole(String);
 

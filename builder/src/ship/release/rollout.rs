@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use osbuild_release::Document;
 use osbuild_rollout::{Rollout, Schedule};
 
-/// What the publisher wants.
+/// The change that the publisher wants for the rollout of a release.
 #[derive(Clone, Debug)]
 pub enum RolloutChange {
     /// The rollout that the release has in the channel already.

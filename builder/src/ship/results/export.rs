@@ -18,7 +18,7 @@ use std::fs::{self, File};
 /// The level of zstd: half of the time of a higher one, for files that are 3 % larger.
 const LEVEL: i32 = 9;
 
-/// What was exported.
+/// The manifest and the size of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The manifest of the artifact.

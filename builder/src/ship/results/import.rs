@@ -15,7 +15,7 @@ use oci_client::manifest::OciImageManifest;
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// What was imported.
+/// The counters of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// The number of results that the store lacked.

@@ -59,7 +59,7 @@ pub struct RunOptions {
     pub watchdog: bool,
     /// More arguments of QEMU.
     pub arguments: Vec<String>,
-    /// What stdout gets once the node is Ready in its cluster.
+    /// The text to print on stdout once the node is Ready in its cluster.
     pub announcement: Option<String>,
     /// When to stop.
     pub until: Until,

@@ -34,7 +34,7 @@ pub struct RunningNode<'a> {
     /// Logged lines that no wait has returned yet: the console may print several lines at once.
     ahead: VecDeque<Line>,
     boot: Boot,
-    /// What stdout gets once the node is Ready in its cluster.
+    /// The text to print on stdout once the node is Ready in its cluster.
     announcement: Option<String>,
 }
 

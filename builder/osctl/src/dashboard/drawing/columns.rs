@@ -69,7 +69,7 @@ pub fn rate(bytes: f64) -> String {
     }
 }
 
-/// What a list is sorted by.
+/// The label for the order of a list.
 pub fn order(sort: Sorted) -> &'static str {
     match sort {
         Sorted::Cpu => "by CPU",

@@ -40,7 +40,7 @@ pub fn nodes(scene: Scene, width: u16) -> Line<'static> {
     Line::from_iter(spans)
 }
 
-/// What a node has before its name, so that it needs no colour.
+/// The mark before a node's name, which shows the node's state without colour.
 fn mark(node: &Node) -> &'static str {
     let is_well = |facts: &Facts| facts.is_ready && facts.problems.is_empty();
     match (&node.connection, &node.facts.value) {

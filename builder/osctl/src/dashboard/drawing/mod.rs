@@ -30,7 +30,7 @@ const WIDE: u16 = 120;
 /// The lines of the load, with its title.
 const LOAD_LINES: u16 = 4;
 
-/// What every part is drawn from.
+/// The input for drawing each part of the screen.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
     dashboard: &'a Dashboard,
@@ -48,7 +48,7 @@ pub fn draw(frame: &mut Frame, dashboard: &Dashboard, theme: Theme, now: Timesta
     }
     let scene = Scene { dashboard, theme, now };
     let words = head::state(scene);
-    // What is wrong may need more than a line.
+    // The state lists all problems, which may need a second line.
     let state_lines = if words.width() > usize::from(area.width - 2) { 2 } else { 1 };
     let node_lines = u16::from(dashboard.nodes().len() > 1);
     let [nodes, head, state, body, help] = Layout::vertical([

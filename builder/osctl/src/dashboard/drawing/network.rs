@@ -96,7 +96,7 @@ fn counters<'a>(link: &Link, scene: Scene<'a>) -> Option<&'a LinkUsage> {
     usage.usage.links.iter().find(|one| clean(&one.name) == link.name)
 }
 
-/// What it receives and sends.
+/// The rates at which a link receives and sends; `…` while they are unknown.
 fn rates(link: &Link, scene: Scene) -> [String; 2] {
     let usage = scene.dashboard.node().usage.value.as_ref();
     let rates = usage.and_then(|usage| usage.rates.as_ref());

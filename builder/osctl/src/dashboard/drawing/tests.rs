@@ -122,7 +122,7 @@ fn sample(step: u64) -> Sample {
     Sample { usage, processes }
 }
 
-/// What the node observes. It was booted at this time by its own clock.
+/// The resources that a node observes. It booted at `boot_time` by its own clock.
 fn observed(boot_time: &str) -> Resources {
     let kernel = format!("{{ release: 6.18.2, bootTime: '{boot_time}' }}\n");
     Resources {

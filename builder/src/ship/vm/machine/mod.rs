@@ -55,14 +55,14 @@ pub struct Hardware {
     pub watchdog: bool,
     /// More arguments of QEMU.
     pub arguments: Vec<String>,
-    /// What to do when the node reboots.
+    /// The reaction to a reboot of the node.
     pub reboot: Reboot,
 }
 
-/// What to do when the node reboots.
+/// The reaction of a virtual machine to a reboot of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reboot {
-    /// Let it.
+    /// Allow the reboot.
     Allow,
     /// Power off, so that a failure of the first boot is noticed.
     PowerOff,
