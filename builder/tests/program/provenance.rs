@@ -1,4 +1,4 @@
-//! What the provenance of a release says, and who has signed it.
+//! The statements of a release's provenance, and its signature.
 
 use crate::builds::done;
 use crate::keys::{keys, tool};

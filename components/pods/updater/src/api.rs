@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The folder of the service account, which the kubelet mounts into a pod.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The content types of objects: JSON, and a patch that replaces single fields (RFC 7386).
+/// The content types of objects: JSON, and a patch that replaces single fields (RFC 7396).
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 

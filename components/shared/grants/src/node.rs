@@ -5,6 +5,11 @@ use osbuild_rollout::place;
 
 use crate::annotations::{DRAIN_FAILED, DRAINED, GRANTED, RESULT, SINCE, SUCCEEDED, WAITS, WANTED};
 
+/// How many seconds the clock of another machine may be ahead.
+const MAX_SKEW_S: i64 = 3600;
+/// A time before that of every drain, in seconds since 1970.
+const OLD: i64 = 0;
+
 /// A node of the cluster. Times are seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
@@ -49,21 +54,26 @@ pub enum Outcome {
 }
 
 impl Node {
-    /// Reads a node from its name and its annotations. `now` replaces a time that nobody can read,
-    /// so that such a node waits longest.
+    /// Reads a node from its name and its annotations at the time `now`. Anybody who may change the
+    /// Node may write a time that is malformed or far in the future. A request with such a time is the
+    /// newest one, and a drain with such a time is an old one: it neither lasts for ever nor keeps the
+    /// node from its update.
     pub fn parse<'a>(name: &str, now: i64, annotation: impl Fn(&str) -> Option<&'a str>) -> Self {
-        let time = |key: &str| Some(seconds(annotation(key)?).unwrap_or(now));
+        let time = |key: &str, otherwise: i64| {
+            let time = seconds(annotation(key)?).filter(|time| *time <= now + MAX_SKEW_S);
+            Some(time.unwrap_or(otherwise))
+        };
         let version = |key: &str| annotation(key).filter(|version| !version.is_empty());
         Node {
             place: place(name),
             request: version(WANTED).map(|version| Request {
                 version: version.to_owned(),
-                since: time(SINCE).unwrap_or(now),
+                since: time(SINCE, now).unwrap_or(now),
             }),
             granted: version(GRANTED).map(str::to_owned),
             result: annotation(RESULT).and_then(outcome),
-            drained_since: time(DRAINED),
-            drain_failed: time(DRAIN_FAILED),
+            drained_since: time(DRAINED, OLD),
+            drain_failed: time(DRAIN_FAILED, OLD),
             waits: annotation(WAITS).map(str::to_owned),
             ..Node::default()
         }
@@ -117,9 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_nobody_can_read_is_now() {
-        let asks = node(&[(WANTED, "1"), (SINCE, "yesterday"), (DRAINED, "x"), (RESULT, "1 ?")]);
-        assert_eq!((asks.request.unwrap().since, asks.drained_since), (7, Some(7)));
-        assert_eq!(asks.result, Some(("1".to_owned(), Outcome::Failed)));
+    fn an_unreadable_time_neither_helps_a_node_nor_stops_it() {
+        for wrong in ["yesterday", "", "9999-01-01T00:00:00Z"] {
+            let asks = node(&[(WANTED, "1"), (SINCE, wrong), (DRAINED, wrong), (RESULT, "1 ?")]);
+            assert_eq!((asks.request.unwrap().since, asks.drained_since), (7, Some(OLD)));
+            assert_eq!(asks.result, Some(("1".to_owned(), Outcome::Failed)));
+            assert_eq!(node(&[(DRAIN_FAILED, wrong)]).drain_failed, Some(OLD));
+        }
+        let ahead = node(&[(DRAINED, "1970-01-01T00:00:09Z")]);
+        assert_eq!(ahead.drained_since, Some(9), "another clock may be two seconds ahead");
     }
 }
