@@ -26,6 +26,9 @@ pub const PROCESSORS: u32 = 1;
 /// How long a node may take to become ready, and to print each line that a check waits for.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// A line of the kernel if the firmware has verified it.
+pub const SECURE_BOOT_ON: &str = "UEFI Secure Boot is enabled";
+
 /// A virtual machine that is powered off: builds the options of `osbuild run`.
 ///
 /// The image is only read; what the node writes is lost unless [`Machine::keep`] names a file.

@@ -3,7 +3,7 @@
 use crate::check::Outcome;
 use crate::image::{ARM64, RECIPE};
 use crate::site::{Ran, Site};
-use crate::vm::machine::PROCESSORS;
+use crate::vm::machine::{PROCESSORS, SECURE_BOOT_ON};
 use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::INSECURE;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,9 +11,6 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-
-/// The line that the kernel prints after the firmware has verified it.
-const SECURE: &str = "UEFI Secure Boot is enabled";
 
 /// How long the program may take to print an expected line.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -75,7 +72,7 @@ fn warns(site: &Site, log: &str, flag: &str) -> Result<Outcome> {
 fn boots(site: &Site, recipe: &str) -> Result<Outcome> {
     let (ran, summary) = ready(site, &format!("boots-{recipe}"), recipe, &[])?;
     // The kernel's UEFI stub asks the firmware.
-    if !ran.output.contains(SECURE) {
+    if !ran.output.contains(SECURE_BOOT_ON) {
         return Err(ran.failure("the kernel does not report that Secure Boot is on"));
     }
     // QEMU's user network gives the first machine this address.

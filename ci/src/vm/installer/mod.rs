@@ -7,6 +7,7 @@ mod stick_machine;
 
 use crate::check::Outcome;
 use crate::site::Site;
+use crate::vm::machine::SECURE_BOOT_ON;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Bus;
@@ -44,9 +45,6 @@ const FILE_TEXT: &str =
 const ASKS: &str = "installer: type `begin`";
 const WORD: &str = "begin";
 const A_QUARTER: &str = " written";
-
-/// The first line of a kernel that the firmware has verified.
-const SECURE: &str = "UEFI Secure Boot is enabled";
 
 /// The line that `init` prints after Ctrl-Alt-Del.
 const REBOOTS: &str = "init: shutdown: reboot";
@@ -193,7 +191,7 @@ fn does_not_change_a_node(machine: &StickMachine) -> Result<()> {
 /// The machine reboots, with Secure Boot enforced, into a node whose DATA is on an NVMe disk.
 fn boots_the_disk(node: &mut NodeUnderTest) -> Result<()> {
     node.wait_for(SLOTBOOT_STARTS)?;
-    node.wait_for(SECURE)?;
+    node.wait_for(SECURE_BOOT_ON)?;
     let data = node.wait_for("init: data: ")?;
     if data.contains("/dev/nvme") {
         Ok(())
@@ -212,7 +210,7 @@ fn boots_alone(site: &Site, machine: &StickMachine) -> Result<String> {
         .run_until_ready()?;
     let output =
         fs::read_to_string(site.log(name)).or_build(|| "cannot read the console".to_owned())?;
-    if output.contains(SECURE) {
+    if output.contains(SECURE_BOOT_ON) {
         Ok(boot.summary())
     } else {
         Err(Error::build("the firmware does not enforce Secure Boot"))

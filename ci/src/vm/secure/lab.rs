@@ -4,7 +4,7 @@
 use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::boot_disk;
-use crate::vm::machine::Machine;
+use crate::vm::machine::{Machine, SECURE_BOOT_ON};
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Date;
@@ -18,9 +18,6 @@ use osbuild_formats::pe::{self, Image};
 use std::fmt;
 use std::os::unix::fs::FileExt;
 use tempfile::TempDir;
-
-/// The first line of a kernel that the firmware has verified.
-const KERNEL: &str = "UEFI Secure Boot is enabled";
 
 /// The cause that `osbuild run` gives when the firmware refuses the image.
 pub const NOT_TRUSTED: &str = "Secure Boot: the image has no signature that the firmware trusts";
@@ -164,7 +161,7 @@ impl<'a> Lab<'a> {
         };
         let console = self.console(name)?;
         match (
-            console.contains(KERNEL),
+            console.contains(SECURE_BOOT_ON),
             error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED),
         ) {
             (true, false) => Ok(Response::Started),

@@ -34,7 +34,7 @@ pub const ALL: [Fault; 9] =
 const PANICS: &str = "rdinit=/nothing panic=1";
 
 /// The message of `init` when no variable of the firmware has the slot's name.
-const UNNAMED: &str = "nothing tells which slot was started";
+const UNNAMED: &str = "the slot that was started is unknown";
 
 /// The message of `init` when a slot lacks only an address.
 const LACKS_ADDRESS: &str = "waits for an address, which the slot before this one had";

@@ -172,7 +172,7 @@ pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partitio
         (Some((one, _)), Some((other, _))) => {
             let names = format!("{} and {}", other.name, one.name);
             Err(Failure::new(format!(
-                "disks {names} both have a partition {DATA}, and nothing tells which was booted"
+                "disks {names} both have a partition {DATA}, and the booted one is unknown"
             )))
         }
         (None, _) => Err(Failure::new(match booted {

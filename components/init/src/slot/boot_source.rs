@@ -244,7 +244,7 @@ impl BootSource {
 }
 
 fn unknown() -> Failure {
-    Failure::new("nothing tells which slot was started")
+    Failure::new("the slot that was started is unknown")
 }
 
 /// The slots as the partition table of a disk has them.

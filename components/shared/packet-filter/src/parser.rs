@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unknown(&self, word: &str) -> FilterError {
-        self.wrong(format!("`{word}` is no word of a filter"))
+        self.wrong(format!("`{word}` is not a word of a filter"))
     }
 
     /// Reads the rest of a condition after the name of a protocol. The rest may be empty.

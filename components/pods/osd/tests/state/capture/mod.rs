@@ -161,7 +161,7 @@ fn what_is_wrong_is_refused_and_shown() {
         let (_osd, mut client) = osd(&network).await;
         let wrong = begin(&mut client, request(NEAR, "tcp prot 80")).await.err().unwrap();
         assert_eq!(wrong.code(), Code::InvalidArgument);
-        let text = "the filter is wrong at character 5: `prot` is no word of a filter\n\
+        let text = "the filter is wrong at character 5: `prot` is not a word of a filter\n\
                     tcp prot 80\n    ^";
         assert_eq!(wrong.message(), text);
         let missing = begin(&mut client, request("eth7", "")).await.err().unwrap();
