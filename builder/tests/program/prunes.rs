@@ -1,10 +1,10 @@
 //! `publish --prune` removes old images of its owner, and nothing else.
 
 use crate::builds::done;
-use crate::cloud::{Call, Cloud};
+use crate::cloud::Cloud;
 use crate::publish::{REGION, project, publish, publish_as, result};
 use crate::scratch::RECIPE;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[test]

@@ -4,12 +4,9 @@
 use crate::builds::done;
 use crate::http::Server;
 use crate::keys::{keys, tool};
-use crate::pods::with_archive;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
