@@ -43,7 +43,8 @@ pub fn run(
         let file = format.of_image(&session.store()?, session.report, &out)?;
         report(session, &plan.recipe, built, &file, started)?;
     }
-    programs.iter().try_for_each(|plan| build_programs(session, plan, &from, &rebuild))
+    programs.iter().try_for_each(|plan| build_programs(session, plan, &from, &rebuild))?;
+    summarize_remote(session)
 }
 
 /// The steps to run again.
@@ -150,13 +151,23 @@ pub fn report(
     Ok(())
 }
 
-/// Prints what the shared cache did, and returns it for `--json`; null without a cache.
+/// Prints what the shared cache did for all recipes, if it was asked for a result.
+///
+/// # Errors
+/// The configuration of the cache is invalid.
+pub fn summarize_remote(session: &Session) -> Result<()> {
+    if let Some(remote) = session.remote()?
+        && remote.used().hits + remote.used().misses > 0
+    {
+        session.report.note(remote.summary());
+    }
+    Ok(())
+}
+
+/// What the shared cache did so far, for `--json`; null without a cache.
 fn remote(session: &Session) -> Result<Value> {
     let Some(remote) = session.remote()? else { return Ok(Value::Null) };
     let Use { hits, misses, executed, traffic } = remote.used();
-    if hits + misses > 0 {
-        session.report.note(remote.summary());
-    }
     Ok(json!({
         "hits": hits,
         "misses": misses,

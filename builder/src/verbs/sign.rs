@@ -41,5 +41,6 @@ pub fn run(
         true => "the image already has these signatures",
         false => "the image is signed",
     });
-    build::report(session, recipe, &built, &built.image, started)
+    build::report(session, recipe, &built, &built.image, started)?;
+    build::summarize_remote(session)
 }

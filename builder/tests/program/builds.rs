@@ -56,7 +56,7 @@ fn a_new_version_changes_the_image() {
 }
 
 /// Adds a recipe `second`, which differs from the small one in its version alone.
-fn with_second(scratch: &Scratch) {
+pub fn with_second(scratch: &Scratch) {
     let recipes = scratch.project().join("recipes");
     let second = format!("version = \"1.35.8-2\"\ninherit = \"{RECIPE}\"\n");
     fs::write(recipes.join("second.toml"), second).unwrap();
