@@ -1,10 +1,9 @@
 //! The whole build on one page:
 //!
-//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI →
-//! signatures → image
+//! locked plan → kernel, binaries, pod images → layers → initramfs → UKI → signatures → image
 //!
 //! Each stage returns the input of the next one. The graph decides which steps run in parallel, and
-//! the store which ones need not run at all.
+//! the store which ones need not run at all. Those that have to run fetch their sources first.
 
 use crate::engine::digest::Digest;
 use crate::engine::graph::Width::{Narrow, Wide};
@@ -90,6 +89,7 @@ fn assemble(build: &Build<'_>, parts: &Parts, out: &Out) -> Result<Built> {
 struct PartSteps {
     kernel: Handle<CompiledKernel>,
     slotboot: Handle<Digest>,
+    stub: Handle<Digest>,
     programs: Vec<Handle<Programs>>,
     layers: Vec<Handle<BuiltLayer>>,
     data: Handle<Digest>,
@@ -101,6 +101,7 @@ impl PartSteps {
         let plan = build.plan;
         let kernel = graph.step(Wide, (), |()| kernel::compile(build));
         let slotboot = graph.step(Wide, (), |()| compile::slotboot(build));
+        let stub = graph.step(Narrow, (), |()| uki::stub(build));
         let images = plan
             .images()
             .map(|image| graph.step(Wide, (), move |()| podimage::make(build, image)))
@@ -120,7 +121,7 @@ impl PartSteps {
             layers.push(graph.step(Narrow, (), move |()| layers::carried(build, carried)));
         }
         let data = graph.step(Narrow, (), |()| image::data(build));
-        PartSteps { kernel, slotboot, programs, layers, data }
+        PartSteps { kernel, slotboot, stub, programs, layers, data }
     }
 
     /// Collects the parts once the graph has run.
@@ -128,8 +129,8 @@ impl PartSteps {
         let programs: Programs =
             self.programs.iter().flat_map(|programs| programs.take()).collect();
         let layers = self.layers.iter().map(|layer| layer.take()).collect();
-        let (kernel, slotboot) = (self.kernel.take(), self.slotboot.take());
-        Parts::collect(build, kernel, slotboot, &programs, layers, self.data.take())
+        let (kernel, files) = (self.kernel.take(), [&self.slotboot, &self.stub, &self.data]);
+        Parts::collect(build, kernel, files.map(Handle::take), &programs, layers)
     }
 }
 

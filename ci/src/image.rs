@@ -3,8 +3,10 @@
 use crate::check::Outcome;
 use crate::disk_file::LoopDevice;
 use crate::site::Site;
+use osbuild::checkout::Checkout;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::Lock;
+use osbuild::plan::{Lock, resolve_programs};
+use osbuild::produce::fetch::{Fetcher, Lists, SourceOrigin};
 use osbuild::ship::audit::diff::diff;
 use osbuild::ship::audit::inspect::inspect;
 use osbuild::ship::keys::DEV;
@@ -48,17 +50,37 @@ pub fn builds_for_arm64(site: &Site) -> Result<Outcome> {
 /// The programs of the lab. They are compiled before any machine runs: an emulated machine would
 /// miss its deadlines meanwhile.
 pub fn builds_the_lab(site: &Site) -> Result<Outcome> {
-    build(site, LAB)
+    build_with_sources(site, LAB)
 }
 
 /// The programs of the lab that only `cargo ci full` needs.
 pub fn builds_the_full_lab(site: &Site) -> Result<Outcome> {
-    build(site, LAB_FULL)
+    build_with_sources(site, LAB_FULL)
 }
 
 /// Kubernetes' own tests.
 pub fn builds_the_conformance_tests(site: &Site) -> Result<Outcome> {
-    build(site, CONFORMANCE)
+    build_with_sources(site, CONFORMANCE)
+}
+
+/// Builds a recipe of programs, and fetches its sources: the images of the lab carry files of them.
+/// A build fetches only what its steps need.
+fn build_with_sources(site: &Site, recipe: &str) -> Result<Outcome> {
+    let outcome = build(site, recipe)?;
+    let project = Checkout { root: site.project() }.read()?;
+    let plan = resolve_programs(&project, recipe)?.lock(lock(site, recipe)?)?;
+    let (store, origin) = (site.store()?, SourceOrigin::Registries);
+    let (report, folder) = (site.report, site.project());
+    Fetcher {
+        store: &store,
+        report,
+        project: &folder,
+        origin,
+        remote: None,
+        lists: Lists::default(),
+    }
+    .fetch(&plan)?;
+    Ok(outcome)
 }
 
 /// Builds a recipe from its lock, as [`builds`] does.

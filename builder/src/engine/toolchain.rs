@@ -14,25 +14,36 @@ use std::path::{Component, Path, PathBuf};
 /// The version of the layout. Raise it when the same archive gives another folder.
 const LAYOUT: &str = "toolchain 1";
 
-/// The Go toolchain, unpacked from the zip file of its module.
+/// The Go toolchain in the zip file of its module, which need be neither in the store nor unpacked.
+pub fn go(store: &Store, zip: &Digest) -> Toolchain {
+    let key = key("go", &zip.hex());
+    Toolchain { name: "go".into(), key, path: store.tree_root(&key) }
+}
+
+/// The Rust toolchain in the tar file with this SHA-256 in hexadecimal, which need be neither in
+/// the store nor unpacked.
+pub fn rust(store: &Store, sha256: &str) -> Toolchain {
+    let key = key("rust", sha256);
+    Toolchain { name: "rust".into(), key, path: store.tree_root(&key) }
+}
+
+/// Unpacks the Go toolchain once.
 ///
 /// # Errors
 /// The store does not have the file, or the file is malformed.
-pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
-    let key = key("go", &zip.hex());
-    let path = store.tree(&key, |folder| {
+pub fn unpack_go(store: &Store, zip: &Digest) -> Result<()> {
+    let unpack = |folder: &Path| {
         unzip(&store.path(zip)?, folder).or_build(|| "cannot unpack the Go toolchain".into())
-    })?;
-    Ok(Toolchain { name: "go".into(), key, path })
+    };
+    store.tree(&go(store, zip).key, unpack).map(drop)
 }
 
-/// The Rust toolchain, unpacked from the tar file with this SHA-256 in hexadecimal. The tar file is
-/// as large as the unpacked toolchain, so it is removed afterwards if [`restore_rust`] can make it
-/// again.
+/// Unpacks the Rust toolchain once. The tar file is as large as the unpacked toolchain, so it is
+/// removed afterwards if [`restore_rust`] can make it again.
 ///
 /// # Errors
 /// The store has neither, or the tar file is malformed.
-pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
+pub fn unpack_rust(store: &Store, sha256: &str) -> Result<()> {
     let key = key("rust", sha256);
     let path = match store.find_tree(&key) {
         Some(path) => path,
@@ -53,7 +64,7 @@ pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
             store.remove(&tar)?;
         }
     }
-    Ok(Toolchain { name: "rust".into(), key, path })
+    Ok(())
 }
 
 /// Whether the Rust toolchain with this SHA-256 is unpacked and need not be fetched.

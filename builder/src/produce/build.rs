@@ -1,6 +1,7 @@
 //! The context of one build, which its stages share.
 
-use super::fetch::{Fetcher, SourceOrigin};
+use super::fetch::{Fetcher, Lists, SourceOrigin};
+use super::locked;
 use super::out::Out;
 use super::sandbox::{Sandbox, Script};
 use super::sign::Signer;
@@ -11,7 +12,7 @@ use crate::engine::remote::{Remote, Trust};
 use crate::engine::store::Store;
 use crate::engine::toolchain;
 use crate::error::Result;
-use crate::plan::{Locked, NodeSpec, Plan, Product, Source};
+use crate::plan::{Crate, Locked, NodeSpec, Plan, Product, Source};
 use crate::report::Report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,19 +52,20 @@ pub struct Carried {
     pub certificate: Option<Vec<u8>>,
 }
 
-/// A build that can start: the store has every source of the lock, and the sandbox is unpacked.
+/// A build that can start. Sources are fetched when a step that has to run needs them.
 pub struct Build<'a, P = NodeSpec<Locked>> {
     /// Its options.
     pub options: &'a BuildOptions<'a>,
     /// Its plan.
     pub plan: &'a Plan<Locked, P>,
-    sandbox: Sandbox,
-    executor: Executor,
+    pub(super) sandbox: Sandbox,
+    pub(super) executor: Executor,
+    pub(super) fetcher: Fetcher<'a>,
 }
 
 impl<'a, P: Product<Locked>> Build<'a, P> {
-    /// Fetches every source of the lock and unpacks the sandbox. The steps of the build write their
-    /// logs below `out`.
+    /// Prepares a build, whose steps write their logs below `out`. If all of them run again, it
+    /// fetches every source first, so that one that is gone ends the build at once.
     ///
     /// # Errors
     /// A source is gone, unreachable or not the locked one, or the store cannot be written.
@@ -74,22 +76,37 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
     ) -> Result<Self> {
         let BuildOptions { project, store, report, .. } = *options;
         let (origin, remote) = (options.origin.clone(), options.remote.clone());
-        Fetcher { store, report, project, origin, remote }.fetch(plan)?;
-        let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
+        let fetcher = Fetcher { store, report, project, origin, remote, lists: Lists::default() };
+        let all = options.rebuild == Rebuild::Everything;
+        // Nothing can be named that contains a source of unknown size: crates of an older lock.
+        fetcher.fetch_those(plan, &|source| all || source.size.is_none())?;
+        let sandbox = Sandbox::of(store, plan.lock.get())?;
         let executor = Executor::new(store.clone(), report.clone(), options.jobs, out.logs())
             .working_with(options.workers.clone())
             .rebuilding(options.rebuild.clone())
             .sharing(options.remote.clone(), options.trust);
-        Ok(Build { options, plan, sandbox, executor })
+        Ok(Build { options, plan, sandbox, executor, fetcher })
     }
 
-    /// Runs a script in the sandbox, or finds its result in the store.
+    /// Runs a script in the sandbox, or finds its result in the store or a cache.
     pub fn run(&self, script: Script<'_>) -> Result<ActionResult> {
-        self.executor.run(&self.sandbox.action(self.options.store, script)?)
+        let action = self.sandbox.action(self.options.store, script)?;
+        self.executor.run_after(&action, &|| self.supply(&action))
     }
 
-    /// Gives the shared cache the sources, if a step ran here: its result goes there as well, and a
-    /// build that finds everything in the store asks for nothing.
+    /// The digest of a crate's archive.
+    ///
+    /// # Errors
+    /// The lock has no size of it, and the store lacks it.
+    pub fn crate_digest(&self, krate: &Crate) -> Result<Digest> {
+        match self.plan.lock.get().crates.size(krate) {
+            Some(size) => locked::digest(&krate.sha256, size),
+            None => self.options.store.locked(&krate.sha256),
+        }
+    }
+
+    /// Gives the shared cache the sources that are here, if a step ran: its result goes there as
+    /// well, and a build that finds everything in the store asks for nothing.
     ///
     /// # Errors
     /// The user wants to stop.
@@ -101,8 +118,12 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
                     Some(size) => Digest::parse(&source.digest, size),
                     None => store.find(&source.digest),
                 };
+                let is_here = |digest: &Digest| {
+                    store.contains(digest) || toolchain::has_rust(store, &digest.hex())
+                };
                 let sources = self.plan.lock.get().sources(&self.plan.requirements.crates);
-                let sources = sources.into_iter().filter_map(digest).collect::<Vec<_>>();
+                let sources = sources.into_iter().filter_map(digest).filter(is_here);
+                let sources = sources.collect::<Vec<_>>();
                 // The store has no file of an unpacked Rust toolchain.
                 let restore = |source: &Digest| toolchain::restore_rust(store, &source.hex());
                 remote.give_sources(store, &sources, &restore)

@@ -1,9 +1,13 @@
 //! Reads files from locked Debian packages.
 
+use super::build::Build;
+use super::locked;
+use super::supply::Extract;
 use crate::engine::deb;
+use crate::engine::digest::Digest;
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
-use crate::plan::DebianPackage;
+use crate::plan::{DebianPackage, Locked, Product};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -19,16 +23,29 @@ pub struct Contents {
 }
 
 /// The bytes of one file of a package, or of all files in a folder, concatenated in the order of
-/// their names.
+/// their names. They are in the store afterwards.
 ///
 /// # Errors
-/// The store lacks the package, or the package has nothing at `path`.
-pub fn read(store: &Store, package: &DebianPackage, path: &str) -> Result<Vec<u8>> {
-    let Contents { files, .. } = contents(store, package, path)?;
-    if files.is_empty() {
-        return Err(Error::build(format!("package `{}` has nothing at `{path}`", package.package)));
-    }
-    Ok(files.into_values().flatten().collect())
+/// The package cannot be fetched, or has nothing at `path`.
+pub fn read<P: Product<Locked>>(
+    build: &Build<'_, P>,
+    package: &DebianPackage,
+    path: &str,
+) -> Result<Digest> {
+    let extract = Extract {
+        name: format!("{} {path}", package.package),
+        rule: "files of a package, version 1",
+        arguments: vec![path.to_owned()],
+        sources: vec![locked::package(package)?],
+    };
+    build.extract(&extract, &|| {
+        let Contents { files, .. } = contents(build.options.store, package, path)?;
+        if files.is_empty() {
+            let name = &package.package;
+            return Err(Error::build(format!("package `{name}` has nothing at `{path}`")));
+        }
+        Ok(files.into_values().flatten().collect())
+    })
 }
 
 /// The files and links of a package at or below `path`; all of them for an empty path.

@@ -73,7 +73,7 @@ pub fn key(build: &Build<'_>, parts: &Parts) -> Result<Key> {
     Ok(Key::new("image")
         .field("program", Digest::of_file(Path::new("/proc/self/exe"))?)
         .field("architecture", plan.architecture.name())
-        .field("stub", &plan.stub().sha256)
+        .field("stub", parts.stub)
         .field("os-release", uki::os_release(plan))
         .field("command-line", uki::command_line(plan))
         .field("uname", &parts.kernel.release)

@@ -142,7 +142,11 @@ impl Layer {
                     _ => error,
                 })?,
             Content::Text(text) => text.clone().into_bytes(),
-            Content::Debian { package, path } => debian::read(store, &package.lock, path)?,
+            Content::Debian { package, path: name } => {
+                self.tree.add_file(&path, debian::read(build, &package.lock, name)?, false)?;
+                self.mode(file, 0o644);
+                return Ok(());
+            }
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);

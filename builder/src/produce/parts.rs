@@ -14,6 +14,8 @@ pub struct Parts {
     pub kernel: CompiledKernel,
     /// The program that the firmware starts.
     pub slotboot: Digest,
+    /// systemd's stub for UEFI.
+    pub stub: Digest,
     /// The layers of the root, lowest first.
     pub layers: Vec<BuiltLayer>,
     /// `init`, which mounts the layers.
@@ -27,17 +29,17 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Collects the parts of an image, whose host binaries are `programs`.
+    /// Collects the parts of an image, whose host binaries are `programs`. The array has the boot
+    /// program, the stub and DATA's file system.
     ///
     /// # Errors
     /// The settings of an installer cannot be read.
     pub fn collect(
         build: &Build<'_>,
         kernel: CompiledKernel,
-        slotboot: Digest,
+        [slotboot, stub, data]: [Digest; 3],
         programs: &Programs,
         layers: Vec<BuiltLayer>,
-        data: Digest,
     ) -> Result<Self> {
         let plan = build.plan;
         let lock = Digest::of(plan.lock.get().print().as_bytes());
@@ -45,6 +47,7 @@ impl Parts {
         let settings =
             plan.installs.as_ref().map(|installs| build.options.project.join(&installs.settings));
         let settings = settings.map(|path| std::fs::read(&path).at("read", &path)).transpose()?;
-        Ok(Parts { kernel, slotboot, layers, init: programs["init"], data, inventory, settings })
+        let init = programs["init"];
+        Ok(Parts { kernel, slotboot, stub, layers, init, data, inventory, settings })
     }
 }

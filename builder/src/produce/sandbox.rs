@@ -1,24 +1,30 @@
 //! The sandbox of a build: a root of locked Debian packages, the locked toolchains, and the scripts
 //! that run in it.
 
+use super::locked;
 use crate::engine::action::{Action, InputTree, SandboxRoot, Toolchain};
+use crate::engine::digest::Digest;
 use crate::engine::store::Store;
 use crate::engine::toolchain;
 use crate::error::Result;
-use crate::plan::Lock;
+use crate::plan::{Lock, RustToolchain};
 use crate::report::Report;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The time in files with timestamps: 2020-01-01, in seconds since 1970. It is not the epoch of the
 /// lock, so that a new lock with the same inputs reuses cached results.
 pub const STEP_TIME: u64 = 1_577_836_800;
 
-/// The unpacked root and toolchains.
+/// The root and the toolchains. A step needs them when it runs, and not before.
 pub struct Sandbox {
     root: SandboxRoot,
+    /// The packages of the root.
+    packages: Vec<Digest>,
     go: Toolchain,
-    /// `None` if the lock has no Rust toolchain.
-    rust: Option<Toolchain>,
+    /// The zip file of `go`.
+    go_zip: Digest,
+    /// The toolchain and its tar file; `None` if the lock has no Rust toolchain.
+    rust: Option<(Toolchain, RustToolchain)>,
 }
 
 /// A step that runs a shell script of the builder.
@@ -51,25 +57,57 @@ pub enum Compiler {
 }
 
 impl Sandbox {
-    /// Unpacks the root and the toolchains of a lock, unless the store has them unpacked.
+    /// The sandbox of a lock. Nothing of it need be in the store.
+    ///
+    /// # Errors
+    /// The lock has something other than a digest in the place of one.
+    pub fn of(store: &Store, lock: &Lock) -> Result<Self> {
+        let packages = lock.sandbox.packages.iter().map(locked::package);
+        let packages = packages.collect::<Result<Vec<_>>>()?;
+        let root = SandboxRoot::of(store, &packages);
+        let go_zip = locked::go(&lock.toolchain.go)?;
+        let go = toolchain::go(store, &go_zip);
+        let rust = |rust: &RustToolchain| (toolchain::rust(store, &rust.sha256), rust.clone());
+        let rust = lock.toolchain.rust.as_ref().map(rust);
+        Ok(Sandbox { root, packages, go, go_zip, rust })
+    }
+
+    /// The sources of those folders of an action that are not unpacked.
+    pub fn sources(&self, store: &Store, action: &Action) -> BTreeSet<Digest> {
+        let mut sources = BTreeSet::new();
+        if store.find_tree(&self.root.key).is_none() {
+            sources.extend(&self.packages);
+        }
+        for tool in lacking(store, action) {
+            match &self.rust {
+                Some((rust, archive)) if rust.key == tool.key => {
+                    sources.extend(Digest::parse(&archive.sha256, archive.size));
+                }
+                _ => sources.extend([self.go_zip]),
+            }
+        }
+        sources
+    }
+
+    /// Unpacks the root and the toolchains of an action, unless the store has them unpacked.
     ///
     /// # Errors
     /// The store lacks a package or toolchain, or it cannot be unpacked.
-    pub fn unpack(store: &Store, report: &Report, lock: &Lock) -> Result<Self> {
-        let step = report.step("sandbox");
-        step.doing("unpacking packages and toolchains");
-        let packages = lock
-            .sandbox
-            .packages
-            .iter()
-            .map(|package| store.locked(&package.sha256))
-            .collect::<Result<Vec<_>>>()?;
-        let rust = lock.toolchain.rust.as_ref().map(|rust| toolchain::rust(store, &rust.sha256));
-        Ok(Sandbox {
-            root: SandboxRoot::unpack(store, &packages)?,
-            go: toolchain::go(store, &store.locked(&lock.toolchain.go.sha256)?)?,
-            rust: rust.transpose()?,
-        })
+    pub fn unpack(&self, store: &Store, report: &Report, action: &Action) -> Result<()> {
+        if store.find_tree(&self.root.key).is_none() {
+            report.step("sandbox").doing("unpacking packages");
+            SandboxRoot::unpack(store, &self.packages)?;
+        }
+        for tool in lacking(store, action) {
+            report.step(format!("toolchain {}", tool.name)).doing("unpacking");
+            match &self.rust {
+                Some((rust, archive)) if rust.key == tool.key => {
+                    toolchain::unpack_rust(store, &archive.sha256)?;
+                }
+                _ => toolchain::unpack_go(store, &self.go_zip)?,
+            }
+        }
+        Ok(())
     }
 
     /// The action that runs `script`.
@@ -84,7 +122,7 @@ impl Sandbox {
         let toolchains = match compiler {
             Compiler::Root => Vec::new(),
             Compiler::Go => vec![self.go.clone()],
-            Compiler::Rust => self.rust.iter().cloned().collect(),
+            Compiler::Rust => self.rust.iter().map(|(rust, _)| rust.clone()).collect(),
         };
         Ok(Action {
             name,
@@ -96,4 +134,9 @@ impl Sandbox {
             toolchains,
         })
     }
+}
+
+/// The toolchains of an action that are not unpacked.
+fn lacking<'a>(store: &Store, action: &'a Action) -> impl Iterator<Item = &'a Toolchain> {
+    action.toolchains.iter().filter(|tool| store.find_tree(&tool.key).is_none())
 }

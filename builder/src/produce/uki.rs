@@ -6,6 +6,7 @@ use super::debian;
 use super::draft::Draft;
 use super::out::{Out, UKI};
 use super::parts::Parts;
+use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, Plan};
@@ -20,7 +21,6 @@ use osbuild_formats::uki::{self, Frame};
 /// The stub has no room for the sections, a part is gone from the store, or the disk is full.
 pub fn write(build: &Build<'_>, parts: &Parts, initramfs: &mut Draft, out: &Out) -> Result<Draft> {
     let (plan, store) = (build.plan, build.options.store);
-    let stub = format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi());
     let mut draft = Draft::create(out.path(UKI))?;
     draft.write(build.options.report, "uki", |to, path| {
         let sections = uki::Parts {
@@ -31,12 +31,22 @@ pub fn write(build: &Build<'_>, parts: &Parts, initramfs: &mut Draft, out: &Out)
             initramfs: &[],
             kernel: &store.read(&parts.kernel.image)?,
         };
-        let stub = debian::read(store, plan.stub(), &stub)?;
+        let stub = store.read(&parts.stub)?;
         let frame = Frame::new(&stub, &sections, initramfs.length()?)
             .or_build(|| "cannot make the UKI".to_owned())?;
         frame.write(initramfs.start()?, to).at("write", path)
     })?;
     Ok(draft)
+}
+
+/// Takes systemd's stub for UEFI out of its package.
+///
+/// # Errors
+/// The package cannot be fetched, or does not have it.
+pub fn stub(build: &Build<'_>) -> Result<Digest> {
+    let plan = build.plan;
+    let path = format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi());
+    debian::read(build, plan.stub(), &path)
 }
 
 /// The section that names the UKI to boot loaders and people, in the format of os-release(5).

@@ -13,7 +13,7 @@ use crate::plan::{
     resolve_programs, skew,
 };
 use crate::produce::build::BuildOptions;
-use crate::produce::fetch::{Fetcher, SourceOrigin};
+use crate::produce::fetch::{Fetcher, Lists, SourceOrigin};
 use crate::report::Report;
 use crate::ship::keys::Keys;
 use crate::user_config::{self, RemoteConfig};
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
 
     pub fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {
         let (report, project, origin) = (self.report, self.root(), self.default_origin());
-        Fetcher { store, report, project, origin, remote: None }
+        Fetcher { store, report, project, origin, remote: None, lists: Lists::default() }
     }
 
     /// The shared cache, from the command line or the user's configuration. With `--offline` there

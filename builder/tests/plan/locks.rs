@@ -56,7 +56,7 @@ fn lock(plan: &Plan) -> Lock {
             },
             rust,
         },
-        crates: CratesLock { digest: required.crates_digest() },
+        crates: CratesLock { digest: required.crates_digest(), sizes: Vec::new() },
     }
 }
 
@@ -190,7 +190,7 @@ fn the_epoch_of_a_lock_stays_until_a_source_changes() {
     let previous = PreviousLock::of(Some(before.clone()));
     let later = Lock { epoch: before.epoch + 86_400, ..before.clone() };
     let crates = Lock {
-        crates: CratesLock { digest: "00".into() },
+        crates: CratesLock { digest: "00".into(), sizes: Vec::new() },
         requirements: "00".into(),
         ..later.clone()
     };

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
-/// Builds from a store that lacks the source with this name.
+/// Exports all sources from a store that lacks the one with this name.
 fn without(scratch: &Scratch, name: &str, before: &[&str]) -> Ran {
     scratch.fill_store_without(name);
-    Ran::of(&mut scratch.command(before, &["build", RECIPE]))
+    Ran::of(&mut scratch.command(before, &["sources", "export", RECIPE, "exported"]))
 }
 
 #[track_caller]
@@ -142,7 +142,7 @@ fn stopping_a_download_also_ends_its_client() {
     scratch.set("GOPROXY", format!("http://{}", silent.local_addr().unwrap()));
     scratch.fill_store_without(KUBERNETES);
     let build = scratch
-        .command(&[], &["build", RECIPE])
+        .command(&[], &["sources", "export", RECIPE, "exported"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -9,11 +9,11 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 const KUBELET: (&str, &str) =
     ("cmd/kubelet/main.go", "package main\n\nimport _ \"example.org/d\"\n\nfunc main() {}\n");
 
-/// Builds from a store that lacks only the source with this name.
+/// Exports all sources from a store that lacks only the one with this name.
 #[track_caller]
 fn refused_without(scratch: &Scratch, name: &str, expected: &str) {
     scratch.fill_store_without(name);
-    let ran = scratch.osbuild(&["build", RECIPE]);
+    let ran = scratch.osbuild(&["sources", "export", RECIPE, "exported"]);
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     assert!(ran.stderr.contains(expected), "{}", ran.stderr);
 }
@@ -98,7 +98,7 @@ fn bytes_that_differ_from_the_lock_are_a_digest_error() {
         &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")],
     );
     scratch.fill_store_without(KUBERNETES);
-    let ran = scratch.osbuild(&["build", RECIPE]);
+    let ran = scratch.osbuild(&["sources", "export", RECIPE, "exported"]);
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(
         ran.stderr.contains("error: k8s.io/kubernetes v1.35.8 does not match the lock\n"),
@@ -114,7 +114,7 @@ fn an_unreachable_proxy_is_a_build_error_not_a_lock_error() {
     scratch.set("GOPROXY", "http://127.0.0.1:1");
     let before = scratch.read(&Lock::path(RECIPE));
     scratch.fill_store_without(KUBERNETES);
-    let ran = scratch.osbuild(&["build", RECIPE]);
+    let ran = scratch.osbuild(&["sources", "export", RECIPE, "exported"]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("the network or the registry cannot be reached"), "{}", ran.stderr);
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);

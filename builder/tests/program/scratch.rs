@@ -4,8 +4,8 @@ use osbuild::checkout::Checkout;
 use osbuild::engine::digest::Digest;
 use osbuild::engine::store::Store;
 use osbuild::plan::{
-    AnyPlan, Blob, CratesLock, Date, DebianPackage, DebianRequirement, GoLock, GoModule,
-    GoRequirement, GoToolchain, Lock, Packages, Plan, RustToolchain, Source, Strictness,
+    AnyPlan, Blob, Crate, CrateSize, CratesLock, Date, DebianPackage, DebianRequirement, GoLock,
+    GoModule, GoRequirement, GoToolchain, Lock, Packages, Plan, RustToolchain, Source, Strictness,
     Toolchains, resolve, resolve_programs,
 };
 use std::collections::BTreeMap;
@@ -175,6 +175,13 @@ impl Scratch {
         put.for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
 
+    /// Those of the sources that the store has, by name.
+    pub fn stored_sources(&self) -> Vec<String> {
+        let store = Store::open(self.path("cache/osbuild")).unwrap();
+        let is_there = |name: &String| store.contains(&Digest::of(&self.bytes(name)));
+        names(&self.plan()).into_iter().filter(is_there).collect()
+    }
+
     /// Every source that the lock and the recipe name.
     pub fn sources(&self) -> Vec<Source> {
         self.plan().lock(self.lock()).unwrap().sources()
@@ -222,7 +229,10 @@ impl Scratch {
                     size: rust.size,
                 }),
             },
-            crates: CratesLock { digest: required.crates_digest() },
+            crates: CratesLock {
+                digest: required.crates_digest(),
+                sizes: required.crates.iter().map(|krate| self.size(krate)).collect(),
+            },
         }
     }
 
@@ -237,6 +247,11 @@ impl Scratch {
     fn blob(&self, name: &str) -> Blob {
         let digest = Digest::of(&self.bytes(name));
         Blob { sha256: digest.hex(), size: digest.size() }
+    }
+
+    fn size(&self, krate: &Crate) -> CrateSize {
+        let size = self.blob(&format!("crate {}", krate.name)).size;
+        CrateSize { name: krate.name.clone(), version: krate.version.clone(), size }
     }
 
     fn package(&self, requirement: &DebianRequirement) -> DebianPackage {

@@ -87,6 +87,11 @@ pub fn kernel() -> Digest {
     Digest::of(&image())
 }
 
+/// Each program that the compilers make for the host.
+pub fn host_program() -> Digest {
+    Digest::of(&program(false))
+}
+
 /// Packages of the project for cargo's steps: their sources are only read.
 fn workspace(scratch: &Scratch) {
     let members = ["init", "mount", "pod-dhcp", "pod-pause", "slotboot"];

@@ -101,12 +101,60 @@ impl Executor {
         self.workers.stop()
     }
 
+    /// The result of an action whose inputs and folders are in the store. Errors are those of
+    /// [`Executor::run_after`].
+    pub fn run(&self, action: &Action) -> Result<ActionResult> {
+        self.run_after(action, &|| Ok(()))
+    }
+
     /// The result of an action: from the store, from another build that runs it at this moment,
-    /// from the shared cache, or from running it.
+    /// from the shared cache, or from running it. Only in the last case does it need its inputs,
+    /// its root and its toolchains: `supply` puts them into the store.
     ///
     /// # Errors
-    /// The action failed, made no such output, or was stopped.
-    pub fn run(&self, action: &Action) -> Result<ActionResult> {
+    /// The error of `supply`, or the action failed, made no such output, or was stopped.
+    pub fn run_after(
+        &self,
+        action: &Action,
+        supply: &dyn Fn() -> Result<()>,
+    ) -> Result<ActionResult> {
+        self.find_or(action, &|step| {
+            step.doing("waiting for its sources");
+            supply()?;
+            match self.execute_there(action, step)? {
+                Some(made) => Ok(made),
+                None => Ok((self.execute(action, step)?, Outcome::Ran)),
+            }
+        })
+    }
+
+    /// The result of an action that this process does itself, by `work`: it returns the bytes of
+    /// the only output. Its command line names what `work` does, with a version.
+    ///
+    /// # Errors
+    /// The error of `work`, or the store cannot be written.
+    pub fn run_inside(
+        &self,
+        action: &Action,
+        work: &dyn Fn() -> Result<Vec<u8>>,
+    ) -> Result<ActionResult> {
+        self.find_or(action, &|_| {
+            let started = Instant::now();
+            let digest = self.store.put_bytes(&work()?)?;
+            let wall = started.elapsed();
+            let output = OutputFile { digest, executable: false };
+            let outputs = action.outputs.iter().map(|name| (name.clone(), output)).collect();
+            let result = ActionResult { outputs, log: None, wall, cpu: wall, origin: None };
+            Ok((result, Outcome::Ran))
+        })
+    }
+
+    /// The result of an action that is known, or else what `make` makes.
+    fn find_or(
+        &self,
+        action: &Action,
+        make: &dyn Fn(&Step) -> Result<(ActionResult, Outcome)>,
+    ) -> Result<ActionResult> {
         let key = action.digest();
         let again = self.rebuild.wants(&action.name);
         let counts = |result: &&ActionResult| !again && self.trusts(result);
@@ -132,19 +180,16 @@ impl Executor {
         }
         // Nothing here reads them again: they let people and programs look up the action.
         action.messages(&mut |message| self.store.put_bytes(message).map(drop))?;
-        if let Some((result, outcome)) = self.execute_there(action, &step)? {
-            self.store.remember(&key, &result)?;
-            self.done(step, action, &result, outcome);
-            return Ok(result);
+        let (result, outcome) = make(&step)?;
+        if outcome == Outcome::Ran {
+            known.map_or(Ok(()), |known| self.compare(action, again, &known, &result))?;
         }
-        let result = self.execute(action, &step)?;
-        known.map_or(Ok(()), |known| self.compare(action, again, &known, &result))?;
         self.store.remember(&key, &result)?;
-        if let Some(remote) = &self.remote {
+        if let Some(remote) = self.remote.as_ref().filter(|_| outcome == Outcome::Ran) {
             step.doing("giving its result to the cache");
             remote.publish(&self.store, &key, action, &result)?;
         }
-        self.done(step, action, &result, Outcome::Ran);
+        self.done(step, action, &result, outcome);
         Ok(result)
     }
 

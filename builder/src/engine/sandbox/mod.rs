@@ -35,14 +35,20 @@ const BINARIES: &str = "usr/bin";
 const ALTERNATIVES: [(&str, &str); 3] = [("awk", "mawk"), ("cc", "gcc"), ("sh", "bash")];
 
 impl SandboxRoot {
+    /// The root of these packages, which need be neither in the store nor unpacked.
+    pub fn of(store: &Store, packages: &[Digest]) -> SandboxRoot {
+        let key = SandboxRoot::key(packages);
+        SandboxRoot { key, path: store.tree_root(&key) }
+    }
+
     /// The root of these packages, which are in the store. It is unpacked once.
     ///
     /// # Errors
     /// A package is missing or malformed, or the store cannot be written.
     pub fn unpack(store: &Store, packages: &[Digest]) -> Result<SandboxRoot> {
-        let key = SandboxRoot::key(packages);
-        let path = store.tree(&key, |directory| fill(store, packages, directory))?;
-        Ok(SandboxRoot { key, path })
+        let root = SandboxRoot::of(store, packages);
+        store.tree(&root.key, |directory| fill(store, packages, directory))?;
+        Ok(root)
     }
 
     /// The key of the root of these packages, in this order.

@@ -44,6 +44,11 @@ impl Store {
         stamp.exists().then(|| tree.join("root"))
     }
 
+    /// The path that the tree `key` has or will have.
+    pub fn tree_root(&self, key: &Digest) -> PathBuf {
+        self.tree_path(key).join("root")
+    }
+
     /// The files of the tree `key`, by reading them all.
     ///
     /// # Errors

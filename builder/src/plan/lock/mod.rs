@@ -185,6 +185,23 @@ pub struct RustToolchain {
 pub struct CratesLock {
     /// [`Requirements::crates_digest`].
     pub digest: String,
+    /// The sizes of all of them, in order of name and version. `Cargo.lock` has none, and without
+    /// its size nobody can name a crate that is not there yet. Older locks lack them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<CrateSize>,
+}
+
+/// The size of a crate's archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CrateSize {
+    /// The crate's name.
+    #[serde(rename = "crate")]
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// In bytes.
+    pub size: u64,
 }
 
 impl Lock {
@@ -249,9 +266,30 @@ impl Lock {
             lists.concat(),
             go.concat(),
             toolchain.print(),
-            format!("\n[crates]\ndigest = {}\n", quote(&crates.digest)),
+            crates.print(),
         ]
         .concat()
+    }
+}
+
+impl CratesLock {
+    /// The size of a crate's archive in bytes, if the lock has it.
+    pub fn size(&self, krate: &Crate) -> Option<u64> {
+        let wanted = (&krate.name, &krate.version);
+        let found = self.sizes.binary_search_by(|one| (&one.name, &one.version).cmp(&wanted));
+        found.ok().map(|index| self.sizes[index].size)
+    }
+
+    fn print(&self) -> String {
+        let line = |CrateSize { name, version, size }: &CrateSize| {
+            let [name, version] = [name, version].map(|text| quote(text));
+            format!("    {{ crate = {name}, version = {version}, size = {size} }},\n")
+        };
+        let sizes = match self.sizes.is_empty() {
+            true => String::new(),
+            false => format!("sizes = [\n{}]\n", self.sizes.iter().map(line).collect::<String>()),
+        };
+        format!("\n[crates]\ndigest = {}\n{sizes}", quote(&self.digest))
     }
 }
 
@@ -419,7 +457,10 @@ mod tests {
                     size: 2,
                 }),
             },
-            crates: CratesLock { digest: "03".into() },
+            crates: CratesLock {
+                digest: "03".into(),
+                sizes: vec![CrateSize { name: "libc".into(), version: "0.2.1".into(), size: 3 }],
+            },
         }
     }
 
@@ -462,6 +503,7 @@ mod tests {
             let mut lock = lock(go_mod);
             if !is_of_a_node {
                 (lock.kernel_source, lock.stub, lock.toolchain.rust) = (None, None, None);
+                lock.crates.sizes.clear();
             }
             prop_assert_eq!(Lock::parse("recipes/a.lock", &lock.print()), Ok(lock));
         }

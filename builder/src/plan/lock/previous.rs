@@ -2,7 +2,7 @@
 //! anew.
 
 use super::{
-    DebianPackage, DebianRequirement, GoLock, GoRequirement, GoToolchain, Lock, Packages,
+    Crate, DebianPackage, DebianRequirement, GoLock, GoRequirement, GoToolchain, Lock, Packages,
     RustRequirement, RustToolchain,
 };
 use std::collections::BTreeSet;
@@ -100,6 +100,12 @@ impl PreviousLock {
                 .as_ref()
                 .filter(|rust| rust.version == required.version && rust.targets == required.targets)
         })
+    }
+
+    /// The size of a crate's archive in bytes.
+    pub fn crate_size(&self, krate: &Crate) -> Option<u64> {
+        let mut locks = self.own.iter().chain(&self.fresh);
+        locks.find_map(|lock| lock.crates.size(krate))
     }
 
     /// A new lock, with the old one's epoch if no source differs. Crates do not count: they change

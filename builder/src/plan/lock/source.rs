@@ -165,7 +165,7 @@ impl Lock {
         });
         let crates = crates.iter().map(|krate| Source {
             digest: krate.sha256.clone(),
-            size: None,
+            size: self.crates.size(krate),
             name: format!("crate {} {}", krate.name, krate.version),
             kind: SourceKind::Crate { name: krate.name.clone(), version: krate.version.clone() },
         });

@@ -6,7 +6,7 @@ use crate::engine::action::{ActionResult, InputTree};
 use crate::engine::digest::Digest;
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
-use crate::plan::{Architecture, Closure, closure};
+use crate::plan::{Closure, closure};
 use crate::produce::build::Build;
 use crate::produce::sandbox::{Compiler, Script};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,15 +31,15 @@ pub fn compile(
     target: &str,
     files: &[String],
 ) -> Result<ActionResult> {
-    let (store, architecture) = (build.options.store, build.plan.architecture);
-    let package = Package::find(build.options.project, package, target)?;
-    let dependencies = build.run(package.dependencies(store, architecture)?)?;
+    let package = Package::find(build, package, target)?;
+    let dependencies = build.run(package.dependencies()?)?;
     let dependencies = dependencies.output(DEPENDENCIES)?;
-    build.run(package.programs(store, architecture, files, dependencies)?)
+    build.run(package.programs(files, dependencies)?)
 }
 
 /// One package of this workspace with the members and crates that it consists of.
 struct Package<'a> {
+    build: &'a Build<'a>,
     project: &'a Path,
     name: &'a str,
     /// The target triple.
@@ -52,11 +52,12 @@ struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Reads the workspace in `project` and finds the closure of `name` for `target`.
+    /// Reads the workspace of the project and finds the closure of `name` for `target`.
     ///
     /// # Errors
     /// The workspace has no such member, or a file of it cannot be read.
-    fn find(project: &'a Path, name: &'a str, target: &'a str) -> Result<Self> {
+    fn find(build: &'a Build<'a>, name: &'a str, target: &'a str) -> Result<Self> {
+        let project = build.options.project;
         let text = std::fs::read_to_string(project.join("Cargo.lock"))
             .or_build(|| "cannot read `Cargo.lock`".into())?;
         let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
@@ -75,12 +76,13 @@ impl<'a> Package<'a> {
         if !folders.contains_key(name) {
             return Err(Error::usage(format!("the workspace has no package `{name}`")));
         }
-        Ok(Package { project, name, target, closure, folders, workspace, lock })
+        Ok(Package { build, project, name, target, closure, folders, workspace, lock })
     }
 
     /// The script that compiles the package's dependencies, with empty sources of ours.
-    fn dependencies(&self, store: &Store, architecture: Architecture) -> Result<Script<'static>> {
-        let mut input = self.input(store)?;
+    fn dependencies(&self) -> Result<Script<'static>> {
+        let store = self.build.options.store;
+        let mut input = self.input()?;
         let empty = store.put_bytes(b"")?;
         let main = store.put_bytes(b"fn main() {}\n")?;
         for folder in self.folders.values() {
@@ -92,7 +94,7 @@ impl<'a> Package<'a> {
             }
         }
         Ok(Script {
-            name: format!("{} dependencies {architecture}", self.name),
+            name: format!("{} dependencies {}", self.name, self.build.plan.architecture),
             text: include_str!("cargo-dependencies.sh"),
             args: Vec::new(),
             env: self.environment(),
@@ -103,20 +105,14 @@ impl<'a> Package<'a> {
     }
 
     /// The script that compiles the programs `files`, with the compiled dependencies.
-    fn programs(
-        &self,
-        store: &Store,
-        architecture: Architecture,
-        files: &[String],
-        dependencies: Digest,
-    ) -> Result<Script<'static>> {
-        let mut input = self.input(store)?;
+    fn programs(&self, files: &[String], dependencies: Digest) -> Result<Script<'static>> {
+        let mut input = self.input()?;
         input.add_file(DEPENDENCIES, dependencies, false)?;
         for folder in self.folders.values() {
-            self.add_sources(store, &mut input, Path::new(folder))?;
+            self.add_sources(self.build.options.store, &mut input, Path::new(folder))?;
         }
         Ok(Script {
-            name: format!("{} {architecture}", self.name),
+            name: format!("{} {}", self.name, self.build.plan.architecture),
             text: include_str!("cargo.sh"),
             args: files.to_vec(),
             env: self.environment(),
@@ -128,13 +124,14 @@ impl<'a> Package<'a> {
 
     /// The inputs of both scripts: crates, every `Cargo.toml`, and `Cargo.lock`, reduced to the
     /// entries that the package needs, so that no other change recompiles it.
-    fn input(&self, store: &Store) -> Result<InputTree> {
+    fn input(&self) -> Result<InputTree> {
+        let store = self.build.options.store;
         let mut input = InputTree::new();
         input.add_file("source.sh", store.put_bytes(include_bytes!("cargo-source.sh"))?, false)?;
         for krate in &self.closure.crates {
             input.add_file(
                 &format!("crates/{}-{}.crate", krate.name, krate.version),
-                store.locked(&krate.sha256)?,
+                self.build.crate_digest(krate)?,
                 false,
             )?;
         }

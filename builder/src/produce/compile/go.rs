@@ -4,14 +4,16 @@ use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Cgo, GoComponent, GoLock, GoOutput, GoRequirement, Lock, Locked};
+use crate::plan::{
+    Architecture, Cgo, GoComponent, GoLock, GoOutput, GoRequirement, Lock, Locked, Product,
+};
 use crate::produce::build::Build;
-use crate::produce::emptied_module;
 use crate::produce::fetch::{escaped, wrapper_program};
 use crate::produce::sandbox::{Compiler, Script};
+use crate::produce::supply::Extract;
+use crate::produce::{bundle, emptied_module, locked};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 /// The script that compiles programs, and the one that then compiles test programs too.
 const PROGRAMS: &str = include_str!("go.sh");
@@ -26,7 +28,10 @@ pub fn output(file: &str) -> String {
 ///
 /// # Errors
 /// The store lacks a locked source, or cannot be written.
-pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Result<Script<'static>> {
+pub fn script<P: Product<Locked>>(
+    build: &Build<'_, P>,
+    component: &GoComponent<Locked>,
+) -> Result<Script<'static>> {
     let GoComponent {
         name, module, packages, tests, tags, ldflags, cgo, empty_packages, lock, ..
     } = component;
@@ -37,13 +42,12 @@ pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Resul
         around(store, &mut input, lock, go_mod, &GoRequirement::of(component, architecture))?;
     }
     if !empty_packages.is_empty() {
-        let zip = own_zip(store, lock)?;
-        for (path, bytes) in emptied_module::files(&zip, empty_packages)? {
+        for (path, bytes) in emptied(build, component)? {
             input.add_file(&format!("around/{path}"), store.put_bytes(&bytes)?, false)?;
         }
     }
     if cgo.is_some() {
-        sysroot(store, &mut input, plan.lock.get())?;
+        sysroot(&mut input, plan.lock.get())?;
     }
     let mut env = environment(architecture, cgo.as_ref());
     for (name, value) in [
@@ -80,11 +84,7 @@ fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
         input.add_file(&format!("{start}.info"), store.put_bytes(info.as_bytes())?, false)?;
         for (blob, extension) in [(&module.zip, "zip"), (&module.go_mod, "mod")] {
             if let Some(blob) = blob {
-                input.add_file(
-                    &format!("{start}.{extension}"),
-                    store.locked(&blob.sha256)?,
-                    false,
-                )?;
+                input.add_file(&format!("{start}.{extension}"), locked::blob(blob)?, false)?;
             }
         }
     }
@@ -117,21 +117,39 @@ fn around(
     Ok(())
 }
 
+/// The files of the component's own module, by path, without the content of its empty packages.
+fn emptied<P: Product<Locked>>(
+    build: &Build<'_, P>,
+    component: &GoComponent<Locked>,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let (store, empty) = (build.options.store, &component.empty_packages);
+    let zip = own_zip(&component.lock)?;
+    let extract = Extract {
+        name: format!("{} sources", component.name),
+        rule: "a module without the content of some packages, version 1",
+        arguments: empty.clone(),
+        sources: vec![zip],
+    };
+    let files = build
+        .extract(&extract, &|| bundle::pack(&emptied_module::files(&store.path(&zip)?, empty)?))?;
+    bundle::unpack(&store.read(&files)?)
+}
+
 /// The zip file of the component's own module.
-fn own_zip(store: &Store, lock: &GoLock) -> Result<PathBuf> {
+fn own_zip(lock: &GoLock) -> Result<Digest> {
     let own = lock.modules.iter().find(|module| module.path == lock.module);
     let zip = own.and_then(|module| module.zip.as_ref());
     let zip = zip.ok_or_else(|| {
         Error::lock(format!("the lock has no zip file of the module `{}`", lock.module))
     })?;
-    store.path(&store.locked(&zip.sha256)?)
+    locked::blob(zip)
 }
 
 /// Adds the packages with the C library and its headers, for programs that need C.
-fn sysroot(store: &Store, input: &mut InputTree, lock: &Lock) -> Result<()> {
+fn sysroot(input: &mut InputTree, lock: &Lock) -> Result<()> {
     for package in &lock.cross.packages {
-        let digest: Digest = store.locked(&package.sha256)?;
-        input.add_file(&format!("sysroot/{}.deb", package.package), digest, false)?;
+        let name = format!("sysroot/{}.deb", package.package);
+        input.add_file(&name, locked::package(package)?, false)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::engine::digest::Digest;
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::{Architecture, Date, Kernel, OptionValue};
 use crate::produce::build::Build;
+use crate::produce::locked;
 use crate::produce::sandbox::{Compiler, STEP_TIME, Script};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -95,7 +96,7 @@ fn fragment(kernel: &Kernel) -> String {
 }
 
 fn source(build: &Build<'_>) -> Result<Digest> {
-    build.options.store.locked(&build.plan.kernel_source().sha256)
+    locked::package(build.plan.kernel_source())
 }
 
 fn environment(architecture: Architecture) -> BTreeMap<String, String> {

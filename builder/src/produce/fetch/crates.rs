@@ -11,17 +11,44 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The registry does not have a crate, or `Cargo.lock` does not fit `Cargo.toml`.
-pub fn fetch(store: &Store, project: &Path, crates: &[Crate], step: &Step) -> Result<()> {
+pub fn fetch(store: &Store, project: &Path, crates: &[&Crate], step: &Step) -> Result<()> {
     Client::new("cargo").args(["fetch", "--locked"]).within(project).shown(step).run()?;
     let folders = caches()?;
     for krate in crates {
-        let name = format!("{}-{}.crate", krate.name, krate.version);
-        let file = folders.iter().map(|folder| folder.join(&name)).find(|file| file.is_file());
+        let name = file_name(krate);
+        let file = find(&folders, &name);
         let file =
             file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
         super::expect(store.put_file(&file)?, &krate.sha256, &name)?;
     }
     Ok(())
+}
+
+/// Puts those of `crates` into the store that cargo's cache has, and keeps the others in the list.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn keep_cached(store: &Store, crates: &mut Vec<&Crate>) -> Result<()> {
+    // Without a cache, no crate is in it.
+    let folders = caches().unwrap_or_default();
+    let mut absent = Vec::new();
+    for krate in crates.drain(..) {
+        let file = find(&folders, &file_name(krate));
+        match file.map(|file| store.put_file(&file)).transpose()? {
+            Some(digest) if digest.hex() == krate.sha256 => {}
+            _ => absent.push(krate),
+        }
+    }
+    *crates = absent;
+    Ok(())
+}
+
+fn file_name(krate: &Crate) -> String {
+    format!("{}-{}.crate", krate.name, krate.version)
+}
+
+fn find(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
+    folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// Updates `Cargo.lock` with `cargo update`.

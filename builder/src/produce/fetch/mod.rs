@@ -22,13 +22,13 @@ use crate::engine::store::{Scratch, Store};
 use crate::engine::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, Blob, DebianPackage, GoModule, GoRequirement, Lock, Locked, Plan, Product,
+    Architecture, Blob, Crate, DebianPackage, GoModule, GoRequirement, Lock, Locked, Plan, Product,
     Requirements, Source, SourceKind,
 };
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The origin of sources that the store lacks.
 #[derive(Clone, Debug)]
@@ -54,6 +54,24 @@ pub struct Fetcher<'a> {
     pub origin: SourceOrigin,
     /// The shared cache, which is asked before registries.
     pub remote: Option<Arc<Remote>>,
+    /// What this command has fetched of Debian's archive.
+    pub lists: Lists,
+}
+
+/// The architectures whose lists of packages are those of this command. Lists that are a few
+/// minutes old need not be fetched again for each step that needs a package.
+#[derive(Clone, Debug, Default)]
+pub struct Lists(Arc<Mutex<BTreeSet<&'static str>>>);
+
+impl Lists {
+    /// Whether the lists for an architecture are still to be fetched. The caller fetches them.
+    fn are_old(&self, architecture: Architecture) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(architecture.name())
+    }
+
+    fn failed(&self, architecture: Architecture) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(architecture.name());
+    }
 }
 
 impl Fetcher<'_> {
@@ -62,6 +80,16 @@ impl Fetcher<'_> {
     /// # Errors
     /// A source is gone, cannot be reached, or does not match the lock.
     pub fn fetch<P: Product<Locked>>(&self, plan: &Plan<Locked, P>) -> Result<()> {
+        self.fetch_those(plan, &|_| true)
+    }
+
+    /// Fetches those sources of `plan` that are `wanted` and that the store lacks. Errors are those
+    /// of [`Fetcher::fetch`].
+    pub fn fetch_those<P: Product<Locked>>(
+        &self,
+        plan: &Plan<Locked, P>,
+        wanted: &dyn Fn(&Source) -> bool,
+    ) -> Result<()> {
         let (lock, required) = (plan.lock.get(), &plan.requirements);
         let is_there = |source: &Source| match source.kind {
             SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
@@ -72,7 +100,7 @@ impl Fetcher<'_> {
         let missing = lock
             .sources(&required.crates)
             .into_iter()
-            .filter(|source| !is_there(source))
+            .filter(|source| wanted(source) && !is_there(source))
             .collect::<Vec<_>>();
         if missing.is_empty() {
             return Ok(());
@@ -87,8 +115,8 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Fetches what the shared cache has, and returns the rest. The lock has no sizes of crates,
-    /// without which a cache cannot be asked for them.
+    /// Fetches what the shared cache has, and returns the rest. Older locks have no sizes of
+    /// crates, without which a cache cannot be asked for them.
     fn fetch_from_cache(&self, missing: Vec<Source>) -> Result<Vec<Source>> {
         let Some(remote) = &self.remote else { return Ok(missing) };
         let digest = |source: &Source| Digest::parse(&source.digest, source.size?);
@@ -146,12 +174,20 @@ impl Fetcher<'_> {
             }
         }
         self.toolchains(lock, required, lacks)?;
-        if required.crates.iter().any(|krate| lacks(&krate.sha256)) {
-            let step = self.report.step("crates");
-            crates::fetch(self.store, self.project, &required.crates, &step)?;
-            step.done(&format!("{} crates", required.crates.len()), None, Outcome::Ran);
-        }
+        let crates = required.crates.iter().filter(|krate| lacks(&krate.sha256));
+        self.crates(&crates.collect::<Vec<_>>())?;
         self.all_there(missing)
+    }
+
+    /// Fetches these crates, if there are any.
+    fn crates(&self, crates: &[&Crate]) -> Result<()> {
+        if crates.is_empty() {
+            return Ok(());
+        }
+        let step = self.report.step("crates");
+        crates::fetch(self.store, self.project, crates, &step)?;
+        step.done(&format!("{} crates", crates.len()), None, Outcome::Ran);
+        Ok(())
     }
 
     fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
@@ -166,7 +202,9 @@ impl Fetcher<'_> {
         if packages.is_empty() {
             return Ok(());
         }
-        archive.update(&step)?;
+        if self.lists.are_old(architecture) {
+            archive.update(&step).inspect_err(|_| self.lists.failed(architecture))?;
+        }
         let folder = self.scratch()?;
         for file in archive.download(&packages, folder.path(), &step)? {
             self.store.put_file(&file)?;

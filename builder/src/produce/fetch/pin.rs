@@ -1,11 +1,12 @@
 //! Makes a lock: keeps the valid pins of the previous lock, resolves the rest with each ecosystem's
 //! client, fetches them, and records their digests.
 
-use super::{Fetcher, SourceOrigin, debian, rust};
+use super::{Fetcher, SourceOrigin, crates, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    AnyPlan, Architecture, CratesLock, DebianPackage, DebianRequirement, GoLock, GoRequirement,
-    GoToolchain, Lock, Packages, PreviousLock, RustRequirement, RustToolchain, Toolchains,
+    AnyPlan, Architecture, Crate, CrateSize, CratesLock, DebianPackage, DebianRequirement, GoLock,
+    GoRequirement, GoToolchain, Lock, Packages, PreviousLock, Requirements, RustRequirement,
+    RustToolchain, Toolchains,
 };
 use crate::report::Outcome;
 use std::cell::OnceCell;
@@ -50,7 +51,7 @@ impl Fetcher<'_> {
                     .map(|requirement| self.pin_rust_toolchain(held, requirement))
                     .transpose()?,
             },
-            crates: CratesLock { digest: required.crates_digest() },
+            crates: self.pin_crates(held, required)?,
         };
         Ok(held.keep_epoch(lock))
     }
@@ -109,6 +110,29 @@ impl Fetcher<'_> {
         step.done(&format!("rust {}", requirement.version), Some(digest.size()), Outcome::Ran);
         let RustRequirement { version, targets } = requirement.clone();
         Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })
+    }
+
+    /// Keeps the known sizes of crates. Others are those of archives that are on this machine.
+    fn pin_crates(&self, held: &PreviousLock, required: &Requirements) -> Result<CratesLock> {
+        let crates = &required.crates;
+        let known = |krate: &Crate| {
+            let stored = || self.store.find(&krate.sha256).map(|digest| digest.size());
+            held.crate_size(krate).or_else(stored)
+        };
+        let mut unknown = crates.iter().filter(|krate| known(krate).is_none()).collect::<Vec<_>>();
+        crates::keep_cached(self.store, &mut unknown)?;
+        if let Some(first) = unknown.first() {
+            self.check_online(&format!("crate {} {}", first.name, first.version))?;
+            self.crates(&unknown)?;
+        }
+        let size = |krate: &Crate| {
+            let size = known(krate).ok_or_else(|| {
+                Error::build(format!("`cargo fetch` did not download `{}`", krate.name))
+            })?;
+            Ok(CrateSize { name: krate.name.clone(), version: krate.version.clone(), size })
+        };
+        let sizes = crates.iter().map(size).collect::<Result<_>>()?;
+        Ok(CratesLock { digest: required.crates_digest(), sizes })
     }
 
     /// Refuses to use the registries if the user forbids it.

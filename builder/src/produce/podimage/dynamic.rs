@@ -2,11 +2,13 @@
 //! libraries, as the node has none.
 
 use super::Files;
-use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, DebianProgram, LockState, Locked};
+use crate::produce::build::Build;
 use crate::produce::compile::binary::machine;
 use crate::produce::debian::{self, Contents};
+use crate::produce::supply::Extract;
+use crate::produce::{bundle, locked};
 use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
@@ -28,16 +30,25 @@ struct Needs {
 ///
 /// # Errors
 /// A library is in none of the program's packages, or one of the packages is not needed.
-pub fn program(
-    store: &Store,
-    architecture: Architecture,
-    program: &DebianProgram<Locked>,
-) -> Result<Files> {
-    let mut packages = BTreeMap::new();
-    for package in program.packages() {
-        packages.insert(package.name.as_str(), debian::contents(store, &package.lock, "")?);
-    }
-    closure(program, &mut packages, architecture)
+pub fn program(build: &Build<'_>, program: &DebianProgram<Locked>) -> Result<Files> {
+    let (store, architecture) = (build.options.store, build.plan.architecture);
+    let own = [architecture.name(), &program.name, &program.path].map(str::to_owned);
+    let names = program.packages().map(|package| package.name.clone());
+    let sources = program.packages().map(|package| locked::package(&package.lock));
+    let extract = Extract {
+        name: format!("{} {architecture} with libraries", program.name),
+        rule: "a program with its libraries, version 1",
+        arguments: own.into_iter().chain(names).collect(),
+        sources: sources.collect::<Result<_>>()?,
+    };
+    let found = build.extract(&extract, &|| {
+        let mut packages = BTreeMap::new();
+        for package in program.packages() {
+            packages.insert(package.name.as_str(), debian::contents(store, &package.lock, "")?);
+        }
+        bundle::pack(&closure(program, &mut packages, architecture)?)
+    })?;
+    bundle::unpack(&store.read(&found)?)
 }
 
 /// Finds all direct and indirect libraries of the program in `packages`.

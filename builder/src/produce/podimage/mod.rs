@@ -46,7 +46,7 @@ fn files(build: &Build<'_>, payload: &Payload<Locked>) -> Result<Files> {
     }
     for program in &payload.debian {
         let folder = format!("{DYNAMIC}/{}", program.name);
-        let debian = dynamic::program(store, build.plan.architecture, program)?;
+        let debian = dynamic::program(build, program)?;
         files.extend(debian.into_iter().map(|(file, bytes)| (format!("{folder}/{file}"), bytes)));
     }
     Ok(files)
