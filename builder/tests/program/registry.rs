@@ -1,5 +1,6 @@
 //! `docker-registry`, a registry that we did not write.
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -28,18 +29,37 @@ impl Registry {
         Registry::with("auth: {htpasswd: {realm: registry, path: FOLDER/htpasswd}}\n")
     }
 
+    /// One with a certificate of a private authority, and the certificate of that authority.
+    pub fn start_with_tls() -> (Self, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = authority.self_signed(&key).unwrap().pem();
+        let own_key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let own = own.signed_by(&own_key, &Issuer::new(authority, key)).unwrap().pem();
+        let tls = "FOLDER/server.pem, key: FOLDER/server.key";
+        let files = [("server.pem", own), ("server.key", own_key.serialize_pem())];
+        (Registry::serve(&format!("tls: {{certificate: {tls}}}"), "", &files), root)
+    }
+
     fn with(more: &str) -> Self {
+        Registry::serve("", more, &[("htpasswd", HTPASSWD.to_owned())])
+    }
+
+    fn serve(http: &str, more: &str, files: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let path = folder.path().display().to_string();
-        let more = more.replace("FOLDER", &path);
         let configuration = format!(
-            "version: 0.1\nhttp: {{addr: \"{address}\"}}\n\
-             storage: {{filesystem: {{rootdirectory: {path}/data}}}}\n{more}"
+            "version: 0.1\nhttp: {{addr: \"{address}\", {http}}}\n\
+             storage: {{filesystem: {{rootdirectory: FOLDER/data}}}}\n{more}"
         );
         let file = folder.path().join("config.yml");
-        fs::write(&file, configuration).unwrap();
-        fs::write(folder.path().join("htpasswd"), HTPASSWD).unwrap();
+        fs::write(&file, configuration.replace("FOLDER", &path)).unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
         let mut command = Command::new("docker-registry");
         command.arg("serve").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("Debian's package docker-registry is installed");

@@ -58,6 +58,18 @@ fn imported_results_give_the_same_image_without_a_step() {
 }
 
 #[test]
+fn imported_results_need_neither_sources_nor_a_network() {
+    let (writer, folder) = exported();
+    done(&writer.osbuild(&["build", RECIPE, "--unsigned"]));
+    let (reader, root) = reader(&writer);
+    reader.fill_store(|_| false);
+    done(&reader.osbuild(&["results", "import", &folder, "--root", &root]));
+    done(&reader.osbuild(&["build", RECIPE, "--unsigned", "--offline"]));
+    assert_eq!(reader.stored_sources(), [""; 0]);
+    assert_eq!(products(&reader), products(&writer));
+}
+
+#[test]
 fn a_rebuild_and_a_release_do_not_count_imported_results() {
     let (writer, folder) = exported();
     let (reader, root) = reader(&writer);
@@ -172,6 +184,29 @@ fn a_registry_carries_results_to_another_machine() {
     let ran = other.osbuild(&["results", "import", &name, "--root", &root]);
     assert_ne!(ran.code, Some(0), "{}", ran.stderr);
     done(&other.osbuild(&["build", RECIPE]));
+}
+
+#[test]
+fn a_registry_with_a_private_authority_is_reached_with_the_authoritys_certificate() {
+    let (registry, authority) = Registry::start_with_tls();
+    let writer = workshop();
+    let (reader, root) = reader(&writer);
+    let name = registry.name("team/results:small");
+    let place = |machine: &Scratch, certificate: &str| {
+        let folder = format!("home/.config/containers/certs.d/{}", registry.address);
+        let folder = machine.path(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("ca.crt"), certificate).unwrap();
+    };
+    let export = ["results", "export", RECIPE, "--to", &name, "--key", "mine"];
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    place(&writer, &other.cert.pem());
+    let ran = writer.osbuild(&export);
+    assert!(ran.code == Some(1) && ran.stderr.contains("cannot reach"), "{}", ran.stderr);
+    place(&writer, &authority);
+    done(&writer.osbuild(&export));
+    place(&reader, &authority);
+    import(&reader, &name, &root);
 }
 
 #[test]

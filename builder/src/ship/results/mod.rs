@@ -2,6 +2,7 @@
 //! registry. The list of results in it is signed by a release key, and names every other file by
 //! its digest.
 
+mod authorities;
 mod export;
 mod folder;
 mod import;

@@ -1,5 +1,6 @@
 //! The artifact in a registry, over the OCI distribution API.
 
+use super::authorities;
 use super::folder::Folder;
 use super::{ARTIFACT, EMPTY_BYTES, MAX_MANIFEST};
 use crate::engine::digest::{CHUNK, Digest};
@@ -13,6 +14,7 @@ use oci_client::errors::{OciDistributionError, OciErrorCode};
 use oci_client::manifest::{OCI_IMAGE_MEDIA_TYPE, OciDescriptor, OciImageManifest};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, Reference, RegistryOperation};
+use std::env;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -23,8 +25,8 @@ use tokio_stream::{StreamExt, iter};
 /// How long a registry may be silent.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// One artifact in a registry. The names of registries on the loopback are reached without TLS, as
-/// other clients do.
+/// One artifact in a registry. Registries on the loopback are reached without TLS, as other clients
+/// do, unless the user has a certificate of an authority for them.
 pub struct Registry {
     name: Reference,
     client: Client,
@@ -37,7 +39,7 @@ impl Registry {
     /// `~/.docker/config.json` or of the helper that this file names.
     ///
     /// # Errors
-    /// The credentials are malformed.
+    /// The credentials or the certificates for this registry are malformed.
     pub fn open(name: &Reference) -> Result<Self> {
         let host = name.resolve_registry();
         let auth = match docker_credential::get_credential(host) {
@@ -59,14 +61,23 @@ impl Registry {
                 );
             }
         };
-        let protocol = if is_loopback(host) { ClientProtocol::Http } else { ClientProtocol::Https };
-        let client = Client::new(ClientConfig {
+        let folders = authorities::folders(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME"));
+        let authorities = authorities::find(&folders, host)?;
+        let protocol = match is_loopback(host) && authorities.is_empty() {
+            true => ClientProtocol::Http,
+            false => ClientProtocol::Https,
+        };
+        let client = Client::try_from(ClientConfig {
             protocol,
+            extra_root_certificates: authorities,
             read_timeout: Some(TIMEOUT),
             connect_timeout: Some(TIMEOUT),
             user_agent: concat!("osbuild/", env!("CARGO_PKG_VERSION")),
             ..ClientConfig::default()
         });
+        let client = client.map_err(|error| {
+            Error::usage(format!("cannot use the certificates for `{host}`")).cause(error)
+        })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.or_build(|| "cannot start the client of registries".to_owned())?;
         Ok(Registry { name: name.clone(), client, auth, runtime })
