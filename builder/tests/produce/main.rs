@@ -2,6 +2,7 @@
 //! full disk.
 
 mod apache;
+mod bazel_remote;
 mod bench;
 mod buildgrid;
 mod casd;

@@ -1,5 +1,6 @@
 //! A cache that two users share, each with a store of their own.
 
+use crate::bazel_remote::BazelRemote;
 use crate::bench::Bench;
 use crate::buildgrid::BuildGrid;
 use crate::casd::Casd;
@@ -82,6 +83,19 @@ fn a_server_of_others_keeps_results_too() {
     assert!(is_fetched);
     assert_eq!(got.outputs, made.outputs);
     assert_eq!(got.log, made.log);
+}
+
+#[test]
+fn what_bazel_remote_gets_over_one_protocol_it_gives_over_both() {
+    for writer in 0..2 {
+        let server = BazelRemote::start();
+        let made = fill(&server.urls()[writer]);
+        for url in server.urls() {
+            let (got, is_fetched) = get(&url);
+            assert!(is_fetched, "{url}");
+            assert_eq!((got.outputs, got.log), (made.outputs.clone(), made.log), "{url}");
+        }
+    }
 }
 
 #[test]
