@@ -3,6 +3,7 @@
 
 mod build;
 mod fallback;
+mod farm;
 mod flash;
 mod handmade;
 mod node;
@@ -103,6 +104,7 @@ struct Group {
 
 const GROUPS: &[Group] = &[
     Group { name: "build", rows: build::rows },
+    Group { name: "farm", rows: |site, _| farm::rows(site) },
     Group { name: "boot", rows: |site, _| node::rows(site) },
     Group { name: "update", rows: |site, _| update::rows(site) },
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },
@@ -193,7 +195,7 @@ mod tests {
     fn an_unknown_group_is_an_error_that_lists_the_groups() {
         let error = parse(&["updates"]).err().unwrap();
         assert!(
-            error.to_string().contains("cargo ci bench [cold] [--json] [build|boot|"),
+            error.to_string().contains("cargo ci bench [cold] [--json] [build|farm|boot|"),
             "{error}"
         );
     }

