@@ -16,7 +16,7 @@ static FETCHING: Mutex<()> = Mutex::new(());
 /// The name of the output of an [`Extract`].
 const EXTRACTED: &str = "extracted";
 
-/// What the action of an [`Extract`] has for a root: it runs in no sandbox.
+/// The root in the action of an [`Extract`], which runs in no sandbox.
 const INSIDE: &[u8] = b"this process";
 
 /// Bytes that this process takes out of locked sources. They are the result of an action, so that
@@ -24,9 +24,9 @@ const INSIDE: &[u8] = b"this process";
 pub struct Extract {
     /// The name of the step.
     pub name: String,
-    /// What is done, with a version: raise it when the same sources and arguments give other bytes.
+    /// The rule that it follows, with a version: raise it when the same sources and arguments give other bytes.
     pub rule: &'static str,
-    /// What else determines the bytes.
+    /// The other values that determine the bytes.
     pub arguments: Vec<String>,
     /// The sources.
     pub sources: Vec<Digest>,

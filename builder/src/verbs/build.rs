@@ -164,7 +164,7 @@ pub fn summarize_remote(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// What the shared cache did so far, for `--json`; null without a cache.
+/// The use of the shared cache so far, for `--json`; null without a cache.
 fn remote(session: &Session) -> Result<Value> {
     let Some(remote) = session.remote()? else { return Ok(Value::Null) };
     let Use { hits, misses, executed, traffic } = remote.used();

@@ -54,7 +54,7 @@ pub struct Fetcher<'a> {
     pub origin: SourceOrigin,
     /// The shared cache, which is asked before registries.
     pub remote: Option<Arc<Remote>>,
-    /// What this command has fetched of Debian's archive.
+    /// The lists of Debian's packages that this command has fetched.
     pub lists: Lists,
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// do not name those programs.
 const PODS: &str = "layer pods";
 
-/// What goes into an image as it is, and not into the layer of pods.
+/// The starts of the names of steps whose result goes into an image as it is.
 const PARTS: [&str; 5] = ["kernel ", "slotboot ", "systemd-boot-efi ", "data", "layer "];
 
 /// A step with its result.

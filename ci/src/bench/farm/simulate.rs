@@ -36,7 +36,7 @@ pub struct Chain {
     pub steps: Vec<usize>,
 }
 
-/// What keeps a build from being faster.
+/// The limit of a build's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The longest chain of steps.
@@ -54,7 +54,7 @@ impl Schedule {
         }
     }
 
-    /// What keeps it from being faster: the chain if the build is no longer than that.
+    /// The limit of its speed: the chain if the build is no longer than that.
     pub fn limit(&self) -> Limit {
         if self.makespan == self.chain.time { Limit::Chain } else { Limit::Workers }
     }
