@@ -43,7 +43,7 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 55] = [
+const OPTIONAL: [&str; 56] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -95,6 +95,7 @@ const OPTIONAL: [&str; 55] = [
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",
+    "TokenIssuerSpec.audience",
     "TrustedRootStatusSpec.error",
     "TrustedRootStatusSpec.set_by",
     "TrustedRootStatusSpec.version",
@@ -102,7 +103,7 @@ const OPTIONAL: [&str; 55] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 27] = [
+const MISSING: [(&str, &str); 29] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -129,6 +130,8 @@ const MISSING: [(&str, &str); 27] = [
     ("RoleSpec.calls", "Vec::is_empty"),
     ("RoleSpec.resources", "Vec::is_empty"),
     ("RouteSpec.metric", "crate::yaml::is_zero"),
+    ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
+    ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),
 ];
 

@@ -3,12 +3,13 @@
 use crate::access::Role;
 use crate::access::custom_role::{self, CustomRole};
 use crate::access::revocation::{self, Revocation};
-use crate::limits::{MAX_REVOCATIONS, MAX_ROLES};
+use crate::access::token::issuer::{self, TokenIssuer};
+use crate::limits::{MAX_REVOCATIONS, MAX_ROLES, MAX_TOKEN_ISSUERS};
 use crate::plugins::grant::Grant;
 use crate::plugins::limits::MAX_PLUGINS;
 use crate::plugins::{GRANT_COLUMNS, PLUGIN_GRANTS};
 use crate::settings::{NAMESPACE, SettingType, TYPES, spec};
-use osbuild_cosi::v1::{PluginGrantSpec, RevocationSpec, RoleSpec};
+use osbuild_cosi::v1::{PluginGrantSpec, RevocationSpec, RoleSpec, TokenIssuerSpec};
 use osbuild_resources::{Kind, Names, PrintColumn, Spec};
 
 /// A type whose resources clients write.
@@ -22,6 +23,8 @@ pub enum ClientType {
     Revocation,
     /// The rights of clients with a role.
     Role,
+    /// Issuers whose tokens count.
+    TokenIssuer,
 }
 
 /// A spec that has been checked.
@@ -40,6 +43,7 @@ impl ClientType {
             ClientType::Grant,
             ClientType::Revocation,
             ClientType::Role,
+            ClientType::TokenIssuer,
         ])
     }
 
@@ -53,7 +57,7 @@ impl ClientType {
     pub fn is_setting(self) -> bool {
         match self {
             ClientType::Setting(_) | ClientType::Grant => true,
-            ClientType::Revocation | ClientType::Role => false,
+            ClientType::Revocation | ClientType::Role | ClientType::TokenIssuer => false,
         }
     }
 
@@ -61,7 +65,7 @@ impl ClientType {
     pub fn gives_rights(self) -> bool {
         match self {
             ClientType::Setting(_) => false,
-            ClientType::Grant | ClientType::Revocation | ClientType::Role => true,
+            _ => true,
         }
     }
 
@@ -89,7 +93,7 @@ impl ClientType {
     pub fn of_host(self) -> Option<&'static SettingType> {
         match self {
             ClientType::Setting(one) => Some(one),
-            ClientType::Grant | ClientType::Revocation | ClientType::Role => None,
+            _ => None,
         }
     }
 
@@ -100,6 +104,7 @@ impl ClientType {
             ClientType::Grant => PLUGIN_GRANTS,
             ClientType::Revocation => revocation::NAMES,
             ClientType::Role => custom_role::NAMES,
+            ClientType::TokenIssuer => issuer::NAMES,
         }
     }
 
@@ -110,6 +115,7 @@ impl ClientType {
             ClientType::Grant => GRANT_COLUMNS,
             ClientType::Revocation => revocation::COLUMNS,
             ClientType::Role => custom_role::COLUMNS,
+            ClientType::TokenIssuer => issuer::COLUMNS,
         }
     }
 
@@ -124,7 +130,7 @@ impl ClientType {
     pub fn writer(self) -> Role {
         match self {
             ClientType::Setting(one) => one.writer,
-            ClientType::Grant | ClientType::Revocation | ClientType::Role => Role::Admin,
+            _ => Role::Admin,
         }
     }
 
@@ -143,6 +149,7 @@ impl ClientType {
             ClientType::Grant => MAX_PLUGINS,
             ClientType::Revocation => MAX_REVOCATIONS,
             ClientType::Role => MAX_ROLES,
+            ClientType::TokenIssuer => MAX_TOKEN_ISSUERS,
         }
     }
 
@@ -171,6 +178,12 @@ impl ClientType {
                 let message: RoleSpec = spec::read_as(spec, Ok)?;
                 CustomRole::new(id, &message)?.check_calls()?;
                 Ok(Checked { spec: spec::both(&message), subject: None })
+            }
+            ClientType::TokenIssuer => {
+                let message: TokenIssuerSpec = spec::read_as(spec, Ok)?;
+                TokenIssuer::new(&message)?;
+                let subject = Some(format!("the issuer `{}`", message.issuer));
+                Ok(Checked { spec: spec::both(&message), subject })
             }
         }
     }

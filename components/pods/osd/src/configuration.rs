@@ -331,6 +331,7 @@ impl Configuration for ConfigurationService {
 mod tests {
     use super::*;
     use crate::access::Role;
+    use crate::access::authentication::{CertificateProof, Proof};
     use crate::access::caller::ShownCertificate;
     use crate::access::quota::Quotas;
     use crate::access::rules::Rules;
@@ -340,6 +341,7 @@ mod tests {
     use osbuild_protocol::StartSettings;
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
     use std::time::{Duration, SystemTime};
     use tonic::Code;
 
@@ -441,13 +443,15 @@ mod tests {
             organizations: vec!["admin".to_owned()],
             issued: UNIX_EPOCH,
         };
-        let rules = Arc::new(Rules::new(service.store.clone(), false));
+        let rules = Arc::new(Rules::new(service.store.clone(), false, None));
         let caller = Arc::new(rules.caller(shown).unwrap());
         let quota = Quotas::default().of([0; 32]);
         let address = "127.0.0.1:1".parse().unwrap();
         let connection = osbuild_packet_filter::Connection { local: address, peer: address };
-        let has_called = Arc::default();
-        let remote = Some(RemotePeer { quota, rules, has_called, connection });
+        let (not_after, has_called) = (SystemTime::now(), AtomicBool::default());
+        let proof = CertificateProof { caller: caller.clone(), quota, not_after, has_called };
+        let proof = Proof::Certificate(Arc::new(proof));
+        let remote = Some(RemotePeer { proof, rules, connection });
         let peer = Peer { caller: caller.clone(), opened: Instant::now(), remote };
         let begin = from(&caller, BeginTryRequest { timeout_seconds: 100 });
         service.begin_try(begin).await.unwrap();

@@ -1,13 +1,13 @@
 //! The connections of clients, whose number is limited, and those over the Unix socket.
 
 use crate::access::Caller;
-use crate::access::quota::{Held, Quota};
+use crate::access::authentication::Proof;
+use crate::access::quota::Held;
 use crate::access::rules::Rules;
 use crate::limits::MAX_CONNECTIONS;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -43,23 +43,22 @@ impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 /// The other side of a connection.
 #[derive(Clone)]
 pub struct Peer {
-    /// The program or person on that side, and its rights.
+    /// The program or person on that side, and its rights. A client with tokens is nobody before
+    /// its call is authenticated.
     pub caller: Arc<Caller>,
     /// When the connection was opened.
     pub opened: Instant,
-    /// The connection's quota, rules and addresses, if the client is on the network.
+    /// The connection's proof, rules and addresses, if the client is on the network.
     pub remote: Option<RemotePeer>,
 }
 
 /// A client on the network.
 #[derive(Clone)]
 pub struct RemotePeer {
-    /// The caller's quota, which its other connections share.
-    pub quota: Quota,
+    /// The client's proof of who it is.
+    pub proof: Proof,
     /// The rules, which may exclude the client at any time.
     pub rules: Arc<Rules>,
-    /// Set at the first call.
-    pub has_called: Arc<AtomicBool>,
     /// The addresses of both ends.
     pub connection: osbuild_packet_filter::Connection,
 }

@@ -21,7 +21,8 @@ pub const MAX_REMOTE_CALLS: usize = 256;
 /// are not sent yet. A quarter of it is the greatest message that clients of gRPC accept.
 pub const MAX_REMOTE_BYTES: usize = 16 << 20;
 
-/// How long a client on the network may take to show its certificate.
+/// How long a client on the network may take to show its certificate, and until it has made its
+/// first call, or one with a token that counts.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection may be silent before the server asks whether its client is still there,
@@ -57,15 +58,18 @@ pub struct HttpLimits {
 pub const LOCAL_HTTP: HttpLimits = HttpLimits { streams: 2048, headers: 16 << 10, window: None };
 
 /// For clients on the network. More streams than a caller may have calls, so that one too many is
-/// refused with a reason.
+/// refused with a reason. The headers have room for a [token](crate::access::token::MAX_TOKEN).
 pub const REMOTE_HTTP: HttpLimits =
-    HttpLimits { streams: 100, headers: 4 << 10, window: Some(64 << 10) };
+    HttpLimits { streams: 100, headers: 12 << 10, window: Some(64 << 10) };
 
 /// Revocations of clients' certificates.
 pub const MAX_REVOCATIONS: usize = 1000;
 
 /// Roles that administrators define.
 pub const MAX_ROLES: usize = 64;
+
+/// Issuers of tokens that count.
+pub const MAX_TOKEN_ISSUERS: usize = 8;
 
 /// Generations of the settings.
 pub const MAX_GENERATIONS: usize = 20;

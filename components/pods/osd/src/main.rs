@@ -37,7 +37,7 @@ use tokio::sync::mpsc;
 
 const USAGE: &str = "\
 usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
-           [--observe] [--listen ADDRESS --clients FILE…]
+           [--observe] [--listen ADDRESS --clients FILE… [--node NAME]]
            [--plugins FOLDER [--test-plugin NAME]] [--inspect PATH]
            --socket PATH
        osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
@@ -55,6 +55,7 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --listen ADDRESS   serve with TLS at this address and port, too
   --clients FILE     the CA of the clients there in PEM; of several files the first that exists
                      counts, and while there is none nothing listens
+  --node NAME        the name of the node in its cluster, for whose pods tokens count there
   --plugins FOLDER   serve plugins, each at the socket NAME/socket in this folder
   --test-plugin NAME serve a plugin that may do everything, with --accept-any-type only, for the
                      tests of other projects
@@ -95,10 +96,12 @@ struct Options {
     accepts: Accepts,
 }
 
-/// Where it serves clients on the network, and the files with their CAs.
+/// Where it serves clients on the network, the files with their CAs, and the name of the node in
+/// its cluster.
 struct Remote {
     address: SocketAddr,
     clients: Vec<PathBuf>,
+    node: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -162,7 +165,7 @@ fn inspect_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
 
 fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
-    let (mut admin, mut listen, mut clients) = (None, None, Vec::new());
+    let (mut admin, mut listen, mut clients, mut node) = (None, None, Vec::new(), None);
     let (mut folder, mut test_plugin, mut inspect, mut observe) = (None, None, None, false);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -173,6 +176,7 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--observe" => observe = true,
             "--listen" => listen = Some(words.next()?.parse().ok()?),
             "--clients" => clients.push(words.next()?.into()),
+            "--node" => node = Some(words.next()?),
             "--plugins" => folder = Some(words.next()?.into()),
             "--test-plugin" => test_plugin = Some(words.next()?),
             "--inspect" => inspect = Some(words.next()?.into()),
@@ -182,8 +186,8 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         }
     }
     let remote = match (listen, clients.is_empty()) {
-        (Some(address), false) => Some(Remote { address, clients }),
-        (None, true) => None,
+        (Some(address), false) => Some(Remote { address, clients, node }),
+        (None, true) if node.is_none() => None,
         _ => return None,
     };
     if test_plugin.is_some() && (folder.is_none() || accepts != Accepts::Any) {
@@ -221,9 +225,9 @@ fn serve(options: Options) -> Outcome<()> {
         let (accepted_remote, remote_connections) = mpsc::channel(1);
         let connections = Connections { local, remote: remote_connections };
         let init = host.map(|socket| Arc::new(Init::new(socket)));
-        if let Some(Remote { address, clients }) = remote {
+        if let Some(Remote { address, clients, node }) = remote {
             let identity = keep.as_deref().map_or_else(Identity::temporary, Identity::in_folder)?;
-            let rules = Arc::new(Rules::new(store.clone(), is_access_lost));
+            let rules = Arc::new(Rules::new(store.clone(), is_access_lost, node));
             let clients = Clients::new(clients, identity, rules);
             let network = Network { address, clients, init: init.clone(), quotas: Arc::default() };
             tokio::spawn(network.listen(accepted_remote));

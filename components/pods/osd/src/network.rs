@@ -1,17 +1,20 @@
-//! The connections of clients on the network, whose callers their certificates name.
+//! The connections of clients on the network, whose callers their certificates or tokens name.
 
 use crate::access::announce::announce;
+use crate::access::authentication::{CertificateProof, Proof};
 use crate::access::caller::ShownCertificate;
 use crate::access::clients::Clients;
 use crate::access::expiry::Expiring;
-use crate::access::quota::{Limited, Quotas};
+use crate::access::quota::{Held, Limited, Quotas};
 use crate::access::rules::Rules;
+use crate::access::token::session::TokenSession;
 use crate::access::{caller, record, tls};
 use crate::connections::{Accepted, Connection, PAUSE, Peer, Places, RemotePeer, report};
 use crate::init::Init;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_REMOTE_CONNECTIONS};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_packet_filter::Connection as Ends;
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -124,8 +127,35 @@ async fn shake_hands(
         }
         accepted => accepted.explain(from)?,
     };
-    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let certificate = certificate.ok_or_else(|| Failure::new("a client has no certificate"))?;
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let (proof, place) = match chain.first() {
+        Some(certificate) => {
+            let (proof, place) = by_certificate(certificate, from, quotas, rules)?;
+            (Proof::Certificate(Arc::new(proof)), Some(place))
+        }
+        // It takes the place of its ServiceAccount with its first token.
+        None => {
+            let session = TokenSession::new(rules.clone(), quotas.clone(), from);
+            (Proof::Tokens(Arc::new(session)), None)
+        }
+    };
+    let (caller, client) = (proof.caller(), proof.clone());
+    let excluded = Box::pin(rules.clone().until_refused(move || client.caller()));
+    let stream = Expiring::new(stream, from, proof.clone(), excluded);
+    let connection = Ends { local: at, peer: from };
+    let remote = Some(RemotePeer { proof, rules: rules.clone(), connection });
+    let peer = Peer { caller, opened: Instant::now(), remote };
+    let places = Places { of_side: permit, of_caller: place };
+    Ok(Connection::new(stream, peer, places))
+}
+
+/// The client with this certificate, and the place that its connection takes.
+fn by_certificate(
+    certificate: &CertificateDer,
+    from: SocketAddr,
+    quotas: &Quotas,
+    rules: &Rules,
+) -> Outcome<(CertificateProof, Held)> {
     let not_after = caller::not_after(certificate)?;
     let shown = ShownCertificate::of(certificate)?;
     let fingerprint = shown.fingerprint.clone();
@@ -135,14 +165,6 @@ async fn shake_hands(
         .hold(Limited::Connections, 1)
         .map_err(|status| Failure::new(format!("{caller} from {from}: {}", status.message())))?;
     record::connected(&caller, &fingerprint, from);
-    let has_called = Arc::new(AtomicBool::new(false));
-    let client = format!("{caller} from {from}");
-    let caller = Arc::new(caller);
-    let excluded = Box::pin(rules.clone().until_refused(caller.clone()));
-    let stream = Expiring::new(stream, client, has_called.clone(), not_after, excluded);
-    let connection = Ends { local: at, peer: from };
-    let remote = Some(RemotePeer { quota, rules: rules.clone(), has_called, connection });
-    let peer = Peer { caller, opened: Instant::now(), remote };
-    let places = Places { of_side: permit, of_caller: Some(place) };
-    Ok(Connection::new(stream, peer, places))
+    let (caller, has_called) = (Arc::new(caller), AtomicBool::new(false));
+    Ok((CertificateProof { caller, quota, not_after, has_called }, place))
 }

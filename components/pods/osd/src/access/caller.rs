@@ -1,6 +1,7 @@
 //! The caller behind a connection, and its role.
 
 use super::custom_role::{CustomRole, Roles, Verb};
+use super::token::issuer::ShownToken;
 use crate::catalog;
 use crate::connections::Peer;
 use osbuild_abi::osd;
@@ -50,13 +51,24 @@ impl Role {
 /// The program or person behind a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The common name of its certificate. It comes from outside.
+    /// The common name of its certificate, or the user that is its ServiceAccount. It comes from
+    /// outside.
     name: String,
     rights: Rights,
     /// Whether its calls are recorded, as it comes over the network.
     is_remote: bool,
-    /// The certificate that it has shown.
-    certificate: Option<ShownCertificate>,
+    shown: Shown,
+}
+
+/// The proof that a caller on the network has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing: it is on the node, or nobody.
+    Nothing,
+    /// Its certificate.
+    Certificate(ShownCertificate),
+    /// Its token.
+    Token(Box<ShownToken>),
 }
 
 /// The rights of a caller.
@@ -109,14 +121,14 @@ impl Caller {
     /// A program that may connect to the Unix socket.
     pub fn local() -> Caller {
         let (name, rights) = ("local".to_owned(), Rights::Role(Role::Admin));
-        Caller { name, rights, is_remote: false, certificate: None }
+        Caller { name, rights, is_remote: false, shown: Shown::Nothing }
     }
 
     /// A caller on the network with this name and role.
     #[cfg(test)]
     pub fn with_role(name: &str, role: Role) -> Caller {
         let (name, rights) = (name.to_owned(), Rights::Role(role));
-        Caller { name, rights, is_remote: true, certificate: None }
+        Caller { name, rights, is_remote: true, shown: Shown::Nothing }
     }
 
     /// The holder of a certificate: its common name (CN), and the highest role of the node among
@@ -124,13 +136,22 @@ impl Caller {
     /// role.
     pub fn of_certificate(shown: ShownCertificate, roles: &Roles) -> Option<Caller> {
         let organizations = || shown.organizations.iter();
-        let custom = |name: &String| Some(Rights::Custom(name.clone(), roles.get(name)?.clone()));
         let rights = match organizations().filter_map(|name| Role::named(name)).max() {
             Some(role) => Rights::Role(role),
-            None => organizations().find_map(custom)?,
+            None => organizations().find_map(|name| Rights::custom(name, roles))?,
         };
         let name = shown.user.clone().unwrap_or_else(|| "unnamed".to_owned());
-        Some(Caller { name, rights, is_remote: true, certificate: Some(shown) })
+        Some(Caller { name, rights, is_remote: true, shown: Shown::Certificate(shown) })
+    }
+
+    /// The holder of a token with the role of this name. None if there is no such role.
+    pub fn of_token(token: ShownToken, role: &str, roles: &Roles) -> Option<Caller> {
+        let rights = match Role::named(role) {
+            Some(role) => Rights::Role(role),
+            None => Rights::custom(role, roles)?,
+        };
+        let name = token.user();
+        Some(Caller { name, rights, is_remote: true, shown: Shown::Token(Box::new(token)) })
     }
 
     /// The caller of the request with these extensions. One that came over no connection has no
@@ -143,12 +164,25 @@ impl Caller {
     /// A caller without a role.
     pub fn unknown() -> Arc<Caller> {
         let (name, rights) = ("unknown".to_owned(), Rights::None);
-        Arc::new(Caller { name, rights, is_remote: true, certificate: None })
+        Arc::new(Caller { name, rights, is_remote: true, shown: Shown::Nothing })
     }
 
-    /// The certificate that it has shown, if it comes over the network.
-    pub fn certificate(&self) -> Option<&ShownCertificate> {
-        self.certificate.as_ref()
+    /// The proof that it has shown.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// Returns whether nothing is known of it, so that it may do nothing.
+    pub fn is_unknown(&self) -> bool {
+        self.rights == Rights::None
+    }
+
+    /// Its role and name for the record, with the pod that has shown the token.
+    pub fn recorded(&self) -> String {
+        match &self.shown {
+            Shown::Token(token) => format!("{self}{}", token.origin()),
+            Shown::Certificate(_) | Shown::Nothing => self.to_string(),
+        }
     }
 
     /// Whether it comes over the network.
@@ -194,6 +228,13 @@ impl Caller {
             _ if verb.is_read() => self.require(Role::Reader, format_args!("a look at {kind}")),
             _ => self.require(catalog::writer(kind), format_args!("a change of {kind}")),
         }
+    }
+}
+
+impl Rights {
+    /// The rights of a role with this name, if an administrator has defined it.
+    fn custom(name: &str, roles: &Roles) -> Option<Rights> {
+        Some(Rights::Custom(name.to_owned(), roles.get(name)?.clone()))
     }
 }
 

@@ -198,6 +198,11 @@ impl Rule {
     }
 }
 
+/// Refuses a name that no role can have, of the node or of an administrator.
+pub fn check_reference(name: &str) -> Result<(), String> {
+    if Role::named(name).is_some() { Ok(()) } else { check_name(name) }
+}
+
 /// A role's name is an organization in certificates, and stands in messages.
 fn check_name(name: &str) -> Result<(), String> {
     if Role::named(name).is_some() {

@@ -1,17 +1,19 @@
-//! The layer before all services: it refuses calls for which the caller's role is too low, and
-//! records the calls of callers on the network.
+//! The layer before all services: it refuses calls of unknown callers and those for which the
+//! caller's role is too low, and records the calls of callers on the network.
 
+use super::authentication::Authenticated;
 use super::metered::{Excess, MeteredRequest, MeteredResponse};
 use super::quota::Limited;
 use super::record::OpenCall;
-use super::{Caller, Role};
-use crate::connections::{Peer, RemotePeer};
+use super::{Caller, Role, record};
+use crate::connections::Peer;
+use osbuild_failure::Failure;
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
 use tower::{Layer, Service};
@@ -69,22 +71,24 @@ where
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let caller = Caller::of(request.extensions());
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let method = request.uri().path().trim_start_matches('/').to_owned();
-        let peer = request.extensions().get::<Peer>();
-        let checked = peer.map_or(Ok(()), Peer::check);
-        let remote = peer.and_then(|peer| peer.remote.clone());
-        if let Some(remote) = &remote {
-            remote.has_called.store(true, Ordering::Relaxed);
-        }
+        let peer = request.extensions().get::<Peer>().cloned();
+        let Authenticated { caller, outcome } =
+            Authenticated::of(peer.as_ref(), request.headers_mut());
         let needed = least(&method);
-        if let Err(status) = checked.and_then(|()| caller.may_call(needed, &method)) {
-            return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
-        }
-        let Some(RemotePeer { quota, .. }) = remote else {
-            return Box::pin(self.0.call(request));
+        let permitted = outcome.and_then(|quota| caller.may_call(needed, &method).map(|()| quota));
+        let quota = match permitted {
+            Ok(quota) => quota,
+            Err(status) => {
+                return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
+            }
         };
+        if let Some(peer) = peer {
+            // The services know no other caller than this one.
+            request.extensions_mut().insert(Peer { caller: caller.clone(), ..peer });
+        }
+        let Some(quota) = quota else { return Box::pin(self.0.call(request)) };
         let call = match quota.hold(Limited::Calls, 1) {
             Ok(call) => call,
             Err(status) => {
@@ -100,7 +104,8 @@ where
     }
 }
 
-/// Records the call of a client on the network.
+/// Records the call of a client on the network. Strangers must not push what others have done out
+/// of the log.
 async fn recorded(
     caller: Arc<Caller>,
     method: String,
@@ -108,6 +113,13 @@ async fn recorded(
 ) -> Result<Response<Body>, Infallible> {
     if !caller.is_remote() {
         return answer.await;
+    }
+    if caller.is_unknown() {
+        let response = answer.await?;
+        let status = Status::from_header_map(response.headers());
+        let reason = status.as_ref().map_or("", Status::message);
+        record::refused(&Failure::new(format!("a call without a client: {reason}")));
+        return Ok(response);
     }
     let call = OpenCall::new(caller, method);
     let response = answer.await?;

@@ -2,6 +2,7 @@
 //! exclude clients, and a record of the calls.
 
 pub mod announce;
+pub mod authentication;
 pub mod caller;
 pub mod clients;
 pub mod custom_role;
@@ -14,7 +15,9 @@ pub mod quota;
 pub mod record;
 pub mod revocation;
 pub mod rules;
+mod sys;
 pub mod tls;
+pub mod token;
 
 pub use caller::{Caller, Role};
 pub use custom_role::Verb;

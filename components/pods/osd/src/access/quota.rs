@@ -1,5 +1,5 @@
 //! Quotas of the clients on the network. All clients share each limit, and each caller has at most
-//! a quarter of it, so that one certificate does not keep out the others.
+//! a quarter of it, so that one client does not keep out the others.
 
 use crate::limits::{MAX_REMOTE_BYTES, MAX_REMOTE_CALLS, MAX_REMOTE_CONNECTIONS};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl Display for Limited {
     }
 }
 
-/// Identifies a caller: the digest of its certificate.
+/// Identifies a caller: the digest of its certificate, or of the name of its ServiceAccount.
 pub type Holder = [u8; 32];
 
 /// The usage of all clients on the network together, and of each caller.
@@ -96,7 +96,7 @@ impl Quota {
         if of_caller > max / PARTS {
             let part = max / PARTS;
             return Err(Status::resource_exhausted(format!(
-                "your certificate would hold more than {part} {limited}, its part of {max}"
+                "this client would hold more than {part} {limited}, its part of {max}"
             )));
         }
         if of_all > max {

@@ -3,6 +3,7 @@
 
 use super::Caller;
 use super::line_queue::LineQueue;
+use super::token::issuer::ShownToken;
 use osbuild_failure::Failure;
 use osbuild_protocol::Fingerprint;
 use osbuild_resources::Key;
@@ -53,6 +54,12 @@ impl Drop for OpenCall {
 /// Records who has connected, with the fingerprint by which a revocation names the certificate.
 pub fn connected(caller: &Caller, certificate: &Fingerprint, from: SocketAddr) {
     write(&format!("connection: {caller} from {from} with {certificate}"));
+}
+
+/// Records the caller that has shown the first token of a connection, and the token's issuer.
+pub fn connected_with_token(caller: &Caller, token: &ShownToken, from: SocketAddr) {
+    let (issuer, caller) = (&token.claims.issuer, caller.recorded());
+    write(&format!("connection: {caller} from {from} with a token of {issuer}"));
 }
 
 /// Records why a connection was closed, once a second at most: strangers must not push what others
@@ -106,13 +113,14 @@ impl Changed {
 pub struct Subject(pub String);
 
 fn aborted(caller: &Caller, method: &str) -> String {
-    format!("call: {caller}: {}: aborted by its client, perhaps after a change", printable(method))
+    let (caller, method) = (caller.recorded(), printable(method));
+    format!("call: {caller}: {method}: aborted by its client, perhaps after a change")
 }
 
 /// A response that succeeds has its status after its messages, so there is none yet.
 fn line(caller: &Caller, method: &str, about: Option<String>, status: Option<&Status>) -> String {
     let method = printable(method);
-    let call = format!("call: {caller}: {method}");
+    let call = format!("call: {}: {method}", caller.recorded());
     match (status.filter(|status| status.code() != Code::Ok), about) {
         (Some(status), _) => format!("{call}: refused: {}", printable(status.message())),
         (None, Some(about)) if !about.is_empty() => format!("{call}: done: {}", printable(&about)),

@@ -1,6 +1,7 @@
-//! Which certificates are excluded: the specs of `Revocations.osbuild`.
+//! Which certificates and tokens are excluded: the specs of `Revocations.osbuild`.
 
 use super::caller::ShownCertificate;
+use super::token::issuer::ShownToken;
 use osbuild_cosi::v1::RevocationSpec;
 use osbuild_protocol::Fingerprint;
 use osbuild_resources::{Names, PrintColumn};
@@ -25,9 +26,9 @@ const MAX_USER: usize = 256;
 pub enum Revocation {
     /// The certificate with this fingerprint.
     Certificate(Fingerprint),
-    /// Certificates of a user.
+    /// Certificates or tokens of a user.
     User {
-        /// Their common name.
+        /// Their common name, or the name of a ServiceAccount as a user.
         name: String,
         /// Those that begin earlier. Without it, all.
         issued_before: Option<SystemTime>,
@@ -64,11 +65,18 @@ impl Revocation {
     pub fn covers(&self, shown: &ShownCertificate) -> bool {
         match self {
             Revocation::Certificate(fingerprint) => *fingerprint == shown.fingerprint,
-            Revocation::User { name, issued_before } => {
-                shown.user.as_ref() == Some(name)
-                    && issued_before.is_none_or(|before| shown.issued < before)
-            }
+            Revocation::User { .. } => self.covers_user(shown.user.as_deref(), shown.issued),
         }
+    }
+
+    /// Whether it excludes the holder of this token.
+    pub fn covers_token(&self, shown: &ShownToken) -> bool {
+        self.covers_user(Some(&shown.user()), shown.claims.issued)
+    }
+
+    fn covers_user(&self, user: Option<&str>, issued: SystemTime) -> bool {
+        let Revocation::User { name, issued_before } = self else { return false };
+        user == Some(name) && issued_before.is_none_or(|before| issued < before)
     }
 }
 

@@ -1,4 +1,4 @@
-//! TLS 1.3, with certificates on both sides (RFC 8446).
+//! TLS 1.3 (RFC 8446), with certificates on both sides, unless a client may show tokens.
 
 use super::caller::ShownCertificate;
 use super::identity::Identity;
@@ -22,7 +22,8 @@ use tokio_rustls::TlsAcceptor;
 /// The protocol within: HTTP/2 (RFC 9113).
 const HTTP_2: &[u8] = b"h2";
 
-/// Returns an acceptor for clients with a certificate that a CA in `clients` (PEM) has signed.
+/// Returns an acceptor for clients with a certificate that a CA in `clients` (PEM) has signed, and,
+/// while tokens count, for those without any certificate.
 ///
 /// # Errors
 /// `clients` has no certificate or a malformed one, or the node's certificate cannot be used.
@@ -92,6 +93,12 @@ impl fmt::Debug for MayCall {
 impl ClientCertVerifier for MayCall {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.verifier.root_hint_subjects()
+    }
+
+    /// Asked at each handshake. A client without a certificate may do nothing before it has shown a
+    /// token.
+    fn client_auth_mandatory(&self) -> bool {
+        !self.rules.accept_tokens()
     }
 
     fn verify_client_cert(

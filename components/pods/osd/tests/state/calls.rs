@@ -212,6 +212,7 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "slotstatuses.osbuild",
             "timeservers.osbuild",
             "timeserverstatuses.osbuild",
+            "tokenissuers.osbuild",
             "trustedroots.osbuild",
             "trustedrootstatuses.osbuild",
         ]

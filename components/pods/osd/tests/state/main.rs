@@ -23,6 +23,7 @@ mod remote;
 mod revocations;
 mod roles;
 mod talos;
+mod tokens;
 mod trusted_roots;
 mod watch;
 mod world;

@@ -42,7 +42,7 @@ async fn a_call_that_its_client_aborts_is_recorded() {
 }
 
 /// The limit of the pod's memory, in KiB.
-const MEMORY_LIMIT: usize = 64 << 10;
+pub const MEMORY_LIMIT: usize = 64 << 10;
 
 /// A list whose messages the client does not take.
 async fn untaken_list(mut client: Client) -> Result<Streaming<ListResponse>, Status> {
@@ -93,7 +93,7 @@ async fn clients_that_take_nothing_do_not_fill_the_memory() {
 }
 
 /// The most memory that a process has had, in KiB.
-fn peak_memory(process: u32) -> usize {
+pub fn peak_memory(process: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
@@ -117,7 +117,7 @@ async fn one_caller_keeps_no_other_out() {
     let mut seventeenth = remote.tls(&greedy).await.unwrap();
     let read = timeout(10 * WAIT, seventeenth.read(&mut [0; 64])).await.unwrap();
     assert!(!matches!(read, Ok(1..)), "{read:?}");
-    remote.recorded("your certificate would hold more than 16 connections", 1).await;
+    remote.recorded("this client would hold more than 16 connections", 1).await;
     watch(&mut remote.state(&other).await, all(WatchOptions::default())).await.unwrap();
 }
 

@@ -113,15 +113,27 @@ impl RemoteOsd {
 
     /// A TLS connection, before the first byte of HTTP/2.
     pub async fn tls(&self, identity: &Identity) -> std::io::Result<TlsStream<TcpStream>> {
+        self.tls_of(Some(identity)).await
+    }
+
+    /// The same, perhaps without a certificate.
+    pub async fn tls_of(
+        &self,
+        identity: Option<&Identity>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .unwrap()
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyNode(provider)));
-        let key = PrivateKeyDer::try_from(identity.key.serialize_der()).unwrap();
-        let chain = vec![identity.certificate.clone()];
-        let mut config = config.with_client_auth_cert(chain, key).unwrap();
+        let mut config = match identity {
+            None => config.with_no_client_auth(),
+            Some(Identity { certificate, key }) => {
+                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+                config.with_client_auth_cert(vec![certificate.clone()], key).unwrap()
+            }
+        };
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from("osd").unwrap();
         let stream = TcpStream::connect(self.address).await?;
@@ -131,7 +143,15 @@ impl RemoteOsd {
 
     /// A connection.
     pub async fn channel(&self, identity: &Identity) -> Result<Channel, tonic::transport::Error> {
-        let mut stream = Some(TokioIo::new(self.tls(identity).await.unwrap()));
+        self.channel_of(Some(identity)).await
+    }
+
+    /// The same, perhaps without a certificate.
+    pub async fn channel_of(
+        &self,
+        identity: Option<&Identity>,
+    ) -> Result<Channel, tonic::transport::Error> {
+        let mut stream = Some(TokioIo::new(self.tls_of(identity).await.unwrap()));
         let once = tower::service_fn(move |_| {
             let stream =
                 stream.take().ok_or(std::io::Error::from(std::io::ErrorKind::NotConnected));
@@ -143,6 +163,11 @@ impl RemoteOsd {
     /// A client of resources with a connection of its own.
     pub async fn state(&self, identity: &Identity) -> Client {
         Client::new(self.channel(identity).await.unwrap()).max_decoding_message_size(4 << 20)
+    }
+
+    /// A client of resources with a connection of its own and without a certificate.
+    pub async fn stranger(&self) -> Client {
+        Client::new(self.channel_of(None).await.unwrap())
     }
 
     /// The record as it is now.
