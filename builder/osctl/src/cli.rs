@@ -42,7 +42,8 @@ Files:
 ///
 /// A node serves it over TLS on port 50000, if its recipe has the pod `osd`, and the recipe or the
 /// node document names in `[api]` the CA of the clients that may connect. A client's certificate
-/// names its role: reader, operator or admin.
+/// names its role: reader, operator or admin. A pod of a cluster shows its token (`--token-file`),
+/// if the node has a `TokenIssuer` for it.
 ///
 /// stdout gets only what was asked for. Everything else goes to stderr.
 ///
@@ -425,8 +426,9 @@ pub enum Node {
         /// HOST, HOST:PORT or [IPV6]:PORT
         address: Address,
         /// The PEM file with your certificate and its key, from `cargo osbuild keys issue`
+        /// [default: `--token-file`]
         #[arg(long, value_name = "FILE")]
-        certificate: PathBuf,
+        certificate: Option<PathBuf>,
         /// The fingerprint that the node's console shows [default: ask]
         #[arg(long, value_name = "sha256:…", value_parser = fingerprint)]
         fingerprint: Option<Fingerprint>,

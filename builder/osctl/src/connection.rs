@@ -1,6 +1,7 @@
-//! The connection to a node: TLS 1.3, with the user's certificate and the node's fingerprint.
+//! The connection to a node: TLS 1.3, with the user's credentials and the node's fingerprint.
 
 use crate::address::Address;
+use crate::credentials::{Bearer, Credentials};
 use crate::descriptions::File;
 use crate::error::{Error, Result};
 use crate::pin::Pin;
@@ -11,19 +12,19 @@ use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::node_client::NodeClient;
 use osbuild_protocol::Fingerprint;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
 use rustls::{AlertDescription, ClientConfig};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncBufReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tonic::transport::{Channel, Endpoint};
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{self, Endpoint};
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
@@ -38,36 +39,34 @@ const HTTP2: &[u8] = b"h2";
 /// The remedy if another program than `osd` listens.
 const OTHER_PORT: &str = "another program listens there: is it the port of the node API, 50000?";
 
+/// A channel to a node, which adds the token of the user to each call if there is one.
+type Channel = InterceptedService<transport::Channel, Bearer>;
+
 /// An open connection.
 pub struct Connection {
     address: Address,
-    identity: PathBuf,
+    credentials: Credentials,
     channel: Channel,
     /// The fingerprint of the node.
     pub fingerprint: Fingerprint,
 }
 
 impl Connection {
-    /// Connects with the certificate and key in the PEM file `identity`. With a fingerprint, only
-    /// the node that has it is accepted.
+    /// Connects with these credentials. With a fingerprint, only the node that has it is accepted,
+    /// and a token is shown to no other.
     pub async fn open(
         address: &Address,
-        identity: &Path,
+        credentials: &Credentials,
         expected: Option<&Fingerprint>,
     ) -> Result<Connection> {
+        if expected.is_none() && matches!(credentials, Credentials::TokenFile(_)) {
+            return Err(Error::usage("a token is shown only to a node that is known")
+                .cause("a false node could use it until it expires")
+                .hint("give the fingerprint that its console shows with `--fingerprint`"));
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let pin = Arc::new(Pin::new(expected.cloned(), provider.clone()));
-        let (chain, key) = read(identity)?;
-        let unusable = |error: rustls::Error| {
-            Error::usage(format!("cannot use `{}`", identity.display())).caused_by(&error)
-        };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .map_err(unusable)?
-            .dangerous()
-            .with_custom_certificate_verifier(pin.clone());
-        let mut config = config.with_client_auth_cert(chain, key).map_err(unusable)?;
-        config.alpn_protocols = vec![HTTP2.to_vec()];
+        let (config, bearer) = configure(credentials, &pin, provider)?;
         let cannot = || Error::failed(format!("cannot connect to {address}"));
         let connect = async {
             let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
@@ -101,14 +100,15 @@ impl Connection {
             .keep_alive_timeout(TIMEOUT);
         let channel = endpoint.connect_with_connector(once).await;
         let channel = channel.map_err(|error| cannot().caused_by(&error))?;
+        let channel = InterceptedService::new(channel, bearer);
         let fingerprint = pin.seen().ok_or_else(cannot)?;
-        let (address, identity) = (address.clone(), identity.to_owned());
-        Ok(Connection { address, identity, channel, fingerprint })
+        let (address, credentials) = (address.clone(), credentials.clone());
+        Ok(Connection { address, credentials, channel, fingerprint })
     }
 
     /// Opens another connection to the same node.
     pub async fn another(&self) -> Result<Connection> {
-        Connection::open(&self.address, &self.identity, Some(&self.fingerprint)).await
+        Connection::open(&self.address, &self.credentials, Some(&self.fingerprint)).await
     }
 
     /// The service of resources.
@@ -152,6 +152,30 @@ impl Connection {
     }
 }
 
+/// Returns the configuration of TLS for these credentials, and the interceptor of each call.
+fn configure(
+    credentials: &Credentials,
+    pin: &Arc<Pin>,
+    provider: Arc<CryptoProvider>,
+) -> Result<(ClientConfig, Bearer)> {
+    let (identity, bearer) = credentials.read()?;
+    let unusable = |error: rustls::Error| {
+        let path = credentials.path().display();
+        Error::usage(format!("cannot use `{path}`")).caused_by(&error)
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .map_err(unusable)?
+        .dangerous()
+        .with_custom_certificate_verifier(pin.clone());
+    let mut config = match identity {
+        Some((chain, key)) => config.with_client_auth_cert(chain, key).map_err(unusable)?,
+        None => config.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![HTTP2.to_vec()];
+    Ok((config, bearer))
+}
+
 /// The error of a handshake. Another fingerprint explains it better than TLS does.
 fn refused(
     expected: Option<&Fingerprint>,
@@ -193,6 +217,10 @@ fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
             AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
         )
         | rustls::Error::PeerIncompatible(_) => ("it does not speak TLS 1.3", OTHER_PORT),
+        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => (
+            "it takes no tokens, only certificates",
+            "an admin says whose tokens count: osctl explain tokenissuers",
+        ),
         rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
             ("your certificate has expired", issue)
         }
@@ -212,21 +240,6 @@ fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
         ),
         _ => return None,
     })
-}
-
-/// The certificate chain and the key in a PEM file.
-fn read(path: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
-    let cannot = || format!("cannot read `{}`", path.display());
-    let pem = std::fs::read(path).map_err(|error| Error::usage(cannot()).caused_by(&error))?;
-    let chain = CertificateDer::pem_slice_iter(&pem).collect::<std::result::Result<Vec<_>, _>>();
-    let chain = chain.ok().filter(|chain| !chain.is_empty());
-    let key = PrivateKeyDer::from_pem_slice(&pem).ok();
-    match (chain, key) {
-        (Some(chain), Some(key)) => Ok((chain, key)),
-        _ => Err(Error::usage(cannot())
-            .cause("it must have a certificate and its private key in PEM")
-            .hint("cargo osbuild keys issue NAME USER --role ROLE")),
-    }
 }
 
 #[cfg(test)]
@@ -294,7 +307,8 @@ mod tests {
                 }
             }
         };
-        let open = Connection::open(&address, &file, None);
+        let credentials = Credentials::Certificate(file);
+        let open = Connection::open(&address, &credentials, None);
         let (opened, ()) = tokio::join!(open, serve);
         opened.err().unwrap().to_string()
     }

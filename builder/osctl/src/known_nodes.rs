@@ -1,6 +1,7 @@
 //! The nodes that the user has added, each a file `NAME.toml`.
 
 use crate::address::Address;
+use crate::credentials::Credentials;
 use crate::error::{Error, Malformed, Result};
 use osbuild_protocol::Fingerprint;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 /// The folder of the nodes. The link [`DEFAULT`] in it leads to the file of the default node.
 pub struct KnownNodes {
     folder: PathBuf,
+    /// The file with the token that is shown to all of them in the place of their own credentials.
+    token_file: Option<PathBuf>,
 }
 
 /// The name of that link, which is the name of no node.
@@ -24,17 +27,20 @@ pub struct KnownNode {
     pub address: Address,
     /// The fingerprint that its certificate must have.
     pub fingerprint: Fingerprint,
-    /// The PEM file with the user's certificate and key.
-    pub certificate: PathBuf,
+    /// The user's credentials for it.
+    pub credentials: Credentials,
 }
 
 /// The same as it is written.
 #[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Written {
     address: String,
     fingerprint: String,
-    certificate: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_file: Option<PathBuf>,
 }
 
 impl KnownNodes {
@@ -47,7 +53,12 @@ impl KnownNodes {
             Error::usage("there is no folder for known nodes")
                 .cause("neither XDG_CONFIG_HOME nor HOME is an absolute path")
         })?;
-        Ok(KnownNodes { folder: configuration.join("osctl/nodes") })
+        Ok(KnownNodes { folder: configuration.join("osctl/nodes"), token_file: None })
+    }
+
+    /// The same nodes, to which the token in this file is shown, if there is one.
+    pub fn with_token(self, token_file: Option<&Path>) -> KnownNodes {
+        KnownNodes { token_file: token_file.map(Path::to_owned), ..self }
     }
 
     /// The names of all nodes, sorted.
@@ -116,8 +127,26 @@ impl KnownNodes {
                 .map_err(|error: Malformed| cannot("read", &path, &error))?,
             fingerprint: Fingerprint::parse(&written.fingerprint)
                 .map_err(|refusal| cannot("read", &path, &refusal))?,
-            certificate: written.certificate,
+            credentials: self.credentials(&path, written.certificate, written.token_file)?,
         })
+    }
+
+    /// The credentials for the node whose file is at the path.
+    fn credentials(
+        &self,
+        path: &Path,
+        certificate: Option<PathBuf>,
+        token_file: Option<PathBuf>,
+    ) -> Result<Credentials> {
+        match (&self.token_file, certificate, token_file) {
+            (Some(file), ..) => Ok(Credentials::TokenFile(file.clone())),
+            (None, Some(file), None) => Ok(Credentials::Certificate(file)),
+            (None, None, Some(file)) => Ok(Credentials::TokenFile(file)),
+            (None, ..) => {
+                let wrong = Malformed("it has `certificate` or `token-file`, and not both");
+                Err(cannot("read", path, &wrong))
+            }
+        }
     }
 
     /// All nodes in order of name, or what is wrong with the file of each.
@@ -142,11 +171,12 @@ impl KnownNodes {
     pub fn add(&self, name: &str, node: &KnownNode) -> Result<()> {
         self.check_new(name)?;
         let path = self.path(name)?;
-        let written = Written {
-            address: node.address.to_string(),
-            fingerprint: node.fingerprint.to_string(),
-            certificate: node.certificate.clone(),
+        let (certificate, token_file) = match &node.credentials {
+            Credentials::Certificate(file) => (Some(file.clone()), None),
+            Credentials::TokenFile(file) => (None, Some(file.clone())),
         };
+        let (address, fingerprint) = (node.address.to_string(), node.fingerprint.to_string());
+        let written = Written { address, fingerprint, certificate, token_file };
         let text = toml::to_string(&written)
             .map_err(|error| Error::failed("cannot write TOML").caused_by(&error))?;
         let write = || {
@@ -188,11 +218,11 @@ mod tests {
     #[test]
     fn a_node_is_known_until_it_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let nodes = KnownNodes { folder: folder.path().join("nodes") };
+        let nodes = KnownNodes { folder: folder.path().join("nodes"), token_file: None };
         let node = |port| KnownNode {
             address: format!("[fe80::1%eth0]:{port}").parse().unwrap(),
             fingerprint: Fingerprint::of(&[0x0a; 32]),
-            certificate: "/keys/admin.pem".into(),
+            credentials: Credentials::Certificate("/keys/admin.pem".into()),
         };
         assert!(nodes.get(None).is_err());
         nodes.add("first", &node(1)).unwrap();
@@ -224,6 +254,35 @@ mod tests {
         for name in ["", ".", "..", "a/b", ".toml"] {
             assert!(nodes.add(name, &node(3)).is_err(), "{name}");
             assert!(nodes.remove(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_shown_its_own_credentials_or_the_token_of_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = || KnownNodes { folder: folder.path().into(), token_file: None };
+        let fingerprint = Fingerprint::of(&[0x0a; 32]);
+        let token = |path: &str| Credentials::TokenFile(path.into());
+        let node = KnownNode {
+            address: "10.0.2.15:50000".parse().unwrap(),
+            fingerprint: fingerprint.clone(),
+            credentials: token("/run/token"),
+        };
+        nodes().add("edge-7", &node).unwrap();
+        assert_eq!(nodes().get(None).unwrap(), node);
+        let written = |more: &str| {
+            let text = format!("address = \"a\"\nfingerprint = \"{fingerprint}\"\n{more}");
+            fs::write(folder.path().join("edge-7.toml"), text).unwrap();
+        };
+        written("certificate = \"/keys/admin.pem\"");
+        let own = Credentials::Certificate("/keys/admin.pem".into());
+        assert_eq!(nodes().get(None).unwrap().credentials, own);
+        let others = nodes().with_token(Some(Path::new("/other/token")));
+        assert_eq!(others.get(None).unwrap().credentials, token("/other/token"));
+        for more in ["", "certificate = \"a\"\ntoken-file = \"b\""] {
+            written(more);
+            let error = nodes().get(None).unwrap_err().to_string();
+            assert!(error.contains("`certificate` or `token-file`"), "{error}");
         }
     }
 }

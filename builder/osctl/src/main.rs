@@ -10,6 +10,7 @@ mod capture;
 mod changes;
 mod cli;
 mod connection;
+mod credentials;
 mod dashboard;
 mod definitions;
 mod descriptions;

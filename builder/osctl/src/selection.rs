@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::known_nodes::KnownNodes;
 use clap::Args;
+use std::path::{Path, PathBuf};
 
 /// The nodes that the user names.
 #[derive(Clone, Debug, Default, Args)]
@@ -15,6 +16,10 @@ pub struct Selection {
     /// All nodes that are known, in the place of `--node`
     #[arg(long, global = true)]
     all_nodes: bool,
+    /// The file with the token of a Kubernetes ServiceAccount, which is shown in the place of a
+    /// certificate
+    #[arg(long, global = true, value_name = "FILE", env = "OSCTL_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
 }
 
 /// The nodes, as known ones are named.
@@ -27,6 +32,16 @@ pub enum Names {
 }
 
 impl Selection {
+    /// The nodes that the user has added, with the token of the command line.
+    pub fn known(&self) -> Result<KnownNodes> {
+        Ok(KnownNodes::of_user()?.with_token(self.token_file.as_deref()))
+    }
+
+    /// The file with the token of the command line.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
     /// The nodes.
     ///
     /// # Errors

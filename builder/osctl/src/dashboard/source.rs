@@ -99,7 +99,7 @@ impl Source {
         let mut pause = PAUSE;
         loop {
             let opened =
-                Connection::open(&node.address, &node.certificate, Some(&node.fingerprint)).await;
+                Connection::open(&node.address, &node.credentials, Some(&node.fingerprint)).await;
             let why = match opened {
                 Err(error) => error.in_one_line(),
                 Ok(connection) => {

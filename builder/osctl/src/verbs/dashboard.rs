@@ -34,7 +34,7 @@ pub async fn run(selection: &Selection) -> Result<ExitCode> {
     // Dropping them ends them.
     let mut sources = JoinSet::new();
     let mut nodes = Vec::new();
-    let known = KnownNodes::of_user()?;
+    let known = selection.known()?;
     for (index, name) in names(selection, &known)?.into_iter().enumerate() {
         let node = known.get(Some(&name))?;
         nodes.push(Node::new(&name, &node.address.to_string()));

@@ -39,7 +39,7 @@ use std::process::ExitCode;
 pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
     let node = &node;
     match verb {
-        Verb::Node(verb) => node::run(verb).await,
+        Verb::Node(verb) => node::run(verb, node.token_file()).await,
         Verb::Get { r#type, id, output, watch: true } => {
             let name = r#type.unwrap_or_default();
             get::watch(&connect(node).await?, &name, id, &output).await

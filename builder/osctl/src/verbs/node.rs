@@ -4,23 +4,24 @@ use super::{note, print_lines};
 use crate::address::Address;
 use crate::cli::Node;
 use crate::connection::Connection;
+use crate::credentials::Credentials;
 use crate::definitions;
 use crate::error::{Error, Result, printable};
 use crate::known_nodes::{KnownNode, KnownNodes};
 use crate::question;
 use crate::table::Table;
 use osbuild_protocol::Fingerprint;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-pub async fn run(verb: Node) -> Result<()> {
+pub async fn run(verb: Node, token_file: Option<&Path>) -> Result<()> {
     let nodes = KnownNodes::of_user()?;
     match verb {
         Node::Add { name, address, certificate, fingerprint } => {
             nodes.check_new(&name)?;
-            let certificate = std::path::absolute(&certificate).unwrap_or(certificate);
-            let fingerprint = meet(&address, &certificate, fingerprint.as_ref()).await?;
+            let credentials = credentials(certificate, token_file)?;
+            let fingerprint = meet(&address, &credentials, fingerprint.as_ref()).await?;
             let known = format!("`{name}` is known by its fingerprint {fingerprint}");
-            nodes.add(&name, &KnownNode { address, fingerprint, certificate })?;
+            nodes.add(&name, &KnownNode { address, fingerprint, credentials })?;
             note(&known);
             Ok(())
         }
@@ -30,14 +31,27 @@ pub async fn run(verb: Node) -> Result<()> {
     }
 }
 
+/// The credentials for a new node.
+fn credentials(certificate: Option<PathBuf>, token_file: Option<&Path>) -> Result<Credentials> {
+    let absolute = |file: PathBuf| std::path::absolute(&file).unwrap_or(file);
+    match (certificate, token_file) {
+        (Some(file), None) => Ok(Credentials::Certificate(absolute(file))),
+        (None, Some(file)) => Ok(Credentials::TokenFile(absolute(file.to_owned()))),
+        (None, None) => Err(Error::usage("what is shown to the node?")
+            .hint("name the file with `--certificate`, or with `--token-file` in a pod")),
+        (Some(_), Some(_)) => Err(Error::usage("a node is shown a certificate or a token")
+            .cause("both `--certificate` and `--token-file` or OSCTL_TOKEN_FILE are given")),
+    }
+}
+
 /// Connects to a new node, whose fingerprint the user compares, and makes sure that it accepts the
-/// user's certificate.
+/// user's credentials.
 async fn meet(
     address: &Address,
-    certificate: &Path,
+    credentials: &Credentials,
     expected: Option<&Fingerprint>,
 ) -> Result<Fingerprint> {
-    let connection = Connection::open(address, certificate, expected).await?;
+    let connection = Connection::open(address, credentials, expected).await?;
     definitions::all(&connection).await?;
     let fingerprint = connection.fingerprint;
     if expected.is_none() && !trusts(address, &fingerprint)? {
@@ -58,17 +72,17 @@ fn trusts(address: &Address, found: &Fingerprint) -> Result<bool> {
 
 /// Prints the nodes whose files can be read, and then the errors of the others.
 fn list(nodes: &KnownNodes) -> Result<()> {
-    let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CERTIFICATE", "DEFAULT"].map(str::to_owned);
+    let titles = ["NAME", "ADDRESS", "FINGERPRINT", "CREDENTIALS", "DEFAULT"].map(str::to_owned);
     let default = nodes.default();
     let mut rows = vec![titles.to_vec()];
     let mut errors = Vec::new();
     for (name, node) in nodes.all()? {
         match node {
-            Ok(KnownNode { address, fingerprint, certificate }) => rows.push(vec![
+            Ok(KnownNode { address, fingerprint, credentials }) => rows.push(vec![
                 name.clone(),
                 printable(&address.to_string()),
                 fingerprint.to_string(),
-                printable(&certificate.display().to_string()),
+                printable(&credentials.path().display().to_string()),
                 if default.as_ref() == Some(&name) { "yes" } else { "" }.to_owned(),
             ]),
             Err(error) => errors.push(error),

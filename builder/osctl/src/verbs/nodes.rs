@@ -4,18 +4,17 @@ use super::note;
 use super::output::Output;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::known_nodes::KnownNodes;
 use crate::selection::{Names, Selection};
 use futures_util::future::join_all;
 
 /// Connects to the node of a verb that takes one.
 pub async fn connect(selection: &Selection) -> Result<Connection> {
-    connect_to(selection.only()?.as_deref()).await
+    connect_to(selection, selection.only()?.as_deref()).await
 }
 
-async fn connect_to(name: Option<&str>) -> Result<Connection> {
-    let node = KnownNodes::of_user()?.get(name)?;
-    Connection::open(&node.address, &node.certificate, Some(&node.fingerprint)).await
+async fn connect_to(selection: &Selection, name: Option<&str>) -> Result<Connection> {
+    let node = selection.known()?.get(name)?;
+    Connection::open(&node.address, &node.credentials, Some(&node.fingerprint)).await
 }
 
 /// Asks all nodes at once, and prints what they answer. A node that fails does not hide the others:
@@ -39,12 +38,13 @@ pub async fn ask<T>(
 ) -> Result<(Answers<T>, Vec<Error>)> {
     let names = match selection.names()? {
         Names::One(name) => {
-            let answer = ask(&connect_to(name.as_deref()).await?).await?;
+            let answer = ask(&connect_to(selection, name.as_deref()).await?).await?;
             return Ok((vec![(None, answer)], Vec::new()));
         }
         Names::Several(names) => names,
     };
-    let asked = join_all(names.iter().map(async |name| ask(&connect_to(Some(name)).await?).await));
+    let asked = async |name: &String| ask(&connect_to(selection, Some(name)).await?).await;
+    let asked = join_all(names.iter().map(asked));
     let (mut answers, mut failures) = (Vec::new(), Vec::new());
     for (name, answer) in names.iter().zip(asked.await) {
         match answer {
@@ -84,7 +84,7 @@ pub async fn change(
 ) -> Result<()> {
     let names = match selection.names()? {
         Names::One(name) => {
-            let lines = change(&connect_to(name.as_deref()).await?).await?;
+            let lines = change(&connect_to(selection, name.as_deref()).await?).await?;
             return Output::Lines(lines).print();
         }
         Names::Several(names) => names,
@@ -93,7 +93,7 @@ pub async fn change(
     let mut names = names.into_iter();
     while let Some(name) = names.next() {
         note(&format!("node `{name}`"));
-        let changed = async { change(&connect_to(Some(&name)).await?).await };
+        let changed = async { change(&connect_to(selection, Some(&name)).await?).await };
         match changed.await {
             Ok(lines) => print_all(vec![(Some(name), Output::Lines(lines))])?,
             Err(error) if after == AfterFailure::Stop && names.len() > 0 => {
