@@ -83,7 +83,7 @@ pub fn git() -> Vec<Tool> {
 }
 
 /// The oracles that are Python packages.
-fn python() -> [Tool; 10] {
+fn python() -> [Tool; 12] {
     let program = |name: &str| Probe::Program(name.to_owned());
     [
         Tool::pip(
@@ -139,6 +139,18 @@ fn python() -> [Tool; 10] {
             program("check-jsonschema"),
             "check-jsonschema==0.39.0",
             "validates the pipelines that users copy against GitHub's schema",
+        ),
+        Tool::pip(
+            "PyJWT",
+            Probe::PythonModule("jwt".to_owned()),
+            "PyJWT==2.15.1",
+            "signs the tokens that our node verifies",
+        ),
+        Tool::pip(
+            "cryptography",
+            Probe::PythonModule("cryptography".to_owned()),
+            "cryptography==48.0.0",
+            "has the keys of these tokens",
         ),
         Tool::pip(
             "python-tuf",

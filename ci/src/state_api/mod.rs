@@ -5,6 +5,7 @@ mod dashboard;
 mod plugin;
 mod pseudo_terminal;
 mod remote;
+mod tokens;
 mod verbs;
 
 use self::remote::Remote;

@@ -1,7 +1,7 @@
 //! `osd` serves clients on the network: osctl, grpcurl and OpenSSL meet its TLS, and each role of
 //! their certificates.
 
-use super::{Program, dashboard, plugin, verbs};
+use super::{Program, dashboard, plugin, tokens, verbs};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
@@ -49,10 +49,10 @@ pub struct Remote<'a> {
 }
 
 /// A listening `osd`, where it listens, and the fingerprint that it prints.
-struct Listening {
+pub struct Listening {
     _osd: Program,
-    address: String,
-    fingerprint: String,
+    pub address: String,
+    pub fingerprint: String,
 }
 
 /// Clients on the network may do what their certificates say, and others cannot connect.
@@ -71,6 +71,7 @@ pub fn clients_may_do_what_their_role_permits(
     dashboard::shows_a_node_until_it_is_left(remote, outcome)?;
     plugin::does_what_its_grant_says(remote, outcome)?;
     a_revoked_client_is_out(remote, outcome)?;
+    tokens::count_as_their_issuer_says(remote, &node, outcome)?;
     silent_connections_keep_no_local_client_out(remote, &node, outcome)?;
     let Listening { _osd: osd, fingerprint, .. } = node;
     drop(osd);
@@ -312,6 +313,7 @@ impl Remote<'_> {
         let mut command = Command::new(self.osd);
         command.arg("--socket").arg(self.socket()).arg("--keep").arg(self.folder.join("keep"));
         command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(clients);
+        command.args(["--node", tokens::NODE]);
         command.arg("--plugins").arg(self.plugins());
         let osd = command.stdin(Stdio::null()).stdout(file).spawn();
         Ok(Program(osd.or_build(|| "cannot start `osd`".to_owned())?))
@@ -346,7 +348,8 @@ impl Remote<'_> {
     /// `osctl` with the nodes of this check.
     pub fn osctl(&self) -> Command {
         let mut command = Command::new(self.osctl);
-        command.env("XDG_CONFIG_HOME", self.folder.join("configuration")).env_remove("OSCTL_NODE");
+        command.env("XDG_CONFIG_HOME", self.folder.join("configuration"));
+        command.env_remove("OSCTL_NODE").env_remove("OSCTL_TOKEN_FILE");
         command
     }
 

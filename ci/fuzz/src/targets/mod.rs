@@ -30,6 +30,7 @@ mod signature;
 mod slot;
 mod sources;
 mod specs;
+mod tokens;
 mod tuf;
 mod variables;
 
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     logind::TARGET,
     resources::TARGET,
     specs::TARGET,
+    tokens::TARGET,
     node_text::TARGET,
     node_document::TARGET,
     dhcp_message::TARGET,

@@ -9,7 +9,8 @@ use crate::target::{Memory, Outcome, Target};
 
 /// The types that are no settings of the host, in the order of their seeds, and an identifier that
 /// all of them accept.
-const OTHERS: [ClientType; 3] = [ClientType::Grant, ClientType::Revocation, ClientType::Role];
+const OTHERS: [ClientType; 4] =
+    [ClientType::Grant, ClientType::Revocation, ClientType::Role, ClientType::TokenIssuer];
 const ID: &str = "plugin";
 
 /// See the module. The same bytes are read as a message and as YAML of each type.
@@ -58,6 +59,10 @@ fn seeds() -> Vec<Vec<u8>> {
         "user: bob\nissuedBefore: 2026-11-26\n",
         "resources:\n- verbs: [get, update]\n  types: ['*']\n  namespaces: [system]\ncalls:\n\
          - osbuild.v1.Node/Reboot\n",
+        "issuer: https://example.org\npublicKeys: |\n  -----BEGIN PUBLIC KEY-----\n  \
+         MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE033p5AHd2TzJjewlQg/R+c4Zpaf/\n  \
+         tQT8pFlgkVnMAaYleTyZo3iTmIvJ0gw+2zvKf4uKwImnG8LrsDoGil4qmw==\n  \
+         -----END PUBLIC KEY-----\nbindings:\n- {namespace: a, serviceAccount: b, role: reader}\n",
     ];
     for (one, text) in OTHERS.into_iter().zip(others) {
         let spec = Spec { proto: Vec::new(), yaml: text.to_owned() };

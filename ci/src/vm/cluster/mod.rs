@@ -20,6 +20,7 @@ mod minor;
 mod modules;
 mod newer;
 mod own_control_plane;
+mod pods_as_clients;
 mod process;
 mod registry;
 mod rejoining;
@@ -51,6 +52,7 @@ use osbuild::error::{Error, Result};
 pub use own_control_plane::{
     a_node_makes_its_own_control_plane, several_nodes_are_one_control_plane,
 };
+pub use pods_as_clients::pods_are_clients_of_their_node;
 pub use rejoining::a_node_comes_back_with_a_fresh_token_or_ca;
 use serde_json::{Value, json};
 pub use shutdown::pods_end_in_order_before_the_node_does;

@@ -1,0 +1,243 @@
+//! A pod with a projected token asks the API of its node, as the documentation shows.
+
+use super::control_plane::ControlPlane;
+use super::images::NamedImage;
+use super::joining::{Ports, join};
+use super::kubectl::Kubectl;
+use super::lab::{DISK_MIB, SINGLE};
+use super::registry::Registry;
+use super::{Cluster, serving, text};
+use crate::check::Outcome;
+use crate::recipe;
+use crate::site::{Ran, Site};
+use crate::state_api;
+use crate::vm::kept_disk::KeptDisk;
+use crate::vm::machine::Machine;
+use crate::vm::node::NodeUnderTest;
+use crate::vm::probe::{self, free_port};
+use osbuild::error::{Context, Error, Result};
+use osbuild::plan::Architecture;
+use osbuild::produce::podimage::{Files, from_program};
+use osbuild_abi::osd::PORT;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// The page with the example, and the placeholder for the keys of a cluster.
+const PAGE: &str = include_str!("../../../../builder/docs/pods-as-clients.md");
+const KEYS: &str = "    KEYS\n";
+
+/// The recipe, and the lines that it adds to that with a bridge for pods.
+const RECIPE: &str = "pods-as-clients";
+const PODS: &str = "
+[pods]
+probe = { component = \"probe\" }
+osd = { component = \"osd\" }
+
+[api]
+clients = \"keys/dev/api.crt\"
+";
+
+/// Where pods reach the node.
+const ADDRESS: &str = "10.0.2.15";
+
+/// The arguments of `osctl` in the example, and those that apply a setting instead.
+const READS: &str = "args: [get, hostnamestatuses, -w]";
+const APPLIES: &str = "args: [apply, -f, /etc/osctl/nodes/dns.yaml]";
+const SETTING: &str = "data:
+  dns.yaml: |
+    type: Resolver
+    id: by-a-pod
+    spec: { nameserver: 192.0.2.7 }
+";
+
+/// The time that a pod may take which was started again.
+const TIMEOUT: Duration = Duration::from_secs(240);
+
+/// A pod reads the settings of its node with the token of its ServiceAccount, and the node verifies
+/// it by the keys of a real API server. The pod may not change them before its binding says so.
+/// Another ServiceAccount, and a token of no pod, may do nothing.
+pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
+    let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let registry = Registry::start(site, cluster.plane.authority())?;
+    registry.push_all(site, &[image(site)?])?;
+    let project = site.root.join("out/ci").join(RECIPE);
+    site.copy_to(&project)?;
+    recipe::inherit(site, &project, RECIPE, SINGLE, PODS)?;
+    let disk = KeptDisk::in_project(&project, RECIPE);
+    let ports = Ports { place: free_port()?, socket: free_port()? };
+    let (kubelet, api) = (free_port()?, free_port()?);
+    let mut running = Machine::of_recipe_in(site, &project, RECIPE, RECIPE)?
+        .keep(disk.path())
+        .disk_size(DISK_MIB)
+        .forward(ports.place, probe::PLACE)
+        .forward(ports.socket, probe::SOCKET)
+        .forward(kubelet, serving::PORT)
+        .forward(api, PORT)
+        .boot()?;
+    cluster.plane.egress().route(serving::ADDRESS, kubelet);
+    let kubectl = Kubectl::new(site, &cluster.plane)?;
+    join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &ports)?;
+    let node = cluster.ready_node(&mut running, None)?;
+    let name = text(&node, "/metadata/name").to_owned();
+    let approved = serving::approved(&kubectl, &name)?;
+    cluster.outcome.claim("the logs of pods are readable", approved);
+    let [_, program] = state_api::programs(site)?;
+    let mut example = Example { site, kubectl, program, project, name, fingerprint: String::new() };
+    example.add_node(api, &mut running)?;
+    example.runs(&mut cluster.outcome)?;
+    let Outcome { passed, summary, .. } = &mut cluster.outcome;
+    *summary = format!("{passed} claims");
+    Ok(cluster.outcome)
+}
+
+/// The image of the example: `osctl`, built as its documentation says.
+fn image(site: &Site) -> Result<NamedImage> {
+    let target = Architecture::Amd64.rust_musl();
+    let mut cargo = site.cargo()?;
+    cargo.args(["build", "--quiet", "--locked", "--release", "--package", "osctl"]);
+    cargo.args(["--target", target, "--message-format", "json-render-diagnostics"]);
+    cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
+    let output = site.finish("pods-as-clients-osctl", &mut cargo)?.output;
+    let built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs = built.filter_map(|one| one["executable"].as_str().map(PathBuf::from));
+    let program = programs.find(|path| path.ends_with("osctl"));
+    let program = program.ok_or_else(|| Error::build("cargo has built no `osctl`"))?;
+    let bytes = fs::read(&program).or_build(|| format!("cannot read `{}`", program.display()))?;
+    let store = site.store()?;
+    let image = from_program(&store, "osctl", &bytes, &Files::new(), Architecture::Amd64)?;
+    Ok(NamedImage { name: "example/osctl", tag: "1".to_owned(), image })
+}
+
+/// The example of the page, on a node.
+struct Example<'a> {
+    site: &'a Site<'a>,
+    kubectl: Kubectl<'a>,
+    /// `osctl`, for the administrator of the node.
+    program: PathBuf,
+    project: PathBuf,
+    /// The node in its cluster, and its fingerprint.
+    name: String,
+    fingerprint: String,
+}
+
+impl Example<'_> {
+    /// The administrator adds the node, at this port of the loopback.
+    fn add_node(&mut self, port: u16, running: &mut NodeUnderTest) -> Result<()> {
+        let certificate = self.project.join("keys/dev/admin.pem").display().to_string();
+        let address = format!("127.0.0.1:{port}");
+        let add = ["node", "add", "vm", &address, "--certificate", &certificate];
+        let unknown = self.osctl(&add)?;
+        let found = unknown.output.split_whitespace().find(|word| word.starts_with("sha256:"));
+        let found = found.ok_or_else(|| unknown.failure("osctl shows no fingerprint"))?;
+        running.wait_until_printed(&format!("serves the node API as {found}"))?;
+        self.fingerprint = found.to_owned();
+        self.finish(&[&add[..], &["--fingerprint", found]].concat()).map(drop)
+    }
+
+    fn runs(&self, outcome: &mut Outcome) -> Result<()> {
+        let observer = self.observer()?;
+        self.kubectl.apply(&observer)?;
+        let refusal = "it takes no tokens, only certificates";
+        self.shows(outcome, "no token counts without an issuer", refusal)?;
+        let issuer = self.issuer()?;
+        self.apply("issuer.yaml", &issuer)?;
+        self.shows(outcome, "a pod reads the settings of its node", "created  node ")?;
+        let record = self.finish(&["logs", "osd"])?;
+        let who = "call: reader \"system:serviceaccount:fleet:observer\" in pod \"observer-";
+        let is_recorded = record.contains(who) && record.contains(&format!("{:?}", self.name));
+        outcome.check("the record names the pod", is_recorded, || record);
+
+        let changes = observer.replace("data:\n", SETTING).replace(READS, APPLIES);
+        self.kubectl.apply(&changes)?;
+        self.shows(outcome, "it may not change them", "needs the role `operator`")?;
+        let found = self.finish(&["get", "resolvers", "-o", "name"])?;
+        outcome.check("and has changed nothing", found.is_empty(), || found);
+        self.apply("operator.yaml", &issuer.replace("role: reader", "role: operator"))?;
+        self.shows(outcome, "it may with another role", "unchanged Resolvers.osbuild/by-a-pod")?;
+
+        let other = changes.replace("serviceAccountName: observer", "serviceAccountName: default");
+        self.kubectl.apply(&other)?;
+        self.shows(outcome, "another ServiceAccount may do nothing", "has no role here")?;
+        self.a_token_of_no_pod_does_not_count(outcome)
+    }
+
+    fn a_token_of_no_pod_does_not_count(&self, outcome: &mut Outcome) -> Result<()> {
+        let create = ["create", "token", "observer", "--namespace=fleet"];
+        let audience = ["--audience=node-api.osbuild", "--duration=10m"];
+        let token = self.kubectl.output(&[&create[..], &audience[..]].concat())?;
+        self.kubectl.write("token", token.trim())?;
+        let file = self.kubectl.file("token").display().to_string();
+        let ran = self.osctl(&["--token-file", &file, "get", "resolvers"])?;
+        let is_refused = ran.code == Some(1) && ran.output.contains("is of no pod on the node");
+        outcome.check("a token of no pod does not count", is_refused, || ran.output);
+        Ok(())
+    }
+
+    /// The log of the example's pod has the text sooner or later.
+    fn shows(&self, outcome: &mut Outcome, claim: &str, text: &str) -> Result<()> {
+        let logs = ["logs", "--namespace=fleet", "daemonset/observer"];
+        self.kubectl.claim(outcome, TIMEOUT, claim, &logs, text)
+    }
+
+    /// The issuer of the page, with the keys of the cluster.
+    fn issuer(&self) -> Result<String> {
+        let keys = self.kubectl.output(&["get", "--raw", "/openid/v1/jwks"])?;
+        let keys = format!("    {}\n", keys.trim());
+        Ok(block("# issuer.yaml\n")?.replace(KEYS, &keys))
+    }
+
+    /// The objects of the page, for this node.
+    fn observer(&self) -> Result<String> {
+        let objects = block("# observer.yaml\n")?;
+        let objects = objects.replace("NODE.toml", &format!("{}.toml", self.name));
+        Ok(objects.replace("ADDRESS", ADDRESS).replace("FINGERPRINT", &self.fingerprint))
+    }
+
+    /// The administrator of the node applies documents.
+    fn apply(&self, name: &str, documents: &str) -> Result<()> {
+        self.kubectl.write(name, documents)?;
+        let file = self.kubectl.file(name).display().to_string();
+        self.finish(&["apply", "-f", &file]).map(drop)
+    }
+
+    fn finish(&self, words: &[&str]) -> Result<String> {
+        Ok(self.site.finish("pods-as-clients", &mut self.command(words))?.output)
+    }
+
+    fn osctl(&self, words: &[&str]) -> Result<Ran> {
+        self.site.run("pods-as-clients", &mut self.command(words))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("XDG_CONFIG_HOME", self.kubectl.file("osctl"));
+        command.env_remove("OSCTL_NODE").env_remove("OSCTL_TOKEN_FILE").args(words);
+        command
+    }
+}
+
+/// The block of the page that begins with this line.
+fn block(first: &str) -> Result<String> {
+    let mut blocks = PAGE.split("```yaml\n").filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.starts_with(first));
+    block.map(str::to_owned).ok_or_else(|| Error::build(format!("the page has no `{first}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_what_the_check_replaces() {
+        let (issuer, objects) =
+            (block("# issuer.yaml\n").unwrap(), block("# observer.yaml\n").unwrap());
+        assert!(issuer.contains(KEYS) && issuer.contains("role: reader"));
+        for text in ["NODE.toml", "ADDRESS:", "FINGERPRINT", "data:\n", READS, "example/osctl:1"] {
+            assert!(objects.contains(text), "{text}");
+        }
+        assert!(objects.contains("serviceAccountName: observer"));
+    }
+}
