@@ -26,6 +26,9 @@ pub const WRITER: &str = "osbuild/writer";
 /// clients from reaching the node.
 pub const MAY_DISCONNECT: &str = "osbuild/may-disconnect";
 
+/// The variable of the environment of a debug container with its identifier.
+pub const DEBUG_VARIABLE: &str = "OSBUILD_DEBUG";
+
 /// The writer of what the node API reports itself.
 pub const ITSELF: &str = "osd";
 

@@ -58,6 +58,9 @@ pub const API: &str = "/usr/share/osbuild/api";
 /// The CAs whose clients may connect over the network, in PEM; missing if none may.
 pub const API_CLIENTS: &str = "/usr/share/osbuild/api/clients.crt";
 
+/// The greatest rights of a debug container, as a word; missing if the recipe has no such key.
+pub const API_DEBUG: &str = "/usr/share/osbuild/api/debug";
+
 /// The CAs that the node document names in their place, in PEM; missing if it names none.
 pub const DOCUMENT_CLIENTS: &str = "/run/osbuild/api/clients.crt";
 
@@ -131,6 +134,11 @@ pub const TIME_SOCKET: &str = "/run/osbuild/time/socket";
 pub const HOST_SOCKET: &str = "/run/osbuild/host/socket";
 /// The socket on which the pod `osd` serves the node's resources.
 pub const OSD_SOCKET: &str = "/run/osbuild/osd/socket";
+/// The folder of the socket on which the pod `osd` awaits the program of a debug container.
+pub const DEBUG: &str = "/run/osbuild/debug";
+/// The name of the file in [`STATIC_PODS`] with the pod of a debug container, which `init` alone
+/// writes.
+pub const DEBUG_MANIFEST: &str = "osbuild-debug.yaml";
 /// The address of the system bus (`/var/run` is a link to `/run`), where the kubelet looks for
 /// logind.
 pub const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";

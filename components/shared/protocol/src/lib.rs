@@ -56,6 +56,8 @@ pub const VERSION: u16 = 1;
 #[cfg(feature = "std")]
 mod client;
 #[cfg(feature = "std")]
+mod debug;
+#[cfg(feature = "std")]
 pub mod fd_passing;
 #[cfg(feature = "std")]
 mod fingerprint;
@@ -80,6 +82,8 @@ mod version0;
 
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError};
+#[cfg(feature = "std")]
+pub use debug::{DebugContainer, DebugId, DebugRights, DebugTime, ImageName};
 #[cfg(feature = "std")]
 pub use fingerprint::Fingerprint;
 #[cfg(feature = "std")]

@@ -30,7 +30,8 @@ pub enum RefusalCode {
     Malformed = 2,
     /// It was tried, and failed, or the disk has not answered in time.
     Failed = 3,
-    /// Another job for the `update` socket is running, or too many jobs wait for the disk.
+    /// Another job for the `update` socket is running, too many jobs wait for the disk, or there is
+    /// a debug container already.
     Busy = 4,
     /// The slot that runs is on trial.
     OnTrial = 5,

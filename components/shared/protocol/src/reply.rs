@@ -96,6 +96,8 @@ impl Reply {
             | Request::Bootstrap(_)
             | Request::TrySlot
             | Request::ReplaceBootProgram
+            | Request::Debug(_)
+            | Request::EndDebug
             | Request::RestartKubelet
             | Request::Reset
             | Request::Reboot

@@ -16,7 +16,7 @@ const BOOTSTRAP: &[Socket] = &[Socket::Bootstrap];
 const RESTARTS: &[Socket] = &[Socket::Admin, Socket::Bootstrap];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 32] = [
+const ROWS: [Row; 34] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -49,7 +49,12 @@ const ROWS: [Row; 32] = [
     (NET, "network-set SETTING VALUE", "network-set address eth0 192.0.2.7 24", "none"),
     (NET, "network-failed SETTING REASON", "network-failed link eth0 mtu too large", "none"),
     (NET, "former-mtu MTU on LINK", "former-mtu 1500 on eth0", "none"),
+    (ADMIN, "debug ID RIGHTS SECONDS IMAGE", DEBUG, "none"),
+    (ADMIN, "end-debug", "end-debug", "none"),
 ];
+
+/// A request for a debug container.
+const DEBUG: &str = "debug 000102030405060708090a0b0c0d0e0f node 3600 docker.io/library/busybox";
 
 /// A request with a fingerprint.
 const SERVES: &str =
@@ -90,6 +95,8 @@ fn row(request: &Request) -> usize {
         Request::NetworkSet(_) => 29,
         Request::NetworkFailed { .. } => 30,
         Request::FormerMtu { .. } => 31,
+        Request::Debug(_) => 32,
+        Request::EndDebug => 33,
     }
 }
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::{BootstrapReport, ClockReport, MAX_REASON, Request};
 use crate::{
-    Domain, Entry, Fingerprint, LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket,
-    TryTime, host_name,
+    DebugContainer, DebugId, DebugRights, DebugTime, Domain, Entry, Fingerprint, ImageName,
+    LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime, host_name,
 };
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
@@ -49,8 +49,25 @@ fn admin(line: &str) -> Decoded {
         "check" => Ok(Request::CheckNow),
         "reset" => Ok(Request::Reset),
         "power-off" => Ok(Request::PowerOff),
-        _ => Err(unknown(line)),
+        "end-debug" => Ok(Request::EndDebug),
+        _ => match line.split_once(' ') {
+            Some(("debug", words)) => debug(words).map(Request::Debug),
+            _ => Err(unknown(line)),
+        },
     }
+}
+
+fn debug(words: &str) -> Decoded<DebugContainer> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let [id, rights, seconds, image] = words[..] else {
+        return Err(Refusal::malformed("`debug` has an identifier, rights, seconds and an image"));
+    };
+    Ok(DebugContainer {
+        id: DebugId::parse(id)?,
+        rights: DebugRights::parse(rights)?,
+        time: DebugTime::new(number(seconds)?)?,
+        image: ImageName::parse(image)?,
+    })
 }
 
 fn update(line: &str) -> Decoded {
@@ -197,6 +214,8 @@ mod tests {
     use crate::Single;
     use proptest::prelude::*;
 
+    const DEBUG: &str = "debug 000102030405060708090a0b0c0d0e0f node 3600 docker.io/a/b:1";
+
     fn are_read_and_written(rows: &[(Socket, &str, Request)]) {
         for (socket, line, request) in rows {
             assert_eq!(Request::decode(*socket, &request.to_string()).as_ref(), Ok(request));
@@ -291,6 +310,8 @@ mod tests {
             (Socket::Admin, "reset", Request::Reset),
             (Socket::Update, "await-check", Request::AwaitCheck),
             (Socket::Admin, "power-off", Request::PowerOff),
+            (Socket::Admin, "end-debug", Request::EndDebug),
+            (Socket::Admin, DEBUG, Request::Debug(debug(&DEBUG["debug ".len()..]).unwrap())),
             (Socket::Update, "status", Request::SlotsStatus),
             (Socket::Update, "slot", Request::OpenSlot),
             (Socket::Update, "try", Request::TrySlot),
@@ -380,6 +401,24 @@ mod tests {
         ] {
             assert!(Request::decode(Socket::Net, line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_debug_container_has_no_words_of_a_client_but_an_image() {
+        for (from, to) in [
+            ("node", "privileged"),
+            ("3600", "0"),
+            ("3600", "28801"),
+            ("00010203", "0001020G"),
+            ("docker.io/a/b:1", "a b"),
+            ("docker.io/a/b:1", "a\",hostPID:\"1"),
+            (" docker.io/a/b:1", ""),
+        ] {
+            let line = DEBUG.replace(from, to);
+            let refused = Request::decode(Socket::Admin, &line).map_err(|refusal| refusal.code);
+            assert_eq!(refused, Err(RefusalCode::Malformed), "{line}");
+        }
+        assert!(Request::decode(Socket::Host, DEBUG).is_err());
     }
 
     #[test]

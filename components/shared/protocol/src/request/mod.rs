@@ -9,7 +9,8 @@ use std::net::IpAddr;
 pub use bootstrap_report::BootstrapReport;
 
 use crate::{
-    Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting, SettingName, TryTime,
+    DebugContainer, Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting, SettingName,
+    TryTime,
 };
 
 /// The maximum bytes of a reason why a setting of the network is not in effect.
@@ -115,6 +116,11 @@ pub enum Request {
     /// comes with the line, of up to [`MAX_BOOT_PROGRAM`](crate::MAX_BOOT_PROGRAM) bytes. If it is
     /// the same already, nothing is written.
     ReplaceBootProgram,
+    /// Make a pod of a debug container, which ends with its time, with [`EndDebug`](Self::EndDebug)
+    /// or with the node. Refused if the image does not allow its rights, and while there is one.
+    Debug(DebugContainer),
+    /// Remove the pod of the debug container, if there is one.
+    EndDebug,
     /// End the kubelet and start it again, with the configuration that is now on DATA.
     RestartKubelet,
     /// Shut down in order, then reboot, and empty DATA before anything reads it: the node starts as
@@ -184,6 +190,8 @@ impl fmt::Display for Request {
             Self::AwaitCheck => f.write_str("await-check"),
             Self::CheckNow => f.write_str("check"),
             Self::ReplaceBootProgram => f.write_str("boot-program"),
+            Self::Debug(container) => write!(f, "debug {container}"),
+            Self::EndDebug => f.write_str("end-debug"),
             Self::RestartKubelet => f.write_str("restart kubelet"),
             Self::Reset => f.write_str("reset"),
             Self::Reboot => f.write_str("reboot"),
