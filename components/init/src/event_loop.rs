@@ -68,6 +68,8 @@ pub enum Deadline {
     Clock,
     /// It is time to look for changed manifests of static pods.
     StaticPods,
+    /// The time of the debug container is over.
+    Debug,
     /// It is time to measure the room on DATA.
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.

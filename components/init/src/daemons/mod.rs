@@ -1,8 +1,9 @@
-//! The two daemons: how they are started, under which name the kubelet knows the node, and whether
-//! they answer.
+//! The two daemons: how they are started, under which name the kubelet knows the node, which static
+//! pods it has, and whether they answer.
 
 pub mod containerd;
 pub mod credentials;
+pub mod debug_pod;
 pub mod health;
 pub mod kubelet;
 pub mod kubelet_config;

@@ -1,6 +1,7 @@
 //! The kubelet has one folder of static pods. `init` fills it with the manifests of the image, and
 //! with those that an administrator's pod, such as kubeadm's, has written on DATA. A file of the
-//! image wins over one of the same name on DATA.
+//! image wins over one of the same name on DATA. The file of a [debug container](super::debug_pod)
+//! is in the folder as well, and is left alone here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{DATA_MANIFESTS, POD_MANIFESTS, STATIC_PODS};
+use osbuild_abi::paths::{DATA_MANIFESTS, DEBUG_MANIFEST, POD_MANIFESTS, STATIC_PODS};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 
@@ -122,6 +123,9 @@ fn usable(name: &str, is_taken: bool, others: usize) -> Result<(), String> {
     if !SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
         return Err(format!("its name does not end with {}", SUFFIXES.join(", ")));
     }
+    if name == DEBUG_MANIFEST {
+        return Err("the name is that of a debug container".to_owned());
+    }
     if is_taken {
         return Err("the image has a pod in a file of this name".to_owned());
     }
@@ -135,8 +139,8 @@ fn read(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, String> {
     folder.read(name, MAX_BYTES).map_err(|error| error.to_string())
 }
 
-/// Makes the kubelet's folder have exactly these files. It replaces only those that differ, because
-/// the kubelet reads each file that changes.
+/// Makes the kubelet's folder have exactly these files beside that of a debug container. Files that
+/// are the same already are not replaced, because the kubelet reads each file that changes.
 fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
     for (name, bytes) in manifests {
         let is_same = kubelet.read(name, MAX_BYTES).is_ok_and(|now| now.as_ref() == Some(bytes));
@@ -146,7 +150,7 @@ fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
     }
     for name in kubelet.names()? {
         let name = name.to_string_lossy();
-        if !manifests.contains_key(&*name) {
+        if !manifests.contains_key(&*name) && name != DEBUG_MANIFEST {
             kubelet.remove(&name)?;
         }
     }
@@ -226,6 +230,15 @@ mod tests {
         let line = "/etc/kubernetes/manifests/dhcp.yaml is not used: the image has a pod in a file \
                     of this name";
         assert_eq!(lines, [line]);
+    }
+
+    #[test]
+    fn the_file_of_a_debug_container_is_left_alone_and_nobody_else_writes_it() {
+        let folders = Folders::new(&[(DEBUG_MANIFEST, "false")]);
+        fs::write(folders.kubelet.path().join(DEBUG_MANIFEST), "debug").unwrap();
+        let (lines, placed) = folders.placed();
+        assert_eq!(placed, files(&[("dhcp.yaml", "signed"), (DEBUG_MANIFEST, "debug")]));
+        assert!(lines[0].ends_with("the name is that of a debug container"), "{lines:?}");
     }
 
     #[test]

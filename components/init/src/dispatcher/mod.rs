@@ -3,6 +3,7 @@
 
 mod boot;
 mod children;
+mod debug;
 mod disk;
 mod environment;
 mod kubelet;
@@ -22,6 +23,7 @@ use osbuild_protocol::{BootstrapReport, Fingerprint};
 use crate::boot::BOOT;
 use crate::console::Console;
 use crate::daemons::containerd;
+use crate::daemons::debug_pod::DebugPod;
 use crate::daemons::health::Health;
 use crate::daemons::kubelet_start::KubeletStart;
 use crate::daemons::node_name::NodeName;
@@ -111,6 +113,7 @@ pub struct Dispatcher {
     /// Whether the kubelet starts again when its configuration is written, even without a change.
     restarts_kubelet: bool,
     static_pods: StaticPods,
+    debug_pod: DebugPod,
     room: Room,
     health: Health,
     trial: Trial,
@@ -174,6 +177,7 @@ impl Dispatcher {
             // The first one may be late.
             restarts_kubelet: true,
             static_pods: StaticPods::default(),
+            debug_pod: DebugPod::default(),
             room: Room::default(),
             health: Health::default(),
             trial: Trial::default(),
@@ -261,6 +265,7 @@ impl Dispatcher {
             (Deadline::Health, self.health.deadline().filter(|_| asks)),
             (Deadline::Clock, self.clock.deadline()),
             (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
+            (Deadline::Debug, self.debug_pod.deadline().filter(|_| runs)),
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
             (Deadline::KernelParameters, self.settings.deadline()),
             (Deadline::KubeletFields, self.kubelet_fields_due().filter(|_| runs)),
@@ -322,6 +327,7 @@ impl Dispatcher {
                 }
             }
             Deadline::StaticPods => self.place_static_pods(),
+            Deadline::Debug => self.on_debug_deadline(now),
             Deadline::Room => self.measure_room(),
             Deadline::KernelParameters => self.on_parameters_due(now),
             Deadline::KubeletFields => self.write_kubelet_config(),

@@ -96,6 +96,8 @@ impl Dispatcher {
                 let work = Work::BootProgram;
                 return self.begin_update_job(work, client, descriptor).map(|()| None);
             }
+            Request::Debug(container) => self.begin_debug(&container)?,
+            Request::EndDebug => self.end_debug(uptime())?,
             // The kubelet's configuration is written again then, and the kubelet is restarted.
             Request::RestartKubelet => return self.wait_for(client, Job::ClearForJoining),
             Request::Reset => return self.wait_for(client, Job::RequestReset),
