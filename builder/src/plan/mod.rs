@@ -40,9 +40,9 @@ pub use lock::{
 };
 pub use node::{
     Api, Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
-    FilePackage, GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom, Installs, Kernel,
-    KernelOption, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue, Payload, Pod,
-    PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,
+    DebugAccess, FilePackage, GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom,
+    Installs, Kernel, KernelOption, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue,
+    Payload, Pod, PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,
 };
 pub use project::{Overrides, Project};
 pub use resolve::{

@@ -1,7 +1,7 @@
 //! A plan as a TOML file for people: each value, followed by the line on which it is written.
 
 use super::{
-    Backing, BinaryName, Board, Compile, Content, DebianProgram, GoComponent, HostPrograms,
+    Api, Backing, BinaryName, Board, Compile, Content, DebianProgram, GoComponent, HostPrograms,
     ImageFrom, Kernel, Kubernetes, LockState, NodeSpec, OptionValue, Origins, Payload, Plan, Pod,
     PodImage, Product, ProgramComponent, Requirements, RootFile, Signing, Updates, WritablePath,
 };
@@ -75,15 +75,26 @@ impl Page<'_> {
             paths.for_each(|path| self.entry("writable.", &path.path, writable_path(path)));
         }
         self.kubernetes(&node.kubernetes);
-        if let Some(clients) = node.api.as_ref().and_then(|api| api.clients.as_ref()) {
-            self.section("api");
-            self.entry("api.", "clients", quote(clients));
-        }
+        self.api(node.api.as_ref());
         self.updates(node.updates.as_ref());
         if let Some(installs) = &node.installs {
             self.section("installs");
             self.entry("installs.", "recipe", quote(&installs.recipe));
             self.entry("installs.", "settings", quote(&installs.settings));
+        }
+    }
+
+    /// The section `[api]`, if the recipe has it.
+    fn api(&mut self, api: Option<&Api>) {
+        let Some(Api { clients, debug }) = api else { return };
+        if clients.is_some() || debug.is_some() {
+            self.section("api");
+        }
+        if let Some(clients) = clients {
+            self.entry("api.", "clients", quote(clients));
+        }
+        if let Some(debug) = debug {
+            self.entry("api.", "debug", quote(debug.name()));
         }
     }
 

@@ -360,6 +360,23 @@ fn a_node_has_the_ca_of_the_clients_of_its_api() {
     );
 }
 
+#[test]
+fn a_node_has_the_word_of_its_recipe_about_debug_containers() {
+    let debug = |word: &str| API.replace("clients = \"keys/own/api.crt\"", word);
+    for (word, text) in [("off", "off\n"), ("restricted", "restricted\n"), ("node", "node\n")] {
+        let section = debug(&format!("debug = \"{word}\""));
+        let plan = resolve(&changed(&[(SMALL, "[files]", &section), OSD]));
+        let of_api = plan.files.iter().filter(|file| file.path.starts_with(paths::API));
+        let of_api: Vec<_> = of_api.map(|file| (file.path.as_str(), &file.content)).collect();
+        assert_eq!(of_api, [(paths::API_DEBUG, &Content::Text(text.to_owned()))]);
+        let printed = plan.print();
+        assert!(printed.contains(&format!("[api]\ndebug = \"{word}\"  # recipes/small.toml:1")));
+    }
+    let wrong = debug("debug = \"nod\"");
+    let refused = refusal(&changed(&[(SMALL, "[files]", &wrong), OSD])).to_string();
+    assert!(refused.contains("`nod`") && refused.contains("did you mean `node`"), "{refused}");
+}
+
 const INSTALLS: &str =
     "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
 

@@ -6,7 +6,7 @@ use super::values::{
     Word,
 };
 use crate::plan::document::Located;
-use crate::plan::{BinaryName, Date, Minor, Version};
+use crate::plan::{BinaryName, Date, DebugAccess, Minor, Version};
 use osbuild_release::Channel;
 
 table! {
@@ -111,7 +111,9 @@ table! {
     ApiTable {
         /// The certificates of the CAs whose clients may connect over the network, in one PEM file:
         /// `keys/NAME/api.crt`, relative to the project.
-        clients: Inherited RelativePath,
+        clients: Optional RelativePath,
+        /// The greatest rights of administrators' debug containers; `restricted` by default.
+        debug: Optional DebugAccess,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Field, Form, Shape, TextField};
 use crate::plan::document::{Item, Located, Value};
-use crate::plan::{Architecture, Bus, Date, Minor, OptionValue, Version};
+use crate::plan::{Architecture, Bus, Date, DebugAccess, Minor, OptionValue, Version};
 use osbuild_release::Channel;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -186,6 +186,14 @@ impl Field for Channel {
 
     fn read(item: &Item) -> Option<Self> {
         item.text()?.parse().ok()
+    }
+}
+
+impl Field for DebugAccess {
+    const SHAPE: Shape = Shape::Word(&DebugAccess::NAMES);
+
+    fn read(item: &Item) -> Option<Self> {
+        DebugAccess::named(item.text()?)
     }
 }
 

@@ -1,24 +1,60 @@
-//! The clients that may use the node API over the network.
+//! The clients that may use the node API over the network, and the rights of debug containers.
 
 use super::{Content, RootFile};
 use osbuild_abi::paths;
 
 /// The section `[api]` of a recipe with the pod `osd`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Api {
     /// The CAs of the clients: a file of the project, which the plan does not read. `None` leaves
     /// the API closed.
     pub clients: Option<String>,
+    /// The greatest rights of debug containers. `None` leaves the choice to `init`: `restricted`.
+    pub debug: Option<DebugAccess>,
+}
+
+/// The greatest rights of debug containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugAccess {
+    /// There are none.
+    Off,
+    /// They have no rights on the node.
+    Restricted,
+    /// They see the node.
+    Node,
+}
+
+impl DebugAccess {
+    /// The words of all of them.
+    pub const NAMES: [&str; 3] = ["off", "restricted", "node"];
+
+    /// The one with this word.
+    pub fn named(word: &str) -> Option<DebugAccess> {
+        let all = [Self::Off, Self::Restricted, Self::Node];
+        all.into_iter().find(|debug| debug.name() == word)
+    }
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 impl Api {
-    /// The file with the CAs in the root of the node, or else the empty folder of that file, which
-    /// the pod mounts.
-    pub fn file(&self) -> RootFile {
-        let (path, mode, content) = match &self.clients {
-            Some(clients) => (paths::API_CLIENTS, 0o644, Content::File(clients.clone())),
-            None => (paths::API, 0o755, Content::Directory),
-        };
-        RootFile { path: path.to_owned(), mode, content }
+    /// The files in the root of the node, or else the empty folder for them, which the pod mounts.
+    pub fn files(&self) -> Vec<RootFile> {
+        let file = |path: &str, mode, content| RootFile { path: path.to_owned(), mode, content };
+        let clients = self
+            .clients
+            .iter()
+            .map(|clients| file(paths::API_CLIENTS, 0o644, Content::File(clients.clone())));
+        let debug = self.debug.iter().map(|debug| {
+            file(paths::API_DEBUG, 0o644, Content::Text(format!("{}\n", debug.name())))
+        });
+        let files: Vec<RootFile> = clients.chain(debug).collect();
+        match files.is_empty() {
+            true => vec![file(paths::API, 0o755, Content::Directory)],
+            false => files,
+        }
     }
 }

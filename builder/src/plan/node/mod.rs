@@ -15,7 +15,7 @@ mod root_file;
 mod updates;
 mod writable;
 
-pub use api::Api;
+pub use api::{Api, DebugAccess};
 pub use board::{Board, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, Qemu};
 pub use boot::BootProgram;
 pub use file_package::FilePackage;

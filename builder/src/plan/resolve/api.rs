@@ -1,5 +1,5 @@
-//! The clients that may use the node API over the network. The recipe must also have the pod that
-//! serves the API.
+//! The clients that may use the node API over the network, and the rights of debug containers. The
+//! recipe must also have the pod that serves the API.
 
 use super::Resolver;
 use crate::error::Problem;
@@ -13,15 +13,20 @@ impl Resolver<'_> {
         let mut pods = recipe.pods.iter().flat_map(|pods| pods.values());
         let is_served =
             pods.any(|entry| entry.component().is_some_and(|named| *named.value == *COMPONENT));
-        let Some(section) = &recipe.api else { return is_served.then_some(Api { clients: None }) };
+        let Some(section) = &recipe.api else { return is_served.then(Api::default) };
         if !is_served {
             let message = format!("`[api]` has no effect without the pod `{COMPONENT}`");
             let entry = format!("{COMPONENT} = {{ component = \"{COMPONENT}\" }}");
             let problem = Problem::new(message).at(section.spot.place());
             self.problems.push(problem.hint(format!("add `{entry}` to `[pods]`")));
         }
-        let clients = section.clients.as_ref()?;
-        self.note("api.clients", &clients.spot);
-        Some(Api { clients: Some(clients.to_string()) })
+        if let Some(clients) = &section.clients {
+            self.note("api.clients", &clients.spot);
+        }
+        if let Some(debug) = &section.debug {
+            self.note("api.debug", &debug.spot);
+        }
+        let clients = section.clients.as_ref().map(ToString::to_string);
+        Some(Api { clients, debug: section.debug.as_ref().map(|debug| debug.value) })
     }
 }

@@ -166,7 +166,7 @@ impl<'p> Resolver<'p> {
         let updates = self.updates(&recipe);
         let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
-        let own = own.chain(api.iter().map(Api::file));
+        let own = own.chain(api.iter().flat_map(Api::files));
         let own = own.chain(installs.iter().map(Installs::file));
         let writable = self.writable(&recipe);
         let own = own.chain(list(&writable));
