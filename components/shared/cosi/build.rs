@@ -39,6 +39,9 @@ const FILES: [&str; 22] = [
 /// The files of the API for plugins.
 const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.proto"];
 
+/// The files of services between parts of the node, which no client sees.
+const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
+
 /// The package whose messages are YAML, too, with the same names.
 const YAML: &str = ".osbuild.v1";
 
@@ -224,7 +227,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     code = code
         .type_attribute(format!("{YAML}.{KUBELET}"), "#[serde(default)]")
         .btree_map(format!("{YAML}.{KUBELET}"));
-    code.compile_fds(protox::compile(FILES.iter().chain(&PLUGIN_FILES), [FOLDER])?)?;
+    let all = FILES.iter().chain(&PLUGIN_FILES).chain(&INNER_FILES);
+    code.compile_fds(protox::compile(all, [FOLDER])?)?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), with_comments_alone(files).encode_to_vec())?;
     fs::write(out.join("plugins.bin"), with_comments_alone(plugin_files).encode_to_vec())?;

@@ -39,23 +39,27 @@ impl InspectionService {
     /// Connects at the first call to the container at this socket, if there is a node. There has to
     /// be a runtime.
     pub fn new(socket: Option<PathBuf>) -> InspectionService {
-        InspectionService(socket.map(|socket| {
-            let socket = Arc::new(socket);
-            let connect = service_fn(move |_| {
-                let socket = socket.clone();
-                async move { UnixStream::connect(&*socket).await.map(TokioIo::new) }
-            });
-            // The URL gives HTTP/2 an authority; nothing is looked up.
-            let channel = Endpoint::from_static("http://inspect")
-                .initial_stream_window_size(WINDOW)
-                .connect_with_connector_lazy(connect);
-            InspectClient::new(channel).max_decoding_message_size(MAX_ANSWER)
-        }))
+        InspectionService(socket.map(client))
     }
 
     fn client(&self) -> Result<InspectClient<Channel>, Status> {
         self.0.clone().ok_or_else(|| Status::unimplemented("osd acts on no node"))
     }
+}
+
+/// A client of the container at this socket, which connects at its first call. There has to be a
+/// runtime.
+pub fn client(socket: PathBuf) -> InspectClient<Channel> {
+    let socket = Arc::new(socket);
+    let connect = service_fn(move |_| {
+        let socket = socket.clone();
+        async move { UnixStream::connect(&*socket).await.map(TokioIo::new) }
+    });
+    // The URL gives HTTP/2 an authority; nothing is looked up.
+    let channel = Endpoint::from_static("http://inspect")
+        .initial_stream_window_size(WINDOW)
+        .connect_with_connector_lazy(connect);
+    InspectClient::new(channel).max_decoding_message_size(MAX_ANSWER)
 }
 
 #[tonic::async_trait]

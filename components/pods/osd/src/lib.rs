@@ -5,17 +5,20 @@
 //! [`keeper`] writes it to a file with its last [`generations`], and [`host`] holds the node to it
 //! through [`init`]. [`plugins`] are programs of others that do the same. [`observed`] is what it
 //! sees of the node. [`talos`] has the call that `talosctl` needs. [`inspection`] forwards calls to
-//! [`inspect`], which runs in a container of its own.
+//! [`inspect`], which runs in a container of its own. [`debug`] connects clients with debug
+//! containers, in which [`attach`] runs.
 
 #![deny(unsafe_code)]
 
 pub mod access;
 pub mod adopt;
 pub mod apply;
+pub mod attach;
 pub mod catalog;
 pub mod client_type;
 pub mod configuration;
 pub mod connections;
+pub mod debug;
 pub mod documents;
 #[cfg(test)]
 mod fake_init;

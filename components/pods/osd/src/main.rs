@@ -11,9 +11,12 @@ use osbuild_resources::Resource;
 use pod_osd::access::clients::Clients;
 use pod_osd::access::identity::Identity;
 use pod_osd::access::rules::Rules;
+use pod_osd::attach::terminal::ON_TERMINAL;
 use pod_osd::catalog::{self, Accepts, Catalog};
 use pod_osd::configuration::ConfigurationService;
 use pod_osd::connections::Connections;
+use pod_osd::debug::call::Containers;
+use pod_osd::debug::waiting::{self, Waiting};
 use pod_osd::host::Host;
 use pod_osd::init::Init;
 use pod_osd::inspect::files::Places;
@@ -24,7 +27,7 @@ use pod_osd::network::Network;
 use pod_osd::node::NodeService;
 use pod_osd::shared::SharedStore;
 use pod_osd::state::StateService;
-use pod_osd::{connections, inspect, observed, plugins, server, socket};
+use pod_osd::{attach, connections, inspect, inspection, observed, plugins, server, socket};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 use std::net::SocketAddr;
@@ -39,10 +42,13 @@ const USAGE: &str = "\
 usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
            [--observe] [--listen ADDRESS --clients FILE… [--node NAME]]
            [--plugins FOLDER [--test-plugin NAME]] [--inspect PATH]
-           --socket PATH
+           [--debug PATH] --socket PATH
        osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
                    --resolver FILE --hosts FILE --authorities FILE
                    --share FOLDER --kubelet FOLDER --os-release FILE
+       osd install FILE
+       osd attach --socket PATH
+       osd on-terminal COMMAND…
 
 Keeps resources and serves them over gRPC (cosi.resource.State, health, reflection).
 
@@ -61,6 +67,7 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
                      tests of other projects
   --inspect PATH     show logs, processes, what the node reaches and packets of its links, through
                      this socket of `osd inspect`
+  --debug PATH       with --admin, run debug containers, whose program connects to this socket
   --accept-any-type  accept resources without a known definition, for the tests of other projects
 
 `osd inspect` reads logs and processes for osd, with rights that osd does not have, tries what the
@@ -76,11 +83,17 @@ node reaches, and captures packets.
   --share FOLDER     the files of the image, of which clients may read some
   --kubelet FOLDER   the configurations of the kubelet, which they may read
   --os-release FILE  the name of the operating system (os-release(5)), which they may read
+
+In a debug container, `osd attach` starts a command and connects it with the socket of `--debug`;
+`osd install` copies the program there, and `osd on-terminal` is a command with a terminal.
 ";
 
 enum Command {
     Serve(Box<Options>),
     Inspect(Box<inspect::Options>),
+    Install(PathBuf),
+    Attach(PathBuf),
+    OnTerminal(Vec<String>),
     Help,
 }
 
@@ -93,6 +106,7 @@ struct Options {
     remote: Option<Remote>,
     plugins: Option<plugins::Options>,
     inspect: Option<PathBuf>,
+    debug: Option<PathBuf>,
     accepts: Accepts,
 }
 
@@ -108,6 +122,9 @@ fn main() -> ExitCode {
     let outcome = match command(std::env::args().skip(1)) {
         Some(Command::Serve(options)) => serve(*options),
         Some(Command::Inspect(options)) => inspect(*options),
+        Some(Command::Install(path)) => attach::install(&path),
+        Some(Command::Attach(socket)) => attach(&socket),
+        Some(Command::OnTerminal(words)) => return attach::terminal::become_command(&words),
         Some(Command::Help) => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -128,8 +145,15 @@ fn main() -> ExitCode {
 
 fn command(words: impl Iterator<Item = String>) -> Option<Command> {
     let mut words = words.peekable();
-    match words.next_if(|word| word == "inspect") {
-        Some(_) => inspect_command(words),
+    let parts = ["inspect", "install", "attach", ON_TERMINAL];
+    match words.next_if(|word| parts.contains(&word.as_str())).as_deref() {
+        Some("inspect") => inspect_command(words),
+        Some(ON_TERMINAL) => Some(Command::OnTerminal(words.collect())),
+        Some(part) => match (part, &*words.collect::<Vec<_>>()) {
+            ("install", [path]) => Some(Command::Install(path.into())),
+            ("attach", [flag, path]) if flag == "--socket" => Some(Command::Attach(path.into())),
+            _ => None,
+        },
         None => serve_command(words),
     }
 }
@@ -167,6 +191,7 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
     let (mut admin, mut listen, mut clients, mut node) = (None, None, Vec::new(), None);
     let (mut folder, mut test_plugin, mut inspect, mut observe) = (None, None, None, false);
+    let mut debug = None;
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
@@ -180,6 +205,7 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--plugins" => folder = Some(words.next()?.into()),
             "--test-plugin" => test_plugin = Some(words.next()?),
             "--inspect" => inspect = Some(words.next()?.into()),
+            "--debug" => debug = Some(words.next()?.into()),
             "--accept-any-type" => accepts = Accepts::Any,
             "--help" => return Some(Command::Help),
             _ => return None,
@@ -190,6 +216,9 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         (None, true) if node.is_none() => None,
         _ => return None,
     };
+    if debug.is_some() && admin.is_none() {
+        return None;
+    }
     if test_plugin.is_some() && (folder.is_none() || accepts != Accepts::Any) {
         return None;
     }
@@ -204,6 +233,7 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
         remote,
         plugins,
         inspect,
+        debug,
         accepts,
     })))
 }
@@ -211,7 +241,8 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
 /// Serves until a signal ends the process. One thread is enough: what waits for a disk or for
 /// `init` has threads of its own.
 fn serve(options: Options) -> Outcome<()> {
-    let Options { socket, keep, host, admin, observe, remote, plugins, inspect, accepts } = options;
+    let Options { socket, keep, host, admin, observe, remote, plugins, inspect, debug, accepts } =
+        options;
     exit_on_signals()?;
     let runtime = runtime()?;
     let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts));
@@ -247,10 +278,27 @@ fn serve(options: Options) -> Outcome<()> {
         }
         let state = StateService::new(store.clone(), catalog, keeper.clone());
         let configuration = ConfigurationService { store, keeper, init };
-        let node = NodeService { admin: admin.map(Init::new) };
+        let debug = match (debug, &admin) {
+            (Some(socket), Some(admin)) => Some(containers(&socket, admin, inspect.clone())?),
+            _ => None,
+        };
+        let node = NodeService { admin: admin.map(Init::new), debug };
         let inspection = InspectionService::new(inspect);
         server::serve(connections, state, configuration, node, inspection).await.explain("serve")
     })
+}
+
+/// The debug containers of a node, whose program connects to this socket.
+fn containers(socket: &Path, admin: &Path, inspect: Option<PathBuf>) -> Outcome<Containers> {
+    let waiting = Arc::new(Waiting::default());
+    waiting::serve(socket, waiting.clone())?;
+    let inspect = inspect.map(inspection::client);
+    Ok(Containers::new(Init::new(admin.to_owned()), waiting, inspect))
+}
+
+/// Serves as the program in a debug container until its command ends.
+fn attach(socket: &Path) -> Outcome<()> {
+    runtime()?.block_on(attach::run(socket))
 }
 
 /// Serves as the container `inspect` until a signal ends the process.

@@ -1,12 +1,15 @@
 //! The service `Node`: the node as a whole.
 
+use crate::access::Caller;
+use crate::access::record::Subject;
+use crate::debug::call::{Containers, Responses};
 use crate::init::Init;
 use osbuild_cosi::v1::node_server::Node;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
-    CheckForReleaseRequest, CheckForReleaseResponse, GetStatusRequest, GetStatusResponse,
-    PowerOffRequest, PowerOffResponse, Process, RebootRequest, RebootResponse, ResetRequest,
-    ResetResponse, RestartKubeletRequest, RestartKubeletResponse, RollBackRequest,
+    CheckForReleaseRequest, CheckForReleaseResponse, DebugRequest, GetStatusRequest,
+    GetStatusResponse, PowerOffRequest, PowerOffResponse, Process, RebootRequest, RebootResponse,
+    ResetRequest, ResetResponse, RestartKubeletRequest, RestartKubeletResponse, RollBackRequest,
     RollBackResponse, Slot,
 };
 use osbuild_protocol::{
@@ -14,14 +17,24 @@ use osbuild_protocol::{
     SlotStatus, Slots,
 };
 use std::time::Duration;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 type Answer<T> = Result<Response<T>, Status>;
+
+/// The status for a request that `init` has not carried out.
+pub fn refused(error: ClientError) -> Status {
+    match error {
+        ClientError::Refused(refusal) => Status::failed_precondition(refusal.reason),
+        error => Status::unavailable(error.to_string()),
+    }
+}
 
 /// Serves the state of the node, through `init`.
 pub struct NodeService {
     /// The `admin` socket of `init`, if there is a node.
     pub admin: Option<Init>,
+    /// Debug containers, if there is a socket for their program.
+    pub debug: Option<Containers>,
 }
 
 impl NodeService {
@@ -32,10 +45,7 @@ impl NodeService {
         let Some(admin) = &self.admin else {
             return Err(Status::unimplemented("osd acts on no node"));
         };
-        admin.converse(talk).await.map_err(|error| match error {
-            ClientError::Refused(refusal) => Status::failed_precondition(refusal.reason),
-            error => Status::unavailable(error.to_string()),
-        })
+        admin.converse(talk).await.map_err(refused)
     }
 
     async fn send<T>(&self, request: Wanted, message: T) -> Answer<T> {
@@ -46,6 +56,18 @@ impl NodeService {
 
 #[tonic::async_trait]
 impl Node for NodeService {
+    type DebugStream = Responses;
+
+    async fn debug(&self, request: Request<Streaming<DebugRequest>>) -> Answer<Responses> {
+        let Some(containers) = &self.debug else {
+            return Err(Status::unimplemented("osd serves no debug containers (`--debug`)"));
+        };
+        let caller = Caller::of(request.extensions());
+        let (mut response, subject) = containers.begin(caller, request.into_inner()).await?;
+        response.extensions_mut().insert(Subject(subject));
+        Ok(response)
+    }
+
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Answer<GetStatusResponse> {
         self.converse(Client::status).await.map(|found| Response::new(status(found)))
     }

@@ -44,6 +44,9 @@ const GET_TRY: &str = "osbuild.v1.Configuration/GetTry";
 /// The service of Talos, whose one call is for all roles, as gRPC's own are.
 const TALOS: &str = "machine.MachineService";
 
+/// Calls that no role may name, as they give the rights of an admin.
+const OF_ADMINS: [&str; 1] = ["osbuild.v1.Node/Debug"];
+
 /// An operation on resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
@@ -124,8 +127,11 @@ impl CustomRole {
         Ok(CustomRole { rules, calls: calls.iter().cloned().collect() })
     }
 
-    /// Refuses calls that the node does not have, which are mistakes.
+    /// Refuses calls that the node does not have, which are mistakes, and those of admins.
     pub fn check_calls(&self) -> Result<(), String> {
+        if let Some(call) = self.calls.iter().find(|call| OF_ADMINS.contains(&call.as_str())) {
+            return Err(format!("an admin alone may call `{call}`"));
+        }
         match self.calls.iter().find(|call| !KNOWN_CALLS.contains(*call)) {
             Some(call) => Err(format!("there is no call `{}`", call.escape_debug())),
             None => Ok(()),
@@ -154,7 +160,7 @@ impl CustomRole {
             Some((service, _)) if service.starts_with("grpc.") || service == TALOS => {
                 least(call) == Role::Reader
             }
-            _ => self.calls.contains(call),
+            _ => self.calls.contains(call) && !OF_ADMINS.contains(&call),
         }
     }
 }
@@ -336,6 +342,10 @@ mod tests {
         for call in ["osbuild.v1.Node/Explode", "osbuild.v1.Node", "cosi.resource.State/Get"] {
             assert!(role(vec![], &[call]).unwrap_err().contains("there is no call"), "{call}");
         }
+        let [debug] = OF_ADMINS;
+        assert!(role(vec![], &[debug]).unwrap_err().contains("an admin alone may call"));
+        let spec = RoleSpec { resources: vec![], calls: vec![debug.to_owned()] };
+        assert!(!CustomRole::new("helpdesk", &spec).unwrap().may_call(debug));
         assert!(role(vec![rule(&["get"], &["*"], &[]); 33], &[]).is_err());
     }
 

@@ -39,6 +39,9 @@ pub fn least(method: &str) -> Role {
     }
 }
 
+/// Calls with a stream of requests that lasts.
+const STREAMS: [&str; 1] = ["osbuild.v1.Node/Debug"];
+
 /// The response of a call, once it is there.
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
@@ -97,7 +100,17 @@ where
         };
         // A reader changes nothing.
         let excess = if needed == Role::Reader { Excess::Refused } else { Excess::Sent };
-        let answered = self.0.call(request.map(|body| MeteredRequest::body(body, &quota)));
+        let (parts, body) = request.into_parts();
+        let body = match STREAMS.contains(&method.as_str()) {
+            false => MeteredRequest::body(body, &quota),
+            true => match MeteredRequest::stream(body, &quota) {
+                Ok(body) => body,
+                Err(status) => {
+                    return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
+                }
+            },
+        };
+        let answered = self.0.call(Request::from_parts(parts, body));
         Box::pin(recorded(caller, method, async move {
             Ok(MeteredResponse::of(answered.await?, quota, call, excess).await)
         }))
@@ -150,6 +163,7 @@ mod tests {
             ("osbuild.v1.Inspect/Unknown", Role::Admin),
             ("osbuild.v1.Node/Reboot", Role::Operator),
             ("osbuild.v1.Node/PowerOff", Role::Admin),
+            ("osbuild.v1.Node/Debug", Role::Admin),
             ("osbuild.v1.Node/RollBack", Role::Admin),
             ("osbuild.v1.Node/Reset", Role::Admin),
             ("osbuild.v1.Node/CheckForRelease", Role::Operator),

@@ -1,6 +1,7 @@
 //! The messages of a remote call, whose bytes count for its caller.
 
 use super::quota::{Held, Limited, Quota};
+use crate::limits::MAX_MESSAGE;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -27,12 +28,33 @@ pub enum Excess {
 pub struct MeteredRequest {
     body: Body,
     held: Held,
+    length: Length,
+}
+
+/// The part of a request that is in memory at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    /// All of it.
+    Whole,
+    /// A message of a stream, which is taken before the next one is read.
+    Message,
 }
 
 impl MeteredRequest {
     /// The request of the caller with this quota.
     pub fn body(body: Body, quota: &Quota) -> Body {
-        Body::new(MeteredRequest { body, held: quota.hold_none(Limited::Bytes) })
+        let held = quota.hold_none(Limited::Bytes);
+        Body::new(MeteredRequest { body, held, length: Length::Whole })
+    }
+
+    /// The stream of requests of the caller with this quota. It counts as its greatest message,
+    /// however long it is.
+    ///
+    /// # Errors
+    /// The caller would hold more than its part.
+    pub fn stream(body: Body, quota: &Quota) -> Result<Body, Status> {
+        let held = quota.hold(Limited::Bytes, MAX_MESSAGE)?;
+        Ok(Body::new(MeteredRequest { body, held, length: Length::Message }))
     }
 }
 
@@ -46,7 +68,8 @@ impl HttpBody for MeteredRequest {
     ) -> Poll<Option<Result<Frame, Status>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         let length = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-        if let Some(length) = length.map(Bytes::len)
+        if self.length == Length::Whole
+            && let Some(length) = length.map(Bytes::len)
             && let Err(status) = self.held.grow(length)
         {
             return Poll::Ready(Some(Err(status)));

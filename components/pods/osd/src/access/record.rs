@@ -73,6 +73,13 @@ pub fn refused(failure: &Failure) {
     }
 }
 
+/// Records the end of a caller's work on the network: its name, and how it has ended.
+pub fn ended(caller: &Caller, what: &str, how: &str) {
+    if caller.is_remote() {
+        write(&format!("ended: {caller}: {}: {}", printable(what), printable(how)));
+    }
+}
+
 /// Has a thread write a line to stdout: a pipe that is full or closed must keep nobody from
 /// repairing the node. Lines that the thread has not written when the process ends are lost.
 pub fn write(line: &str) {

@@ -12,7 +12,7 @@ mod logs;
 mod processes;
 pub mod reach;
 mod server;
-mod sys;
+pub(crate) mod sys;
 mod usage;
 
 pub use server::{Options, serve};

@@ -6,9 +6,10 @@ use socket2::{SockAddr, SockAddrStorage};
 use std::ffi::{c_char, c_int};
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::io::unix::AsyncFd;
 
 /// `SYSLOG_ACTION_READ_ALL` and `SYSLOG_ACTION_SIZE_BUFFER` (syslog(2)).
 const READ_ALL: c_int = 3;
@@ -28,6 +29,13 @@ pub fn kernel_log() -> io::Result<Vec<u8>> {
 
 fn checked(returned: c_int) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
+/// A descriptor whose readiness the runtime reports. There has to be one.
+pub fn registered(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the value owns its descriptor, and gives away shared references to it alone, so it is
+    // neither closed nor replaced before it is removed from the runtime.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
 /// Sets a number of a socket (setsockopt(2)).

@@ -3,6 +3,7 @@
 mod apply;
 mod calls;
 mod capture;
+mod debug;
 mod generations;
 mod inspect;
 mod kept;
