@@ -7,7 +7,7 @@ use crate::selection::Selection;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::SignedDuration;
-use osbuild_protocol::Fingerprint;
+use osbuild_protocol::{DebugTime, Fingerprint};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -208,6 +208,13 @@ pub enum Verb {
     /// stdout gets the format of pcap: `osctl capture eth0 | tcpdump -r -`. On a terminal it shows
     /// a line for each packet. It needs the role `admin`, as it shows the traffic of all pods.
     Capture(Capture),
+    /// Run a command in a container on the node, with the tools of an image that you name
+    ///
+    /// On a terminal it is interactive, and `~.` at the start of a line leaves it; elsewhere stdin,
+    /// stdout and stderr are those of the command. It ends with the exit code of the command. The
+    /// container ends with the command, with this program, and with its time. It needs the role
+    /// `admin`.
+    Debug(Debug),
     /// Collect what the node shows in an archive, for people who help
     ///
     /// It has the state of the node, its settings, the ends of all logs, processes by their names,
@@ -328,6 +335,33 @@ pub struct Capture {
     /// Capture also the connection of this program to the node
     #[arg(long)]
     pub own_connection: bool,
+}
+
+/// The arguments of `osctl debug`.
+#[derive(Debug, Args)]
+pub struct Debug {
+    /// The image, which the node pulls unless it has it: `docker.io/library/busybox`
+    #[arg(long, value_name = "IMAGE")]
+    pub image: String,
+    /// The rights of the container
+    #[arg(long, value_name = "RIGHTS", default_value = "restricted")]
+    pub rights: Rights,
+    /// End it after this time: `90s`, `2h`, from 10s to 8h
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = debug_seconds)]
+    pub timeout: u32,
+    /// The command with its arguments [default: sh]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// The rights of a debug container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rights {
+    /// It has namespaces of its own, no capability, and no path of the node
+    Restricted,
+    /// It has the processes and the network of the node, capabilities to look at them, and the root
+    /// at `/host`, read-only. The recipe of the node must allow it
+    Node,
 }
 
 /// The arguments of `osctl reach`.
@@ -479,12 +513,21 @@ impl FromStr for Seconds {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Seconds, Malformed> {
-        let time = text.parse::<SignedDuration>().ok();
-        let seconds = time.filter(|time| time.subsec_nanos() == 0).map(|time| time.as_secs());
-        let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
-        let seconds = seconds.filter(|seconds| (1..=MAX_SECONDS).contains(seconds)).map(Seconds);
-        seconds.ok_or(Malformed("write `90s` or `2m`, at most `1h`"))
+        let seconds = whole_seconds(text).filter(|seconds| (1..=MAX_SECONDS).contains(seconds));
+        seconds.map(Seconds).ok_or(Malformed("write `90s` or `2m`, at most `1h`"))
     }
+}
+
+fn whole_seconds(text: &str) -> Option<u32> {
+    let time = text.parse::<SignedDuration>().ok();
+    let seconds = time.filter(|time| time.subsec_nanos() == 0).map(|time| time.as_secs());
+    seconds.and_then(|seconds| u32::try_from(seconds).ok())
+}
+
+/// How long a debug container lasts. The node has the same bounds.
+fn debug_seconds(text: &str) -> Result<u32, Malformed> {
+    let time = whole_seconds(text).and_then(|seconds| DebugTime::new(seconds).ok());
+    time.map(DebugTime::seconds).ok_or(Malformed("write `90s` or `2h`, from `10s` to `8h`"))
 }
 
 #[cfg(test)]
@@ -512,6 +555,25 @@ mod tests {
         assert_eq!(parsed("[fd00::1]:443").as_deref(), Some("fd00::1 443"));
         for wrong in ["", "api", "api:", ":80", "api:0", "api:65536", "fd00::1:443", "[]:80"] {
             assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_debug_container_has_an_image_and_perhaps_a_command() {
+        let parsed = |words: &[&str]| {
+            let words = ["osctl", "debug"].iter().chain(words).copied();
+            match Cli::try_parse_from(words).map(|cli| cli.verb) {
+                Ok(Verb::Debug(debug)) => Some((debug.rights, debug.timeout, debug.command)),
+                _ => None,
+            }
+        };
+        let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let restricted = Rights::Restricted;
+        assert_eq!(parsed(&["--image", "a"]), Some((restricted, 3600, command(&[]))));
+        let words = ["--image", "a", "--rights", "node", "--timeout", "2h", "--", "ls", "-l"];
+        assert_eq!(parsed(&words), Some((Rights::Node, 7200, command(&["ls", "-l"]))));
+        for wrong in [&[][..], &["--image", "a", "--timeout", "9s"], &["--image", "a", "ls"]] {
+            assert_eq!(parsed(wrong), None, "{wrong:?}");
         }
     }
 

@@ -12,6 +12,7 @@ mod cli;
 mod connection;
 mod credentials;
 mod dashboard;
+mod debug;
 mod definitions;
 mod descriptions;
 mod editing;

@@ -3,6 +3,7 @@
 mod apply;
 mod capture;
 mod dashboard;
+mod debug;
 mod delete;
 mod describe;
 mod diff;
@@ -26,6 +27,7 @@ mod tries;
 use crate::cli::{Cli, Daemon, How, Verb};
 use crate::error::{Error, Result, printable};
 use crate::resource;
+use crate::selection::Selection;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use nodes::{AfterFailure, change, connect, show};
@@ -58,8 +60,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Describe { r#type, id } => {
             show(node, async |one| describe::run(one, &r#type, id.as_deref()).await).await
         }
-        Verb::Dashboard => return dashboard::run(node).await,
-        Verb::Diff { file } => return diff::run(node, &file).await,
+        Verb::Dashboard | Verb::Debug(_) | Verb::Diff { .. } => return with_code(verb, node).await,
         Verb::Apply { file, how } => apply::run(node, &file, how).await,
         Verb::Edit { r#type, id, unguarded } => {
             edit::run(node, &r#type, id.as_deref(), unguarded).await
@@ -109,6 +110,15 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Completions { shell } => completions(shell),
     }?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the verbs whose exit code has a meaning of its own.
+async fn with_code(verb: Verb, node: &Selection) -> Result<ExitCode> {
+    match verb {
+        Verb::Debug(debug) => debug::run(&connect(node).await?, debug).await,
+        Verb::Diff { file } => diff::run(node, &file).await,
+        _ => dashboard::run(node).await,
+    }
 }
 
 fn completions(shell: Shell) -> Result<()> {
