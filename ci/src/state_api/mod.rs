@@ -2,8 +2,9 @@
 //! own tools, and grpcurl, which knows nothing but what the server's reflection says.
 
 mod dashboard;
+mod debug;
 mod plugin;
-mod pseudo_terminal;
+pub mod pseudo_terminal;
 mod remote;
 mod tokens;
 mod verbs;

@@ -1,7 +1,7 @@
 //! `osd` serves clients on the network: osctl, grpcurl and OpenSSL meet its TLS, and each role of
 //! their certificates.
 
-use super::{Program, dashboard, plugin, tokens, verbs};
+use super::{Program, dashboard, debug, plugin, tokens, verbs};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
@@ -69,6 +69,7 @@ pub fn clients_may_do_what_their_role_permits(
     what_was_changed_comes_back(remote, outcome)?;
     verbs::agree(remote, outcome)?;
     dashboard::shows_a_node_until_it_is_left(remote, outcome)?;
+    debug::connects_a_person_with_a_command(remote, outcome)?;
     plugin::does_what_its_grant_says(remote, outcome)?;
     a_revoked_client_is_out(remote, outcome)?;
     tokens::count_as_their_issuer_says(remote, &node, outcome)?;

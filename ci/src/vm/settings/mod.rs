@@ -1,6 +1,7 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
 mod cut_off;
+mod debug;
 mod document;
 mod goes_back;
 mod hostile;
@@ -35,7 +36,7 @@ use osbuild::error::{Context, Result};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::osd::PORT;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The recipe of these checks, and what it adds to that with the probe.
@@ -143,6 +144,24 @@ pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// `osctl` runs commands in a container of an image that the node has: with a terminal and without,
+/// until they end, or their time does, also while `osd` hangs.
+pub fn a_person_debugs_a_node(site: &Site) -> Result<Outcome> {
+    let lab = Lab::with(site, "debug", |project| {
+        Ok(format!("{PODS}{}{}", debug::API, debug::tools(site, project)?))
+    })?;
+    let (node, mut outcome) = (&lab.node, Outcome::default());
+    let mut running = lab.boot("first")?;
+    remote::is_known_by_its_fingerprint(&lab.osctl, &mut running, &mut outcome)?;
+    debug::runs_a_command(&lab.osctl, &mut outcome)?;
+    debug::talks_to_a_shell(&lab.osctl, &mut outcome)?;
+    debug::says_what_fails(&lab.osctl, &mut outcome)?;
+    debug::ends_without_osd(node, &lab.osctl, &mut running, &mut outcome)?;
+    running.power_off()?;
+    outcome.summary = format!("{} claims", outcome.passed);
+    Ok(outcome)
+}
+
 /// A node that does not get ready with its newest settings starts with those with which it was
 /// ready, and goes back to them. A node whose starts are interrupted does so, too.
 pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
@@ -191,9 +210,18 @@ struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
+        Self::with(site, name, |_| Ok(PODS.to_owned()))
+    }
+
+    /// A lab whose recipe adds this to that with the probe.
+    fn with(
+        site: &'a Site<'a>,
+        name: &'static str,
+        more: impl FnOnce(&Path) -> Result<String>,
+    ) -> Result<Lab<'a>> {
         let project = site.root.join("out/ci").join(name);
         site.copy_to(&project)?;
-        recipe::inherit(site, &project, RECIPE, probe::RECIPE, PODS)?;
+        recipe::inherit(site, &project, RECIPE, probe::RECIPE, &more(&project)?)?;
         let disk = KeptDisk::in_project(&project, RECIPE);
         let [_, program] = state_api::programs(site)?;
         let osctl = Osctl { site, program, project: project.clone(), port: free_port()? };

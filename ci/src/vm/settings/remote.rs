@@ -39,7 +39,7 @@ pub struct Osctl<'a> {
 }
 
 impl Osctl<'_> {
-    fn command(&self, words: &[&str]) -> Command {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.env("XDG_CONFIG_HOME", self.project.join("out/osctl")).env_remove("OSCTL_NODE");
         command.args(words);
@@ -106,7 +106,8 @@ pub fn changes_the_node(
     has(node, "192.0.2.3", "a confirmed change stays", outcome)
 }
 
-fn is_known_by_its_fingerprint(
+/// A person adds the node, whose console shows the same fingerprint.
+pub fn is_known_by_its_fingerprint(
     osctl: &Osctl,
     running: &mut NodeUnderTest,
     outcome: &mut Outcome,
