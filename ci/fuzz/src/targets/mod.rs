@@ -16,6 +16,7 @@ mod inspect;
 mod lock;
 mod logind;
 mod mount;
+mod nftables;
 mod node_document;
 mod node_text;
 mod oci;
@@ -59,6 +60,7 @@ pub const TARGETS: &[Target] = &[
     dhcp_names::TARGET,
     dhcp_router::TARGET,
     dhcp_lease::TARGET,
+    nftables::TARGET,
     mount::TARGET,
     deb::TARGET,
     package::TARGET,
