@@ -41,6 +41,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("mkfs.erofs", "erofs-utils", "makes images that our reader must read"),
     ("mtype", "mtools", "reads files from our EFI system partition"),
     ("nsenter", "util-linux", "enters the namespaces of our tests"),
+    ("nft", "nftables", "shows the firewall rules of the pod `dhcp`"),
     ("objdump", "binutils", "reads the sections of our UKI"),
     ("openssl", "openssl", "makes keys and signatures that our readers must read, and reads ours"),
     ("osslsigncode", "osslsigncode", "computes the checksum of our UKI"),

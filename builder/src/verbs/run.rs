@@ -23,7 +23,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;
     check_name(flags)?;
-    let files = given_files(&plan, flags)?;
+    let files = given_files(&plan, flags, session.report)?;
     let out = Out::open(session.root(), &plan.recipe)?;
     let own = OwnCluster::of(session, &plan, flags, &files, &out)?;
     let files = match &own {
@@ -75,13 +75,13 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
 }
 
 /// The files that the command line gives to the node.
-fn given_files(plan: &Plan<Locked>, flags: &cli::Run) -> Result<NodeFiles> {
+fn given_files(plan: &Plan<Locked>, flags: &cli::Run, report: &Report) -> Result<NodeFiles> {
     let files = match &flags.files {
         Some(folder) => NodeFiles::read(folder, &plan.writable)?,
         None => NodeFiles::default(),
     };
     let Some(document) = &flags.node else { return Ok(files) };
-    node::check(document)?;
+    node::check(document, report)?;
     let document = NodeFiles::document(document)?;
     match document.files.iter().any(|file| files.has(&file.path())) {
         true => Err(Error::usage("`--node` and `--files` both have a node document")

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 const FOLDER: &str = "proto";
 
 /// The files of the node's own API.
-const FILES: [&str; 22] = [
+const FILES: [&str; 23] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
     "machine/machine.proto",
     "osbuild/v1/access.proto",
     "osbuild/v1/configuration.proto",
+    "osbuild/v1/firewall_rule.proto",
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
@@ -46,12 +47,18 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 56] = [
+const OPTIONAL: [&str; 62] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
     "BondLink.xmit_hash_policy",
     "ControllerStatusSpec.last_reconcile",
+    "FirewallRuleSpec.protocol",
+    "FirewallRuleStatusSpec.error",
+    "FirewallRuleStatusSpec.protocol",
+    "FirewallRuleStatusSpec.set_by",
+    "FirewallRuleStatusSpec.version",
+    "FirewallRuleStatusSpec.warning",
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
     "HostnameStatusSpec.version",
@@ -106,10 +113,15 @@ const OPTIONAL: [&str; 56] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 29] = [
+const MISSING: [(&str, &str); 34] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
+    ("FirewallRuleSpec.priority", "crate::yaml::is_zero"),
+    ("FirewallRuleStatusSpec.links", "Vec::is_empty"),
+    ("FirewallRuleStatusSpec.ports", "Vec::is_empty"),
+    ("FirewallRuleStatusSpec.priority", "crate::yaml::is_zero"),
+    ("FirewallRuleStatusSpec.sources", "Vec::is_empty"),
     ("LinkSettingStatusSpec.bond", "Option::is_none"),
     ("LinkSettingStatusSpec.bridge", "Option::is_none"),
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
@@ -180,14 +192,21 @@ const KUBELET_NAMES: [(&str, &str); 5] = [
 ];
 
 /// Lists in it, for which a person may write one word.
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 9] = [
     "BondLink.ports",
     "BridgeLink.ports",
+    "FirewallRuleSpec.links",
+    "FirewallRuleSpec.ports",
+    "FirewallRuleSpec.sources",
     "MountSpec.options",
     "ResolverSpec.nameserver",
     "ResolverSpec.search",
     "TimeServerSpec.server",
 ];
+
+/// Those of them that are left out of the YAML when they are empty.
+const OMITTED_LISTS: [&str; 3] =
+    ["FirewallRuleSpec.links", "FirewallRuleSpec.ports", "FirewallRuleSpec.sources"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={FOLDER}");
@@ -206,6 +225,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for field in LISTS {
         let list = "#[serde(default, deserialize_with = \"crate::yaml::one_or_more\")]";
         code = code.field_attribute(format!("{YAML}.{field}"), list);
+    }
+    for field in OMITTED_LISTS {
+        let skip = "#[serde(skip_serializing_if = \"Vec::is_empty\")]";
+        code = code.field_attribute(format!("{YAML}.{field}"), skip);
     }
     for (field, is_empty) in MISSING {
         let skip = format!("#[serde(default, skip_serializing_if = \"{is_empty}\")]");

@@ -1,6 +1,6 @@
 //! The `dhcp` pod: gets and keeps an IPv4 address for every Ethernet device of the node, makes the
-//! kernel accept router advertisements there, makes the links and sets the addresses and routes
-//! that `init` asks for, and reports the results to `init`.
+//! kernel accept router advertisements there, makes the links and sets the addresses, routes and
+//! firewall rules that `init` asks for, and reports the results to `init`.
 //!
 //! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
 //! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
@@ -108,6 +108,9 @@ impl ServedLinks {
             }
             if self.static_network.deadline().is_some_and(|deadline| deadline <= now()) {
                 self.hold_settings()?;
+            }
+            if self.static_network.firewall_deadline().is_some_and(|deadline| deadline <= now()) {
+                self.static_network.hold_firewall(now());
             }
             self.send_to_init();
             let (mut links_changed, readable) = self.wait()?;
@@ -238,15 +241,17 @@ impl ServedLinks {
     /// have messages to read.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let deadlines = self.clients.values().filter_map(LinkClient::deadline);
-        let deadlines = deadlines.chain(self.static_network.deadline());
+        let of_settings = [self.static_network.deadline(), self.static_network.firewall_deadline()];
+        let deadlines = deadlines.chain(of_settings.into_iter().flatten());
         let deadline = deadlines.chain(self.init_retry).min();
         let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));
         let sockets =
             self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
         let (indices, sockets): (Vec<_>, Vec<_>) = sockets.unzip();
-        let [new_settings, changes] = self.static_network.descriptors();
+        let of_settings = self.static_network.descriptors().into_iter();
         let mut fds = vec![PollFd::new(&self.monitor, PollFlags::IN)];
-        fds.extend([new_settings, changes].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        fds.extend(of_settings.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let others = fds.len();
         fds.extend(
             sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)),
         );
@@ -255,7 +260,7 @@ impl ServedLinks {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let (monitor, sockets) = (&fds[0], &fds[3..]);
+        let (monitor, sockets) = (&fds[0], &fds[others..]);
         let readable = indices.into_iter().zip(sockets).filter(|(_, fd)| !fd.revents().is_empty());
         Ok((!monitor.revents().is_empty(), readable.map(|(index, _)| index).collect()))
     }

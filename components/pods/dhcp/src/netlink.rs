@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use osbuild_nftables::Batch;
 use osbuild_rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 
 use crate::link_kind::LinkKind;
@@ -96,9 +97,14 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens a connection.
+    /// Opens a connection about links, addresses and routes.
     pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        Self::open_for(NETLINK_ROUTE)
+    }
+
+    /// Opens a connection for a protocol of netlink.
+    pub(crate) fn open_for(protocol: isize) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Self { socket, sequence: 0 })
@@ -215,6 +221,25 @@ impl Netlink {
         self.list(request, |_| None::<()>).map(drop)
     }
 
+    /// Has the kernel carry out a batch.
+    pub(crate) fn carry_out(&mut self, batch: Batch) -> io::Result<()> {
+        let first = self.sequence.wrapping_add(1);
+        let (bytes, last) = batch.finish(first);
+        // The end of the batch has the number after it.
+        self.sequence = last.wrapping_add(1);
+        self.socket.send(&bytes, 0)?;
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            for answer in answers(&bytes).filter(|one| (first..=last).contains(&one.sequence)) {
+                match (answer.kind == libc::NLMSG_ERROR as u16, u32_at(answer.payload, 0)) {
+                    (true, Some(0)) if answer.sequence == last => return Ok(()),
+                    (true, Some(number)) if number != 0 => return Err(kernel_error(number)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// Sends a request and collects the readable answers, up to the end marker.
     pub(crate) fn list<T>(
         &mut self,
@@ -231,15 +256,17 @@ impl Netlink {
             for answer in answers(&bytes).filter(|answer| answer.sequence == self.sequence) {
                 match (answer.kind, u32_at(answer.payload, 0)) {
                     (DONE, _) | (ERROR, None | Some(0)) => return Ok(list),
-                    // The kernel's error numbers are negative.
-                    (ERROR, Some(number)) => {
-                        return Err(io::Error::from_raw_os_error((number as i32).wrapping_neg()));
-                    }
+                    (ERROR, Some(number)) => return Err(kernel_error(number)),
                     _ => list.extend(read(&answer)),
                 }
             }
         }
     }
+}
+
+/// The kernel's error numbers are negative.
+fn kernel_error(number: u32) -> io::Error {
+    io::Error::from_raw_os_error(number.cast_signed().wrapping_neg())
 }
 
 /// Receives changes of links and IPv6 addresses, and advertised options.

@@ -44,6 +44,7 @@ fn id_of(name: &NetworkName) -> String {
         NetworkName::Mtu(link) | NetworkName::Dhcp(link) | NetworkName::Made(link) => {
             link.to_string()
         }
+        NetworkName::FirewallRule(name) => name.to_string(),
     }
 }
 
@@ -133,6 +134,8 @@ mod tests {
                 "link eth0.5 made vlan id=5 parent=eth0",
                 "link eth0.5 mtu 1400",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+                "firewall-rule rest drop",
+                "firewall-rule api accept protocol=tcp ports=50000",
                 "mount /run/mnt/a tmpfs scratch",
                 "registry-mirror localhost:5000 server=https://a",
             ]),
@@ -142,6 +145,8 @@ mod tests {
             wanted.iter().flatten().map(|one| (one.id.as_str(), one.settings.len())).collect();
         let expected = [
             ("eth0-2001:db8::7", 1),
+            ("api", 1),
+            ("rest", 1),
             ("node", 1),
             ("vm.swappiness", 1),
             ("eth0", 2),

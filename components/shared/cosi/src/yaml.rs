@@ -5,15 +5,32 @@ use serde::{Deserialize, Deserializer};
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a word or a list of words is expected")]
 enum OneOrMore {
-    One(String),
-    More(Vec<String>),
+    One(Word),
+    More(Vec<Word>),
+}
+
+/// A word, which may be a number.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a word is expected")]
+enum Word {
+    Number(u64),
+    Text(String),
+}
+
+impl Word {
+    fn text(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        }
+    }
 }
 
 /// Reads a list, or one word in the place of one.
 pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(match OneOrMore::deserialize(deserializer)? {
-        OneOrMore::One(word) => vec![word],
-        OneOrMore::More(words) => words,
+        OneOrMore::One(word) => vec![word.text()],
+        OneOrMore::More(words) => words.into_iter().map(Word::text).collect(),
     })
 }
 

@@ -30,7 +30,10 @@ pub use label::{Labels, Taint};
 pub use mistakes::Mistake;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
-use osbuild_protocol::{HostName, Mount, Proxy, RegistryMirror, Setting, TimeServers, TrustedRoot};
+use osbuild_abi::osd::PORT;
+use osbuild_protocol::{
+    HostName, Mount, Proxy, RegistryMirror, Setting, TimeServers, TrustedRoot, rule_that_closes,
+};
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
 use std::fmt;
@@ -62,6 +65,9 @@ pub struct Document {
     /// Its static routes.
     #[serde(default, deserialize_with = "network::routes")]
     pub routes: Vec<NetworkEntry>,
+    /// Rules for packets to it.
+    #[serde(default, deserialize_with = "network::firewall_rules")]
+    pub firewall_rules: Vec<NetworkEntry>,
     /// Its mounts, where the image allows them.
     #[serde(default, deserialize_with = "mount::mounts")]
     pub mounts: Vec<Mount>,
@@ -115,7 +121,8 @@ impl Document {
             time_servers.clone().map(Setting::TimeServers),
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
-        let network = [&self.links, &self.addresses, &self.routes].into_iter().flatten();
+        let network = [&self.links, &self.addresses, &self.routes, &self.firewall_rules];
+        let network = network.into_iter().flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
         let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
@@ -129,6 +136,20 @@ impl Document {
             parameters.chain(network).chain(mounts).chain(proxy).chain(roots).chain(registries);
         let several = several.chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
+    }
+
+    /// Effects of the document that its author may not expect, each in one line.
+    pub fn warnings(&self) -> Vec<String> {
+        let rules = self.firewall_rules.iter().flat_map(NetworkEntry::iter);
+        let closing = rule_that_closes(rules, PORT);
+        let warning = closing.map(|rule| {
+            let name = rule.name();
+            format!(
+                "the firewall rule `{name}` closes port {PORT}, the node API, to everybody on the \
+                 network"
+            )
+        });
+        warning.into_iter().collect()
     }
 
     /// Parses a document.
@@ -181,6 +202,10 @@ mod tests {
                 "address eth0 2001:db8::7 64",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "route 198.51.100.0/24 100 on eth0",
+                "firewall-rule api accept protocol=tcp ports=10250,50000 \
+                 sources=192.0.2.0/24,2001:db8::/32",
+                "firewall-rule pods accept priority=500 links=cni0",
+                "firewall-rule rest drop",
                 "mount /run/mnt/scratch tmpfs scratch size=256m",
                 "proxy http=http://web-proxy.example.org:3128 \
                  https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
@@ -211,6 +236,17 @@ mod tests {
     #[test]
     fn an_empty_document_changes_nothing() {
         assert_eq!(Document::parse(""), Ok(Document::default()));
+    }
+
+    #[test]
+    fn a_document_that_closes_the_node_api_to_everybody_has_a_warning() {
+        let rest = "[[firewall-rules]]\nname = \"rest\"\naction = \"drop\"\n";
+        let warnings = |text: &str| Document::parse(text).unwrap().warnings();
+        let expected =
+            "the firewall rule `rest` closes port 50000, the node API, to everybody on the network";
+        assert_eq!(warnings(rest), [expected]);
+        assert_eq!(warnings(WHOLE), [""; 0]);
+        assert_eq!(warnings(""), [""; 0]);
     }
 
     #[test]
@@ -332,6 +368,30 @@ mod tests {
         ] {
             let refusal = Document::parse(text).unwrap_err();
             assert_eq!(refusal.line, line, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_firewall_that_contradicts_itself_is_refused() {
+        for (text, reason) in [
+            ("name = \"a\"\naction = \"deny\"\n", "is `accept` or `drop`"),
+            ("name = \"a\"\naction = \"drop\"\nports = [80]\n", "ports need a protocol"),
+            ("name = \"a\"\naction = \"drop\"\nports = [true]\n", "a number or `FIRST-LAST`"),
+            ("name = \"a\"\naction = \"drop\"\npriority = 0\n", "is 1 to 65535"),
+            ("name = \"a\"\naction = \"drop\"\nsources = [\"10.0.0.1/8\"]\n", "`10.0.0.0/8`?"),
+            (
+                "name = \"a\"\naction = \"drop\"\n[[firewall-rules]]\nname = \"b\"\n\
+                 action = \"accept\"\n",
+                "`a` and `b` are both about all other packets",
+            ),
+            (
+                "name = \"a\"\naction = \"drop\"\n[[firewall-rules]]\nname = \"a\"\n\
+                 action = \"accept\"\n",
+                "`firewall-rule a` is set twice",
+            ),
+        ] {
+            let refusal = Document::parse(&format!("[[firewall-rules]]\n{text}")).unwrap_err();
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
         }
     }

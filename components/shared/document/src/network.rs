@@ -1,14 +1,14 @@
-//! Links, addresses and routes: `[[links]]`, `[[addresses]]` and `[[routes]]`. Their names and
-//! values are those of the specs of `osbuild.v1`.
+//! Links, addresses, routes and the firewall: `[[links]]`, `[[addresses]]`, `[[routes]]` and
+//! `[[firewall-rules]]`. Their names and values are those of the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
-    BondOptions, LinkName, MadeLink, Metric, NetworkSetting, Refusal, StaticAddress, StaticRoute,
-    Subnet, link_conflicts,
+    BondOptions, FirewallRule, LinkName, MadeLink, Metric, NetworkSetting, Refusal, RuleOptions,
+    StaticAddress, StaticRoute, Subnet, firewall_conflict, link_conflicts,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// The settings of one link, address or route: at least one.
+/// The settings of one link, address, route or firewall rule: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings(Vec<NetworkSetting>);
 
@@ -46,6 +46,30 @@ struct Route {
     gateway: Option<String>,
     link: String,
     metric: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    name: String,
+    action: String,
+    priority: Option<u32>,
+    #[serde(default)]
+    protocol: String,
+    #[serde(default)]
+    ports: Vec<Port>,
+    #[serde(default)]
+    sources: Vec<String>,
+    #[serde(default)]
+    links: Vec<String>,
+}
+
+/// A port, or a range of them.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a port is a number or `FIRST-LAST`")]
+enum Port {
+    One(u32),
+    Range(String),
 }
 
 #[derive(Deserialize)]
@@ -153,6 +177,31 @@ impl TryFrom<Route> for Settings {
     }
 }
 
+impl TryFrom<Rule> for Settings {
+    type Error = String;
+
+    fn try_from(rule: Rule) -> Result<Self, String> {
+        let ports = rule.ports.iter().map(|port| match port {
+            Port::One(port) => port.to_string(),
+            Port::Range(range) => range.clone(),
+        });
+        if rule.priority == Some(0) {
+            return Err("the `priority` of a firewall rule is 1 to 65535".to_owned());
+        }
+        let rule = FirewallRule::new(RuleOptions {
+            name: &rule.name,
+            action: &rule.action,
+            priority: rule.priority.unwrap_or_default(),
+            protocol: &rule.protocol,
+            ports: &ports.collect::<Vec<_>>(),
+            sources: &rule.sources,
+            links: &rule.links,
+        });
+        let rule = rule.map_err(|refusal| refusal.reason)?;
+        Ok(Self(vec![NetworkSetting::FirewallRule(rule)]))
+    }
+}
+
 /// Reads `[[links]]`. Those that the node makes do not exclude each other.
 pub fn links<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Settings>, D::Error> {
     let links = distinct::<Link, D>(deserializer)?;
@@ -170,6 +219,17 @@ pub fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Setti
 /// Reads `[[routes]]`.
 pub fn routes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Settings>, D::Error> {
     distinct::<Route, D>(deserializer)
+}
+
+/// Reads `[[firewall-rules]]`. No two contradict each other.
+pub fn firewall_rules<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Settings>, D::Error> {
+    let rules = distinct::<Rule, D>(deserializer)?;
+    match firewall_conflict(rules.iter().flat_map(Settings::iter)) {
+        None => Ok(rules),
+        Some(reason) => Err(D::Error::custom(reason)),
+    }
 }
 
 /// Reads entries of which no two are about the same.

@@ -1,6 +1,6 @@
-//! Holds the host to the links, addresses, routes and MTU that `init` asks for: sets them, puts
-//! them back when another program changes them, and removes what is withdrawn. It leaves alone what
-//! it did not set. After a restart the kernel shows which links, routes and addresses are its own.
+//! Holds the host to the links, addresses, routes, MTU and firewall rules that `init` asks for:
+//! sets them, puts them back when another program changes them, and removes what is withdrawn. It
+//! leaves alone what it did not set. After a restart the kernel shows what is its own.
 
 mod kernel;
 pub(crate) mod links;
@@ -20,6 +20,7 @@ use osbuild_protocol::{
     Client, LinkName, MAX_REASON, Mtu, NetworkName, NetworkSetting, NetworkSettings, Request,
 };
 
+use crate::firewall::Firewall;
 use crate::netlink::{Link, Netlink};
 use kernel::ChangeMonitor;
 pub use made::HostLink;
@@ -39,6 +40,7 @@ pub struct StaticNetwork {
     wanted: NetworkSettings,
     source: WantedSettings,
     monitor: ChangeMonitor,
+    firewall: Firewall,
     /// The MTU that links had before a setting; none before the first settings.
     former_mtus: BTreeMap<LinkName, Mtu>,
     /// Why settings are not in effect; none if they are.
@@ -56,6 +58,7 @@ impl StaticNetwork {
             wanted: NetworkSettings::default(),
             source: WantedSettings::start(socket)?,
             monitor: ChangeMonitor::open()?,
+            firewall: Firewall::start(),
             former_mtus: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             due: None,
@@ -64,8 +67,9 @@ impl StaticNetwork {
     }
 
     /// The descriptors to poll: for new settings, and for changes of the host.
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.source.as_fd(), self.monitor.as_fd()]
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let own = [self.source.as_fd(), self.monitor.as_fd()];
+        own.into_iter().chain(self.firewall.descriptor()).collect()
     }
 
     /// Takes new settings from `init`. Returns whether there are any.
@@ -74,6 +78,7 @@ impl StaticNetwork {
         if self.wanted.revision == 0 {
             self.former_mtus = settings.former_mtus.iter().cloned().collect();
         }
+        self.firewall.take_settings(&settings.settings, now);
         self.wanted = settings;
         self.due = Some(now);
         self.is_idle = false;
@@ -85,11 +90,22 @@ impl StaticNetwork {
         if self.monitor.drain() && !self.is_idle {
             self.due.get_or_insert(now + DELAY);
         }
+        self.firewall.take_changes(now);
     }
 
     /// When [`Self::hold`] is due.
     pub fn deadline(&self) -> Option<Duration> {
         self.due
+    }
+
+    /// When [`Self::hold_firewall`] is due.
+    pub fn firewall_deadline(&self) -> Option<Duration> {
+        self.firewall.deadline()
+    }
+
+    /// Compares the firewall of the host with the rules, and replaces it if it differs.
+    pub fn hold_firewall(&mut self, now: Duration) {
+        self.firewall.hold(now);
     }
 
     /// Whether DHCP may configure a link.
@@ -149,11 +165,16 @@ impl StaticNetwork {
     /// The requests that report the outcome of each setting to `init`.
     pub fn requests(&self) -> impl Iterator<Item = Request> {
         self.wanted.settings.iter().filter_map(|setting| {
-            Some(match self.outcomes.get(&setting.name())? {
-                None => Request::NetworkSet(setting.clone()),
-                Some(reason) => {
-                    Request::NetworkFailed { name: setting.name(), reason: reason.clone() }
+            let outcome = match setting {
+                NetworkSetting::FirewallRule(_) => {
+                    let outcome = self.firewall.outcome();
+                    outcome.map(|problem| problem.map(|reason| printable(&reason)))
                 }
+                _ => self.outcomes.get(&setting.name()).cloned(),
+            };
+            Some(match outcome? {
+                None => Request::NetworkSet(setting.clone()),
+                Some(reason) => Request::NetworkFailed { name: setting.name(), reason },
             })
         })
     }
@@ -180,7 +201,8 @@ impl StaticNetwork {
         let settings = self.wanted.settings.iter();
         self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
         self.outcomes.extend(problems.into_iter().map(|(name, problem)| (name, Some(problem))));
-        self.is_idle = self.wanted.settings.is_empty()
+        let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
+        self.is_idle = self.wanted.settings.iter().all(is_rule)
             && self.former_mtus.is_empty()
             && actions.is_empty()
             && link_actions.is_empty();

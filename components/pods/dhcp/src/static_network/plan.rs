@@ -100,7 +100,7 @@ pub fn plan(
     let missing = wanted.iter().filter_map(|setting| {
         let link = match setting {
             NetworkSetting::Mtu(name, _) => found.link_or_port(name)?,
-            _ => found.link(setting.link())?,
+            _ => found.link(setting.link()?)?,
         };
         (!found.has(setting, link)).then_some((setting, link))
     });
@@ -117,7 +117,9 @@ pub fn plan(
                 puts.push(Action::PutAddress(link.index, address.clone()));
             }
             NetworkSetting::Route(route) => puts.push(Action::PutRoute(link.index, route.clone())),
-            NetworkSetting::Dhcp(..) | NetworkSetting::Made(..) => {}
+            NetworkSetting::Dhcp(..)
+            | NetworkSetting::Made(..)
+            | NetworkSetting::FirewallRule(_) => {}
         }
     }
     puts.sort_by_key(|action| match action {
@@ -133,7 +135,8 @@ pub fn plan(
 fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
     let is_wanted = |index: u32, is_it: &dyn Fn(&NetworkSetting) -> bool| {
         wanted.iter().any(|setting| {
-            is_it(setting) && found.link(setting.link()).is_some_and(|link| link.index == index)
+            let found = setting.link().and_then(|name| found.link(name));
+            is_it(setting) && found.is_some_and(|link| link.index == index)
         })
     };
     let routes = found.routes.iter().filter(|route| {
@@ -193,17 +196,19 @@ impl Found {
             NetworkSetting::Route(wanted) => {
                 self.routes.iter().any(|route| route.index == link.index && route.is(wanted))
             }
-            NetworkSetting::Dhcp(..) | NetworkSetting::Made(..) => true,
+            NetworkSetting::Dhcp(..)
+            | NetworkSetting::Made(..)
+            | NetworkSetting::FirewallRule(_) => true,
         }
     }
 
     /// Why a setting has no effect although the host has it, or cannot have it. Those of links that
-    /// are made are [`made`](super::made)'s.
+    /// are made are [`made`](super::made)'s, and those of rules the [firewall](crate::firewall)'s.
     pub fn problem(&self, setting: &NetworkSetting) -> Option<String> {
         if matches!(setting, NetworkSetting::Made(..)) {
             return None;
         }
-        let name = setting.link();
+        let name = setting.link()?;
         let Some(link) = self.link_or_port(name) else {
             return Some(format!("there is no link `{name}` that this program serves"));
         };

@@ -45,7 +45,7 @@ impl HostSpec for LinkSpec {
         let mut spec = LinkSpec::default();
         for setting in settings {
             let Setting::Network(setting) = setting else { continue };
-            spec.link = setting.link().to_string();
+            spec.link = setting.link().map(ToString::to_string).unwrap_or_default();
             match setting {
                 NetworkSetting::Mtu(_, mtu) => spec.mtu = mtu.bytes().into(),
                 NetworkSetting::Dhcp(_, dhcp) => spec.dhcp = Some(*dhcp),

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod certificates;
+mod firewall_rules;
 mod hostnames;
 mod kernel_parameters;
 mod kubelet_configs;
@@ -65,8 +66,9 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 14] = [
+pub const TYPES: [SettingType; 15] = [
     addresses::TYPE,
+    firewall_rules::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
     kubelet_configs::TYPE,
@@ -235,6 +237,9 @@ mod tests {
             "link bond0 made bond mode=802.3ad ports=eth1 miimon=50 lacp-rate=fast \
              xmit-hash-policy=layer3+4",
             "link bond0 made bond mode=active-backup ports=eth1,eth2 primary=eth2",
+            "firewall-rule rest drop",
+            "firewall-rule api accept protocol=tcp ports=22,50000-50001 sources=10.0.0.0/8,::/0",
+            "firewall-rule pods drop priority=7 protocol=4 links=cali*,cni0",
             "kubelet-config maxPods 50",
             "kubelet-config registryPullQPS 0",
             "kubelet-config serializeImagePulls false",

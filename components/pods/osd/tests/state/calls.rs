@@ -174,6 +174,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "addresssettingstatuses.osbuild",
             "addressstatuses.osbuild",
             "controllerstatuses.osbuild",
+            "firewallrules.osbuild",
+            "firewallrulestatuses.osbuild",
             "hostnames.osbuild",
             "hostnamestatuses.osbuild",
             "kernelinfos.osbuild",

@@ -4,6 +4,7 @@ mod apply;
 mod calls;
 mod capture;
 mod debug;
+mod firewall_rules;
 mod generations;
 mod inspect;
 mod kept;

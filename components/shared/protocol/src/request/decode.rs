@@ -236,7 +236,7 @@ mod tests {
         let Ok(Setting::Network(address)) = Setting::parse("address eth0 192.0.2.7 24") else {
             panic!("it is a setting of the network")
         };
-        let (name, link) = (address.name(), address.link().clone());
+        let (name, link) = (address.name(), LinkName::parse("eth0").unwrap());
         let failed = "network-failed address eth0 192.0.2.7 no link";
         are_read_and_written(&[
             (Socket::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),

@@ -25,9 +25,11 @@ pub use kubelet::{KubeletField, KubeletKey, KubeletValue};
 pub use list::{Entry, List};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
-    Bond, BondMode, BondOptions, Bridge, HashPolicy, LacpRate, LinkName, MAX_NETWORK_SETTINGS,
-    MadeLink, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting, NetworkSettings, Ports,
-    StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol, link_conflicts,
+    Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, LacpRate, LinkName, LinkPattern,
+    MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting,
+    NetworkSettings, PortRange, Ports, RuleAction, RuleName, RuleOptions, RuleOrder, RulePriority,
+    RuleProtocol, StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol, firewall_conflict,
+    link_conflicts, rule_that_closes,
 };
 pub use node::{
     LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,
@@ -71,7 +73,7 @@ pub enum Setting {
     Kubelet(KubeletField),
     /// A mount.
     Mount(Mount),
-    /// An address, a route, or a setting of a link.
+    /// An address, a route, a setting of a link, or a firewall rule.
     Network(NetworkSetting),
     /// A label of the node in its cluster.
     NodeLabel(NodeLabel),
@@ -96,7 +98,7 @@ pub enum SettingName {
     Kubelet(KubeletKey),
     /// A mount, by its target.
     Mount(MountPath),
-    /// An address, a route, or a setting of a link.
+    /// An address, a route, a setting of a link, or a firewall rule.
     Network(NetworkName),
     /// A label of the node in its cluster, by its key.
     NodeLabel(LabelKey),
@@ -334,6 +336,8 @@ mod tests {
             "route 198.51.100.0/24 4294967295 on eth0.7",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
+            "firewall-rule rest drop",
+            "firewall-rule api accept priority=7 protocol=tcp ports=50000 sources=::/0 links=eth*",
             "kubelet-config maxPods 50",
             "kubelet-config evictionHard.memory.available 10%",
             "node-label example.org/rack 7",
@@ -386,6 +390,8 @@ mod tests {
             "link eth0 mtu 65536",
             "link eth0 dhcp",
             "link eth0 speed 10",
+            "firewall-rule api",
+            "firewall-rule api accept to=eth0",
             "mount /run/mnt/a",
             "mount /run/mnt/a tmpfs",
             "mount /run/mnt/a tmpfs tmpfs ro exec",
@@ -415,6 +421,8 @@ mod tests {
             "link eth0",
             "link eth0 mtu 1400",
             "route 0.0.0.0/0",
+            "firewall-rule",
+            "firewall-rule api accept",
             "mount",
             "mount /",
             "mount /run/mnt/a tmpfs",
@@ -482,6 +490,9 @@ mod tests {
              ( (id|parent|protocol|ports|stp|mode|miimon|primary|xmit-hash-policy|lacp-rate)\
              =([0-9]{0,4}|eth0|a,b|on|fast|layer2\\+3|802\\.(1Q|1ad|3ad)|active-backup)){0,4}|\
              route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
+             firewall-rule [a-z-]{0,3} (accept|drop)\
+             ( (priority|protocol|ports|sources|links)\
+             =([0-9,-]{0,9}|tcp|icmp(v6)?|[0-9a-f.:]{3,9}/[0-9]{1,3}|[a-z*,]{0,5})){0,4}|\
              kubelet-config (maxPods|evictionHard\\.(memory|nodefs)\\.available) [0-9%Mi]{0,4}|\
              node-label [a-z./]{0,6} [a-z.-]{0,3}|\
              node-taint [a-z./]{0,4}:(NoSchedule|NoExecute|[a-z]{0,2}) [a-z.-]{0,3}|\

@@ -151,6 +151,14 @@ mod tests {
             ports[0]
         );
         let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
+        let list =
+            |entry: &dyn Fn(u32) -> String| (10..42).map(entry).collect::<Vec<_>>().join(",");
+        let rule = format!(
+            "firewall-rule {} accept priority=10000 protocol=icmpv6 sources={} links={}",
+            "a".repeat(63),
+            list(&|number| format!("{}{number}/128", &host[..host.len() - 2])),
+            list(&|number| format!("{}{number}*", "a".repeat(13))),
+        );
         let path = format!("/{}", "a".repeat(127));
         let mount = format!("mount {path} bind {path} ro,exec");
         let field = "kubelet-config evictionSoftGracePeriod.memory.available 24h".to_owned();
@@ -167,12 +175,13 @@ mod tests {
             let (wanted, source) = (Some(wanted), Some(Source::Document));
             Observed { name, wanted, source, current, error: String::new() }
         };
-        let [proxy, roots] = [proxy, roots].map(observed);
+        let [proxy, roots, rule] = [proxy, roots, rule].map(observed);
         let [parameter, domains, servers, route, made, mount, mirrors, field, label, taint] =
             [parameter, domains, servers, route, made, mount, mirrors, field, label, taint]
                 .map(observed);
         let route = Observed { error: "a".repeat(MAX_REASON), ..route };
         let made = Observed { error: "a".repeat(MAX_REASON), ..made };
+        let rules = vec![Observed { error: "a".repeat(MAX_REASON), ..rule }; MAX_NETWORK_SETTINGS];
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
         let field = Observed { error: "a".repeat(MAX_REASON), ..field };
         let proxy = Observed { error: "a".repeat(MAX_REASON), ..proxy };
@@ -191,7 +200,8 @@ mod tests {
         let registered = vec![label; MAX_LABELS].into_iter().chain(vec![taint; MAX_TAINTS]);
 
         let mounts = mounts.into_iter().chain(fields).chain(registered);
-        let others = mounts.chain(registries).chain(made).chain([domains, servers, proxy]);
+        let others = mounts.chain(registries).chain(made).chain(rules);
+        let others = others.chain([domains, servers, proxy]);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");

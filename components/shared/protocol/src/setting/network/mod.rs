@@ -1,14 +1,21 @@
-//! The settings of links, addresses and routes. The pod `dhcp` holds the host to them.
+//! The settings of links, addresses, routes and the firewall. The pod `dhcp` holds the host to
+//! them.
 
 mod address;
+mod firewall;
 mod link_name;
 mod made;
 mod mtu;
+mod options;
 mod route;
 mod subnet;
 mod wanted;
 
 pub use address::StaticAddress;
+pub use firewall::{
+    FirewallRule, LinkPattern, PortRange, RuleAction, RuleName, RuleOptions, RuleOrder,
+    RulePriority, RuleProtocol, firewall_conflict, rule_that_closes,
+};
 pub use link_name::LinkName;
 pub use made::{
     Bond, BondMode, BondOptions, Bridge, HashPolicy, LacpRate, MadeLink, Ports, Vlan, VlanProtocol,
@@ -40,6 +47,8 @@ pub enum NetworkSetting {
     Dhcp(LinkName, bool),
     /// A link that the node makes.
     Made(LinkName, MadeLink),
+    /// A rule for packets to the node.
+    FirewallRule(FirewallRule),
 }
 
 /// A setting of the network, without its value.
@@ -55,6 +64,8 @@ pub enum NetworkName {
     Dhcp(LinkName),
     /// A link that the node makes.
     Made(LinkName),
+    /// A rule for packets to the node.
+    FirewallRule(RuleName),
 }
 
 /// The kind of object that a setting of the network configures.
@@ -66,30 +77,39 @@ pub enum NetworkKind {
     Route,
     /// Links.
     Link,
+    /// Rules for packets to the node.
+    FirewallRule,
 }
 
 impl NetworkKind {
+    const ALL: [Self; 4] = [Self::Address, Self::Route, Self::Link, Self::FirewallRule];
+
     /// The word for it in lines.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Address => "address",
             Self::Route => "route",
             Self::Link => "link",
+            Self::FirewallRule => "firewall-rule",
         }
     }
 
     /// The kind with this word.
     pub(super) fn of_word(word: &str) -> Option<Self> {
-        [Self::Address, Self::Route, Self::Link].into_iter().find(|kind| kind.word() == word)
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
 impl NetworkName {
-    /// Reads the two words that follow that of the kind, and returns the text behind them.
+    /// Reads the two words that follow that of the kind, or the name of a rule, and returns the
+    /// text behind them.
     pub(super) fn split(kind: NetworkKind, line: &str) -> Result<(Self, &str), Refusal> {
-        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let (second, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (first, behind) = line.split_once(' ').unwrap_or((line, ""));
+        let (second, rest) = behind.split_once(' ').unwrap_or((behind, ""));
         let name = match (kind, second) {
+            (NetworkKind::FirewallRule, _) => {
+                return Ok((Self::FirewallRule(RuleName::parse(first)?), behind));
+            }
             (NetworkKind::Address, address) => {
                 let refuse = || Refusal::malformed(format!("`{address}` is not an IP address"));
                 Self::Address(LinkName::parse(first)?, address.parse().map_err(|_| refuse())?)
@@ -114,6 +134,7 @@ impl NetworkName {
             Self::Address(..) => NetworkKind::Address,
             Self::Route(..) => NetworkKind::Route,
             Self::Mtu(_) | Self::Dhcp(_) | Self::Made(_) => NetworkKind::Link,
+            Self::FirewallRule(_) => NetworkKind::FirewallRule,
         }
     }
 }
@@ -136,6 +157,9 @@ impl NetworkSetting {
                 _ => return Err(Refusal::malformed("`dhcp` is `on` or `off`")),
             },
             NetworkName::Made(link) => Self::made(link, MadeLink::parse(value)?)?,
+            NetworkName::FirewallRule(name) => {
+                Self::FirewallRule(FirewallRule::parse_words(&name, value)?)
+            }
         })
     }
 
@@ -182,15 +206,17 @@ impl NetworkSetting {
             Self::Mtu(link, _) => NetworkName::Mtu(link.clone()),
             Self::Dhcp(link, _) => NetworkName::Dhcp(link.clone()),
             Self::Made(link, _) => NetworkName::Made(link.clone()),
+            Self::FirewallRule(rule) => NetworkName::FirewallRule(rule.name().clone()),
         }
     }
 
-    /// The link that it is about.
-    pub fn link(&self) -> &LinkName {
+    /// The link that it is about; a rule is about none or several.
+    pub fn link(&self) -> Option<&LinkName> {
         match self {
-            Self::Address(address) => address.link(),
-            Self::Route(route) => route.link(),
-            Self::Mtu(link, _) | Self::Dhcp(link, _) | Self::Made(link, _) => link,
+            Self::Address(address) => Some(address.link()),
+            Self::Route(route) => Some(route.link()),
+            Self::Mtu(link, _) | Self::Dhcp(link, _) | Self::Made(link, _) => Some(link),
+            Self::FirewallRule(_) => None,
         }
     }
 
@@ -203,6 +229,7 @@ impl NetworkSetting {
             Self::Dhcp(_, true) => "on".to_owned(),
             Self::Dhcp(_, false) => "off".to_owned(),
             Self::Made(_, made) => made.words(),
+            Self::FirewallRule(rule) => rule.words(),
         }
     }
 }
@@ -216,6 +243,7 @@ impl fmt::Display for NetworkName {
             Self::Mtu(link) => write!(f, "{kind} {link} mtu"),
             Self::Dhcp(link) => write!(f, "{kind} {link} dhcp"),
             Self::Made(link) => write!(f, "{kind} {link} made"),
+            Self::FirewallRule(name) => write!(f, "{kind} {name}"),
         }
     }
 }

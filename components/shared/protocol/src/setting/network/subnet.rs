@@ -1,4 +1,4 @@
-//! The destinations of routes.
+//! The destinations of routes, and the sources of packets.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,6 +26,42 @@ impl Subnet {
             true => Ok(Self { address, prefix_length }),
             false => Err(Refusal::malformed(format!("`{word}` is not a subnet to route to"))),
         }
+    }
+
+    /// Reads `ADDRESS/PREFIX-LENGTH` of a network that packets come from.
+    ///
+    /// # Errors
+    /// It is malformed, has bits behind its prefix, or no packet comes from there over a link.
+    pub fn parse_source(word: &str) -> Result<Self, Refusal> {
+        let (address, prefix_length) = split(word)?;
+        let start = first(address, prefix_length);
+        if start != address {
+            let reason = format!("`{word}` has bits behind its prefix: `{start}/{prefix_length}`?");
+            return Err(Refusal::malformed(reason));
+        }
+        let refuse = |_| Refusal::malformed(format!("no packet comes from `{word}` over a link"));
+        Self::parse(word).map_err(refuse)
+    }
+
+    /// Its last address.
+    pub fn last(self) -> IpAddr {
+        match self.address {
+            IpAddr::V4(address) => {
+                let host_bits = u32::MAX.checked_shr(self.prefix_length.into()).unwrap_or(0);
+                Ipv4Addr::from_bits(address.to_bits() | host_bits).into()
+            }
+            IpAddr::V6(address) => {
+                let host_bits = u128::MAX.checked_shr(self.prefix_length.into()).unwrap_or(0);
+                Ipv6Addr::from_bits(address.to_bits() | host_bits).into()
+            }
+        }
+    }
+
+    /// Whether an address is in both.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.address <= other.last()
+            && other.address <= self.last()
     }
 
     /// Its first address.

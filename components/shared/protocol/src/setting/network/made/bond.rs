@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::super::LinkName;
+use super::super::options::{Options, number};
 use super::Ports;
-use super::options::{Options, number};
 use crate::Refusal;
 
 /// How often a bond looks at its ports, in milliseconds, unless its setting says so: the kernel's
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     fn bond(words: &str) -> Result<Bond, Refusal> {
-        let mut options = Options::parse(words)?;
+        let mut options = Options::parse("a link", words)?;
         let bond = Bond::of_options(&mut options)?;
         options.end().map(|()| bond)
     }

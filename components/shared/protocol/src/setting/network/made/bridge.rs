@@ -1,7 +1,7 @@
 //! Bridges.
 
+use super::super::options::Options;
 use super::Ports;
-use super::options::Options;
 use crate::Refusal;
 
 /// A bridge: the machines behind its ports are in one network.

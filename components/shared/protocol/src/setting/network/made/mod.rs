@@ -4,7 +4,6 @@ mod bond;
 mod bridge;
 mod conflicts;
 mod name;
-mod options;
 mod ports;
 mod vlan;
 
@@ -16,8 +15,8 @@ pub use ports::Ports;
 pub use vlan::{Vlan, VlanProtocol};
 
 use super::LinkName;
+use super::options::Options;
 use crate::Refusal;
-use options::Options;
 
 /// A link that the node makes, without its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +33,7 @@ impl MadeLink {
     /// Reads the words that [`Self::words`] writes.
     pub(super) fn parse(words: &str) -> Result<Self, Refusal> {
         let (kind, options) = words.split_once(' ').unwrap_or((words, ""));
-        let mut options = Options::parse(options)?;
+        let mut options = Options::parse("a link", options)?;
         let made = match kind {
             "vlan" => Self::Vlan(Vlan::of_options(&mut options)?),
             "bridge" => Self::Bridge(Bridge::of_options(&mut options)?),

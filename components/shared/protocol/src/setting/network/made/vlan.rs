@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::LinkName;
-use super::options::{Options, number};
+use super::super::options::{Options, number};
 use crate::Refusal;
 
 /// The identifiers that a VLAN can have (IEEE 802.1Q): the first one and the last one.
