@@ -8,6 +8,7 @@ use osbuild_protocol::{NodeStatus, Reply, Request, Slots, SlotsStatus};
 use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
 
 /// The recipe with the pod.
 pub const RECIPE: &str = "probe";
@@ -46,6 +47,12 @@ pub const OSD: u16 = 7091;
 pub const FILE: u16 = 7092;
 /// Leads to the socket of the plugin `full-name`.
 pub const PLUGIN: u16 = 7093;
+/// Takes the name of a table of nftables, removes it, and replies with the milliseconds until it is
+/// back.
+pub const TABLE: u16 = 7094;
+
+/// How long a closed port may stay silent before it counts as such, on an emulated processor.
+pub const FACTS_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A free port of the loopback.
 pub fn free_port() -> Result<u16> {
@@ -118,6 +125,16 @@ pub fn report(port: u16) -> Result<String> {
         Some(facts) => Ok(facts.to_owned()),
         None => Err(Error::build("the probe's report was cut short").cause(report)),
     }
+}
+
+/// Whether a probe reports anything within this time, through the port of the loopback that leads
+/// to [`FACTS`].
+pub fn answers(port: u16, within: Duration) -> bool {
+    let byte = connect(port).and_then(|mut stream| {
+        stream.set_read_timeout(Some(within))?;
+        stream.read(&mut [0])
+    });
+    byte.is_ok_and(|length| length > 0)
 }
 
 fn connect(port: u16) -> std::io::Result<TcpStream> {

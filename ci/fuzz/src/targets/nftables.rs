@@ -42,7 +42,7 @@ fn listed(bytes: &[u8]) -> Option<Table> {
         let _ = is_about(&answer, TABLE);
     }
     let mut requests = 0;
-    while listing.next().is_some() {
+    while listing.question().is_some() {
         requests += 1;
         assert!(requests <= 4 + bytes.len(), "the listing does not end");
     }

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 42] = [
+const LINES: [(&str, RefusalCode); 46] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -44,6 +44,10 @@ const LINES: [(&str, RefusalCode); 42] = [
     ("apply trusted-root a /etc/ca.crt", RefusalCode::Malformed),
     ("apply trusted-root a MIIB,MIIB,MIIB,MIIB,MIIB", RefusalCode::Malformed),
     ("apply trusted-root a MIIB\\n-----END", RefusalCode::Malformed),
+    ("apply firewall-rule ../a drop", RefusalCode::Malformed),
+    ("apply firewall-rule a drop links=lo", RefusalCode::Malformed),
+    ("apply firewall-rule a accept ports=22", RefusalCode::Malformed),
+    ("apply firewall-rule a accept protocol=tcp ports=22;flush", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

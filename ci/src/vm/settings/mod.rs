@@ -3,6 +3,7 @@
 mod cut_off;
 mod debug;
 mod document;
+mod firewall;
 mod goes_back;
 mod hostile;
 mod kernel_parameters;
@@ -57,10 +58,11 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors of
 /// a registry, a field of the kubelet's configuration, a proxy, an address or a route of the node,
-/// or makes a link. The setting is put back when another program changes it, outlasts a crash of
-/// `osd` and a power cut, and goes with its resource. What the image does not allow is refused,
-/// also to a hostile `osd`. Labels and taints wait for the node to register. Without its file `osd`
-/// begins with what `init` holds. The node document is in effect where there is no resource.
+/// makes a link, or closes a port. The setting is put back when another program changes it,
+/// outlasts a crash of `osd` and a power cut, and goes with its resource. What the image does not
+/// allow is refused, also to a hostile `osd`. Labels and taints wait for the node to register.
+/// Without its file `osd` begins with what `init` holds. The node document is in effect where there
+/// is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -74,6 +76,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     registries::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     made_links::are_made(node, &mut outcome)?;
+    firewall::closes_a_port(node, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;
@@ -94,6 +97,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     registries::outlast_a_power_cut(node, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
     made_links::outlast_a_power_cut_and_go(node, &mut outcome)?;
+    firewall::outlasts_a_power_cut_and_goes(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
@@ -233,6 +237,8 @@ impl<'a> Lab<'a> {
             plugin: free_port()?,
             signals: free_port()?,
             sockets: free_port()?,
+            tables: free_port()?,
+            facts: free_port()?,
         };
         Ok(Lab { site, name, project, disk, node, osctl })
     }
@@ -261,7 +267,9 @@ impl<'a> Lab<'a> {
             .forward(self.node.files, probe::FILE)
             .forward(self.node.plugin, probe::PLUGIN)
             .forward(self.node.signals, probe::SIGNAL)
-            .forward(self.node.sockets, probe::SOCKET))
+            .forward(self.node.sockets, probe::SOCKET)
+            .forward(self.node.tables, probe::TABLE)
+            .forward(self.node.facts, probe::FACTS))
     }
 
     /// The certificate of the CA of clients, which can be that of servers as well.

@@ -26,6 +26,8 @@ pub struct Node<'a> {
     pub plugin: u16,
     pub signals: u16,
     pub sockets: u16,
+    pub tables: u16,
+    pub facts: u16,
 }
 
 impl Node<'_> {

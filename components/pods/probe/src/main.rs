@@ -26,6 +26,7 @@ mod signals;
 mod sockets;
 mod synced;
 mod sys;
+mod tables;
 mod versions;
 
 use osbuild_abi::paths::OSD_SOCKET;
@@ -38,7 +39,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 15] = [
+const PORTS: [(u16, Handler); 16] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -54,6 +55,7 @@ const PORTS: [(u16, Handler); 15] = [
     (7091, relay),
     (7092, file),
     (7093, relay_to_plugin),
+    (7094, remove_table),
 ];
 
 /// The host's root, which is PID 1's.
@@ -123,6 +125,12 @@ fn join(stream: &TcpStream) -> io::Result<String> {
 /// Freezes PID 1.
 fn freeze(_: &TcpStream) -> io::Result<String> {
     freeze::freeze(Path::new(HOST)).map(|()| line("end"))
+}
+
+/// Takes the name of a table of nftables, removes it, and waits until it is back. Replies with the
+/// milliseconds that this took.
+fn remove_table(stream: &TcpStream) -> io::Result<String> {
+    tables::remove(read(stream)?.trim()).map(|took| line(took.as_millis()))
 }
 
 /// Takes a number, and writes that many files, each flushed before the next.

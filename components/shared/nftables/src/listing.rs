@@ -21,7 +21,7 @@ use crate::uapi::{
 /// The number of the attribute with the table's name, which is the same in all messages.
 const TABLE: u16 = NFTA_TABLE_NAME;
 
-/// Lists a table: [`Self::next`] returns the next request to the kernel, until there is none, and
+/// Lists a table: [`Self::question`] returns the next request to the kernel, until there is none, and
 /// [`Self::take`] takes each answer.
 #[derive(Debug)]
 pub struct Listing {
@@ -67,7 +67,7 @@ impl Listing {
     }
 
     /// The next request, which is answered by a list.
-    pub fn next(&mut self) -> Option<Request> {
+    pub fn question(&mut self) -> Option<Request> {
         let of_table = |kind| request(kind, NLM_F_DUMP).with(TABLE, &name(&self.name));
         let (request, step) = match &self.step {
             Step::Table => (request(NFT_MSG_GETTABLE, NLM_F_DUMP), Step::Chains),
@@ -225,11 +225,11 @@ mod tests {
     #[test]
     fn a_table_that_is_not_there_is_none_and_asks_for_nothing_more() {
         let mut listing = Listing::new("osbuild");
-        assert!(listing.next().is_some());
+        assert!(listing.question().is_some());
         let (bytes, _) =
             Batch::replacement(&Table { name: "other".to_owned(), ..table(vec![]) }).finish(1);
         answers(&bytes).for_each(|answer| listing.take(&answer));
-        assert!(listing.next().is_none());
+        assert!(listing.question().is_none());
         assert_eq!(listing.finish(), None);
     }
 

@@ -65,7 +65,7 @@ impl Netfilter {
     /// Lists the table. Returns also whether nothing has changed meanwhile, in this or another one.
     fn list(&mut self) -> io::Result<(Option<Table>, bool)> {
         let (mut listing, mut is_whole) = (Listing::new(TABLE), true);
-        while let Some(request) = listing.next() {
+        while let Some(request) = listing.question() {
             let read = |answer: &Answer| Some((answer.kind, answer.flags, answer.payload.to_vec()));
             for (kind, flags, payload) in self.netlink.list(request, read)? {
                 is_whole &= flags & libc::NLM_F_DUMP_INTR as u16 == 0;

@@ -390,8 +390,6 @@ mod tests {
             "link eth0 mtu 65536",
             "link eth0 dhcp",
             "link eth0 speed 10",
-            "firewall-rule api",
-            "firewall-rule api accept to=eth0",
             "mount /run/mnt/a",
             "mount /run/mnt/a tmpfs",
             "mount /run/mnt/a tmpfs tmpfs ro exec",
