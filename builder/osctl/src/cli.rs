@@ -267,7 +267,7 @@ pub struct How {
 /// Whether changes stay that keep this program from reaching the node.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Unguarded {
-    /// Keep changes of links, addresses and routes even if the node is not reached after them
+    /// Keep changes of the network and of the firewall even if the node is not reached after them
     #[arg(long = "no-try", conflicts_with_all = ["dry_run", "try"])]
     pub no_try: bool,
 }

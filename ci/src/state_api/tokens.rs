@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What signs tokens, in the checkout.
+/// The program that signs tokens, in the checkout.
 const SIGNER: &str = "components/pods/osd/tests/tokens.py";
 
 /// The issuer of the tokens, and the node of the pod, as which `osd` knows itself.

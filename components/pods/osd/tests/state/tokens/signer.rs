@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The program, in the folder of the tests.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tokens.py");
 
-/// What tokens of the tests have as `iss` and `aud`, and the node that accepts them.
+/// The `iss` and `aud` of the tokens of the tests, and the node that accepts them.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 pub const AUDIENCE: &str = "node-api.osbuild";
 pub const NODE: &str = "edge-7";
@@ -81,7 +81,7 @@ impl Drop for Signer {
     }
 }
 
-/// What the API server would sign for a pod in the namespace `fleet`.
+/// The claims that the API server would sign for a pod in the namespace `fleet`.
 pub fn wanted(account: &str, pod: &str, seconds: u64) -> Wanted {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let claims = json!({
