@@ -84,7 +84,7 @@ pub fn git() -> Vec<Tool> {
 }
 
 /// The oracles that are Python packages.
-fn python() -> [Tool; 12] {
+fn python() -> [Tool; 10] {
     let program = |name: &str| Probe::Program(name.to_owned());
     [
         Tool::pip(
@@ -142,22 +142,29 @@ fn python() -> [Tool; 12] {
             "validates the pipelines that users copy against GitHub's schema",
         ),
         Tool::pip(
+            "python-tuf",
+            Probe::PythonModule("tuf".to_owned()),
+            "tuf==7.0.1",
+            "reads our releases as any TUF client does",
+        ),
+    ]
+}
+
+/// The Python packages that sign the tokens of our tests.
+fn signers() -> [Tool; 2] {
+    let module = |name: &str| Probe::PythonModule(name.to_owned());
+    [
+        Tool::pip(
             "PyJWT",
-            Probe::PythonModule("jwt".to_owned()),
+            module("jwt"),
             "PyJWT==2.15.1",
             "signs the tokens that our node verifies",
         ),
         Tool::pip(
             "cryptography",
-            Probe::PythonModule("cryptography".to_owned()),
+            module("cryptography"),
             "cryptography==48.0.0",
             "has the keys of these tokens",
-        ),
-        Tool::pip(
-            "python-tuf",
-            Probe::PythonModule("tuf".to_owned()),
-            "tuf==7.0.1",
-            "reads our releases as any TUF client does",
         ),
     ]
 }
@@ -181,6 +188,7 @@ pub fn all() -> Vec<Tool> {
         .chain(oracles)
         .chain(files)
         .chain(python())
+        .chain(signers())
         .chain([cross])
         .chain(uefi)
         .collect()
