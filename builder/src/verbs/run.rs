@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{Locked, Plan, Qemu, Signing};
 use crate::produce::out::Out;
+use crate::report::Report;
 use crate::ship::cluster::{
     ClusterFiles, Endpoint, KUBEADM_ON_DATA, NewCluster, Nodes, PORT, control_plane,
 };

@@ -26,7 +26,7 @@ impl Resolver<'_> {
         if let Some(debug) = &section.debug {
             self.note("api.debug", &debug.spot);
         }
-        let clients = section.clients.as_ref().map(ToString::to_string);
+        let clients = section.clients.as_ref().map(|clients| clients.value.to_string());
         Some(Api { clients, debug: section.debug.as_ref().map(|debug| debug.value) })
     }
 }

@@ -63,10 +63,7 @@ impl ClientType {
 
     /// Whether its resources give rights, so that an admin alone writes them.
     pub fn gives_rights(self) -> bool {
-        match self {
-            ClientType::Setting(_) => false,
-            _ => true,
-        }
+        !matches!(self, ClientType::Setting(_))
     }
 
     /// Whether a mistake in one of its resources can keep clients from reaching the node.
