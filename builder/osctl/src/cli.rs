@@ -115,25 +115,9 @@ pub enum Verb {
     ///
     /// If somebody else changes the resource meanwhile, nothing is changed, and a file keeps your
     /// text. So it does after any other failure.
-    Edit {
-        /// The type
-        r#type: String,
-        /// The identifier [default: the only resource of the type]
-        id: Option<String>,
-        /// Whether the node must be reached afterwards
-        #[command(flatten)]
-        unguarded: Unguarded,
-    },
+    Edit(Edit),
     /// Delete a resource
-    Delete {
-        /// The type
-        r#type: String,
-        /// The identifier
-        id: String,
-        /// Whether the node must be reached afterwards
-        #[command(flatten)]
-        unguarded: Unguarded,
-    },
+    Delete(Delete),
     /// Keep what the running try has changed
     Confirm,
     /// List the last generations of the settings: who changed what, and when
@@ -254,11 +238,35 @@ pub enum Verb {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct How {
     /// Show what would change
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_try")]
     pub dry_run: bool,
     /// Take the changes back after this time unless they are confirmed: `90s`, `2m`, at most 1h
-    #[arg(long, value_name = "TIME", conflicts_with = "dry_run")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["dry_run", "no_try"])]
     pub r#try: Option<Seconds>,
+    /// Whether the node must be reached afterwards
+    #[command(flatten)]
+    pub unguarded: Unguarded,
+}
+
+/// The resource that is edited.
+#[derive(Clone, Debug, Args)]
+pub struct Edit {
+    /// The type
+    pub r#type: String,
+    /// The identifier [default: the only resource of the type]
+    pub id: Option<String>,
+    /// Whether the node must be reached afterwards
+    #[command(flatten)]
+    pub unguarded: Unguarded,
+}
+
+/// The resource that is deleted.
+#[derive(Clone, Debug, Args)]
+pub struct Delete {
+    /// The type
+    pub r#type: String,
+    /// The identifier
+    pub id: String,
     /// Whether the node must be reached afterwards
     #[command(flatten)]
     pub unguarded: Unguarded,
@@ -268,7 +276,7 @@ pub struct How {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Unguarded {
     /// Keep changes of the network and of the firewall even if the node is not reached after them
-    #[arg(long = "no-try", conflicts_with_all = ["dry_run", "try"])]
+    #[arg(long)]
     pub no_try: bool,
 }
 

@@ -340,7 +340,7 @@ mod tests {
     fn a_file_has_the_comments_of_all_its_parts() {
         let plugin = File::of(&file("osbuild/v1/plugin.proto"));
         let grant = plugin.message("osbuild.v1.PluginGrantSpec").unwrap();
-        assert!(grant.comment.text.starts_with("What a plugin may do"));
+        assert!(grant.comment.text.starts_with("The rights of a plugin"));
         assert_eq!(grant.fields[0].form, "list of PluginInput");
         assert_eq!(grant.fields[0].message.as_deref(), Some("osbuild.v1.PluginInput"));
         let input = plugin.message("osbuild.v1.PluginInput").unwrap();

@@ -47,12 +47,13 @@ fn files(bytes: &[u8]) -> io::Result<Files> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::btree_map;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn packed_files_are_read_back(
-            files in proptest::collection::btree_map("[a-z]{1,9}(/[a-z]{1,150}){0,2}", any::<Vec<u8>>(), 0..5)
+            files in btree_map("[a-z]{1,9}(/[a-z]{1,150}){0,2}", any::<Vec<u8>>(), 0..5)
         ) {
             prop_assert_eq!(unpack(&pack(&files).unwrap()).unwrap(), files);
         }

@@ -24,7 +24,8 @@ const INSIDE: &[u8] = b"this process";
 pub struct Extract {
     /// The name of the step.
     pub name: String,
-    /// The rule that it follows, with a version: raise it when the same sources and arguments give other bytes.
+    /// The rule that it follows, with a version: raise it when the same sources and arguments give
+    /// other bytes.
     pub rule: &'static str,
     /// The other values that determine the bytes.
     pub arguments: Vec<String>,
@@ -52,8 +53,8 @@ impl Extract {
 }
 
 impl<P: Product<Locked>> Build<'_, P> {
-    /// Takes bytes out of sources by `work`, or finds them in the store or a cache. `work` runs when
-    /// the store has the sources.
+    /// Takes bytes out of sources by `work`, or finds them in the store or a cache. `work` runs
+    /// when the store has the sources.
     ///
     /// # Errors
     /// The error of `work`, or a source cannot be fetched.

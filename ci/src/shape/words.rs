@@ -67,8 +67,8 @@ const REPLACED: &[(&str, &str)] = &[
     ("himself", "the actor's name, or `themselves`"),
 ];
 
-/// Words with which no line of a comment begins: such a clause names nothing. A comment begins with the
-/// noun or the verb of the item.
+/// Words with which no line of a comment begins: such a clause names nothing. A comment begins with
+/// the noun or the verb of the item.
 const FREE_CLAUSES: [&str; 3] = ["What", "Who", "Whoever"];
 
 /// This file, which has the list; a text of others; and a file of the node's image, whose bytes are

@@ -3,7 +3,7 @@
 use super::guard::Guard;
 use super::nodes::connect;
 use super::{note, print_lines};
-use crate::cli::Unguarded;
+use crate::cli::{Edit, Unguarded};
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
 use crate::editing::{Document, with_comments, without_comments};
@@ -31,13 +31,9 @@ const HEAD: &str = "The node gets this when the editor ends. Without a change, o
 
 /// Opens a resource in the editor and writes it back. The connection is opened anew for that: the
 /// user takes longer to write than nodes keep silent clients.
-pub async fn run(
-    selection: &Selection,
-    type_name: &str,
-    id: Option<&str>,
-    unguarded: Unguarded,
-) -> Result<()> {
-    let resource = read(&connect(selection).await?, type_name, id).await?;
+pub async fn run(selection: &Selection, edit: Edit) -> Result<()> {
+    let Edit { r#type: type_name, id, unguarded } = edit;
+    let resource = read(&connect(selection).await?, &type_name, id.as_deref()).await?;
     let name = resource::name(&resource);
     let original = resource::yaml(&resource)?;
     let document = Document::read(&original)

@@ -44,7 +44,7 @@ pub async fn types(connection: &Connection, form: &Form) -> Result<Output> {
 pub async fn resources(
     connection: &Connection,
     type_name: &str,
-    id: Option<String>,
+    id: Option<&str>,
     form: &Form,
 ) -> Result<Output> {
     let definition = definitions::named(connection, type_name).await?;
@@ -52,7 +52,7 @@ pub async fn resources(
     match id {
         None => all(&resource::list(connection, &namespace, &type_name).await?, &columns, form),
         Some(id) => {
-            let found = resource::get(connection, &namespace, &type_name, &id).await?;
+            let found = resource::get(connection, &namespace, &type_name, id).await?;
             match form {
                 Form::Json => Ok(Output::Json(resource::json(&found))),
                 form => all(&[found], &columns, form),

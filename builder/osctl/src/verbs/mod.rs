@@ -46,12 +46,11 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
             let name = r#type.unwrap_or_default();
             get::watch(&connect(node).await?, &name, id, &output).await
         }
-        Verb::Get { r#type, id, output, watch: false } => {
-            show(node, async |one| match &r#type {
-                None => get::types(one, &output).await,
-                Some(name) => get::resources(one, name, id.clone(), &output).await,
-            })
-            .await
+        Verb::Get { r#type: None, output, .. } => {
+            show(node, async |one| get::types(one, &output).await).await
+        }
+        Verb::Get { r#type: Some(name), id, output, .. } => {
+            show(node, async |one| get::resources(one, &name, id.as_deref(), &output).await).await
         }
         Verb::Explain { path: None } => show(node, explain::list).await,
         Verb::Explain { path: Some(path) } => {
@@ -62,12 +61,8 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         }
         Verb::Dashboard | Verb::Debug(_) | Verb::Diff { .. } => return with_code(verb, node).await,
         Verb::Apply { file, how } => apply::run(node, &file, how).await,
-        Verb::Edit { r#type, id, unguarded } => {
-            edit::run(node, &r#type, id.as_deref(), unguarded).await
-        }
-        Verb::Delete { r#type, id, unguarded } => {
-            delete::run(&connect(node).await?, &r#type, &id, unguarded).await
-        }
+        Verb::Edit(edit) => edit::run(node, edit).await,
+        Verb::Delete(delete) => delete::run(&connect(node).await?, delete).await,
         Verb::Confirm => change(node, AfterFailure::GoOn, tries::confirm).await,
         Verb::History { output } => show(node, async |one| history::show(one, output).await).await,
         Verb::Revert { generation: None, how: How { dry_run: false, r#try: None, .. } } => {

@@ -96,7 +96,7 @@ pub async fn note_try(connection: &Connection) {
     }
 }
 
-/// Whether a try is running, of whom, and for how long.
+/// Whether a try is running, its caller, and the time that is left.
 pub async fn state(connection: &Connection) -> Result<GetTryResponse> {
     Ok(connection.configuration().get_try(GetTryRequest {}).await?.into_inner())
 }

@@ -22,8 +22,8 @@ pub const ADMIN: &str = "admin";
 /// client, or [`ITSELF`] or [`PLUGIN`].
 pub const WRITER: &str = "osbuild/writer";
 
-/// The annotation of a type's definition that is `true` if a mistake in one of its resources can keep
-/// clients from reaching the node.
+/// The annotation of a type's definition that is `true` if a mistake in one of its resources can
+/// keep clients from reaching the node.
 pub const MAY_DISCONNECT: &str = "osbuild/may-disconnect";
 
 /// The variable of the environment of a debug container with its identifier.

@@ -55,9 +55,9 @@ pub enum Outcome {
 
 impl Node {
     /// Reads a node from its name and its annotations at the time `now`. Anybody who may change the
-    /// Node may write a time that is malformed or far in the future. A request with such a time is the
-    /// newest one, and a drain with such a time is an old one: it neither lasts for ever nor keeps the
-    /// node from its update.
+    /// Node may write a time that is malformed or far in the future. A request with such a time is
+    /// the newest one, and a drain with such a time is an old one: it neither lasts for ever nor
+    /// keeps the node from its update.
     pub fn parse<'a>(name: &str, now: i64, annotation: impl Fn(&str) -> Option<&'a str>) -> Self {
         let time = |key: &str, otherwise: i64| {
             let time = seconds(annotation(key)?).filter(|time| *time <= now + MAX_SKEW_S);

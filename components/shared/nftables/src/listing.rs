@@ -21,8 +21,8 @@ use crate::uapi::{
 /// The number of the attribute with the table's name, which is the same in all messages.
 const TABLE: u16 = NFTA_TABLE_NAME;
 
-/// Lists a table: [`Self::question`] returns the next request to the kernel, until there is none, and
-/// [`Self::take`] takes each answer.
+/// Lists a table: [`Self::question`] returns the next request to the kernel, until there is none,
+/// and [`Self::take`] takes each answer.
 #[derive(Debug)]
 pub struct Listing {
     name: String,
