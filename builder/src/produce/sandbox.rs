@@ -98,13 +98,22 @@ impl Sandbox {
             report.step("sandbox").doing("unpacking packages");
             SandboxRoot::unpack(store, &self.packages)?;
         }
-        for tool in lacking(store, action) {
-            report.step(format!("toolchain {}", tool.name)).doing("unpacking");
+        for tool in &action.toolchains {
+            let is_unpacked = store.find_tree(&tool.key).is_some();
+            let step = report.step(format!("toolchain {}", tool.name));
             match &self.rust {
+                // An export leaves the tar file beside the unpacked toolchain.
                 Some((rust, archive)) if rust.key == tool.key => {
-                    toolchain::unpack_rust(store, &archive.sha256)?;
+                    if !is_unpacked || store.find(&archive.sha256).is_some() {
+                        step.doing("unpacking");
+                        toolchain::unpack_rust(store, &archive.sha256)?;
+                    }
                 }
-                _ => toolchain::unpack_go(store, &self.go_zip)?,
+                _ if is_unpacked => {}
+                _ => {
+                    step.doing("unpacking");
+                    toolchain::unpack_go(store, &self.go_zip)?;
+                }
             }
         }
         Ok(())

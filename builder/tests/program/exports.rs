@@ -105,7 +105,7 @@ fn a_damaged_source_exits_4_and_a_missing_source_exits_3() {
     let file = scratch.path("exported/sha256").join(&source.digest);
     let folder = folder(&scratch);
     let verbs: [&[&str]; 2] =
-        [&["sources", "import", &folder], &["build", RECIPE, "--sources", &folder]];
+        [&["sources", "import", &folder], &["build", RECIPE, "--rebuild", "--sources", &folder]];
     fs::write(&file, "other bytes").unwrap();
     for verb in verbs {
         let ran = scratch.osbuild(verb);

@@ -32,7 +32,7 @@ fn build(file: &str, entry: &str) -> Ran {
     );
     fs::write(scratch.path("apt.conf"), config).unwrap();
     scratch.fill_store_without("ca-certificates");
-    scratch.osbuild(&["build", RECIPE])
+    scratch.osbuild(&["sources", "export", RECIPE, "exported"])
 }
 
 /// Signs each suite with a new key, and writes its public half to `keys`, beside that of another
