@@ -61,14 +61,14 @@ fn assert_build_continues(scratch: &Scratch) {
 
 #[test]
 fn ctrl_c_ends_a_build_and_its_processes_with_code_130() {
-    for (name, seconds) in [("-INT", "2.015"), ("-TERM", "2.016")] {
+    for (name, seconds) in [("-INT", "6.015"), ("-TERM", "6.016")] {
         let scratch = slow(seconds);
         let build = start(&scratch);
         wait_until(|| runs(&format!("sleep {seconds}")));
         signal(&build, name);
         let began = Instant::now();
         let ran = Ran::from(build.wait_with_output().unwrap());
-        assert!(began.elapsed() < Duration::from_millis(1500), "it waited for the step");
+        assert!(began.elapsed() < Duration::from_secs(4), "it waited for the step");
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""), "{}", ran.stderr);
         assert!(ran.stderr.ends_with("error: stopped\n"), "{}", ran.stderr);
         assert!(!runs(&format!("sleep {seconds}")));

@@ -12,16 +12,31 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// The registry does not have a crate, or `Cargo.lock` does not fit `Cargo.toml`.
 pub fn fetch(store: &Store, project: &Path, crates: &[&Crate], step: &Step) -> Result<()> {
+    let absent = download(store, project, crates, step)?;
+    let Some(first) = absent.first() else { return Ok(()) };
+    let name = file_name(first);
+    let file = find(&caches()?, &name);
+    let file =
+        file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
+    super::expect(store.put_file(&file)?, &first.sha256, &name)
+}
+
+/// Downloads the crates in the project's `Cargo.lock`, and puts the archives of `crates` into the
+/// store. Returns those without a matching archive: cargo has none of a crate that it takes from a
+/// folder.
+///
+/// # Errors
+/// The registry does not have a crate, or `Cargo.lock` does not fit `Cargo.toml`.
+pub fn download<'c>(
+    store: &Store,
+    project: &Path,
+    crates: &[&'c Crate],
+    step: &Step,
+) -> Result<Vec<&'c Crate>> {
     Client::new("cargo").args(["fetch", "--locked"]).within(project).shown(step).run()?;
-    let folders = caches()?;
-    for krate in crates {
-        let name = file_name(krate);
-        let file = find(&folders, &name);
-        let file =
-            file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
-        super::expect(store.put_file(&file)?, &krate.sha256, &name)?;
-    }
-    Ok(())
+    let mut absent = crates.to_vec();
+    keep_cached(store, &mut absent)?;
+    Ok(absent)
 }
 
 /// Puts those of `crates` into the store that cargo's cache has, and keeps the others in the list.

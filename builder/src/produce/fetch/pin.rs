@@ -112,7 +112,9 @@ impl Fetcher<'_> {
         Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })
     }
 
-    /// Keeps the known sizes of crates. Others are those of archives that are on this machine.
+    /// Keeps the known sizes of crates. Others are those of archives that are on this machine, or are
+    /// downloaded. If a crate has no archive, as one that cargo takes from a folder, the lock has no
+    /// sizes.
     fn pin_crates(&self, held: &PreviousLock, required: &Requirements) -> Result<CratesLock> {
         let crates = &required.crates;
         let known = |krate: &Crate| {
@@ -123,16 +125,16 @@ impl Fetcher<'_> {
         crates::keep_cached(self.store, &mut unknown)?;
         if let Some(first) = unknown.first() {
             self.check_online(&format!("crate {} {}", first.name, first.version))?;
-            self.crates(&unknown)?;
+            let step = self.report.step("crates");
+            crates::download(self.store, self.project, &unknown, &step)?;
+            step.done(&format!("{} crates", unknown.len()), None, Outcome::Ran);
         }
         let size = |krate: &Crate| {
-            let size = known(krate).ok_or_else(|| {
-                Error::build(format!("`cargo fetch` did not download `{}`", krate.name))
-            })?;
-            Ok(CrateSize { name: krate.name.clone(), version: krate.version.clone(), size })
+            let (name, version) = (krate.name.clone(), krate.version.clone());
+            Some(CrateSize { name, version, size: known(krate)? })
         };
-        let sizes = crates.iter().map(size).collect::<Result<_>>()?;
-        Ok(CratesLock { digest: required.crates_digest(), sizes })
+        let sizes: Option<_> = crates.iter().map(size).collect();
+        Ok(CratesLock { digest: required.crates_digest(), sizes: sizes.unwrap_or_default() })
     }
 
     /// Refuses to use the registries if the user forbids it.
