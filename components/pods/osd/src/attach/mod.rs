@@ -19,7 +19,8 @@ use osbuild_cosi::v1::debug_response::Part;
 use osbuild_cosi::v1::{DebugExit, DebugRequest, DebugResponse, DebugStart, DebugStarted};
 use osbuild_failure::{Explain, Failure, Outcome};
 use process::{Input, Process};
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::low_level::pipe::register;
 use std::env;
 use std::fs;
@@ -27,6 +28,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -61,6 +63,7 @@ pub fn install(path: &Path) -> Outcome<()> {
 /// # Errors
 /// `osd` cannot be reached, or refuses it.
 pub async fn run(socket: &Path) -> Outcome<()> {
+    catch_signals_of_terminals().explain("handle signals")?;
     let mut terminated = termination().explain("handle signals")?;
     let id = env::var(DEBUG_VARIABLE).explain(format!("read {DEBUG_VARIABLE}"))?;
     let id = id.parse().explain("read the identifier of the container")?;
@@ -81,6 +84,16 @@ pub async fn run(socket: &Path) -> Outcome<()> {
     // The end of the container must not overtake it.
     let _ =
         timeout(LAST_TIMEOUT, async { while let Ok(Some(_)) = requests.message().await {} }).await;
+    Ok(())
+}
+
+/// Catches the signals that a terminal sends, and does nothing then. A command starts with the
+/// default for a signal that is caught here, but ignores one that is ignored here (execve(2)), as
+/// below `nohup`: neither Ctrl-C nor the end of the connection would end it.
+fn catch_signals_of_terminals() -> io::Result<()> {
+    for signal in [SIGHUP, SIGINT, SIGQUIT] {
+        flag::register(signal, Arc::default())?;
+    }
     Ok(())
 }
 
