@@ -112,9 +112,9 @@ impl Fetcher<'_> {
         Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })
     }
 
-    /// Keeps the known sizes of crates. Others are those of archives that are on this machine, or are
-    /// downloaded. If a crate has no archive, as one that cargo takes from a folder, the lock has no
-    /// sizes.
+    /// Keeps the known sizes of crates. Others are those of archives that are on this machine, or
+    /// are downloaded. If a crate has no archive, as one that cargo takes from a folder, the lock
+    /// has no sizes.
     fn pin_crates(&self, held: &PreviousLock, required: &Requirements) -> Result<CratesLock> {
         let crates = &required.crates;
         let known = |krate: &Crate| {
