@@ -41,8 +41,9 @@ pub fn connects_a_person_with_a_command(remote: &Remote, outcome: &mut Outcome) 
     let container = serve_as_init(remote.osd.to_owned(), &folder)?;
     let _osd = start(remote, &folder)?;
     streams_are_those_of_the_user(remote, outcome)?;
-    a_terminal_is_given_back(remote, &folder, outcome)?;
+    a_terminal_is_given_back(remote, &folder, &container, outcome)?;
     goes_with_osctl(remote, &container, outcome)?;
+    await_end(&container);
     let ran = remote.run(&[&DEBUG[..], &["--rights", "node", "--", "true"]].concat())?;
     let is_refused = ran.code == Some(2) && ran.output.contains("error: the image forbids it");
     outcome.check("what the recipe forbids is refused with a reason", is_refused, || ran.output);
@@ -80,13 +81,19 @@ fn pipe(remote: &Remote, script: &str, input: &[u8]) -> Result<Output> {
 }
 
 /// Keys reach the command as they are, and the settings of the terminal are those from before.
-fn a_terminal_is_given_back(remote: &Remote, folder: &Path, outcome: &mut Outcome) -> Result<()> {
+fn a_terminal_is_given_back(
+    remote: &Remote,
+    folder: &Path,
+    container: &Container,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    await_end(container);
     let mut terminal = PseudoTerminal::start(folder.to_owned(), &remote.osctl(), &DEBUG.join(" "))?;
     let runs = shows(&mut terminal, "", "note: debug-")?;
     let computes = shows(&mut terminal, "echo $((6 * 7))\r", "42\r\n")?;
     let has_size = shows(&mut terminal, "stty size\r", "24 80\r\n")?;
-    terminal.resize(40, 130)?;
-    let follows = shows(&mut terminal, "stty size\r", "40 130\r\n")?;
+    let resized = terminal.resize(40, 130);
+    let follows = resized.is_ok() && shows(&mut terminal, "stty size\r", "40 130\r\n")?;
     // A terminal forgets keys that nobody has read yet when it gets Ctrl-C.
     let interrupted = shows(&mut terminal, "sleep 1000\r", "sleep 1000\r\n")?
         && shows(&mut terminal, "\u{3}", "^C")?
@@ -107,6 +114,7 @@ fn a_terminal_is_given_back(remote: &Remote, folder: &Path, outcome: &mut Outcom
     ] {
         outcome.check(claim, is_so, || shown.clone());
     }
+    await_end(container);
     let mut terminal = PseudoTerminal::start(folder.to_owned(), &remote.osctl(), &DEBUG.join(" "))?;
     let left = shows(&mut terminal, "echo $((6 * 7))\r", "42\r\n")?
         && shows(&mut terminal, "~.", "you have left")?;
@@ -114,9 +122,23 @@ fn a_terminal_is_given_back(remote: &Remote, folder: &Path, outcome: &mut Outcom
     Ok(())
 }
 
+/// Waits until the node has no container: it has one at a time, which ends after its command.
+fn await_end(container: &Container) {
+    let began = Instant::now();
+    let is_there = || container.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    while is_there() && began.elapsed() < TIMEOUT {
+        sleep(PAUSE);
+    }
+    // `osd` learns of the end a moment later.
+    sleep(10 * PAUSE);
+}
+
 /// Types, and waits until the terminal has got this text.
 fn shows(terminal: &mut PseudoTerminal, keys: &str, text: &str) -> Result<bool> {
-    terminal.press(keys)?;
+    // A program that has ended takes no keys: its output says why.
+    if terminal.press(keys).is_err() {
+        return Ok(false);
+    }
     let began = Instant::now();
     while !terminal.output().contains(text) && began.elapsed() < TIMEOUT {
         sleep(PAUSE);
@@ -126,6 +148,7 @@ fn shows(terminal: &mut PseudoTerminal, keys: &str, text: &str) -> Result<bool> 
 
 /// An `osctl` that is killed takes the container with it.
 fn goes_with_osctl(remote: &Remote, container: &Container, outcome: &mut Outcome) -> Result<()> {
+    await_end(container);
     let mut osctl = remote.osctl();
     osctl.args(DEBUG).args(["--", "sleep", "1000"]);
     osctl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -6,9 +6,10 @@ use super::tries;
 use crate::cli::Unguarded;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
-use osbuild_cosi::v1::{BeginTryRequest, ConfirmTryRequest, RevertTryRequest};
+use osbuild_cosi::v1::{BeginTryRequest, ConfirmTryRequest, GetTryRequest, RevertTryRequest};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 /// How long the try lasts: the node takes the changes back then.
 const TIMEOUT_SECONDS: u32 = 60;
@@ -44,15 +45,18 @@ impl<'a> Guard<'a> {
         }
         let hint =
             |error: Error| error.hint("`--no-try` keeps the change even if it cuts the node off");
-        if tries::state(connection).await.map_err(hint)?.running {
-            return Ok(Guard { connection, began: None });
+        match connection.configuration().get_try(GetTryRequest {}).await {
+            Ok(state) if !state.get_ref().running => {}
+            Ok(_) => return Ok(Guard { connection, began: None }),
+            // Nothing acts on the settings, so they cut nothing off.
+            Err(status) if status.code() == Code::Unimplemented => {
+                return Ok(Guard { connection, began: None });
+            }
+            Err(status) => return Err(hint(status.into())),
         }
         let request = BeginTryRequest { timeout_seconds: TIMEOUT_SECONDS };
-        connection
-            .configuration()
-            .begin_try(request)
-            .await
-            .map_err(|status| hint(status.into()))?;
+        let begun = connection.configuration().begin_try(request).await;
+        begun.map_err(|status| hint(status.into()))?;
         Ok(Guard { connection, began: Some(Instant::now()) })
     }
 
