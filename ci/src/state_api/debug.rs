@@ -41,9 +41,8 @@ pub fn connects_a_person_with_a_command(remote: &Remote, outcome: &mut Outcome) 
     let container = serve_as_init(remote.osd.to_owned(), &folder)?;
     let _osd = start(remote, &folder)?;
     streams_are_those_of_the_user(remote, outcome)?;
-    a_terminal_is_given_back(remote, &folder, &container, outcome)?;
+    a_terminal_is_given_back(remote, &folder, outcome)?;
     goes_with_osctl(remote, &container, outcome)?;
-    await_end(&container);
     let ran = remote.run(&[&DEBUG[..], &["--rights", "node", "--", "true"]].concat())?;
     let is_refused = ran.code == Some(2) && ran.output.contains("error: the image forbids it");
     outcome.check("what the recipe forbids is refused with a reason", is_refused, || ran.output);
@@ -81,13 +80,7 @@ fn pipe(remote: &Remote, script: &str, input: &[u8]) -> Result<Output> {
 }
 
 /// Keys reach the command as they are, and the settings of the terminal are those from before.
-fn a_terminal_is_given_back(
-    remote: &Remote,
-    folder: &Path,
-    container: &Container,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    await_end(container);
+fn a_terminal_is_given_back(remote: &Remote, folder: &Path, outcome: &mut Outcome) -> Result<()> {
     let mut terminal = PseudoTerminal::start(folder.to_owned(), &remote.osctl(), &DEBUG.join(" "))?;
     let runs = shows(&mut terminal, "", "note: debug-")?;
     let computes = shows(&mut terminal, "echo $((6 * 7))\r", "42\r\n")?;
@@ -114,23 +107,11 @@ fn a_terminal_is_given_back(
     ] {
         outcome.check(claim, is_so, || shown.clone());
     }
-    await_end(container);
     let mut terminal = PseudoTerminal::start(folder.to_owned(), &remote.osctl(), &DEBUG.join(" "))?;
     let left = shows(&mut terminal, "echo $((6 * 7))\r", "42\r\n")?
         && shows(&mut terminal, "~.", "you have left")?;
     outcome.check("`~.` leaves", left, || terminal.output());
     Ok(())
-}
-
-/// Waits until the node has no container: it has one at a time, which ends after its command.
-fn await_end(container: &Container) {
-    let began = Instant::now();
-    let is_there = || container.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-    while is_there() && began.elapsed() < TIMEOUT {
-        sleep(PAUSE);
-    }
-    // `osd` learns of the end a moment later.
-    sleep(10 * PAUSE);
 }
 
 /// Types, and waits until the terminal has got this text.
@@ -148,11 +129,6 @@ fn shows(terminal: &mut PseudoTerminal, keys: &str, text: &str) -> Result<bool> 
 
 /// An `osctl` that is killed takes the container with it.
 fn goes_with_osctl(remote: &Remote, container: &Container, outcome: &mut Outcome) -> Result<()> {
-    await_end(container);
-    let mut osctl = remote.osctl();
-    osctl.args(DEBUG).args(["--", "sleep", "1000"]);
-    osctl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut osctl = osctl.spawn().or_build(|| "cannot start `osctl`".to_owned())?;
     let becomes = |is_there: bool| {
         let began = Instant::now();
         let has = || container.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -161,7 +137,13 @@ fn goes_with_osctl(remote: &Remote, container: &Container, outcome: &mut Outcome
         }
         has() == is_there
     };
-    let began = becomes(true);
+    // That of the call before ends a moment after its command.
+    let is_free = becomes(false);
+    let mut osctl = remote.osctl();
+    osctl.args(DEBUG).args(["--", "sleep", "1000"]);
+    osctl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut osctl = osctl.spawn().or_build(|| "cannot start `osctl`".to_owned())?;
+    let began = is_free && becomes(true);
     osctl.kill().and_then(|()| osctl.wait()).or_build(|| "cannot end `osctl`".to_owned())?;
     outcome.check("a container ends with `osctl`", began && becomes(false), String::new);
     Ok(())

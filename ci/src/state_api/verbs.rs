@@ -24,7 +24,7 @@ pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     resources_are_described(remote, outcome)?;
     resources_are_edited(remote, outcome)?;
     several_nodes_are_asked(remote, outcome)?;
-    what_may_disconnect_is_tried(remote, outcome)?;
+    what_may_disconnect_is_set(remote, outcome)?;
     a_bundle_has_no_secret(remote, outcome)
 }
 
@@ -114,7 +114,7 @@ fn several_nodes_are_asked(remote: &Remote, outcome: &mut Outcome) -> Result<()>
 }
 
 /// This `osd` acts on no node, so there is nothing to try. `vm: tries` has a node that is cut off.
-fn what_may_disconnect_is_tried(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+fn what_may_disconnect_is_set(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     let file = write(remote, "address.yaml", ADDRESS)?;
     let ran = admin(remote, &["apply", "-f", &file])?;
     claim(outcome, "an address is set where nothing can be tried", &ran, Some(0));

@@ -27,6 +27,10 @@ use tonic::{Response, Status, Streaming};
 /// How long the first request of a client may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a call waits for the container of an earlier one to end: a command has ended before its
+/// container has.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The log that says why a pod does not start.
 const KUBELET: &str = "kubelet";
 
@@ -85,7 +89,8 @@ impl Containers {
             return Err(Status::invalid_argument("the first request has no `start`"));
         };
         let wanted = request::check(&mut start)?;
-        let place = self.place.clone().try_acquire_owned().map_err(|_| {
+        let place = timeout(PLACE_TIMEOUT, self.place.clone().acquire_owned()).await;
+        let place = place.ok().and_then(Result::ok).ok_or_else(|| {
             Status::resource_exhausted("the node has a debug container already, of another call")
         })?;
         let log = self.follow_kubelet().await;
