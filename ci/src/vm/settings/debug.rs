@@ -39,8 +39,8 @@ spec:
 /// Makes an archive of an image with busybox, and prints its digest.
 const ARCHIVE: &str = "\
 mkdir -p root/bin
-cp /bin/busybox root/bin/busybox
 for name in $(/bin/busybox --list); do ln -sf busybox \"root/bin/$name\"; done
+cp --remove-destination /bin/busybox root/bin/busybox
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C root -cf layer.tar .
 layer=$(sha256sum layer.tar | cut -d' ' -f1)
 printf '{\"architecture\":\"amd64\",\"os\":\"linux\",' >config.json
