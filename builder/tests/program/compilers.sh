@@ -8,7 +8,7 @@ configure() {
     echo 'config EROFS_FS' >Kconfig
 }
 kernel() {
-    cp /usr/lib/image.efi kernel
+    cp /usr/lib/kernel.efi kernel
     echo 6.12.1 >release
 }
 program() { sound "$1"; }

@@ -82,9 +82,9 @@ pub fn products(scratch: &Scratch) -> Vec<Digest> {
         .to_vec()
 }
 
-/// The kernel that the compilers make.
+/// The kernel that the compilers make, which no other step makes.
 pub fn kernel() -> Digest {
-    Digest::of(&image())
+    Digest::of(&kernel_image())
 }
 
 /// Each program that the compilers make for the host.
@@ -113,6 +113,7 @@ fn sandbox(fault: &str) -> Files {
         .file("usr/bin/bash", COMPILERS.replace("# FAULT\n", fault).as_bytes())
         .file("usr/lib/static", &program(false))
         .file("usr/lib/dynamic", &program(true))
+        .file("usr/lib/kernel.efi", &kernel_image())
         .file("usr/lib/image.efi", &image());
     PROGRAMS.iter().fold(files, |files, name| files.link(&format!("usr/bin/{name}"), "busybox"))
 }
@@ -182,7 +183,15 @@ fn program(dynamic: bool) -> Vec<u8> {
     bytes
 }
 
-/// A PE image with one section, which is used as the stub, the kernel and slotboot.
+/// The image of the kernel: a whole store would give a damaged one back as another step's result
+/// if both had the same bytes.
+fn kernel_image() -> Vec<u8> {
+    let mut image = image();
+    *image.last_mut().expect("an image has a section") = 1;
+    image
+}
+
+/// A PE image with one section, which is used as the stub and slotboot.
 pub fn image() -> Vec<u8> {
     let mut image = vec![0; 0x1400];
     let mut put =
