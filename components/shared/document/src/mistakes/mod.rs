@@ -1,5 +1,7 @@
 //! All mistakes of a document at once, for the person who writes it.
 
+mod lists;
+
 use crate::Document;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -28,8 +30,8 @@ impl From<&Error> for Mistake {
 
 impl Document {
     /// The mistakes of a document, at most 50; none if [`Document::parse`] accepts it. A text that
-    /// is not TOML has only the mistakes of its syntax, a list has one, and a section that has a
-    /// wrong value is not searched for missing keys.
+    /// is not TOML has only the mistakes of its syntax, an element of a list has one, and a section
+    /// that has a wrong value is not searched for missing keys.
     pub fn mistakes(text: &str) -> Vec<Mistake> {
         let (mut table, errors) = DeTable::parse_recoverable(text);
         let mut mistakes: Vec<Mistake> =
@@ -40,10 +42,12 @@ impl Document {
         // The reader stops at the first mistake, so it reads again without that entry.
         let mut removed = BTreeSet::new();
         while mistakes.len() < MAX_MISTAKES {
-            let Err(error) = Document::deserialize(Deserializer::from(table.clone())) else {
-                break;
-            };
-            let mistake = Mistake::from(&error);
+            let Some(mistake) = first_mistake(&table) else { break };
+            let wrong = lists::take_wrong_elements(&mut table, &mistake);
+            if !wrong.is_empty() {
+                mistakes.extend(wrong);
+                continue;
+            }
             let is_removed = |key: &String| mistake.reason == format!("missing field `{key}`");
             let is_new = !removed.iter().any(is_removed);
             let found = remove_from_table(table.get_mut(), &mistake.span);
@@ -56,8 +60,14 @@ impl Document {
             };
         }
         mistakes.sort_by_key(|mistake| mistake.span.start);
+        mistakes.truncate(MAX_MISTAKES);
         mistakes
     }
+}
+
+fn first_mistake(table: &Spanned<DeTable>) -> Option<Mistake> {
+    let read = Document::deserialize(Deserializer::from(table.clone()));
+    read.err().as_ref().map(Mistake::from)
 }
 
 /// Removes the innermost entry with this key or value, and returns its key.
@@ -119,11 +129,37 @@ mod tests {
             &[
                 ("\"a b\"", "is not a host name"),
                 ("kublet", "unknown field `kublet`"),
-                ("[\"x\", \"a:NoExecute\"]", "`x` is not a taint"),
+                ("\"x\"", "`x` is not a taint"),
                 ("label", "unknown field `label`"),
                 ("\"a b\"", "is not the key of a label"),
                 ("\"no no\"", "is not the value of a label"),
             ],
+        );
+    }
+
+    #[test]
+    fn each_wrong_element_of_a_list_is_reported_at_its_value() {
+        expect(
+            "[[links]]\nlink = \"eth0\"\n[[links]]\nlink = \"eth1\"\nvlan = {id = 9999, parent = \
+             \"eth0\"}\n[[links]]\nlink = \"eth2\"\nmtu = 1\n[[links]]\nlink = \"a b\"\nmtu = \
+             1500\n[kubelet]\ntaints = [\"x\", \"a:NoExecute\", \"y\"]\n",
+            &[
+                ("\"eth0\"", "has none of `mtu`"),
+                ("9999", "the `id` of a VLAN"),
+                ("1", "an MTU"),
+                ("\"a b\"", "`a b`"),
+                ("\"x\"", "`x` is not a taint"),
+                ("\"y\"", "`y` is not a taint"),
+            ],
+        );
+    }
+
+    #[test]
+    fn elements_that_contradict_each_other_are_a_mistake_of_their_list() {
+        expect(
+            "[[addresses]]\nlink = \"eth0\"\naddress = \"192.0.2.1/24\"\n[[addresses]]\nlink = \
+             \"eth0\"\naddress = \"192.0.2.1/24\"\n",
+            &[("[[addresses]]", "set twice")],
         );
     }
 
