@@ -47,6 +47,13 @@ fn newcomer() -> Scratch {
     reader
 }
 
+/// A cache with the results of a user's build, that user, and a [`newcomer`].
+fn filled_cache() -> (Casd, Scratch, Scratch) {
+    let (casd, writer) = (Casd::start(), open());
+    build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]);
+    (casd, writer, newcomer())
+}
+
 #[test]
 fn a_build_from_the_cache_fetches_no_source() {
     let casd = Casd::start();
@@ -65,9 +72,7 @@ fn a_build_from_the_cache_fetches_no_source() {
 
 #[test]
 fn a_step_that_runs_here_gets_its_own_sources_from_the_cache() {
-    let casd = Casd::start();
-    let (writer, reader) = (open(), newcomer());
-    build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]);
+    let (casd, writer, reader) = filled_cache();
     // The kernel's step is the only one that makes this file.
     casd.evict(&Digest::of(b"6.12.1\n").hex());
     let ran = reader.osbuild(&["build", RECIPE, "--remote", &casd.url()]);
@@ -83,9 +88,7 @@ fn a_step_that_runs_here_gets_its_own_sources_from_the_cache() {
 
 #[test]
 fn crates_and_toolchains_come_from_the_cache_too() {
-    let casd = Casd::start();
-    let (writer, reader) = (open(), newcomer());
-    build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]);
+    let (casd, writer, reader) = filled_cache();
     casd.evict(&host_program().hex());
     build(&reader, &["--remote", &casd.url()]);
     let stored = reader.stored_sources();

@@ -12,6 +12,10 @@ use serde_json::{Map, Value, json};
 use super::cluster::{Method, Server, split};
 use crate::host::registration::node_object::Found;
 
+/// The two requests, as failures name them.
+const READ: &str = "read the node's object";
+const CHANGE: &str = "change the node's labels";
+
 /// The requested changes of the node's labels. All other labels keep their values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Labels {
@@ -93,26 +97,26 @@ pub fn settle(config: &Kubeconfig, node_name: &str, labels: &Labels) -> Found {
 fn try_settle(config: &Kubeconfig, node_name: &str, labels: &Labels, found: &mut Found) -> Outcome {
     let server = Server::parse(config.server().unwrap_or_default())?;
     let path = server.node(node_name);
-    let response = server.ask(config, &Method::Get, &path).explain("read the node's object")?;
-    let node = parse(&response)?;
+    let response = server.ask(config, &Method::Get, &path).explain(READ)?;
+    let node = parse(&response, READ)?;
     *found = found_of(&node);
     let Some(patch) = labels.patch(&node.metadata.labels) else { return Ok(()) };
     let method = Method::Patch(patch.to_string());
-    let response = server.ask(config, &method, &path).explain("change the node's labels")?;
-    *found = found_of(&parse(&response)?);
+    let response = server.ask(config, &method, &path).explain(CHANGE)?;
+    *found = found_of(&parse(&response, CHANGE)?);
     Ok(())
 }
 
-/// Reads the response with the node's object.
-fn parse(response: &[u8]) -> Outcome<Node> {
+/// Reads the response to `request`, which has the node's object.
+fn parse(response: &[u8], request: &str) -> Outcome<Node> {
     let (head, body) = split(response);
     let status = head.lines().next().unwrap_or_default();
     if status.split_ascii_whitespace().nth(1) == Some("200") {
-        return serde_json::from_slice(body).explain("read the node's object");
+        return serde_json::from_slice(body).explain(request);
     }
     let message = serde_json::from_slice(body).ok().map(|Status { message }| message);
     let reason = message.unwrap_or_else(|| format!("it answers `{status}`"));
-    Err(Failure::new(reason)).explain("the API server refuses the node's labels")
+    Err(Failure::new(reason)).explain(format!("the API server refuses to {request}"))
 }
 
 /// The labels and taints of which `init` knows the form.
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_differs_alone_is_in_the_patch() {
-        let node = parse(&response("200 OK", NODE)).unwrap();
+        let node = parse(&response("200 OK", NODE), READ).unwrap();
         let patch = |lines: &[&str]| Labels::parse(lines).unwrap().patch(&node.metadata.labels);
         for lines in [&[][..], &["node-label example.org/rack 7", "node-label edge -"]] {
             assert_eq!(patch(lines), None);
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_node_has_labels_and_taints() {
-        let found = found_of(&parse(&response("200 OK", NODE)).unwrap());
+        let found = found_of(&parse(&response("200 OK", NODE), READ).unwrap());
         assert_eq!(
             found.text(),
             "node-label edge -\nnode-label example.org/rack 7\n\
@@ -176,13 +180,18 @@ mod tests {
     fn a_refusal_has_the_reason_of_the_api_server() {
         let body = r#"{"kind": "Status", "message": "is not allowed to modify labels: a"}"#;
         for (status, body, reason) in [
-            ("403 Forbidden", body, "is not allowed to modify labels: a"),
+            (
+                "403 Forbidden",
+                body,
+                "the API server refuses to change the node's labels: is not allowed to modify \
+                 labels: a",
+            ),
             ("502 Bad Gateway", "<html>", "it answers `HTTP/1.0 502 Bad Gateway`"),
-            ("200 OK", "no JSON", "read the node's object"),
+            ("200 OK", "no JSON", "change the node's labels: "),
         ] {
-            let failure = parse(&response(status, body)).err().unwrap().to_string();
+            let failure = parse(&response(status, body), CHANGE).err().unwrap().to_string();
             assert!(failure.contains(reason), "{failure}");
         }
-        assert!(parse(b"").is_err());
+        assert!(parse(b"", READ).is_err());
     }
 }
