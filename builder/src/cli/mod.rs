@@ -117,9 +117,11 @@ pub struct Common {
     /// for a plain cache such as bazel-remote [default: `url` of `[remote]` in
     /// ~/.config/osbuild/config.toml, which also names certificates and tokens]
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    #[arg(env = "OSBUILD_REMOTE", hide_env_values = true)]
     pub remote: Option<String>,
     /// The mode in which builds use that server [default: `mode` of `[remote]`, or `cache`]
     #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]
+    #[arg(env = "OSBUILD_REMOTE_MODE", hide_env_values = true)]
     pub remote_mode: Option<RemoteMode>,
     /// Set a recipe's key with a single value, in every recipe of the command: version=1.35.8-2,
     /// kernel.groups.ipsec=true. The plan and a release's provenance show it

@@ -171,7 +171,9 @@ impl<'a> Session<'a> {
             Ok(Arc::new(remote.on_platform(platform)))
         };
         let mode = if *offline { Some(Mode::Off) } else { remote_mode.map(Into::into) };
-        let found = user_config::remote(folder.as_deref(), url.as_deref(), mode)?;
+        // Pipelines set the variable from one of theirs, which may be empty.
+        let url = url.as_deref().filter(|url| !url.is_empty());
+        let found = user_config::remote(folder.as_deref(), url, mode)?;
         let remote = found.map(open).transpose()?;
         Ok(self.remote.get_or_init(|| remote).clone())
     }

@@ -201,6 +201,18 @@ fn releases_use_no_cache_and_pull_requests_restore_that_of_main() {
 }
 
 #[test]
+fn main_fills_a_shared_cache_pull_requests_read_it_and_releases_do_not() {
+    for name in ["release", "promote"] {
+        assert!(!Workflow::named(name).text.to_string().contains("OSBUILD_REMOTE"), "{name}");
+    }
+    for (name, mode) in [("main", "cache-write"), ("pull-request", "cache")] {
+        let environment = &Workflow::named(name).text["jobs"]["build"]["env"];
+        assert_eq!(environment["OSBUILD_REMOTE"], "${{ vars.OSBUILD_REMOTE }}", "{name}");
+        assert_eq!(environment["OSBUILD_REMOTE_MODE"], mode, "{name}");
+    }
+}
+
+#[test]
 fn releases_run_one_at_a_time_in_the_listed_order() {
     let [release, promote] = ["release", "promote"].map(Workflow::named);
     let strategy = |job: &str| &release.text["jobs"][job]["strategy"];

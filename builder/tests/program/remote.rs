@@ -40,6 +40,20 @@ fn one_users_build_is_read_by_another_with_an_empty_store() {
     assert_eq!(hits(&build(&reader, &["--remote", &casd.url()])), (0, 0), "the store has them");
 }
 
+#[test]
+fn variables_name_the_cache_of_a_pipeline_and_a_flag_wins() {
+    let casd = Casd::start();
+    let (mut main, mut pull_request) = (open(), newcomer());
+    main.set("OSBUILD_REMOTE", casd.url());
+    main.set("OSBUILD_REMOTE_MODE", "cache-write");
+    let (_, steps) = hits(&build(&main, &[]));
+    pull_request.set("OSBUILD_REMOTE", "");
+    let ran = pull_request.osbuild(&["build", RECIPE]);
+    assert_ne!(ran.code, Some(0), "an empty URL is no cache: {}", ran.stderr);
+    pull_request.set("OSBUILD_REMOTE", "grpc://127.0.0.1:1");
+    assert_eq!(hits(&build(&pull_request, &["--remote", &casd.url()])), (steps, 0));
+}
+
 /// A user whose store is empty, and who can reach no registry.
 fn newcomer() -> Scratch {
     let reader = open();
