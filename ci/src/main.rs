@@ -15,6 +15,7 @@ mod oracles;
 mod published;
 mod readers;
 mod recipe;
+mod remote;
 mod same;
 mod shape;
 mod site;
@@ -108,6 +109,8 @@ const LONG_ALONE: &[Check] = &[
         name: "same bytes from exported sources",
         run: same::everything_is_the_same_from_exported_sources,
     },
+    Check { name: "remote execution", run: remote::a_service_makes_the_same_image },
+    Check { name: "remote cache", run: remote::a_cache_gives_the_same_image },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: node's kernel", run: vm::node_kernel::links_are_what_ip_shows },
 ];

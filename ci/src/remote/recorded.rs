@@ -1,21 +1,26 @@
-//! The steps of a build as the store recorded them: their times, and which needs which.
+//! The steps of a build as the store recorded them, with their results and inputs.
 
-use super::simulate::Task;
+use crate::image;
+use crate::site::Site;
+use osbuild::checkout::Checkout;
 use osbuild::engine::action::ActionResult;
 use osbuild::engine::digest::Digest;
-use osbuild::engine::executor::Made;
+use osbuild::engine::executor::{Made, Rebuild, Workers};
 use osbuild::engine::reapi;
+use osbuild::engine::remote::Trust;
 use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, Result};
+use osbuild::pipeline::{self, Order};
+use osbuild::plan::{Date, Strictness, resolve};
+use osbuild::produce::build::BuildOptions;
+use osbuild::produce::fetch::SourceOrigin;
+use osbuild::produce::out::Out;
+use osbuild_remote::{Access, BlobId, Cache, Retry, Source};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The layer with the images of pods. This process makes them from programs, so the layer's inputs
-/// do not name those programs.
-const PODS: &str = "layer pods";
-
-/// The starts of the names of steps whose result goes into an image as it is.
-const PARTS: [&str; 5] = ["kernel ", "slotboot ", "systemd-boot-efi ", "data", "layer "];
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A step with its result.
 pub struct Recorded {
@@ -26,14 +31,70 @@ pub struct Recorded {
     /// Its result.
     pub result: ActionResult,
     /// The digests of its inputs.
-    inputs: BTreeSet<Digest>,
+    pub inputs: BTreeSet<Digest>,
 }
 
-/// The steps of a build with their results, all of which the store has.
+impl Recorded {
+    /// The files of its result.
+    pub fn files(&self) -> BTreeSet<Digest> {
+        let outputs = self.result.outputs.values().map(|output| output.digest);
+        outputs.chain(self.result.log).collect()
+    }
+}
+
+/// Builds an image in `project` with the user's store, and returns its steps.
 ///
 /// # Errors
-/// The store no longer has a result or the description of a step.
-pub fn read(store: &Store, made: &BTreeMap<String, Made>) -> Result<Vec<Recorded>> {
+/// The build fails, or the store lost the record of a step.
+pub fn build(site: &Site, recipe: &str, project: &Path) -> Result<Vec<Recorded>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let files = Checkout { root: project.to_owned() }.read()?;
+    let plan = resolve(&files, recipe, Date::from_unix(now), Strictness::Build)?;
+    let plan = plan.lock(image::lock(site, recipe)?)?;
+    let store = &site.store()?;
+    let options = BuildOptions {
+        project,
+        store,
+        report: site.report,
+        origin: SourceOrigin::Registries,
+        rebuild: Rebuild::Nothing,
+        remote: None,
+        trust: Trust::Everywhere,
+        jobs: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        workers: Workers::default(),
+        signer: None,
+        carried: None,
+    };
+    let order = Order { options, plan: &plan, out: Out::open(project, recipe)? };
+    let built = pipeline::build(&[order])?.pop();
+    let built = built.ok_or_else(|| Error::build("a build made no image"))?;
+    fs::remove_dir_all(project.join("out")).or_build(|| "cannot remove an image".to_owned())?;
+    read(store, &built.steps.made)
+}
+
+/// Gives a cache the results of steps with their files.
+///
+/// # Errors
+/// The cache does not take them, or the store lost a file.
+pub fn give(steps: &[Recorded], store: &Store, url: &str) -> Result<()> {
+    let address = url.parse().or_build(|| "the address is malformed".to_owned())?;
+    let cannot = || "cannot fill the cache".to_owned();
+    let cache = Cache::new(&address, &Access::default(), Retry::default()).or_build(cannot)?;
+    let blob = |digest: &Digest| BlobId::new(digest.hex(), digest.size());
+    for step in steps {
+        let blobs: Vec<BlobId> = step.files().iter().chain([&step.action]).map(blob).collect();
+        let mut source = |blob: &BlobId| {
+            let digest = Digest::parse(&blob.hash, blob.length());
+            let digest = digest.ok_or(std::io::ErrorKind::InvalidInput)?;
+            store.path(&digest).map(Source::File).map_err(std::io::Error::other)
+        };
+        cache.write(&blobs, &mut source).or_build(cannot)?;
+        cache.put_result(&blob(&step.action), &step.result.encode()).or_build(cannot)?;
+    }
+    Ok(())
+}
+
+fn read(store: &Store, made: &BTreeMap<String, Made>) -> Result<Vec<Recorded>> {
     let one = |(name, made): (&String, &Made)| {
         let lost = || Error::build(format!("the store lost the record of `{name}`"));
         let result = store.recall(&made.action).ok_or_else(lost)?;
@@ -57,93 +118,4 @@ fn collect(store: &Store, directory: &Digest, files: &mut BTreeSet<Digest>) -> R
         collect(store, &below, files)?;
     }
     Ok(())
-}
-
-/// The steps for a simulation, each after those that it needs. A worker takes as long for a step as
-/// this machine did.
-pub fn tasks(steps: &[Recorded]) -> Vec<Task> {
-    let mut makers: BTreeMap<Digest, BTreeSet<usize>> = BTreeMap::new();
-    for (index, step) in steps.iter().enumerate() {
-        for output in step.result.outputs.values() {
-            makers.entry(output.digest).or_default().insert(index);
-        }
-    }
-    let made_by = |input: &Digest| makers.get(input).and_then(|all| all.first()).copied();
-    let mut needs: Vec<BTreeSet<usize>> = steps
-        .iter()
-        .enumerate()
-        .map(|(index, step)| {
-            step.inputs.iter().filter_map(made_by).filter(|maker| *maker != index).collect()
-        })
-        .collect();
-    let used: BTreeSet<usize> = needs.iter().flatten().copied().collect();
-    let is_part = |name: &str| PARTS.iter().any(|part| name.starts_with(part));
-    let in_pods = |index: &usize| !used.contains(index) && !is_part(&steps[*index].name);
-    if let Some(pods) = steps.iter().position(|step| step.name == PODS) {
-        needs[pods].extend((0..steps.len()).filter(in_pods));
-    }
-    in_order(steps, &needs)
-}
-
-/// The tasks in an order in which each comes after those that it needs.
-fn in_order(steps: &[Recorded], needs: &[BTreeSet<usize>]) -> Vec<Task> {
-    let mut places: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut tasks = Vec::new();
-    while tasks.len() < steps.len() {
-        let can_come = |index: &usize| needs[*index].iter().all(|need| places.contains_key(need));
-        let next = (0..steps.len()).filter(|index| !places.contains_key(index)).find(can_come);
-        // Files of different steps with the same bytes could make a circle. It is cut here.
-        let rest = || (0..steps.len()).find(|index| !places.contains_key(index));
-        let Some(index) = next.or_else(rest) else { break };
-        let needs = needs[index].iter().filter_map(|need| places.get(need).copied()).collect();
-        let Recorded { name, result, .. } = &steps[index];
-        tasks.push(Task { name: name.clone(), time: result.wall, needs });
-        places.insert(index, tasks.len() - 1);
-    }
-    tasks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use osbuild::engine::action::OutputFile;
-
-    fn step(name: &str, inputs: &[&str], output: &str) -> Recorded {
-        let output = OutputFile { digest: Digest::of(output.as_bytes()), executable: false };
-        let outputs = BTreeMap::from([("out".to_owned(), output)]);
-        let inputs = inputs.iter().map(|input| Digest::of(input.as_bytes())).collect();
-        let result = ActionResult { outputs, ..ActionResult::default() };
-        Recorded { name: name.to_owned(), action: Digest::of(b""), result, inputs }
-    }
-
-    #[test]
-    fn a_step_needs_the_makers_of_its_inputs_and_the_layer_of_pods_all_other_programs() {
-        let steps = [
-            step("kernel amd64", &["config"], "kernel"),
-            step("kernel-config amd64", &["source"], "config"),
-            step("layer pods", &["tar"], "pods"),
-            step("layer runc", &["runc"], "layer"),
-            step("pod-dhcp amd64", &["crate"], "dhcp"),
-            step("runc amd64", &["crate"], "runc"),
-        ];
-        let tasks = tasks(&steps);
-        let place = |name: &str| tasks.iter().position(|task| task.name == name).unwrap();
-        let needs = |name: &str| {
-            let needs = tasks[place(name)].needs.iter();
-            needs.map(|need| tasks[*need].name.as_str()).collect::<Vec<_>>()
-        };
-        assert_eq!(needs("kernel amd64"), ["kernel-config amd64"]);
-        assert_eq!(needs("layer runc"), ["runc amd64"]);
-        assert_eq!(needs("layer pods"), ["pod-dhcp amd64"]);
-        assert_eq!(needs("runc amd64"), [""; 0]);
-        for (index, task) in tasks.iter().enumerate() {
-            assert!(task.needs.iter().all(|need| *need < index), "{task:?}");
-        }
-    }
-
-    #[test]
-    fn steps_with_the_same_bytes_that_need_each_other_end() {
-        let steps = [step("a", &["2"], "1"), step("b", &["1"], "2")];
-        assert_eq!(tasks(&steps).len(), 2);
-    }
 }

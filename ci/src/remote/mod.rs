@@ -1,0 +1,75 @@
+//! Whole images by remote execution and from a shared cache. `buildbox-casd` is both.
+
+pub mod casd;
+pub mod newcomer;
+pub mod recorded;
+
+use crate::check::Outcome;
+use crate::image::{ARM64, RECIPE};
+use crate::same;
+use crate::site::Site;
+use casd::Casd;
+use newcomer::{Built, Newcomer};
+use osbuild::error::{Error, Result};
+
+/// How many steps the service executes at once.
+const STEPS: usize = 2;
+
+/// Every step of the image runs on a service, for a machine with an empty store, and the products
+/// are those of this machine's own build.
+pub fn a_service_makes_the_same_image(site: &Site) -> Result<Outcome> {
+    let service = Casd::executing(STEPS)?;
+    let url = service.url();
+    let newcomer = Newcomer::new(site, url.clone())?;
+    same::copy_keys(site, &newcomer.project())?;
+    let sources = tempfile::tempdir_in("/var/tmp")
+        .map_err(|error| Error::build("cannot make a folder for the sources").cause(error))?;
+    let sources = sources.path().join("sources");
+    site.finish(
+        "remote-sources",
+        site.osbuild()?.args(["sources", "export", RECIPE]).arg(&sources),
+    )?;
+    let built =
+        newcomer.build(RECIPE, "execute", &["--sources", &sources.display().to_string()])?;
+    all_made(&built, &format!("executed by {url}"))?;
+    named(same::compare(&site.project(), &newcomer.project(), RECIPE)?, &built)
+}
+
+/// A machine with an empty store makes the image for arm64 from a cache that has all results: no
+/// step runs, no source is fetched, and the products are those of this machine's own build.
+pub fn a_cache_gives_the_same_image(site: &Site) -> Result<Outcome> {
+    let cache = Casd::cache()?;
+    let url = cache.url();
+    let newcomer = Newcomer::new(site, url.clone())?;
+    let steps = recorded::build(site, ARM64, &newcomer.project())?;
+    recorded::give(&steps, &site.store()?, &url)?;
+    same::copy_keys(site, &newcomer.project())?;
+    let built = newcomer.build(ARM64, "cache", &[])?;
+    all_made(&built, &url)?;
+    let trees = newcomer.store().join("trees");
+    if !newcomer::is_empty(&trees) {
+        return Err(Error::build("a build whose results the cache has unpacked a package")
+            .cause(trees.display()));
+    }
+    named(same::compare(&site.project(), &newcomer.project(), ARM64)?, &built)
+}
+
+/// Checks that every step of a build was made at `place`.
+fn all_made(built: &Built, place: &str) -> Result<()> {
+    let elsewhere = |(_, made): &(&String, &String)| *made != place;
+    let rest = built.steps.iter().filter(elsewhere);
+    let rest = rest.map(|(step, made)| format!("{step}: {made}")).collect::<Vec<_>>();
+    match rest.is_empty() && !built.steps.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Error::build(format!("not every step is made at {place}")).cause(rest.join("\n")))
+        }
+    }
+}
+
+/// The outcome with the number of steps and the time of the build.
+fn named(outcome: Outcome, built: &Built) -> Result<Outcome> {
+    let time = osbuild::report::duration(built.time);
+    let summary = format!("{} steps in {time}, {}", built.steps.len(), outcome.summary);
+    Ok(Outcome { summary, ..outcome })
+}

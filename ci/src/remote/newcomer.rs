@@ -1,0 +1,78 @@
+//! A machine with an empty store, in a copy of the checkout.
+
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The machine. Dropping it removes its store and its copy.
+pub struct Newcomer<'a> {
+    site: &'a Site<'a>,
+    folder: TempDir,
+    url: String,
+}
+
+/// A build of it.
+pub struct Built {
+    /// The time of the whole command.
+    pub time: Duration,
+    /// Where the result of each step was made, as `steps` of `osbuild build --json` has it.
+    pub steps: BTreeMap<String, String>,
+    /// What the build used of the cache, as `remote` of `osbuild build --json` has it.
+    pub remote: Value,
+}
+
+impl<'a> Newcomer<'a> {
+    /// A machine that uses the cache `url`.
+    ///
+    /// # Errors
+    /// The checkout cannot be copied.
+    pub fn new(site: &'a Site<'a>, url: String) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("osbuild-").tempdir_in("/var/tmp");
+        let folder = folder.or_build(|| "cannot make a folder".to_owned())?;
+        let newcomer = Newcomer { site, folder, url };
+        site.copy_to(&newcomer.project())?;
+        Ok(newcomer)
+    }
+
+    /// Its copy of the checkout.
+    pub fn project(&self) -> PathBuf {
+        self.folder.path().join("checkout")
+    }
+
+    /// The folder of its store.
+    pub fn store(&self) -> PathBuf {
+        self.folder.path().join("cache/osbuild")
+    }
+
+    /// Builds `recipe` in a mode of `--remote-mode` with further arguments. Only the cache answers:
+    /// every registry is behind a proxy that is not there.
+    ///
+    /// # Errors
+    /// The build fails.
+    pub fn build(&self, recipe: &str, mode: &str, arguments: &[&str]) -> Result<Built> {
+        let mut osbuild = self.site.osbuild()?;
+        osbuild.current_dir(self.project()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
+        for (name, value) in [("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", "127.0.0.1")] {
+            osbuild.env(name, value).env(name.to_lowercase(), value);
+        }
+        osbuild.args(["build", recipe, "--yes", "--json", "--remote", &self.url]);
+        osbuild.args(["--remote-mode", mode]).args(arguments);
+        let started = Instant::now();
+        let ran = self.site.finish(&format!("remote-{recipe}"), &mut osbuild)?;
+        let time = started.elapsed();
+        let json = ran.output.lines().find_map(|line| serde_json::from_str::<Value>(line).ok());
+        let json = json.ok_or_else(|| ran.failure("`osbuild build --json` printed no JSON"))?;
+        let steps = serde_json::from_value(json["steps"].clone());
+        let steps = steps.or_build(|| "`osbuild build --json` names no steps".to_owned())?;
+        Ok(Built { time, steps, remote: json["remote"].clone() })
+    }
+}
+
+/// Whether a folder has no file and no folder; one that does not exist has none.
+pub fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
+}
