@@ -7,6 +7,7 @@ use crate::cli::Unguarded;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use osbuild_cosi::v1::{BeginTryRequest, ConfirmTryRequest, GetTryRequest, RevertTryRequest};
+use std::error::Error as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
@@ -70,12 +71,18 @@ impl<'a> Guard<'a> {
             (None, Ok(_)) => tries::note_try(self.connection).await,
             (None, Err(_)) => {}
             (Some(began), Ok(_)) => self.confirm(began).await?,
-            (Some(_), Err(_)) => {
-                // If the node is gone, it ends the try itself.
-                let _ = self.connection.configuration().revert_try(RevertTryRequest {}).await;
-            }
+            (Some(_), Err(_)) => self.revert().await?,
         }
         changed
+    }
+
+    /// Takes back what a failed change has left. The answer to a change that cuts the node off is
+    /// lost with the connection, so a node that is not reached now may have made it.
+    async fn revert(&self) -> Result<()> {
+        match self.connection.configuration().revert_try(RevertTryRequest {}).await {
+            Err(status) if status.source().is_some() => Err(lost(&status.into())),
+            _ => Ok(()),
+        }
     }
 
     async fn confirm(&self, began: Instant) -> Result<()> {
@@ -98,6 +105,6 @@ impl<'a> Guard<'a> {
 
 fn lost(error: &Error) -> Error {
     Error::failed("the node is not reached any more, so it takes the changes back")
-        .cause(error.to_string())
+        .cause(error.in_one_line())
         .hint("`--no-try` makes changes after which another machine reaches the node")
 }
