@@ -21,7 +21,7 @@ pub struct Built {
     pub time: Duration,
     /// Where the result of each step was made, as `steps` of `osbuild build --json` has it.
     pub steps: BTreeMap<String, String>,
-    /// What the build used of the cache, as `remote` of `osbuild build --json` has it.
+    /// The use of the cache, as `remote` of `osbuild build --json` has it.
     pub remote: Value,
 }
 
