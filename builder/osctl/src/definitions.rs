@@ -31,6 +31,8 @@ pub struct Definition {
     pub aliases: Vec<String>,
     /// Whether its resources may have secrets.
     pub is_sensitive: bool,
+    /// The fields of its specs that the node never shows.
+    pub secrets: Vec<String>,
     /// The columns of a table of its resources, after those that all have.
     pub columns: Vec<PrintColumn>,
 }
@@ -76,6 +78,9 @@ fn definition(resource: Resource) -> Result<Definition> {
     let mut annotations = resource::metadata(&resource).annotations;
     let writer = annotations.remove(osd::WRITER);
     let may_disconnect = annotations.remove(osd::MAY_DISCONNECT).is_some_and(|it| it == "true");
+    let secrets = annotations.remove(osd::SECRET_FIELDS).unwrap_or_default();
+    let secrets = secrets.split(',').filter(|field| !field.is_empty()).map(str::to_owned);
+    let secrets = secrets.collect();
     let proto = &resource.spec.unwrap_or_default().proto_spec;
     let spec = ResourceDefinitionSpec::decode(proto.as_slice()).map_err(|error| {
         Error::failed("the node describes its types unreadably").caused_by(&error)
@@ -90,6 +95,7 @@ fn definition(resource: Resource) -> Result<Definition> {
         may_disconnect,
         aliases: spec.all_aliases,
         is_sensitive,
+        secrets,
         columns: spec.print_columns,
     })
 }
@@ -131,6 +137,7 @@ mod tests {
             may_disconnect: false,
             aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
             is_sensitive: false,
+            secrets: Vec::new(),
             columns: Vec::new(),
         }
     }

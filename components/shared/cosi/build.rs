@@ -10,8 +10,10 @@ use std::path::PathBuf;
 /// The folder of the `.proto` files, which are named by their paths in it.
 const FOLDER: &str = "proto";
 
+include!("src/secrets.rs");
+
 /// The files of the node's own API.
-const FILES: [&str; 23] = [
+const FILES: [&str; 24] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -32,6 +34,7 @@ const FILES: [&str; 23] = [
     "osbuild/v1/plugin.proto",
     "osbuild/v1/proxy.proto",
     "osbuild/v1/registry.proto",
+    "osbuild/v1/registry_credential.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
@@ -47,7 +50,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 62] = [
+const OPTIONAL: [&str; 67] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -87,6 +90,11 @@ const OPTIONAL: [&str; 62] = [
     "ProxyStatusSpec.error",
     "ProxyStatusSpec.resource",
     "ProxyStatusSpec.version",
+    "RegistryCredentialSpec.username",
+    "RegistryCredentialStatusSpec.error",
+    "RegistryCredentialStatusSpec.set_by",
+    "RegistryCredentialStatusSpec.username",
+    "RegistryCredentialStatusSpec.version",
     "RegistryMirrorSpec.certificate_authority",
     "RegistryMirrorSpec.server",
     "RegistryMirrorStatusSpec.error",
@@ -113,7 +121,7 @@ const OPTIONAL: [&str; 62] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 34] = [
+const MISSING: [(&str, &str); 35] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -138,6 +146,7 @@ const MISSING: [(&str, &str); 34] = [
     ("PluginInput.id", "Option::is_none"),
     ("PluginOutput.columns", "Vec::is_empty"),
     ("ProxySpec.no_proxy", "Vec::is_empty"),
+    ("RegistryCredentialSpec.plain_http", "std::ops::Not::not"),
     ("RegistryHost.capabilities", "Vec::is_empty"),
     ("RegistryMirrorSpec.mirrors", "Vec::is_empty"),
     ("RegistryMirrorStatusSpec.mirrors", "Vec::is_empty"),
@@ -210,6 +219,7 @@ const OMITTED_LISTS: [&str; 3] =
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={FOLDER}");
+    println!("cargo::rerun-if-changed=src/secrets.rs");
     let files = protox::compile(FILES, [FOLDER])?;
     let plugin_files = protox::compile(PLUGIN_FILES, [FOLDER])?;
     let derive = "#[derive(serde::Deserialize, serde::Serialize)]";
@@ -221,6 +231,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     for field in OPTIONAL {
         let skip = "#[serde(default, skip_serializing_if = \"String::is_empty\")]";
         code = code.field_attribute(format!("{YAML}.{field}"), skip);
+    }
+    for (message, field) in SECRETS {
+        let skip = "#[serde(default, deserialize_with = \"crate::yaml::secret\", \
+                    skip_serializing_if = \"String::is_empty\")]";
+        code = code.field_attribute(format!("{YAML}.{message}.{field}"), skip);
+    }
+    for (message, _) in SECRETS {
+        code = code.skip_debug([format!("{YAML}.{message}")]);
     }
     for field in LISTS {
         let list = "#[serde(default, deserialize_with = \"crate::yaml::one_or_more\")]";

@@ -84,7 +84,8 @@ fn type_text(definition: &Definition, message: &Message, file: &File) -> String 
     text
 }
 
-fn head(Definition { namespace, type_name, singular, writer, .. }: &Definition) -> String {
+fn head(definition: &Definition) -> String {
+    let Definition { namespace, type_name, singular, writer, secrets, .. } = definition;
     let writer = match writer.as_deref() {
         None => "unknown".to_owned(),
         Some(osd::ITSELF) => "the node itself".to_owned(),
@@ -93,7 +94,9 @@ fn head(Definition { namespace, type_name, singular, writer, .. }: &Definition) 
         Some(role) => format!("the role {role}, or a higher one"),
     };
     let rows = [("TYPE", type_name), ("SHORT", singular), ("NAMESPACE", namespace)];
-    let rows = rows.into_iter().chain([("WRITER", &writer)]);
+    let hidden = format!("{}: nobody reads them back", secrets.join(", "));
+    let hidden = (!secrets.is_empty()).then_some(("SECRET", &hidden));
+    let rows = rows.into_iter().chain([("WRITER", &writer)]).chain(hidden);
     rows.map(|(title, value)| format!("{title:9}  {}\n", printable(value))).collect()
 }
 
@@ -197,6 +200,7 @@ mod tests {
             may_disconnect: false,
             aliases: vec![singular.to_lowercase()],
             is_sensitive: false,
+            secrets: Vec::new(),
             columns: Vec::new(),
         }
     }
@@ -237,6 +241,17 @@ mod tests {
             "    hostname: edge-7",
         ];
         assert!(text.ends_with(&(end.join("\n") + "\n")), "{text}");
+    }
+
+    #[test]
+    fn a_type_is_explained_with_its_secret_fields() {
+        let file = file("osbuild/v1/registry_credential.proto");
+        let mut credentials =
+            definition("RegistryCredentials.osbuild", "RegistryCredential", "admin");
+        credentials.secrets = ["password", "token"].map(str::to_owned).to_vec();
+        let text = type_text(&credentials, message(&file, "RegistryCredentialSpec"), &file);
+        let expected = "SECRET     password, token: nobody reads them back";
+        assert_eq!(text.lines().nth(4), Some(expected), "{text}");
     }
 
     #[test]

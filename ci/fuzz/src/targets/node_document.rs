@@ -28,7 +28,7 @@ fn run(input: &[u8]) -> Outcome {
         }
         Ok(document) => {
             for setting in document.settings() {
-                assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));
+                assert_eq!(Setting::parse(&setting.line()), Ok(setting));
             }
             let kubelet = document.kubelet;
             let providers = kubelet.credential_providers.iter();

@@ -1,6 +1,7 @@
 //! Specs of settings, of grants and of who may call that clients send to `osd`, as messages and as
 //! YAML.
 
+use osbuild_protocol::REDACTED;
 use osbuild_resources::Spec;
 use pod_osd::client_type::ClientType;
 use pod_osd::settings::{SettingType, TYPES};
@@ -18,14 +19,16 @@ pub const TARGET: Target =
     Target { name: "specs", seeds, run, memory: Memory { base: 1 << 20, per_byte: 64 } };
 
 fn run(input: &[u8]) -> Outcome {
-    let message = Spec { proto: input.to_vec(), yaml: String::new() };
+    let message = Spec { proto: input.to_vec(), ..Spec::default() };
     let yaml = std::str::from_utf8(input).unwrap_or_default().to_owned();
-    let yaml = Spec { proto: Vec::new(), yaml };
+    let yaml = Spec { yaml, ..Spec::default() };
     let mut outcome = Outcome::Refused;
     for SettingType { read, write, covers, .. } in &TYPES {
         for settings in [&message, &yaml].into_iter().filter_map(|spec| read(spec).ok()) {
             assert!(!settings.is_empty() && settings.iter().all(|one| covers(&one.name())));
-            assert_eq!(read(&write(&settings)), Ok(settings));
+            let written = write(&settings);
+            assert_eq!(read(&written), Ok(settings));
+            assert!(written.secrets.is_empty() || written.yaml.contains(REDACTED));
             outcome = Outcome::Accepted;
         }
     }
@@ -45,10 +48,12 @@ fn seeds() -> Vec<Vec<u8>> {
         "hostname: edge-7.example.org\n",
         "{nameserver: [10.0.2.3, 'fec0::3'], search: local}\n",
         "server:\n- time.example:123\n- '[2001:db8::7]'\n",
+        "registry: a.example:5000\nusername: b\npassword: correct horse\n",
+        "{registry: localhost, token: mF_9.B5f-4.1JqM, plainHttp: true}\n",
     ];
     let mut seeds: Vec<Vec<u8>> = texts.map(|text| text.as_bytes().to_vec()).into();
     for text in texts {
-        let spec = Spec { proto: Vec::new(), yaml: text.to_owned() };
+        let spec = Spec { yaml: text.to_owned(), ..Spec::default() };
         let read = TYPES.iter().find_map(|one| Some((one.write)(&(one.read)(&spec).ok()?)));
         seeds.extend(read.map(|both| both.proto));
     }
@@ -65,7 +70,7 @@ fn seeds() -> Vec<Vec<u8>> {
          -----END PUBLIC KEY-----\nbindings:\n- {namespace: a, serviceAccount: b, role: reader}\n",
     ];
     for (one, text) in OTHERS.into_iter().zip(others) {
-        let spec = Spec { proto: Vec::new(), yaml: text.to_owned() };
+        let spec = Spec { yaml: text.to_owned(), ..Spec::default() };
         seeds.extend(one.check(ID, &spec).map(|checked| checked.spec.proto));
         seeds.push(text.as_bytes().to_vec());
     }

@@ -1,6 +1,7 @@
 //! Small files below `/run` that `init` writes and other programs read.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use osbuild_failure::{Explain, Outcome};
@@ -33,6 +34,12 @@ pub fn set(path: &str, text: Option<&str>) -> Outcome {
 pub fn read(path: &str) -> Option<String> {
     let (parent, name) = path.rsplit_once('/')?;
     folder(parent).ok()?.read_text(name, MAX_LENGTH).ok()?
+}
+
+/// Whether the file at `path` is one that root alone may read.
+pub fn is_private(path: &str) -> bool {
+    let metadata = std::fs::symlink_metadata(path);
+    metadata.is_ok_and(|found| found.is_file() && found.mode() & 0o077 == 0 && found.uid() == 0)
 }
 
 /// Replaces the file at `path`, which is below [`MEMORY`], and makes the folders above it.

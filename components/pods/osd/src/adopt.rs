@@ -22,7 +22,8 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::Network(name) => id_of(&name),
                 SettingName::NodeLabel(key) => key.to_string(),
                 SettingName::NodeTaint(name) => name.to_string(),
-                SettingName::RegistryMirror(registry) => registry.to_string(),
+                SettingName::RegistryCredential(registry)
+                | SettingName::RegistryMirror(registry) => registry.to_string(),
                 SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Kubelet(_) | SettingName::Proxy | SettingName::Single(_) => {
                     "node".to_owned()
@@ -55,7 +56,7 @@ fn id_of(name: &NetworkName) -> String {
 /// A resource cannot be replaced.
 pub fn go_back(store: &SharedStore, observed: &[Observed]) -> Result<(), Error> {
     let held = observed.iter().filter_map(|observed| observed.wanted.as_ref());
-    let held: BTreeSet<String> = held.map(ToString::to_string).collect();
+    let held: BTreeSet<String> = held.map(Setting::line).collect();
     if !store.go_back(|resources| lines(resources) == held)? {
         adopt(store, observed);
     }
@@ -68,7 +69,7 @@ fn lines(resources: &[Arc<Resource>]) -> BTreeSet<String> {
         let one = ClientType::of(resource.content.key.kind())?.of_host()?;
         (one.read)(&resource.content.spec).ok()
     });
-    settings.flatten().map(|setting| setting.to_string()).collect()
+    settings.flatten().map(|setting| setting.line()).collect()
 }
 
 /// Creates a resource, unless a client has created it in the meantime.

@@ -67,7 +67,12 @@ pub fn definitions() -> Outcome<Vec<Definition<'static>>> {
         define(&CONTROLLER_STATUSES, SYSTEM, &[])?.with_columns(STATUS_COLUMNS),
     ];
     for one in ClientType::all() {
-        definitions.push(define(&one.names(), SYSTEM, &[])?.with_columns(one.columns()));
+        let definition = define(&one.names(), SYSTEM, &[])?.with_columns(one.columns());
+        let sensitivity = match one.secrets().is_empty() {
+            true => Secrecy::NonSensitive,
+            false => Secrecy::Sensitive,
+        };
+        definitions.push(Definition { sensitivity, ..definition });
     }
     for one in &TYPES {
         let definition = define(&one.status_names, SYSTEM, &[])?;
@@ -104,7 +109,10 @@ impl Catalog {
     pub fn check(content: &mut Content, store: &Store) -> Result<(), Status> {
         let kind = content.key.kind();
         let Some(one) = ClientType::of(kind) else { return Ok(()) };
-        let checked = one.check(content.key.id(), &content.spec).map_err(wire::invalid)?;
+        let stored = store.get(&content.key).ok();
+        let stored = stored.as_ref().map(|stored| &stored.content.spec);
+        let checked = one.check_written(content.key.id(), &content.spec, stored);
+        let checked = checked.map_err(wire::invalid)?;
         let Checked { spec, subject } = checked;
         let query = Query::default();
         let others = store.list(kind, &query).filter(|other| other.content.key != content.key);
@@ -153,13 +161,15 @@ pub fn define(store: &SharedStore, definition: &Definition) -> Result<(), Error>
     write(store, &kind, &definition.id(), spec, annotations(&definition.kind))
 }
 
-/// The annotations of a type's definition: the writer of its resources, and whether a mistake in
-/// one of them can keep clients from reaching the node.
+/// The annotations of a type's definition: the writer of its resources, whether a mistake in one of
+/// them can keep clients from reaching the node, and its secret fields.
 fn annotations(kind: &Kind) -> BTreeMap<String, String> {
     let writer = (osd::WRITER, writer_name(kind));
     let may_disconnect = ClientType::of(kind).is_some_and(ClientType::may_disconnect);
     let tried = may_disconnect.then_some((osd::MAY_DISCONNECT, "true"));
-    let all = [writer].into_iter().chain(tried);
+    let secrets = ClientType::of(kind).map(ClientType::secrets).unwrap_or_default().join(",");
+    let secrets = (!secrets.is_empty()).then_some((osd::SECRET_FIELDS, secrets.as_str()));
+    let all = [writer].into_iter().chain(tried).chain(secrets);
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
@@ -224,7 +234,7 @@ fn write(
 
 fn spec(message: &impl Message, yaml: &impl Serialize) -> Spec {
     let yaml = serde_saphyr::to_string(yaml).expect("names and lists of names are YAML");
-    Spec { proto: message.encode_to_vec(), yaml }
+    Spec { proto: message.encode_to_vec(), yaml, ..Spec::default() }
 }
 
 fn message(definition: &Definition) -> ResourceDefinitionSpec {
@@ -338,7 +348,7 @@ mod tests {
     fn no_two_resources_set_the_same() {
         let content = |type_name: &str, id: &str, yaml: &str| {
             let key = Key::new(kind(SYSTEM, &format!("{type_name}.osbuild")), id).unwrap();
-            Content::new(key, Spec { proto: Vec::new(), yaml: yaml.to_owned() })
+            Content::new(key, Spec { yaml: yaml.to_owned(), ..Spec::default() })
         };
         let parameter = |id: &str, key: &str| {
             content("KernelParameters", id, &format!("key: {key}\nvalue: 1\n"))

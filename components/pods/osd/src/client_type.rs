@@ -38,7 +38,7 @@ pub struct Checked {
 impl ClientType {
     /// All of them.
     pub fn all() -> impl Iterator<Item = ClientType> {
-        static SETTINGS: [SettingType; 15] = TYPES;
+        static SETTINGS: [SettingType; 16] = TYPES;
         SETTINGS.iter().map(ClientType::Setting).chain([
             ClientType::Grant,
             ClientType::Revocation,
@@ -69,6 +69,11 @@ impl ClientType {
     /// Whether a mistake in one of its resources can keep clients from reaching the node.
     pub fn may_disconnect(self) -> bool {
         matches!(self, ClientType::Setting(one) if one.may_disconnect)
+    }
+
+    /// The fields of its specs that are secret.
+    pub fn secrets(self) -> Vec<&'static str> {
+        self.of_host().map(|one| one.secrets().collect()).unwrap_or_default()
     }
 
     /// The type that this kind is of.
@@ -147,6 +152,35 @@ impl ClientType {
             ClientType::Revocation => MAX_REVOCATIONS,
             ClientType::Role => MAX_ROLES,
             ClientType::TokenIssuer => MAX_TOKEN_ISSUERS,
+        }
+    }
+
+    /// Checks a spec that a client has written, which may hide the secrets of the one that is
+    /// stored. It then has to be the same: otherwise, who cannot read a secret could have it sent
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// It is malformed, or hides a secret and is not the same.
+    pub fn check_written(
+        self,
+        id: &str,
+        spec: &Spec,
+        stored: Option<&Spec>,
+    ) -> Result<Checked, String> {
+        let reason = match self.check(id, spec) {
+            Ok(checked) => return Ok(checked),
+            Err(reason) => reason,
+        };
+        let Some(stored) = stored.filter(|stored| !stored.secrets.is_empty()) else {
+            return Err(reason);
+        };
+        let secrets = stored.secrets.clone();
+        match self.check(id, &Spec { secrets, ..spec.clone() })? {
+            checked if checked.spec == *stored => Ok(checked),
+            _ => Err(format!(
+                "`{}` is hidden, and the rest of the spec is not as it was: write the secret again",
+                self.secrets().join("` or `")
+            )),
         }
     }
 

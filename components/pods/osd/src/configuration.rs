@@ -21,13 +21,18 @@ use osbuild_cosi::v1::{
     ListGenerationsResponse, RestoreGenerationRequest, RestoreGenerationResponse, RevertTryRequest,
     RevertTryResponse,
 };
-use osbuild_protocol::{Client, ClientError, RefusalCode, Request as Wanted, TryState, TryTime};
+use osbuild_protocol::{
+    Client, ClientError, REDACTED, RefusalCode, Request as Wanted, TryState, TryTime,
+};
 use osbuild_resources::{Content, Key};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 use tonic::{Request, Response, Status};
+
+/// What stands in the place of a secret that is another than before.
+const CHANGED: &str = "(hidden, changed)";
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -136,10 +141,19 @@ fn applied(key: &Key, before: Option<&Content>, after: Option<&Content>) -> Appl
         id: key.id().to_owned(),
         outcome: outcome.into(),
         before: yaml(before),
-        after: yaml(after),
+        after: match have_other_secrets(before, after) {
+            true => yaml(after).replace(REDACTED, CHANGED),
+            false => yaml(after),
+        },
         metadata_before,
         metadata_after,
     }
+}
+
+/// Whether a resource has other secrets after than before.
+fn have_other_secrets(before: Option<&Content>, after: Option<&Content>) -> bool {
+    let secrets = [before, after].map(|content| content.map(|content| &content.spec.secrets));
+    matches!(secrets, [Some(before), Some(after)] if before != after)
 }
 
 /// The labels and annotations of a resource as they stand in documents.
@@ -229,7 +243,11 @@ impl Configuration for ConfigurationService {
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
         let caller = Caller::of(request.extensions());
         let ApplyRequest { documents, dry_run } = request.into_inner();
-        let drafts = documents::read(&documents).map_err(wire::invalid)?;
+        let stored = |key: &Key| {
+            let found = self.store.read(|store| store.get(key)).ok()?;
+            Some(found.content.spec.clone())
+        };
+        let drafts = documents::read(&documents, stored).map_err(wire::invalid)?;
         permit_drafts(&self.store, &caller, &drafts)?;
         let is_setting =
             |one: &Draft| ClientType::of(one.key.kind()).is_some_and(ClientType::is_setting);
@@ -433,7 +451,7 @@ mod tests {
                 && let Some(store) = changed.lock().unwrap().take()
             {
                 let drafts = "{type: Revocation, id: a, spec: {user: bob}}";
-                store.apply(documents::read(drafts).unwrap(), false).unwrap();
+                store.apply(documents::read(drafts, |_| None).unwrap(), false).unwrap();
             }
         });
         let service = service(&init);

@@ -36,11 +36,12 @@ pub struct Draft {
     pub spec: Spec,
 }
 
-/// Reads the documents.
+/// Reads the documents. `stored` is the spec of a resource as it is now, whose secrets a document may
+/// hide.
 ///
 /// # Errors
 /// There is none, or some are malformed: all mistakes.
-pub fn read(text: &str) -> Result<Vec<Draft>, String> {
+pub fn read(text: &str, stored: impl Fn(&Key) -> Option<Spec>) -> Result<Vec<Draft>, String> {
     let documents: Vec<Document> =
         serde_saphyr::from_multiple(text).map_err(|error| error.without_snippet().to_string())?;
     if documents.is_empty() {
@@ -48,7 +49,7 @@ pub fn read(text: &str) -> Result<Vec<Draft>, String> {
     }
     let (mut drafts, mut mistakes, mut keys) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (index, document) in documents.into_iter().enumerate() {
-        match document.draft() {
+        match document.draft(&stored) {
             Ok(draft) if !keys.insert(draft.key.clone()) => {
                 mistakes.push(format!("document {}: {} is there twice", index + 1, draft.key));
             }
@@ -60,7 +61,7 @@ pub fn read(text: &str) -> Result<Vec<Draft>, String> {
 }
 
 impl Document {
-    fn draft(self) -> Result<Draft, String> {
+    fn draft(self, stored: impl Fn(&Key) -> Option<Spec>) -> Result<Draft, String> {
         let Document { api, version, r#type, namespace, id, labels, annotations, spec } = self;
         let one = ClientType::named(&r#type).ok_or_else(|| no_type(&r#type))?;
         let kind = one.kind();
@@ -75,8 +76,14 @@ impl Document {
             }
         }
         let key = Key::new(kind, &id).map_err(|error| error.to_string())?;
+        // A number has lost its form, such as leading zeros.
+        let is_text = |field: &&str| spec.get(*field).is_none_or(Value::is_string);
+        if let Some(field) = one.secrets().into_iter().find(|field| !is_text(field)) {
+            return Err(format!("`{field}` is secret: a text in quotes"));
+        }
         let yaml = serde_saphyr::to_string(&spec).map_err(|error| error.to_string())?;
-        let spec = one.check(&id, &Spec { proto: Vec::new(), yaml })?.spec;
+        let written = Spec { yaml, ..Spec::default() };
+        let spec = one.check_written(&id, &written, stored(&key).as_ref())?.spec;
         Ok(Draft { key, labels, annotations, spec })
     }
 }
@@ -89,6 +96,11 @@ fn no_type(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads documents of resources that are new.
+    fn read(text: &str) -> Result<Vec<Draft>, String> {
+        super::read(text, |_| None)
+    }
 
     fn yaml(text: &str) -> Vec<(String, String)> {
         let drafts = read(text).unwrap().into_iter();

@@ -195,7 +195,7 @@ mod tests {
 
     fn setting(id: &str, yaml: &str) -> Arc<Resource> {
         let key = Key::new(Kind::new("system", "Resolvers.osbuild").unwrap(), id).unwrap();
-        let content = Content::new(key, Spec { proto: Vec::new(), yaml: yaml.to_owned() });
+        let content = Content::new(key, Spec { yaml: yaml.to_owned(), ..Spec::default() });
         let (created, version) = (UNIX_EPOCH, Version::FIRST);
         Arc::new(Resource { content, version, owner: Owner::default(), created, updated: created })
     }

@@ -253,7 +253,7 @@ mod tests {
         let kind = TYPES[0].status_kind();
         let key = Key::new(kind.clone(), "node").unwrap();
         let statuses = |yaml: &str| {
-            let spec = Spec { proto: Vec::new(), yaml: yaml.to_owned() };
+            let spec = Spec { yaml: yaml.to_owned(), ..Spec::default() };
             Statuses::from([("node".to_owned(), spec)])
         };
         let version = || store.read(|store| store.get(&key)).unwrap().version.to_string();

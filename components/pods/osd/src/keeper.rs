@@ -11,11 +11,14 @@ use osbuild_folder::Folder;
 use osbuild_resources::Resource;
 use prost::Message;
 use prost_types::Timestamp;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
 use tonic::Status;
+use zeroize::Zeroize;
 
 /// The file, and the folder beside it for what was in its way.
 const FILE: &str = "resources";
@@ -45,6 +48,32 @@ struct KeptFile {
     generations: Vec<KeptGeneration>,
     #[prost(uint64, tag = "3")]
     last_generation: u64,
+    #[prost(message, repeated, tag = "4")]
+    secrets: Vec<KeptSecrets>,
+}
+
+/// The secrets of a resource, apart from it: a release that does not know its type shows it, and
+/// drops these.
+#[derive(prost::Message)]
+#[prost(skip_debug)]
+struct KeptSecrets {
+    /// The place of the resource in its list.
+    #[prost(uint32, tag = "1")]
+    index: u32,
+    #[prost(btree_map = "string, string", tag = "2")]
+    values: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for KeptSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_struct("KeptSecrets").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+impl Drop for KeptSecrets {
+    fn drop(&mut self) {
+        self.values.values_mut().for_each(Zeroize::zeroize);
+    }
 }
 
 #[derive(prost::Message)]
@@ -57,6 +86,8 @@ struct KeptGeneration {
     caller: String,
     #[prost(message, repeated, tag = "4")]
     settings: Vec<proto::Resource>,
+    #[prost(message, repeated, tag = "5")]
+    secrets: Vec<KeptSecrets>,
 }
 
 /// The content of the file `resources`.
@@ -93,7 +124,7 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(FILE, MAX_LENGTH));
     let Some(bytes) = bytes.explain(&cannot)? else { return Ok(None) };
     let kept = KeptFile::decode(bytes.as_slice()).explain(&cannot)?;
-    let mut resources = stored(kept.resources).explain(&cannot)?;
+    let mut resources = stored_with(kept.resources, &kept.secrets).explain(&cannot)?;
     resources.retain(|resource| !is_access(resource));
     let generations = kept.generations.into_iter().map(KeptGeneration::generation);
     let generations = generations.collect::<Result<_, _>>().explain(&cannot)?;
@@ -124,18 +155,45 @@ fn stored(kept: Vec<proto::Resource>) -> Result<Vec<Resource>, Status> {
     kept.into_iter().map(wire::stored).collect()
 }
 
+/// The resources with their secrets.
+fn stored_with(
+    kept: Vec<proto::Resource>,
+    secrets: &[KeptSecrets],
+) -> Result<Vec<Resource>, Status> {
+    let mut resources = stored(kept)?;
+    for KeptSecrets { index, values } in secrets {
+        let found = usize::try_from(*index).ok().and_then(|index| resources.get_mut(index));
+        let Some(found) = found else { continue };
+        let secrets = &mut found.content.spec.secrets;
+        values.iter().for_each(|(field, value)| secrets.insert(field, value));
+    }
+    Ok(resources)
+}
+
+/// The secrets of resources.
+fn secrets_of(resources: &[Arc<Resource>]) -> Vec<KeptSecrets> {
+    let all = (0..).zip(resources).map(|(index, resource)| {
+        let values = resource.content.spec.secrets.reveal_all();
+        let values = values.map(|(field, value)| (field.to_owned(), value.to_owned())).collect();
+        KeptSecrets { index, values }
+    });
+    all.filter(|one| !one.values.is_empty()).collect()
+}
+
 impl KeptGeneration {
     fn of(Generation { number, time, caller, settings }: &Generation) -> KeptGeneration {
+        let secrets = secrets_of(settings);
         let settings = settings.iter().map(|setting| wire::resource(setting)).collect();
         let (time, caller) = (Some(Timestamp::from(*time)), caller.clone());
-        KeptGeneration { number: *number, time, caller, settings }
+        KeptGeneration { number: *number, time, caller, settings, secrets }
     }
 
     fn generation(self) -> Result<Generation, Status> {
-        let KeptGeneration { number, time, caller, settings } = self;
+        let KeptGeneration { number, time, caller, settings, secrets } = self;
         let time = time.and_then(|time| SystemTime::try_from(time).ok());
         let time = time.ok_or_else(|| wire::invalid("a generation has no time"))?;
-        let settings = stored(settings)?.into_iter().filter(|setting| !is_access(setting));
+        let settings =
+            stored_with(settings, &secrets)?.into_iter().filter(|setting| !is_access(setting));
         let settings = settings.map(Arc::new).collect();
         Ok(Generation { number, time, caller, settings })
     }
@@ -209,10 +267,11 @@ fn encode_access(store: &SharedStore) -> Vec<u8> {
 }
 
 fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
+    let secrets = secrets_of(kept);
     let resources = kept.iter().map(|one| wire::resource(one)).collect();
     let last_generation = generations.last();
     let generations = generations.iter().map(KeptGeneration::of).collect();
-    KeptFile { resources, generations, last_generation }.encode_to_vec()
+    KeptFile { resources, generations, last_generation, secrets }.encode_to_vec()
 }
 
 #[cfg(test)]
@@ -223,7 +282,7 @@ mod tests {
 
     fn content(id: &str) -> Content {
         let kind = Kind::new("system", "KernelParameters.osbuild").unwrap();
-        let spec = Spec { proto: vec![1, 2], yaml: "key: a.b".to_owned() };
+        let spec = Spec { proto: vec![1, 2], yaml: "key: a.b".to_owned(), ..Spec::default() };
         let mut content = Content::new(Key::new(kind, id).unwrap(), spec);
         content.finalizers.insert("other".to_owned());
         content.labels.insert("rack".to_owned(), "7".to_owned());
@@ -254,7 +313,7 @@ mod tests {
 
     fn revocation(id: &str, user: &str) -> Content {
         let kind = Kind::new("system", "Revocations.osbuild").unwrap();
-        let spec = Spec { proto: Vec::new(), yaml: format!("user: {user}\n") };
+        let spec = Spec { yaml: format!("user: {user}\n"), ..Spec::default() };
         Content::new(Key::new(kind, id).unwrap(), spec)
     }
 

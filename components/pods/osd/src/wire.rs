@@ -113,7 +113,7 @@ fn read(sent: Option<proto::Resource>) -> Result<(Content, Option<Version>, Owne
         finalizers: metadata.finalizers.into_iter().collect(),
         labels: metadata.labels.into_iter().collect(),
         annotations: metadata.annotations.into_iter().collect(),
-        spec: Spec { proto: spec.proto_spec, yaml: spec.yaml_spec },
+        spec: Spec { proto: spec.proto_spec, yaml: spec.yaml_spec, ..Spec::default() },
     };
     let version = Version::parse(&metadata.version).map_err(invalid)?;
     Ok((content, version, Owner(metadata.owner)))

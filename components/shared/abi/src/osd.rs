@@ -26,6 +26,10 @@ pub const WRITER: &str = "osbuild/writer";
 /// keep clients from reaching the node.
 pub const MAY_DISCONNECT: &str = "osbuild/may-disconnect";
 
+/// The annotation of a type's definition with the fields of its specs that are secret, with commas
+/// between.
+pub const SECRET_FIELDS: &str = "osbuild/secret-fields";
+
 /// The variable of the environment of a debug container with its identifier.
 pub const DEBUG_VARIABLE: &str = "OSBUILD_DEBUG";
 

@@ -6,8 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod redacted;
 mod spec_message;
 mod yaml;
+
+include!("secrets.rs");
 
 pub use spec_message::spec_message;
 

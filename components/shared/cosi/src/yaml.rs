@@ -1,6 +1,8 @@
 //! How a person may write lists and numbers in YAML.
 
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::fmt;
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a word or a list of words is expected")]
@@ -37,4 +39,23 @@ pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
 /// Whether a number is that of a field that is missing.
 pub fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+/// Reads a secret. The mistake does not show what is there in its place.
+pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("a text")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+    }
+
+    deserializer.deserialize_str(Text).map_err(|_| D::Error::custom("a secret is a text in quotes"))
 }

@@ -32,7 +32,8 @@ pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
 use osbuild_protocol::{
-    HostName, Mount, Proxy, RegistryMirror, Setting, TimeServers, TrustedRoot, rule_that_closes,
+    HostName, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, TimeServers, TrustedRoot,
+    rule_that_closes,
 };
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
@@ -80,6 +81,9 @@ pub struct Document {
     /// From where it pulls the images of registries.
     #[serde(default, deserialize_with = "registry::mirrors")]
     pub registry_mirrors: Vec<RegistryMirror>,
+    /// What it sends to hosts that serve images. It is secret.
+    #[serde(default, deserialize_with = "registry::credentials")]
+    pub registry_credentials: Vec<RegistryCredential>,
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
@@ -128,13 +132,14 @@ impl Document {
         let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
         let roots = self.trusted_roots.iter().cloned().map(Setting::TrustedRoot);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
+        let logins = self.registry_credentials.iter().cloned().map(Setting::RegistryCredential);
         let fields = self.kubelet.config.iter().cloned().map(Setting::Kubelet);
         let labels = self.kubelet.labels.iter().map(Setting::NodeLabel);
         let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
         let registered = labels.chain(taints.map(Setting::NodeTaint));
         let several =
             parameters.chain(network).chain(mounts).chain(proxy).chain(roots).chain(registries);
-        let several = several.chain(fields).chain(registered);
+        let several = several.chain(logins).chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
 
@@ -213,6 +218,7 @@ mod tests {
                  MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy",
                 "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
+                "registry-credential mirror.example.org:5000 user=node-7 password=(hidden)",
                 "kubelet-config evictionHard.memory.available 200Mi",
                 "kubelet-config maxPods 50",
                 "kubelet-config serializeImagePulls true",
@@ -331,6 +337,36 @@ mod tests {
             assert_eq!(refusal.line, 2, "{text}: {refusal}");
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
         }
+    }
+
+    #[test]
+    fn credentials_that_no_node_can_have_are_refused_without_showing_them() {
+        for (text, reason) in [
+            ("username = \"a\"\n", "or `token` alone"),
+            ("password = \"hunter2\"\n", "or `token` alone"),
+            ("username = \"a\"\npassword = \"hunter2\"\ntoken = \"b\"\n", "or `token` alone"),
+            ("token = \"hunter2 \"\n", "a token for `a` has"),
+            ("username = \"a:b\"\npassword = \"hunter2\"\n", "a user of `a` has a name"),
+            ("username = \"a\"\npassword = [\"hunter2\"]\n", "a secret is a text"),
+            ("username = \"a\"\npassword = 72\n", "a secret is a text"),
+            ("token = \"hunter2\"\nplain-http = true\n", "is not on the loopback"),
+            ("username = \"a\"\npasword = \"hunter2\"\n", "unknown field `pasword`"),
+            (
+                "token = \"b\"\n[[registry-credentials]]\nregistry = \"a\"\ntoken = \"hunter2\"\n",
+                "the credentials of `a` are there twice",
+            ),
+        ] {
+            let text = format!("[[registry-credentials]]\nregistry = \"a\"\n{text}");
+            let refusal = Document::parse(&text).unwrap_err();
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+            let mistakes: Vec<_> = Document::mistakes(&text);
+            assert!(!mistakes.is_empty(), "{text}");
+            let shown = format!("{refusal} {mistakes:?}");
+            assert!(!shown.contains("unter2") && !shown.contains("72"), "{shown}");
+        }
+        let text = "registry-credentials = [{ registry = \"a\", token = \"hunter2\" }]";
+        let document = Document::parse(text).unwrap();
+        assert!(!format!("{document:?}").contains("hunter2"));
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Mirrors of registries: `[[registry-mirrors]]`. Their names and values are those of the specs of
+//! Mirrors of registries, `[[registry-mirrors]]`, and credentials, `[[registry-credentials]]`. Their names and values are those of the specs of
 //! `osbuild.v1`.
 
 use osbuild_protocol::{
-    Authorities, MirrorHost, Refusal, RegistryMirror, RegistryName, RegistryUrl,
+    Authorities, MirrorHost, Refusal, RegistryCredential, RegistryLogin, RegistryMirror,
+    RegistryName, RegistryUrl, Secret,
 };
-use serde::de::Error;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::fmt;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -54,4 +56,63 @@ pub fn mirrors<'de, D: Deserializer<'de>>(
         mirrors.push(mirror);
     }
     Ok(mirrors)
+}
+
+/// The credentials of a host.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Login {
+    registry: String,
+    username: Option<String>,
+    #[serde(default, deserialize_with = "secret")]
+    password: Option<Secret>,
+    #[serde(default, deserialize_with = "secret")]
+    token: Option<Secret>,
+    #[serde(default)]
+    plain_http: bool,
+}
+
+impl Login {
+    fn credential(self) -> Result<RegistryCredential, Refusal> {
+        let Login { registry, username, password, token, plain_http } = self;
+        let login = RegistryLogin::of(username, password, token)?;
+        RegistryCredential::new(RegistryName::parse(&registry)?, login, plain_http)
+    }
+}
+
+/// Reads a secret. The mistake does not show what is there in its place.
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = Secret;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("a text")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
+            Ok(Secret::new(text))
+        }
+    }
+
+    let read = deserializer.deserialize_str(Text);
+    read.map(Some).map_err(|_| D::Error::custom("a secret is a text in quotes"))
+}
+
+/// Reads the credentials of hosts, each of which is there once.
+pub fn credentials<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<RegistryCredential>, D::Error> {
+    let mut credentials: Vec<RegistryCredential> = Vec::new();
+    for login in Vec::<Login>::deserialize(deserializer)? {
+        let one = login.credential().map_err(|refusal| D::Error::custom(refusal.reason))?;
+        if credentials.iter().any(|other| other.registry() == one.registry()) {
+            let registry = one.registry();
+            let reason = format!("the credentials of `{registry}` are there twice");
+            return Err(D::Error::custom(reason));
+        }
+        credentials.push(one);
+    }
+    Ok(credentials)
 }

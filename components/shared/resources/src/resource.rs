@@ -1,17 +1,20 @@
 //! Resources.
 
-use crate::{Key, Labels, Phase, Version};
+use crate::{Key, Labels, Phase, Secrets, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::SystemTime;
 
-/// The setting itself, as bytes that only clients and controllers understand.
+/// The setting itself, as bytes that only clients and controllers understand. Neither form has a
+/// secret, so whatever shows a spec shows none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     /// An encoded message. Empty if the writer gave none.
     pub proto: Vec<u8>,
     /// The same as YAML, for people and for clients that do not know the message.
     pub yaml: String,
+    /// The values of the fields that both forms hide.
+    pub secrets: Secrets,
 }
 
 /// The controller or client that alone may write the resource. An empty name is nobody's: anyone
@@ -90,6 +93,7 @@ impl Content {
             + names.into_iter().chain(pairs).chain(finalizers).sum::<usize>()
             + spec.proto.len()
             + spec.yaml.len()
+            + spec.secrets.size()
     }
 }
 

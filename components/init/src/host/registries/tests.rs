@@ -3,6 +3,7 @@
 use super::*;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use rustix::event::{Timespec, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
@@ -16,7 +17,7 @@ const CA_PATH: &str = "/run/osbuild/registries/docker.io/ca.crt";
 const FOLDER: &str = "/run/osbuild/registries/docker.io";
 
 /// Runs a test on a thread where `/run` is as on a node.
-fn on_a_node(work: impl FnOnce(&mut Registries) + Send) {
+pub fn on_a_node(work: impl FnOnce(&mut Registries) + Send) {
     let inside = || {
         own_mounts().expect("these tests require uid 0 and CAP_SYS_ADMIN");
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
@@ -141,7 +142,7 @@ fn what_cannot_be_written_leaves_the_former_mirrors() {
         let refused = registries.apply(Source::Api, &wanted(NAME, "mirror=https://b"));
         assert!(refused.is_err());
         let held: Vec<_> = registries.of(Source::Api).collect();
-        assert_eq!(held, [wanted(NAME, "mirror=https://a")]);
+        assert_eq!(held, [Setting::RegistryMirror(wanted(NAME, "mirror=https://a"))]);
         let error = registries.observe().next().unwrap().error;
         assert!(error.contains("Read-only"), "{error}");
     });
@@ -172,5 +173,87 @@ fn a_change_by_another_program_is_reported() {
             change();
             assert!(is_reported(), "change {index}");
         }
+    });
+}
+
+pub fn credential(words: &str) -> RegistryCredential {
+    match Setting::parse(&format!("registry-credential {words}")) {
+        Ok(Setting::RegistryCredential(one)) => one,
+        other => panic!("{words}: {other:?}"),
+    }
+}
+
+fn mode(path: &str) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// `hunter2`, and what a registry gets for the user `a` with this password.
+const PASSWORD: &str = "aHVudGVyMg==";
+const BASIC: &str = "Basic YTpodW50ZXIy";
+
+#[test]
+fn credentials_are_in_files_that_root_alone_reads() {
+    on_a_node(|registries| {
+        apply(registries, Source::Api, "mirror=https://m.example");
+        assert_eq!(mode(HOSTS_PATH), 0o644);
+        let one = credential(&format!("docker.io user=a password={PASSWORD}"));
+        registries.apply_credential(Source::Api, &one).unwrap();
+        assert!(fs::read_to_string(HOSTS_PATH).unwrap().contains(BASIC));
+        assert_eq!(mode(HOSTS_PATH), 0o600);
+        let of_mirror = credential("m.example token=t");
+        registries.apply_credential(Source::Document, &of_mirror).unwrap();
+        let text = fs::read_to_string(HOSTS_PATH).unwrap();
+        assert_eq!(text.matches("Authorization").count(), 2);
+        let own = "/run/osbuild/registries/m.example/hosts.toml";
+        assert_eq!(mode(own), 0o600, "it may be a registry, too");
+
+        registries.withdraw_credential(Source::Api, one.registry()).unwrap();
+        withdraw(registries, Source::Api);
+        assert!(!fs::exists(FOLDER).unwrap() && fs::exists(own).unwrap());
+        registries.withdraw_credential(Source::Document, of_mirror.registry()).unwrap();
+        assert!(!fs::exists(own).unwrap());
+        assert_eq!(registries.observe().count(), 0);
+    });
+}
+
+#[test]
+fn what_another_program_changes_of_credentials_is_put_back_and_never_shown() {
+    on_a_node(|registries| {
+        let one = credential(&format!("docker.io user=a password={PASSWORD}"));
+        registries.apply_credential(Source::Api, &one).unwrap();
+        let shown = "user=a password=(hidden)".to_owned();
+        assert_eq!(observed(registries), [(Some(Source::Api), shown)]);
+        let changes: [fn(); 3] = [
+            || fs::write(HOSTS_PATH, "server = \"https://thief.example\"\n").unwrap(),
+            || fs::set_permissions(HOSTS_PATH, fs::Permissions::from_mode(0o644)).unwrap(),
+            || fs::remove_dir_all(FOLDER).unwrap(),
+        ];
+        for change in changes {
+            change();
+            assert_eq!(observed(registries)[0].1, "");
+            let lines = registries.hold();
+            assert_eq!(lines.len(), 1);
+            assert!(!lines[0].contains("hunter2") && !lines[0].contains("YTpo"), "{lines:?}");
+            assert!(fs::read_to_string(HOSTS_PATH).unwrap().contains(BASIC));
+            assert_eq!(mode(HOSTS_PATH), 0o600);
+        }
+    });
+}
+
+#[test]
+fn credentials_that_cannot_be_written_leave_the_former_ones() {
+    on_a_node(|registries| {
+        let [former, newer] = ["docker.io token=a", "docker.io token=b"].map(credential);
+        registries.apply_credential(Source::Api, &former).unwrap();
+        mount("full", REGISTRIES, "tmpfs", MountFlags::RDONLY, None).unwrap();
+        assert!(registries.apply_credential(Source::Api, &newer).is_err());
+        let held: Vec<_> = registries.of(Source::Api).collect();
+        assert_eq!(held, [Setting::RegistryCredential(former)]);
+        for number in 1..MAX_CREDENTIALS {
+            let name = RegistryName::parse(&format!("r{number}")).unwrap();
+            registries.credentials.insert(name, Held::default());
+        }
+        let one_more = registries.apply_credential(Source::Api, &credential("a token=b"));
+        assert!(one_more.unwrap_err().reason.contains("already"));
     });
 }

@@ -11,7 +11,7 @@ const FILE: &str = "/run/osbuild/document-settings";
 
 /// Writes the file.
 pub fn write(settings: &[Setting]) -> Outcome {
-    let lines: String = settings.iter().map(|setting| format!("{setting}\n")).collect();
+    let lines: String = settings.iter().map(|setting| format!("{}\n", setting.line())).collect();
     run_files::set(FILE, (!settings.is_empty()).then_some(lines.as_str()))
 }
 

@@ -92,7 +92,8 @@ fn prove_in(data: &Folder, proof: &Proof) -> Outcome {
 }
 
 fn replace(data: &Folder, name: &str, text: &str) -> Outcome {
-    data.replace(name, text.as_bytes(), 0o644).explain(format_args!("write {name} on DATA"))
+    // The lines have secrets, as those of registries.
+    data.replace(name, text.as_bytes(), 0o600).explain(format_args!("write {name} on DATA"))
 }
 
 fn remove(data: &Folder, name: &str) -> Outcome {
@@ -101,7 +102,7 @@ fn remove(data: &Folder, name: &str) -> Outcome {
 
 /// The text for these settings, and for the lines that were refused.
 pub fn text(settings: impl Iterator<Item = Setting>, refused: &Refused) -> String {
-    let lines = settings.map(|setting| setting.to_string()).chain(refused.0.iter().cloned());
+    let lines = settings.map(|setting| setting.line()).chain(refused.0.iter().cloned());
     lines.map(|line| format!("{line}\n")).collect()
 }
 

@@ -110,6 +110,8 @@ impl Settings {
             self.registration.apply_taint(source, wanted, now)?;
         } else if let Setting::Proxy(wanted) = setting {
             self.environment.apply_proxy(source, wanted, now)?;
+        } else if let Setting::RegistryCredential(wanted) = setting {
+            self.registries.apply_credential(source, wanted)?;
         } else if let Setting::RegistryMirror(wanted) = setting {
             self.registries.apply(source, wanted)?;
         } else if let Setting::TrustedRoot(wanted) = setting {
@@ -157,6 +159,9 @@ impl Settings {
                 Ok(())
             }
             SettingName::Proxy => self.environment.withdraw_proxy(source, now),
+            SettingName::RegistryCredential(registry) => {
+                self.registries.withdraw_credential(source, registry)
+            }
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
             SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
         }
@@ -413,7 +418,7 @@ impl Settings {
             .chain(self.network.of(source).map(Setting::Network))
             .chain(self.environment.of(source))
             .chain(self.registration.of(source))
-            .chain(self.registries.of(source).map(Setting::RegistryMirror))
+            .chain(self.registries.of(source))
     }
 
     /// The text of the file on DATA.

@@ -230,7 +230,7 @@ mod tests {
         }
         let kind = Kind::new("system", "Things.example").unwrap();
         let create = |id: usize, bytes: usize| {
-            let spec = Spec { proto: vec![0; bytes], yaml: String::new() };
+            let spec = Spec { proto: vec![0; bytes], ..Spec::default() };
             let content = Content::new(Key::new(kind.clone(), &id.to_string()).unwrap(), spec);
             let create =
                 |store: &mut Store| store.create(content, Owner::default(), SystemTime::UNIX_EPOCH);

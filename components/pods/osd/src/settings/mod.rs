@@ -13,6 +13,7 @@ mod node_labels;
 mod node_taints;
 mod proxies;
 mod registered;
+mod registry_credentials;
 mod registry_mirrors;
 mod resolvers;
 mod routes;
@@ -21,6 +22,7 @@ mod time_servers;
 mod trusted_roots;
 
 use crate::access::Role;
+use osbuild_cosi::SECRETS;
 use osbuild_protocol::{Observed, Setting, SettingName};
 use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
 use std::collections::BTreeMap;
@@ -66,7 +68,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 15] = [
+pub const TYPES: [SettingType; 16] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -77,6 +79,7 @@ pub const TYPES: [SettingType; 15] = [
     node_labels::TYPE,
     node_taints::TYPE,
     proxies::TYPE,
+    registry_credentials::TYPE,
     registry_mirrors::TYPE,
     resolvers::TYPE,
     routes::TYPE,
@@ -132,6 +135,12 @@ impl SettingType {
         wanted.collect()
     }
 
+    /// The fields of its specs that are secret.
+    pub fn secrets(&self) -> impl Iterator<Item = &'static str> {
+        let message = format!("{}Spec", self.names.singular);
+        SECRETS.into_iter().filter(move |(of, _)| *of == message).map(|(_, field)| field)
+    }
+
     /// The specs of the statuses by their identifiers.
     pub fn statuses(&self, report: &Report) -> BTreeMap<String, Spec> {
         (self.statuses)(report)
@@ -176,7 +185,7 @@ impl Report<'_> {
         wanted.settings.iter().all(|setting| {
             let observed = self.observed(&setting.name());
             observed.is_some_and(|observed| {
-                observed.is_requested() && observed.current == setting.value()
+                observed.is_requested() && observed.current == setting.shown()
             })
         })
     }
@@ -251,6 +260,8 @@ mod tests {
             "node-taint edge:NoExecute -",
             "mount /run/mnt/a tmpfs scratch ro,size=1m",
             "mount /run/mnt/a bind /srv",
+            "registry-credential docker.io user=a password=YQ==",
+            "registry-credential localhost:5000 token=a plain-http",
             "registry-mirror docker.io mirror=https://a:5000 pull=https://b",
             "registry-mirror localhost:5000 server=https://a",
             "proxy http=http://a:1 https=https://b:2 no-proxy=.example,10.0.0.0/8",
@@ -265,8 +276,15 @@ mod tests {
             let message = Spec { yaml: String::new(), ..both.clone() };
             assert_eq!((one.read)(&message), Ok(settings.clone()));
             let yaml = Spec { proto: Vec::new(), ..both };
+            assert!(!yaml.yaml.contains("password: a"), "{}", yaml.yaml);
             assert_eq!((one.read)(&yaml), Ok(settings), "{}", yaml.yaml);
         }
+    }
+
+    #[test]
+    fn every_secret_is_of_a_type() {
+        let secrets = TYPES.iter().flat_map(SettingType::secrets);
+        assert!(secrets.eq(SECRETS.into_iter().map(|(_, field)| field)));
     }
 
     #[test]

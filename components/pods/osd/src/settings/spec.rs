@@ -21,8 +21,15 @@ pub trait HostSpec: Message + Default + DeserializeOwned + Serialize {
 
 /// Reads a spec that a client has written, as a message, as YAML, or as both.
 pub fn read<S: HostSpec>(spec: &Spec) -> Result<Vec<Setting>, String> {
-    let settings = |message: S| message.settings().map(Settings).map_err(|refusal| refusal.reason);
-    read_as(spec, settings).map(|Settings(settings)| settings)
+    read_settings(spec, |message: S| message.settings().map_err(|refusal| refusal.reason))
+}
+
+/// Reads a spec, and the settings that its message names.
+pub fn read_settings<M: Message + Default + DeserializeOwned>(
+    spec: &Spec,
+    read: impl Fn(M) -> Result<Vec<Setting>, String>,
+) -> Result<Vec<Setting>, String> {
+    read_as(spec, |message: M| read(message).map(Settings)).map(|Settings(settings)| settings)
 }
 
 /// Settings as messages show them.
@@ -71,7 +78,7 @@ pub fn write<S: HostSpec>(settings: &[Setting]) -> Spec {
 /// Both forms of a message.
 pub fn both(message: &(impl Message + Serialize)) -> Spec {
     let yaml = serde_saphyr::to_string(message).expect("words and lists of words are YAML");
-    Spec { proto: message.encode_to_vec(), yaml }
+    Spec { proto: message.encode_to_vec(), yaml, ..Spec::default() }
 }
 
 #[cfg(test)]
@@ -81,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn yaml(text: &str) -> Spec {
-        Spec { proto: Vec::new(), yaml: text.to_owned() }
+        Spec { yaml: text.to_owned(), ..Spec::default() }
     }
 
     fn lines<S: HostSpec>(text: &str) -> Result<Vec<String>, String> {
@@ -133,7 +140,7 @@ mod tests {
         }
         assert!(lines::<TimeServerSpec>("server: {a: b}").is_err());
         assert!(read::<HostnameSpec>(&Spec::default()).is_err());
-        assert!(read::<HostnameSpec>(&Spec { proto: vec![0xff], yaml: String::new() }).is_err());
+        assert!(read::<HostnameSpec>(&Spec { proto: vec![0xff], ..Spec::default() }).is_err());
     }
 
     #[test]
@@ -156,7 +163,7 @@ mod tests {
             "(key|value|hostname|nameserver|search|server|: |[{}\\[\\],&*!|>'\"\n\t-]|\
              vm\\.swappiness|10\\.0\\.2\\.3|[ -~]{0,4}){0,12}",
         ];
-        (message, yaml).prop_map(|(proto, yaml)| Spec { proto, yaml })
+        (message, yaml).prop_map(|(proto, yaml)| Spec { proto, yaml, ..Spec::default() })
     }
 
     fn reads_what_it_writes<S: HostSpec>(spec: &Spec) -> Result<(), TestCaseError> {

@@ -200,6 +200,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "processstatuses.osbuild",
             "proxies.osbuild",
             "proxystatuses.osbuild",
+            "registrycredentials.osbuild",
+            "registrycredentialstatuses.osbuild",
             "registrymirrors.osbuild",
             "registrymirrorstatuses.osbuild",
             "resolvers.osbuild",

@@ -20,6 +20,7 @@ mod plugins;
 mod proxies;
 mod reach;
 mod reflection;
+mod registry_credentials;
 mod registry_mirrors;
 mod remote;
 mod revocations;

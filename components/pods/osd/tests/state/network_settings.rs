@@ -75,7 +75,7 @@ fn observed(setting: &Setting) -> Observed {
     let is_route = name.to_string().starts_with("route ");
     let [current, error] = match is_route {
         true => [String::new(), UNREACHABLE.to_owned()],
-        false => [setting.value(), String::new()],
+        false => [setting.shown(), String::new()],
     };
     Observed { name, wanted: Some(setting.clone()), source: Some(Source::Api), current, error }
 }

@@ -171,7 +171,7 @@ fn resolver(words: &[&str]) -> Decoded {
 }
 
 fn unknown(line: &str) -> Refusal {
-    let verb: String = line.chars().take(32).collect();
+    let verb: String = line.chars().take_while(|one| *one != ' ').take(32).collect();
     Refusal::new(RefusalCode::UnknownVerb, format!("`{verb}` is not a verb of this socket"))
 }
 

@@ -175,7 +175,7 @@ impl fmt::Display for Request {
             Self::LastSeen => f.write_str("last"),
             Self::ClockSet(report) => write!(f, "set {report}"),
             Self::ClockRefused(report) => write!(f, "refused {report}"),
-            Self::Apply(setting) => write!(f, "apply {setting}"),
+            Self::Apply(setting) => write!(f, "apply {}", setting.line()),
             Self::Withdraw(name) => write!(f, "withdraw {name}"),
             Self::BeginTry(time) => write!(f, "try {}", time.seconds()),
             Self::ConfirmTry => f.write_str("confirm"),

@@ -13,6 +13,7 @@ mod node;
 mod observed;
 mod proxy;
 mod registry;
+mod secret;
 mod start;
 mod time_server;
 mod tried;
@@ -38,7 +39,11 @@ pub use node::{
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
 pub use proxy::{MAX_EXCLUSIONS, NEVER_PROXIED, Proxy, ProxyExclusion, ProxyUrl};
-pub use registry::{MAX_REGISTRIES, MirrorHost, RegistryMirror, RegistryName, RegistryUrl};
+pub use registry::{
+    MAX_CREDENTIALS, MAX_REGISTRIES, MirrorHost, RegistryCredential, RegistryLogin, RegistryMirror,
+    RegistryName, RegistryUrl,
+};
+pub use secret::{REDACTED, Secret};
 pub use start::StartSettings;
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
@@ -81,6 +86,8 @@ pub enum Setting {
     NodeTaint(NodeTaint),
     /// The proxy of the node's own programs.
     Proxy(Proxy),
+    /// The credentials of a host that serves images.
+    RegistryCredential(RegistryCredential),
     /// The mirrors of a registry.
     RegistryMirror(RegistryMirror),
     /// Authorities that the node's own programs trust.
@@ -106,6 +113,8 @@ pub enum SettingName {
     NodeTaint(TaintName),
     /// The proxy of the node's own programs.
     Proxy,
+    /// The credentials of a host that serves images.
+    RegistryCredential(RegistryName),
     /// The mirrors of a registry.
     RegistryMirror(RegistryName),
     /// Authorities that the node's own programs trust, by their name.
@@ -131,6 +140,7 @@ const MOUNT: &str = "mount";
 const NODE_LABEL: &str = "node-label";
 const NODE_TAINT: &str = "node-taint";
 const PROXY: &str = "proxy";
+const REGISTRY_CREDENTIAL: &str = "registry-credential";
 const REGISTRY_MIRROR: &str = "registry-mirror";
 const TRUSTED_ROOT: &str = "trusted-root";
 
@@ -151,7 +161,7 @@ impl Single {
 }
 
 impl Setting {
-    /// Reads the line that [`Display`](fmt::Display) writes.
+    /// Reads the line that [`line`](Self::line) writes.
     ///
     /// # Errors
     /// There is no such setting, or its value is malformed.
@@ -177,6 +187,9 @@ impl Setting {
                 Self::NodeTaint(NodeTaint { name, value: LabelValue::parse_word(value)? })
             }
             SettingName::Proxy => Self::Proxy(Proxy::parse_words(value)?),
+            SettingName::RegistryCredential(registry) => {
+                Self::RegistryCredential(RegistryCredential::parse_words(registry, value)?)
+            }
             SettingName::RegistryMirror(registry) => {
                 Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
             }
@@ -202,12 +215,15 @@ impl Setting {
             Self::NodeLabel(label) => SettingName::NodeLabel(label.key.clone()),
             Self::NodeTaint(taint) => SettingName::NodeTaint(taint.name.clone()),
             Self::Proxy(_) => SettingName::Proxy,
+            Self::RegistryCredential(one) => {
+                SettingName::RegistryCredential(one.registry().clone())
+            }
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
             Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
         }
     }
 
-    /// The value as words with one space between.
+    /// The value as words with one space between, with its secret if it has one.
     pub fn value(&self) -> String {
         match self {
             Self::HostName(name) => name.to_string(),
@@ -221,9 +237,24 @@ impl Setting {
             Self::NodeLabel(label) => label.value.to_string(),
             Self::NodeTaint(taint) => taint.value.to_string(),
             Self::Proxy(proxy) => proxy.words(),
+            Self::RegistryCredential(one) => one.words().to_string(),
             Self::RegistryMirror(mirror) => mirror.words(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
         }
+    }
+
+    /// The value without its secret.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::RegistryCredential(one) => one.redacted(),
+            _ => self.value(),
+        }
+    }
+
+    /// The line that [`parse`](Self::parse) reads, with its secret if it has one: for the wire, and
+    /// for files that root alone reads.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.name(), self.value())
     }
 }
 
@@ -265,6 +296,10 @@ impl SettingName {
         if word == PROXY {
             return Ok((Self::Proxy, rest));
         }
+        if word == REGISTRY_CREDENTIAL {
+            let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::RegistryCredential(RegistryName::parse(registry)?), value));
+        }
         if word == REGISTRY_MIRROR {
             let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
@@ -288,8 +323,9 @@ impl From<Single> for SettingName {
     }
 }
 
+/// The refusal of a line. What follows its first word may be a secret of a newer release.
 fn unknown(line: &str) -> Refusal {
-    let start: String = line.chars().take(32).collect();
+    let start: String = line.chars().take_while(|one| *one != ' ').take(32).collect();
     Refusal::malformed(format!("`{start}` is not a setting of the host"))
 }
 
@@ -304,6 +340,7 @@ impl fmt::Display for SettingName {
             Self::NodeLabel(key) => write!(f, "{NODE_LABEL} {key}"),
             Self::NodeTaint(name) => write!(f, "{NODE_TAINT} {name}"),
             Self::Proxy => f.write_str(PROXY),
+            Self::RegistryCredential(registry) => write!(f, "{REGISTRY_CREDENTIAL} {registry}"),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
             Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
         }
@@ -311,8 +348,9 @@ impl fmt::Display for SettingName {
 }
 
 impl fmt::Display for Setting {
+    /// Writes the line for people: without a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name(), self.value())
+        write!(f, "{} {}", self.name(), self.shown())
     }
 }
 
@@ -347,13 +385,15 @@ mod tests {
             "mount /tmp tmpfs tmpfs",
             "mount /run/mnt/a tmpfs scratch ro,exec,size=4097",
             "mount /run/mnt/b bind /srv exec",
+            "registry-credential docker.io user=a password=YQ==",
+            "registry-credential localhost:5000 token=a plain-http",
             "registry-mirror docker.io mirror=https://a:5000 pull=https://[::1]/b ca=MIIB,MIIC",
             "registry-mirror localhost:5000 server=https://c",
             "proxy http=http://proxy.example:3128 https=https://[::1]:443 no-proxy=a,10.0.0.0/8",
             "trusted-root corporate MIIB,MIIC",
         ] {
             let setting = Setting::parse(line).unwrap();
-            assert_eq!(setting.to_string(), line);
+            assert_eq!(setting.line(), line);
             let name = setting.name();
             assert!(line.starts_with(&format!("{name} ")));
             assert_eq!(SettingName::parse(&name.to_string()), Ok(name));
@@ -399,6 +439,9 @@ mod tests {
             "mount run/mnt/a tmpfs tmpfs",
             "mount /run/mnt/a proc proc",
             "mount /run/mnt/a bind /srv size=1m",
+            "registry-credential docker.io",
+            "registry-credential docker.io/library token=a",
+            "registry-credential docker.io token=a plain-http",
             "registry-mirror docker.io",
             "registry-mirror _default mirror=https://a",
             "registry-mirror ../a mirror=https://a",
@@ -424,11 +467,26 @@ mod tests {
             "mount",
             "mount /",
             "mount /run/mnt/a tmpfs",
+            "registry-credential",
+            "registry-credential docker.io token=a",
             "registry-mirror",
             "registry-mirror /",
             "registry-mirror docker.io server=https://c",
         ] {
             assert!(SettingName::parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_in_the_line_alone() {
+        let line = "registry-credential a user=b password=aHVudGVyMg==";
+        let setting = Setting::parse(line).unwrap();
+        assert_eq!(setting.line(), line);
+        assert_eq!(setting.to_string(), "registry-credential a user=b password=(hidden)");
+        assert_eq!(setting.shown(), "user=b password=(hidden)");
+        assert!(!format!("{setting:?}").contains("unter2"));
+        for line in ["registry-tokens hunter2", "registry-credential a hunter2"] {
+            assert!(!Setting::parse(line).unwrap_err().reason.contains("hunter2"), "{line}");
         }
     }
 

@@ -27,7 +27,7 @@ pub struct Observed {
     pub wanted: Option<Setting>,
     /// The source of the value that shall be in effect; none if no source has one.
     pub source: Option<Source>,
-    /// The value that the host has: words with one space between, or nothing.
+    /// The value that the host has: words with one space between, without secrets, or nothing.
     pub current: String,
     /// Why the host does not have the value that shall be in effect, if that is known. Empty if it
     /// has it, or if a refused request had this answer.
@@ -44,7 +44,8 @@ impl Observed {
 /// The lines of a reply, each with its end.
 pub(crate) fn encode(HostSettings { tried, start, settings }: &HostSettings) -> String {
     let lines = settings.iter().map(|Observed { name, wanted, source, current, error }| {
-        let wanted = wanted.iter().map(|wanted| format!("wanted {wanted}\n")).collect::<String>();
+        let wanted =
+            wanted.iter().map(|wanted| format!("wanted {}\n", wanted.line())).collect::<String>();
         let source = source.map_or(NONE, Source::name);
         let current = format!("current {source} {name} {}", words(current));
         let error = match error.as_str() {
@@ -87,8 +88,8 @@ mod tests {
     use super::*;
     use crate::request::MAX_REASON;
     use crate::setting::{
-        MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS,
-        MAX_TAINTS,
+        MAX_CREDENTIALS, MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS,
+        MAX_REGISTRIES, MAX_ROOTS, MAX_TAINTS,
     };
 
     fn all() -> HostSettings {
@@ -168,14 +169,15 @@ mod tests {
         let taint = format!("node-taint {key}:PreferNoSchedule {}", "a".repeat(63));
         let proxy =
             format!("proxy http=http://a:1 no-proxy={}", vec!["a".repeat(60); 32].join(","));
+        let login = format!("registry-credential a token={}", "a".repeat(3578));
         let roots = format!("trusted-root {} MI{}", "a".repeat(63), "A".repeat(3582));
         let observed = |line: String| {
             let wanted = Setting::parse(&line).unwrap();
-            let (name, current) = (wanted.name(), wanted.value());
+            let (name, current) = (wanted.name(), wanted.shown());
             let (wanted, source) = (Some(wanted), Some(Source::Document));
             Observed { name, wanted, source, current, error: String::new() }
         };
-        let [proxy, roots, rule] = [proxy, roots, rule].map(observed);
+        let [proxy, roots, rule, login] = [proxy, roots, rule, login].map(observed);
         let [parameter, domains, servers, route, made, mount, mirrors, field, label, taint] =
             [parameter, domains, servers, route, made, mount, mirrors, field, label, taint]
                 .map(observed);
@@ -185,6 +187,7 @@ mod tests {
         let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
         let field = Observed { error: "a".repeat(MAX_REASON), ..field };
         let proxy = Observed { error: "a".repeat(MAX_REASON), ..proxy };
+        let login = Observed { error: "a".repeat(MAX_REASON), ..login };
         let roots = Observed { error: "a".repeat(MAX_REASON), ..roots };
         let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
         // Those that are held, and those that a smaller list refuses.
@@ -201,7 +204,7 @@ mod tests {
 
         let mounts = mounts.into_iter().chain(fields).chain(registered);
         let others = mounts.chain(registries).chain(made).chain(rules);
-        let others = others.chain([domains, servers, proxy]);
+        let others = others.chain([domains, servers, proxy]).chain(vec![login; MAX_CREDENTIALS]);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
         let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");

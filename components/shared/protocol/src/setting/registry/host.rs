@@ -48,6 +48,12 @@ impl RegistryUrl {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The host, and the port if there is one.
+    pub fn authority(&self) -> &str {
+        let place = self.0.strip_prefix(SCHEME).unwrap_or(&self.0);
+        place.split_once('/').map_or(place, |(authority, _)| authority)
+    }
 }
 
 impl fmt::Display for RegistryUrl {

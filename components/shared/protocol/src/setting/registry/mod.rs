@@ -1,8 +1,11 @@
-//! From where containerd pulls the images of a registry: mirrors in their order, and then a server.
+//! From where containerd pulls the images of a registry: mirrors in their order, and then a server;
+//! and the credentials of such hosts.
 
+mod credential;
 mod host;
 mod name;
 
+pub use credential::{MAX_CREDENTIALS, RegistryCredential, RegistryLogin};
 pub use host::{MirrorHost, RegistryUrl};
 pub use name::RegistryName;
 

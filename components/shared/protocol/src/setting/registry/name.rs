@@ -1,6 +1,7 @@
 //! The names of registries.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use super::super::host::{is_host, is_port};
 use crate::Refusal;
@@ -32,6 +33,12 @@ impl RegistryName {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether the host is this machine: `localhost`, or an address of 127.0.0.0/8.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.0.split_once(':').map_or(self.0.as_str(), |(host, _)| host);
+        host == "localhost" || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
     }
 }
 
