@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 46] = [
+const LINES: [(&str, RefusalCode); 49] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -26,6 +26,9 @@ const LINES: [(&str, RefusalCode); 46] = [
     ("apply registry-mirror docker.io mirror=http://a", RefusalCode::Malformed),
     ("apply registry-mirror docker.io mirror=https://a\"]", RefusalCode::Malformed),
     ("apply registry-mirror docker.io mirror=https://a ca=/etc/ca.crt", RefusalCode::Malformed),
+    ("apply registry-credential ../../etc token=a", RefusalCode::Malformed),
+    ("apply registry-credential a.example token=a\"", RefusalCode::Malformed),
+    ("apply registry-credential a.example token=a plain-http", RefusalCode::Malformed),
     ("apply kubelet-config readOnlyPort 10255", RefusalCode::Malformed),
     ("apply kubelet-config authorization.mode AlwaysAllow", RefusalCode::Malformed),
     ("apply kubelet-config staticPodPath /tmp", RefusalCode::Malformed),

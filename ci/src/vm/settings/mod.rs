@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod credentials;
 mod cut_off;
 mod debug;
 mod document;
@@ -56,13 +57,13 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same where an event reports the change. Most of it is the emulated network.
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors of
-/// a registry, a field of the kubelet's configuration, a proxy, an address or a route of the node,
-/// makes a link, or closes a port. The setting is put back when another program changes it,
-/// outlasts a crash of `osd` and a power cut, and goes with its resource. What the image does not
-/// allow is refused, also to a hostile `osd`. Labels and taints wait for the node to register.
-/// Without its file `osd` begins with what `init` holds. The node document is in effect where there
-/// is no resource.
+/// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors or
+/// credentials of a registry, a field of the kubelet's configuration, a proxy, an address or a
+/// route of the node, makes a link, or closes a port. The setting is put back when another program
+/// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What the
+/// image does not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to
+/// register. Without its file `osd` begins with what `init` holds. The node document is in effect
+/// where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -74,6 +75,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_set(node, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
+    credentials::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     made_links::are_made(node, &mut outcome)?;
     firewall::closes_a_port(node, &mut outcome)?;
@@ -95,6 +97,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
     mounts::outlasts_a_power_cut(node, &mut outcome)?;
     registries::outlast_a_power_cut(node, &mut outcome)?;
+    credentials::outlast_a_power_cut(node, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
     made_links::outlast_a_power_cut_and_go(node, &mut outcome)?;
     firewall::outlasts_a_power_cut_and_goes(node, &mut outcome)?;
