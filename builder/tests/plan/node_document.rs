@@ -116,6 +116,20 @@ fn the_schema_refuses_the_firewall_rules_that_a_node_refuses() {
     ]);
 }
 
+#[test]
+fn the_schema_refuses_the_credentials_that_a_node_refuses() {
+    let password = "password = \"correct horse battery staple\"";
+    no_change_is_accepted(&[
+        ("username = \"node-7\"", "username = \"node:7\""),
+        ("username = \"node-7\"\n", ""),
+        ("username = \"node-7\"", "token = \"a\""),
+        (password, "password = 7"),
+        (password, "password = \"\""),
+        (password, "passwords = \"a\""),
+        (&format!("username = \"node-7\"\n{password}"), "token = \"a b\""),
+    ]);
+}
+
 /// Asserts that the schema and the node refuse the example with each of these changes: a part, and
 /// the text in its place.
 #[track_caller]

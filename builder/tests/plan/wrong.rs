@@ -23,6 +23,12 @@ fn unknown_key_suggests_the_nearest() {
 }
 
 #[test]
+fn credentials_in_a_recipe_are_refused_with_the_reason() {
+    let section = "[[registry-credentials]]";
+    refused("credentials", &[(SMALL, "[kernel.options]", section)]);
+}
+
+#[test]
 fn a_wrong_type_is_reported_with_the_expected_one() {
     refused(
         "wrong-type",

@@ -3,12 +3,13 @@
 use super::{Spot, Text, nearest};
 use crate::error::{Problem, in_words};
 use osbuild_document::{Document, Mistake};
-use std::sync::Arc;
+use regex_lite::Regex;
+use std::sync::{Arc, LazyLock};
 
 /// All mistakes of a node document, each with its place; none if a node accepts it. `name` is the
 /// file's, for messages.
 pub fn node_document_problems(name: &str, text: &str) -> Vec<Problem> {
-    let source = Arc::new(Text { name: name.to_owned(), text: text.to_owned() });
+    let source = Arc::new(Text { name: name.to_owned(), text: masked(text) });
     let problem = |mistake: Mistake| {
         let place = Spot::new(&source, mistake.span.clone()).place();
         match Unknown::read(&mistake.reason) {
@@ -17,6 +18,20 @@ pub fn node_document_problems(name: &str, text: &str) -> Vec<Problem> {
         }
     };
     Document::mistakes(text).into_iter().map(problem).collect()
+}
+
+/// The text with asterisks in the place of secrets, as messages show lines of it. Every byte keeps
+/// its place.
+fn masked(text: &str) -> String {
+    static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r#"\b(?:password|token)\s*=\s*(?<value>"[^"\n]*"|'[^'\n]*'|[^\s"'][^\n]*)"#).ok()
+    });
+    let mut masked = text.to_owned();
+    let found = SECRETS.iter().flat_map(|secrets| secrets.captures_iter(text));
+    for value in found.filter_map(|found| found.name("value")) {
+        masked.replace_range(value.range(), &"*".repeat(value.len()));
+    }
+    masked
 }
 
 /// An unknown word, and the words in whose place it stands.
@@ -45,5 +60,22 @@ impl<'a> Unknown<'a> {
             None => format!("known here: {}", in_words(known.into_iter())),
         };
         Problem::new(format!("unknown {kind} `{written}`")).hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_shows_no_line_with_a_secret() {
+        let text = "[[registry-credentials]]\nregistry = \"a\"\ntoken = \"hunter2 \"\n";
+        let problems = node_document_problems("node.toml", text);
+        let shown = format!("{problems:?}");
+        assert!(!problems.is_empty() && !shown.contains("hunter2"), "{shown}");
+        let inline = "a = [{ password = 'hunter2', token=hunter2 }]\nb = 1\n";
+        let shown = masked(inline);
+        assert_eq!(shown.len(), inline.len());
+        assert!(!shown.contains("hunter2") && shown.ends_with("\nb = 1\n"), "{shown}");
     }
 }

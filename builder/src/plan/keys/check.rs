@@ -7,6 +7,9 @@ use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+/// The section of a node document with what is sent to registries.
+const CREDENTIALS: &str = "registry-credentials";
+
 /// Compares a file with its keys. Keys that can be inherited are checked by [`missing`].
 pub fn check(document: &Item, keys: &'static [Key], problems: &mut Vec<Problem>) {
     Checker { problems }.table(document, keys, "this file");
@@ -139,11 +142,19 @@ impl Checker<'_> {
             problem.cause(
                 "`/bin` holds exactly seven files; everything else on the node runs as a pod",
             )
+        } else if found == CREDENTIALS {
+            problem.cause(
+                "an image is public, and a recipe becomes part of one, so neither has passwords",
+            )
         } else {
             problem
         };
         let hint = match nearest(found, keys.iter().map(|key| key.name)) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if found == CREDENTIALS => {
+                "put it into a node document, or run `cargo osctl explain registrycredentials`"
+                    .to_owned()
+            }
             None => format!("it has {}", in_words(keys.iter().map(|key| key.name))),
         };
         self.problems.push(problem.hint(hint));
