@@ -52,6 +52,11 @@ impl Console {
         }
     }
 
+    /// Writes `init: NAME: TEXT` to the consoles only: it is repeated, and would fill the log.
+    pub fn show(&mut self, name: &str, text: impl Display) {
+        self.consoles.line(&printable(&format!("{PREFIX}{name}: {text}")));
+    }
+
     /// Starts the log, beginning with all lines so far.
     pub fn keep_log(&mut self, mut log: LogLines) {
         for line in self.early.drain(..) {

@@ -90,6 +90,8 @@ pub enum Deadline {
     Try,
     /// The node is not ready with its settings in time.
     Start,
+    /// It is time to look at the node for its summary.
+    Summary,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

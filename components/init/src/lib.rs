@@ -1,9 +1,9 @@
 //! The parsers for the texts and bytes that `init` reads from other programs: the lines of daemons,
-//! names, the kernel's table of mounts, firmware variables. They are a library so that the fuzzer
-//! reaches them; the program is `main.rs`.
+//! names, the kernel's tables of mounts, routes and memory, firmware variables. They are a library
+//! so that the fuzzer reaches them; the program is `main.rs`.
 
 #![deny(unsafe_code)]
 
 mod text;
 
-pub use text::{lines, mountinfo, name, variable};
+pub use text::{lines, meminfo, mountinfo, name, routes, variable};

@@ -25,6 +25,7 @@ mod sequence;
 mod shutdown;
 mod slot;
 mod sockets;
+mod summary;
 mod sys;
 mod uptime;
 mod work;
@@ -33,7 +34,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use init::{lines, mountinfo, name, variable};
+use init::{lines, meminfo, mountinfo, name, routes, variable};
 use osbuild_abi::console::FAILED;
 use osbuild_abi::paths::LAYERS;
 use osbuild_failure::Failure;

@@ -25,7 +25,8 @@ pub struct Facts {
     pub uptime_milliseconds: u64,
     /// Whether it was ready in this boot.
     pub is_ready: bool,
-    /// The problems, each in words: a failed process, no address, or an error of the slots.
+    /// The problems, each in words: a failed process, those that the node reports, no address, or
+    /// an error of the slots.
     pub problems: Vec<String>,
     /// By how many seconds its clock is ahead of the one here, if that is known.
     pub clock_ahead_seconds: Option<i64>,
@@ -65,7 +66,9 @@ fn problems(status: &GetStatusResponse) -> Vec<String> {
     let mut problems: Vec<String> = failed
         .map(|Process { name, failures, .. }| clean(&format!("{name} failed {failures} times")))
         .collect();
-    if status.addresses.is_empty() {
+    problems.extend(status.problems.iter().map(|problem| clean(problem)));
+    // A node reports its own problems, unless its release is an older one.
+    if status.addresses.is_empty() && status.problems.is_empty() {
         problems.push("no address".to_owned());
     }
     if !status.slots_error.is_empty() {
@@ -119,6 +122,10 @@ mod tests {
         };
         let facts = Facts::of(&status, None, Timestamp::UNIX_EPOCH);
         assert_eq!(facts.problems, ["kubelet failed 3 times", "no address"]);
+        let silent = "no address: eth0 is switched off";
+        let status = GetStatusResponse { problems: vec![silent.into()], ..status };
+        let facts = Facts::of(&status, None, Timestamp::UNIX_EPOCH);
+        assert_eq!(facts.problems, ["kubelet failed 3 times", silent]);
         assert_eq!((facts.name.as_str(), facts.is_ready), ("edge\\u{1b}", false));
     }
 }

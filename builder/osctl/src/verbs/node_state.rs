@@ -109,6 +109,7 @@ fn lines(status: &GetStatusResponse) -> Vec<String> {
         ["secure boot".to_owned(), status.secure_boot.clone()],
         ["watchdog".to_owned(), status.watchdog.clone()],
     ];
+    rows.extend(status.problems.iter().map(|problem| ["PROBLEM".to_owned(), problem.clone()]));
     rows.extend(status.addresses.iter().map(|address| ["address".to_owned(), address.clone()]));
     let running = ["running", "other"].into_iter().zip(&status.slots);
     rows.extend(running.map(|(which, slot)| [format!("{which} slot"), words(slot)]));
@@ -172,6 +173,7 @@ mod tests {
                 },
                 Process { name: "images".into(), ..Process::default() },
             ],
+            problems: vec!["the gateway 10.0.2.99 on eth0 does not answer".into()],
         };
         assert_eq!(
             lines(&status),
@@ -182,6 +184,7 @@ mod tests {
                 "up            61.2 s",
                 "secure boot   on",
                 "watchdog      none",
+                "PROBLEM       the gateway 10.0.2.99 on eth0 does not answer",
                 "address       10.0.2.15/24 on eth0",
                 "running slot  SLOT-A: version 1.35.8, sha256 35c42810ed99, good",
                 "other slot    SLOT-B: version 1.35.8, sha256 35c42810ed99, not to be booted",

@@ -33,6 +33,8 @@ enum Level {
 pub struct Room {
     /// `None` before the first look, and during one.
     next: Option<Duration>,
+    /// The last measurement.
+    left: Option<Left>,
     shown: [Level; KINDS.len()],
 }
 
@@ -40,6 +42,11 @@ impl Room {
     /// When to look again, since boot.
     pub fn deadline(&self) -> Option<Duration> {
         self.next
+    }
+
+    /// The free shares, once they have been measured.
+    pub fn left(&self) -> Option<Left> {
+        self.left
     }
 
     /// A job that looks was asked for, unless the disk worker refused it. `now` is the time since
@@ -53,6 +60,7 @@ impl Room {
         self.next = Some(now + INTERVAL);
         // A DATA that cannot be asked fails other jobs, whose lines say so.
         let Ok(left) = left else { return Vec::new() };
+        self.left = Some(left);
         let kinds = KINDS.into_iter().zip(left).zip(&mut self.shown);
         let changes = kinds.filter_map(|(((kind, threshold), percent), shown)| {
             let level = level(percent, threshold);
@@ -60,6 +68,15 @@ impl Room {
         });
         changes.collect()
     }
+}
+
+/// A line for each kind of which DATA lacks room.
+pub fn lacks(left: Left) -> Vec<String> {
+    let kinds = KINDS.into_iter().zip(left);
+    let levels =
+        kinds.map(|((kind, threshold), percent)| (level(percent, threshold), percent, kind));
+    let low = levels.filter(|(level, ..)| *level > Level::Enough);
+    low.map(|(level, percent, kind)| line(level, percent, kind)).collect()
 }
 
 /// Measures DATA.

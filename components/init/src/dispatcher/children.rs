@@ -89,6 +89,7 @@ impl Dispatcher {
         match exit {
             Exit::AsAsked => {}
             Exit::Restarts(message) => {
+                self.last_errors.on_line(program, &message, uptime());
                 self.console.say(program.name(), &message);
                 if program.life() == Life::Daemon {
                     let process = self.processes.get(program);
@@ -143,6 +144,7 @@ impl Dispatcher {
         self.on_ready_with_settings();
         self.hold_gate();
         self.follow_cluster();
+        self.pace.on_ready(now);
     }
 
     /// The cluster reports the node as Ready.

@@ -12,6 +12,7 @@ mod settings;
 mod shutdown;
 mod slot;
 mod status;
+mod summary;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,8 @@ use crate::slot::reached::Reach;
 use crate::slot::trial::Trial;
 use crate::slot::update_job::UpdateJob;
 use crate::sockets::{ClientId, Sockets};
+use crate::summary::errors::LastErrors;
+use crate::summary::pace::Pace;
 use crate::uptime::uptime;
 use crate::work::Work;
 
@@ -115,6 +118,9 @@ pub struct Dispatcher {
     static_pods: StaticPods,
     debug_pod: DebugPod,
     room: Room,
+    /// When the consoles show the summary of the node.
+    pace: Pace,
+    last_errors: LastErrors,
     health: Health,
     trial: Trial,
     reach: Reach,
@@ -179,6 +185,8 @@ impl Dispatcher {
             static_pods: StaticPods::default(),
             debug_pod: DebugPod::default(),
             room: Room::default(),
+            pace: Pace::default(),
+            last_errors: LastErrors::default(),
             health: Health::default(),
             trial: Trial::default(),
             reach: Reach::default(),
@@ -276,6 +284,7 @@ impl Dispatcher {
             (Deadline::Mounts, self.settings.mounts_deadline().filter(|_| runs)),
             (Deadline::Try, self.settings.try_deadline()),
             (Deadline::Start, self.settings.start_deadline().filter(|_| runs)),
+            (Deadline::Summary, Some(self.pace.deadline()).filter(|_| needs_disk)),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -284,7 +293,10 @@ impl Dispatcher {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Line(program, line) => self.console.say(program.name(), line),
+            Event::Line(program, line) => {
+                self.last_errors.on_line(program, &line, uptime());
+                self.console.say(program.name(), line);
+            }
             Event::Exited(program, exit) => self.on_exit(program, exit),
             Event::Killed(program) => self.on_killed(program),
             Event::StartDue(program) => self.start_again(program),
@@ -338,6 +350,7 @@ impl Dispatcher {
             Deadline::Mounts => self.on_host_changed(),
             Deadline::Try => self.on_try_deadline(now),
             Deadline::Start => self.on_start_deadline(),
+            Deadline::Summary => self.on_summary_due(),
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }

@@ -21,6 +21,7 @@ impl Dispatcher {
             slots,
             addresses: self.addresses.iter().cloned().collect(),
             processes: self.processes.iter().filter(lasting).map(status).collect(),
+            problems: self.problems(),
         }
     }
 

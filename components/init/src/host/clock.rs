@@ -29,6 +29,8 @@ pub struct Clock {
     seen: Duration,
     /// Whether the clock had to be set forward in this boot.
     was_behind: bool,
+    /// How many time servers agreed when the clock was last set.
+    confirmed_by: String,
     /// Bounds the lines on the console.
     limit: RateLimit,
 }
@@ -57,6 +59,11 @@ impl Clock {
     /// When the node last ran, and whether the machine's clock kept the time since then.
     pub fn last_seen(&self) -> LastSeen {
         LastSeen { seconds: self.seen.as_secs(), clock_kept: !self.was_behind }
+    }
+
+    /// How many time servers agreed when the clock was last set; empty if none has in this boot.
+    pub fn confirmed_by(&self) -> &str {
+        &self.confirmed_by
     }
 
     /// Sets the clock forward to the image's epoch, if it is before it. Returns a line for the
@@ -88,7 +95,8 @@ impl Clock {
 
     /// The line about a clock that was set, unless too many came before it.
     pub fn on_set(&mut self, report: &ClockReport, now: Duration) -> Option<String> {
-        let line = format!("the clock was set {}: {}", moved(report.offset), sources(report));
+        self.confirmed_by = sources(report);
+        let line = format!("the clock was set {}: {}", moved(report.offset), self.confirmed_by);
         self.admit(line, now)
     }
 

@@ -135,6 +135,12 @@ impl Network {
         })
     }
 
+    /// The settings that shall be in effect, with their sources.
+    pub fn in_effect(&self) -> impl Iterator<Item = (Source, NetworkSetting)> {
+        let effective = self.held.values().filter_map(|held| held.values.effective());
+        effective.map(|(source, setting)| (source, setting.clone()))
+    }
+
     /// The settings with the values of a source.
     pub fn of(&self, source: Source) -> impl Iterator<Item = NetworkSetting> {
         self.held.values().filter_map(move |held| held.values.get(source).cloned())

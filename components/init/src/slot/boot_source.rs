@@ -101,6 +101,11 @@ impl BootSource {
         self.running.get().map(|running| running.booted.text.as_str())
     }
 
+    /// Whether slotboot has passed over the slot that comes first in the boot order.
+    pub fn has_passed_over(&self) -> bool {
+        self.running.get().is_some_and(|running| running.booted.passed.is_some())
+    }
+
     /// Both slots as they are on the disk now; none if the one that runs is unknown.
     pub fn slots(&self) -> Outcome<Vec<Occupied>> {
         self.running.get().map_or(Ok(Vec::new()), Running::slots)

@@ -1,6 +1,8 @@
 //! Readers of text that other programs have written. All of it is pure.
 
 pub mod lines;
+pub mod meminfo;
 pub mod mountinfo;
 pub mod name;
+pub mod routes;
 pub mod variable;

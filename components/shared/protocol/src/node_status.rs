@@ -27,6 +27,8 @@ pub struct NodeStatus {
     pub addresses: Vec<String>,
     /// The daemons and jobs.
     pub processes: Vec<ProcessStatus>,
+    /// The problems of the node, a sentence for each, for people.
+    pub problems: Vec<String>,
 }
 
 /// A daemon or a job.
@@ -72,6 +74,9 @@ impl NodeStatus {
         for address in &self.addresses {
             let _ = writeln!(text, "address {}", printable(address));
         }
+        for problem in &self.problems {
+            let _ = writeln!(text, "problem {}", printable(problem));
+        }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
                 ProcessState::Running { pid, since } => {
@@ -94,6 +99,7 @@ impl NodeStatus {
         };
         let uptime = line("uptime").and_then(duration).ok_or("there is no line `uptime`")?;
         let addresses = lines.iter().filter_map(|line| line.strip_prefix("address "));
+        let problems = lines.iter().filter_map(|line| line.strip_prefix("problem "));
         Ok(Self {
             uptime,
             host_name: text("hostname")?,
@@ -104,6 +110,7 @@ impl NodeStatus {
             slots: Slots::decode(lines)?,
             addresses: addresses.map(str::to_owned).collect(),
             processes: lines.iter().filter_map(|line| process(line)).collect(),
+            problems: problems.map(str::to_owned).collect(),
         })
     }
 }
@@ -122,8 +129,16 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 7] =
-        ["hostname", "node-name", "secure-boot", "watchdog", "slot", "slot-why", "address"];
+    const KEYS: [&str; 8] = [
+        "hostname",
+        "node-name",
+        "secure-boot",
+        "watchdog",
+        "slot",
+        "slot-why",
+        "address",
+        "problem",
+    ];
     (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
 }
 

@@ -368,6 +368,7 @@ fn the_status_of_the_node_has_the_lines_that_it_had() {
             process("kubelet", ProcessState::Failed { times: 3 }),
             process("images", ProcessState::Ended),
         ],
+        problems: Vec::new(),
     };
     let reply = Reply::Node(Box::new(status));
     assert_eq!(reply.encode(), format!("{text}ok\n"));

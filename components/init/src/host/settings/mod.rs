@@ -239,6 +239,12 @@ impl Settings {
         &mut self.network
     }
 
+    /// The value of a single setting that shall be in effect, and its source. Empty if no source
+    /// has one.
+    pub fn in_effect(&self, single: Single) -> (&str, Option<Source>) {
+        (self.values.effective(single), self.values.source(single))
+    }
+
     /// The host name that shall be in effect.
     pub fn host_name(&self) -> &str {
         self.values.effective(Single::HostName)

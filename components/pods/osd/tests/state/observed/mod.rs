@@ -304,5 +304,6 @@ fn status() -> NodeStatus {
             process("kubelet", ProcessState::Running { pid: 42, since }),
             process("containerd", ProcessState::Failed { times: 3 }),
         ],
+        problems: Vec::new(),
     }
 }
