@@ -126,6 +126,7 @@ const LONG_NODES: &[Check] = &[
     Check { name: "vm: tries", run: vm::settings::a_change_takes_itself_back },
     Check { name: "vm: debug", run: vm::settings::a_person_debugs_a_node },
     Check { name: "vm: bad settings", run: vm::settings::a_node_goes_back_to_good_settings },
+    Check { name: "vm: sick nodes", run: vm::sick::each_is_found_and_mended_without_a_shell },
     Check { name: "vm: setup mode", run: vm::run_command::a_node_in_setup_mode_boots_and_warns },
     Check { name: "vm: aws-amd64", run: vm::run_command::aws_amd64_boots_to_ready_with_an_address },
     Check {

@@ -30,6 +30,7 @@ pub mod run_command;
 pub mod sectors;
 pub mod secure;
 pub mod settings;
+pub mod sick;
 pub mod slots;
 pub mod time;
 mod time_server;

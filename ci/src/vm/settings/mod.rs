@@ -12,13 +12,13 @@ mod kubelet_fields;
 mod made_links;
 mod mounts;
 mod network;
-mod node;
+pub(super) mod node;
 mod node_labels;
 mod observed;
 mod plugin;
 mod proxies;
 mod registries;
-mod remote;
+pub(super) mod remote;
 mod single;
 mod tries;
 mod trusted_roots;
@@ -205,18 +205,18 @@ pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
 }
 
 /// A node with `osd`, and the disk that it keeps.
-struct Lab<'a> {
-    site: &'a Site<'a>,
+pub(super) struct Lab<'a> {
+    pub(super) site: &'a Site<'a>,
     /// The name of its folder, and the prefix of the names of its logs.
     name: &'static str,
-    project: PathBuf,
-    disk: KeptDisk,
-    node: Node<'a>,
-    osctl: Osctl<'a>,
+    pub(super) project: PathBuf,
+    pub(super) disk: KeptDisk,
+    pub(super) node: Node<'a>,
+    pub(super) osctl: Osctl<'a>,
 }
 
 impl<'a> Lab<'a> {
-    fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
+    pub(super) fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
         Self::with(site, name, |_| Ok(PODS.to_owned()))
     }
 
@@ -242,13 +242,14 @@ impl<'a> Lab<'a> {
             sockets: free_port()?,
             tables: free_port()?,
             facts: free_port()?,
+            places: free_port()?,
         };
         Ok(Lab { site, name, project, disk, node, osctl })
     }
 
     /// Boots the node, and waits for `osd`. `boot` distinguishes its log from those of its other
     /// boots.
-    fn boot(&self, boot: &str) -> Result<NodeUnderTest<'a>> {
+    pub(super) fn boot(&self, boot: &str) -> Result<NodeUnderTest<'a>> {
         let running = self.machine(boot)?.boot()?;
         // READY does not wait for `osd`.
         self.node.resource("HostnameStatuses", "node")?;
@@ -260,7 +261,7 @@ impl<'a> Lab<'a> {
         self.machine(boot)?.start()
     }
 
-    fn machine(&self, boot: &str) -> Result<Machine<'a>> {
+    pub(super) fn machine(&self, boot: &str) -> Result<Machine<'a>> {
         let log = format!("{}-{boot}", self.name);
         let machine = Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?;
         Ok(machine
@@ -272,7 +273,8 @@ impl<'a> Lab<'a> {
             .forward(self.node.signals, probe::SIGNAL)
             .forward(self.node.sockets, probe::SOCKET)
             .forward(self.node.tables, probe::TABLE)
-            .forward(self.node.facts, probe::FACTS))
+            .forward(self.node.facts, probe::FACTS)
+            .forward(self.node.places, probe::PLACE))
     }
 
     /// The certificate of the CA of clients, which can be that of servers as well.
