@@ -29,3 +29,5 @@ pub mod pe;
 pub mod qcow2;
 #[cfg(feature = "images")]
 pub mod uki;
+#[cfg(feature = "volumes")]
+pub mod volume;

@@ -10,7 +10,7 @@ const MAX_PARTS: u8 = 20;
 
 /// The parts of a name so far.
 #[derive(Debug, Default)]
-pub(super) struct LongName {
+pub(crate) struct LongName {
     units: Vec<u16>,
     /// The number of parts that are still missing.
     left: u8,

@@ -1,8 +1,8 @@
 //! FAT32 volumes (Microsoft's FAT specification 1.03), the file system of the EFI system partition.
 
 mod error;
-mod long_name;
-mod raw;
+pub(crate) mod long_name;
+pub(crate) mod raw;
 mod replace;
 mod tree;
 #[cfg(feature = "fat")]

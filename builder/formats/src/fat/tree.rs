@@ -6,7 +6,7 @@ use zerocopy::FromBytes;
 
 use super::Error;
 use super::long_name::LongName;
-use super::raw::{BootSector, DirEntry, ENTRY, LongNameEntry};
+use super::raw::{BootSector, DirEntry, ENTRY, LongNameEntry, short_name};
 use crate::le;
 
 /// The first byte of a deleted entry.
@@ -245,12 +245,4 @@ impl Tree<'_> {
     pub fn copies(&self) -> impl Iterator<Item = usize> {
         (self.reserved..self.data).step_by(self.fat.len())
     }
-}
-
-/// The name of eight and three characters; `None` if it is not ASCII.
-fn short_name(entry: &DirEntry) -> Option<String> {
-    let name = std::str::from_utf8(&entry.name).ok().filter(|name| name.is_ascii())?;
-    let (base, extension) = name.split_at(8);
-    let (base, extension) = (base.trim_end_matches(' '), extension.trim_end_matches(' '));
-    Some(if extension.is_empty() { base.to_owned() } else { format!("{base}.{extension}") })
 }
