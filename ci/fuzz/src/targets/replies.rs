@@ -15,6 +15,7 @@ fn run(input: &[u8]) -> Outcome {
         Request::Status,
         Request::SlotsStatus,
         Request::OpenSlot,
+        Request::OpenVolume { after: None },
         Request::LastSeen,
         Request::AwaitNetwork(0),
         Request::Reboot,

@@ -20,5 +20,6 @@ pub mod reserve;
 pub mod reset;
 pub mod room;
 pub mod tidy;
+pub mod volumes;
 pub mod writable;
 pub mod writer;

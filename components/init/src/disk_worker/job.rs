@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use osbuild_failure::{Failure, Outcome};
-use osbuild_protocol::{Refusal, Slots};
+use osbuild_protocol::{BlockDevice, Refusal, Slots};
 
 use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::daemons::static_pods;
+use crate::data::volumes::{self, OpenedVolume};
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, reset, room, tidy,
     writable,
@@ -63,6 +64,8 @@ pub enum Job {
     ReadSlots,
     /// Opens the other slot for an update.
     OpenSlot,
+    /// Opens the first volume with a node document after this device.
+    OpenVolume(Option<BlockDevice>),
     /// Finds the partition for a part of an update.
     FindPartition(Work),
     /// Marks the other slot as the one to boot next.
@@ -145,6 +148,8 @@ pub enum Done {
     Slots(Outcome<Slots>),
     /// Of [`Job::OpenSlot`].
     SlotOpened(Result<OpenedSlot, Refusal>),
+    /// Of [`Job::OpenVolume`].
+    VolumeOpened(Result<Option<OpenedVolume>, Refusal>),
     /// Of [`Job::FindPartition`]: the device.
     PartitionFound(Result<PathBuf, Refusal>),
     /// Of [`Job::MarkForTry`]: the name of the slot.
@@ -196,6 +201,7 @@ impl Job {
             Self::RemoveOldImages => "remove-old-images",
             Self::ReadSlots => "read-slots",
             Self::OpenSlot => "open-slot",
+            Self::OpenVolume(_) => "open-volume",
             Self::FindPartition(_) => "find-partition",
             Self::MarkForTry => "mark-for-try",
             Self::MarkGood => "mark-good",
@@ -253,6 +259,7 @@ impl Job {
             Self::RemoveOldImages => Done::Plain(old_images::remove()),
             Self::ReadSlots => Done::Slots(source.status()),
             Self::OpenSlot => Done::SlotOpened(source.open_other()),
+            Self::OpenVolume(after) => Done::VolumeOpened(volumes::open(after.as_ref())),
             Self::FindPartition(Work::Try) => Done::PartitionFound(source.other_device()),
             Self::FindPartition(Work::RollBack) => Done::PartitionFound(source.good_other_device()),
             Self::FindPartition(Work::BootProgram) => Done::PartitionFound(source.system_device()),

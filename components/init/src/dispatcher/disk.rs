@@ -7,6 +7,7 @@ use osbuild_protocol::{Refusal, RefusalCode, Reply, Slots};
 
 use super::{Dispatcher, End, Program};
 use crate::boot::CONTAINERD_RESET;
+use crate::data::volumes::OpenedVolume;
 use crate::disk_worker::phase_job::PhaseJob;
 use crate::disk_worker::waiting::{Waiter, Wants};
 use crate::disk_worker::{Done, Ended, Job, JobId, MAX_REQUESTED};
@@ -64,6 +65,7 @@ impl Dispatcher {
         match done {
             Done::Slots(slots) => self.on_slots(waiter, slots),
             Done::SlotOpened(opened) => self.on_slot_opened(client, opened),
+            Done::VolumeOpened(opened) => self.on_volume_opened(client, opened),
             Done::PartitionFound(device) => self.on_partition_found(client, device),
             Done::MarkedForTry(marked) => self.on_marked_for_try(client, marked),
             Done::MarkedGood { outcome, is_still_on_trial } => {
@@ -114,6 +116,22 @@ impl Dispatcher {
     pub(super) fn reply(&mut self, client: Option<ClientId>, outcome: Outcome) {
         if let Some(client) = client {
             let outcome = outcome.map(|()| Reply::Done.into()).map_err(Refusal::from);
+            self.sockets.reply(client, outcome);
+        }
+    }
+
+    fn on_volume_opened(
+        &mut self,
+        client: Option<ClientId>,
+        opened: Result<Option<OpenedVolume>, Refusal>,
+    ) {
+        let outcome = opened.map(|opened| match opened {
+            Some(OpenedVolume { device, descriptor }) => {
+                Answer { reply: Reply::Volume(Some(device)), descriptor: Some(descriptor) }
+            }
+            None => Reply::Volume(None).into(),
+        });
+        if let Some(client) = client {
             self.sockets.reply(client, outcome);
         }
     }

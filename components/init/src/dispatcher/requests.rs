@@ -76,6 +76,7 @@ impl Dispatcher {
             Request::Observe => reply = Reply::Settings(self.settings.observe(uptime())),
             Request::Serves(fingerprint) => self.on_serves(fingerprint),
             Request::Bootstrap(report) => self.on_bootstrap(report),
+            Request::OpenVolume { after } => return self.wait_for(client, Job::OpenVolume(after)),
             Request::Status => {
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }

@@ -14,4 +14,5 @@ pub mod payload;
 pub mod pods;
 pub mod slot;
 pub mod update;
+pub mod volumes;
 pub mod writable;

@@ -53,6 +53,14 @@ pub const UPDATE_ROOT: &str = "/usr/share/osbuild/update/root.json";
 /// The source of updates, in the format of [`crate::update`].
 pub const UPDATE_SETTINGS: &str = "/usr/share/osbuild/update/settings";
 
+/// The files for documents on volumes; missing on nodes that read none.
+pub const VOLUMES: &str = "/usr/share/osbuild/volumes";
+/// The root of trust that names the key of documents on volumes: a `root.json`. Missing if any
+/// document counts.
+pub const VOLUMES_ROOT: &str = "/usr/share/osbuild/volumes/root.json";
+/// A file that says that unsigned documents on volumes count.
+pub const VOLUMES_UNSIGNED: &str = "/usr/share/osbuild/volumes/unsigned";
+
 /// The files for the node API; missing on nodes without it.
 pub const API: &str = "/usr/share/osbuild/api";
 /// The CAs whose clients may connect over the network, in PEM; missing if none may.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::reply::OK;
 use crate::{
-    HostSettings, InstallPermit, LastSeen, MAX_LINE, NetworkSettings, NodeStatus, Refusal, Reply,
-    Request, Slots, fd_passing,
+    BlockDevice, HostSettings, InstallPermit, LastSeen, MAX_LINE, NetworkSettings, NodeStatus,
+    Refusal, Reply, Request, Slots, fd_passing,
 };
 
 /// The maximum bytes of a reply; the longest has as many settings as `init` holds.
@@ -72,6 +72,22 @@ impl Client {
             (Reply::Slot { .. }, None) => {
                 Err(ClientError::Malformed("no descriptor came with the slot".to_owned()))
             }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Opens the first volume with a document after the device `after`. Returns its device and its
+    /// descriptor; none if there is no more.
+    pub fn open_volume(
+        &mut self,
+        after: Option<BlockDevice>,
+    ) -> Result<Option<(BlockDevice, OwnedFd)>> {
+        match self.ask(&Request::OpenVolume { after }, None)? {
+            (Reply::Volume(Some(device)), Some(descriptor)) => Ok(Some((device, descriptor))),
+            (Reply::Volume(Some(_)), None) => {
+                Err(ClientError::Malformed("no descriptor came with the volume".to_owned()))
+            }
+            (Reply::Volume(None), _) => Ok(None),
             _ => Err(unexpected()),
         }
     }

@@ -54,6 +54,8 @@ pub use pass_reason::{PassReason, PassedOver};
 pub const VERSION: u16 = 1;
 
 #[cfg(feature = "std")]
+mod block_device;
+#[cfg(feature = "std")]
 mod client;
 #[cfg(feature = "std")]
 mod debug;
@@ -80,6 +82,8 @@ mod socket;
 #[cfg(feature = "std")]
 mod version0;
 
+#[cfg(feature = "std")]
+pub use block_device::BlockDevice;
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError};
 #[cfg(feature = "std")]

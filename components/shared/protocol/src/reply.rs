@@ -1,6 +1,6 @@
 //! The replies of `init`.
 
-use crate::{HostSettings, NetworkSettings, NodeStatus, Request, Slots, setting};
+use crate::{BlockDevice, HostSettings, NetworkSettings, NodeStatus, Request, Slots, setting};
 
 /// The last line of the reply to a successful request.
 pub const OK: &str = "ok";
@@ -24,6 +24,9 @@ pub enum Reply {
         /// The bytes.
         length: u64,
     },
+    /// To [`Request::OpenVolume`]: the device of the volume, if there is one. Its descriptor comes
+    /// with the first byte of the reply.
+    Volume(Option<BlockDevice>),
     /// To [`Request::Observe`].
     Settings(HostSettings),
     /// To [`Request::AwaitNetwork`].
@@ -51,6 +54,8 @@ impl Reply {
             Self::Node(status) => status.encode(),
             Self::Slots(slots) => slots.encode(),
             Self::Slot { length } => format!("length {length}\n"),
+            Self::Volume(Some(device)) => format!("volume {device}\n"),
+            Self::Volume(None) => String::new(),
             Self::Settings(settings) => setting::encode(settings),
             Self::Network(settings) => settings.encode(),
         };
@@ -74,6 +79,10 @@ impl Reply {
             Request::OpenSlot => {
                 let length = line("length").and_then(|length| length.parse().ok());
                 Self::Slot { length: length.ok_or("there is no line `length`")? }
+            }
+            Request::OpenVolume { .. } => {
+                let device = line("volume").map(BlockDevice::parse).transpose();
+                Self::Volume(device.map_err(|refusal| refusal.to_string())?)
             }
             Request::Observe => Self::Settings(setting::decode(lines)?),
             Request::AwaitNetwork(_) => Self::Network(NetworkSettings::decode(lines)?),

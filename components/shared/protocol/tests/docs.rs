@@ -16,7 +16,7 @@ const BOOTSTRAP: &[Socket] = &[Socket::Bootstrap];
 const RESTARTS: &[Socket] = &[Socket::Admin, Socket::Bootstrap];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 34] = [
+const ROWS: [Row; 35] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -51,6 +51,7 @@ const ROWS: [Row; 34] = [
     (NET, "former-mtu MTU on LINK", "former-mtu 1500 on eth0", "none"),
     (ADMIN, "debug ID RIGHTS SECONDS IMAGE", DEBUG, "none"),
     (ADMIN, "end-debug", "end-debug", "none"),
+    (BOOTSTRAP, "volume [after DEVICE]", "volume after vdb", "`volume`, and a descriptor"),
 ];
 
 /// A request for a debug container.
@@ -97,6 +98,7 @@ fn row(request: &Request) -> usize {
         Request::FormerMtu { .. } => 31,
         Request::Debug(_) => 32,
         Request::EndDebug => 33,
+        Request::OpenVolume { .. } => 34,
     }
 }
 

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use super::{BootstrapReport, ClockReport, MAX_REASON, Request};
 use crate::{
-    DebugContainer, DebugId, DebugRights, DebugTime, Domain, Entry, Fingerprint, ImageName,
-    LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime, host_name,
+    BlockDevice, DebugContainer, DebugId, DebugRights, DebugTime, Domain, Entry, Fingerprint,
+    ImageName, LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime,
+    host_name,
 };
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
@@ -113,7 +114,11 @@ fn bootstrap(line: &str) -> Decoded {
     match line.split_once(' ') {
         Some(("report", text)) => Ok(Request::Bootstrap(BootstrapReport::parse(text)?)),
         _ if line == "restart kubelet" => Ok(Request::RestartKubelet),
-        _ => Err(unknown(line)),
+        _ if line == "volume" => Ok(Request::OpenVolume { after: None }),
+        _ => match line.strip_prefix("volume after ") {
+            Some(device) => Ok(Request::OpenVolume { after: Some(BlockDevice::parse(device)?) }),
+            None => Err(unknown(line)),
+        },
     }
 }
 
@@ -302,6 +307,12 @@ mod tests {
                 Request::Bootstrap(BootstrapReport::new("line 3: unknown field `a`")),
             ),
             (Socket::Bootstrap, "restart kubelet", Request::RestartKubelet),
+            (Socket::Bootstrap, "volume", Request::OpenVolume { after: None }),
+            (
+                Socket::Bootstrap,
+                "volume after vdb",
+                Request::OpenVolume { after: Some(BlockDevice::parse("vdb").unwrap()) },
+            ),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
             (Socket::Admin, "reboot", Request::Reboot),
@@ -358,7 +369,19 @@ mod tests {
         ] {
             assert!(Request::decode(Socket::Host, line).is_err(), "{line}");
         }
-        for line in ["report", "report ", "reboot", "status", "power-off", "apply host-name a"] {
+        for line in [
+            "report",
+            "report ",
+            "reboot",
+            "status",
+            "power-off",
+            "apply host-name a",
+            "volume ",
+            "volume vdb",
+            "volume after",
+            "volume after ../vdb",
+            "volume after a b",
+        ] {
             assert!(Request::decode(Socket::Bootstrap, line).is_err(), "{line}");
         }
         for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
@@ -452,6 +475,7 @@ mod tests {
             let _ = Request::decode(Socket::Update, &line);
             let _ = Request::decode(Socket::Time, &line);
             let _ = Request::decode(Socket::Host, &line);
+            let _ = Request::decode(Socket::Bootstrap, &line);
         }
 
         #[test]

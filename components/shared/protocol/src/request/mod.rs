@@ -9,8 +9,8 @@ use std::net::IpAddr;
 pub use bootstrap_report::BootstrapReport;
 
 use crate::{
-    DebugContainer, Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting, SettingName,
-    TryTime,
+    BlockDevice, DebugContainer, Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting,
+    SettingName, TryTime,
 };
 
 /// The maximum bytes of a reason why a setting of the network is not in effect.
@@ -92,6 +92,13 @@ pub enum Request {
     /// Print what became of the node document of the machine, so that a person at the console can
     /// tell why the node has the settings that it has.
     Bootstrap(BootstrapReport),
+    /// Reply with the first volume of the label `cidata` or `config-2` in the order of the names of
+    /// devices, after this device, and with a descriptor of it for reading. Refused if the image
+    /// does not allow it.
+    OpenVolume {
+        /// The device of the last reply.
+        after: Option<BlockDevice>,
+    },
     /// Reply with the state of the node.
     Status,
     /// Reply with the state of the slots.
@@ -183,6 +190,8 @@ impl fmt::Display for Request {
             Self::Observe => f.write_str("observe"),
             Self::Serves(fingerprint) => write!(f, "serves {fingerprint}"),
             Self::Bootstrap(report) => write!(f, "report {report}"),
+            Self::OpenVolume { after: None } => f.write_str("volume"),
+            Self::OpenVolume { after: Some(device) } => write!(f, "volume after {device}"),
             Self::Status | Self::SlotsStatus => f.write_str("status"),
             Self::OpenSlot => f.write_str("slot"),
             Self::TrySlot => f.write_str("try"),
