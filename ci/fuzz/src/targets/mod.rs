@@ -34,6 +34,7 @@ mod specs;
 mod tokens;
 mod tuf;
 mod variables;
+mod volume;
 
 use crate::target::Target;
 
@@ -41,6 +42,7 @@ use crate::target::Target;
 pub const TARGETS: &[Target] = &[
     gpt::TARGET,
     fat::TARGET,
+    volume::TARGET,
     cpio::TARGET,
     erofs::TARGET,
     ext4::TARGET,

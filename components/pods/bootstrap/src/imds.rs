@@ -7,14 +7,12 @@
 //! network of its host.
 
 use crate::Given;
+use crate::dmi::{Dmi, Mark};
+use crate::http::{agent, body};
 use crate::instance::Instance;
 use crate::user_data::MAX_RAW;
 use osbuild_failure::{Explain, Failure, Outcome};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
 use ureq::Agent;
-use ureq::http::StatusCode;
 
 /// The header with the token, and the one with the time for which it is valid, in seconds. A token
 /// is used for the requests of one attempt.
@@ -24,16 +22,13 @@ const TOKEN_TTL: (&str, &str) = ("X-aws-ec2-metadata-token-ttl-seconds", "60");
 const MAX_TOKEN: usize = 1 << 10;
 const MAX_IDENTITY: usize = 16 << 10;
 
-/// How long a request may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// How EC2's firmware names the vendor of a machine.
+const MARKS: [Mark; 1] = [Mark::Is("sys_vendor", "Amazon EC2")];
 
-/// The name by which EC2's firmware names the vendor of a machine.
-const VENDOR: &str = "Amazon EC2";
-
-/// Whether `vendor`, the kernel's file with the vendor of this machine, names EC2. On any other
-/// machine any neighbour may have taken the service's address.
-pub fn is_here(vendor: &Path) -> bool {
-    fs::read_to_string(vendor).is_ok_and(|vendor| vendor.trim() == VENDOR)
+/// Whether the firmware names EC2. On any other machine any neighbour may have taken the service's
+/// address.
+pub fn is_here(dmi: Dmi) -> bool {
+    dmi.has(&MARKS)
 }
 
 /// Asks the service at the first of these URLs that gives a token. None if the instance has no
@@ -61,15 +56,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn open(endpoint: &'a str) -> Outcome<Self> {
-        // Neither a proxy nor a redirection leads to the service of this machine.
-        let agent: Agent = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .build()
-            .into();
+        let agent = agent();
         let url = format!("{endpoint}/latest/api/token");
         let answer = agent.put(&url).header(TOKEN_TTL.0, TOKEN_TTL.1).send_empty();
         let token = body(&url, answer, MAX_TOKEN)?
@@ -93,20 +80,4 @@ impl<'a> Session<'a> {
         let answer = self.agent.get(&url).header(TOKEN, &self.token).call();
         body(&url, answer, max)
     }
-}
-
-/// The body of an answer of at most `max` bytes; none if the service has nothing at `url`.
-fn body(
-    url: &str,
-    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    max: usize,
-) -> Outcome<Option<Vec<u8>>> {
-    let mut answer = answer.explain(url)?;
-    match answer.status() {
-        StatusCode::OK => {}
-        StatusCode::NOT_FOUND => return Ok(None),
-        status => return Err(Failure::new(format!("{url}: {status}"))),
-    }
-    let body = answer.body_mut().with_config().limit(max as u64).read_to_vec();
-    body.map(Some).explain(url)
 }

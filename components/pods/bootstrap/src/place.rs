@@ -35,6 +35,15 @@ pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
     Ok(decision)
 }
 
+/// The instance for which a document was placed last.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn last_instance(folder: &Path) -> Outcome<Option<Instance>> {
+    let record = read(&folder.join(RECORD))?;
+    Ok(record.and_then(|record| parse_record(&record)).map(|found| found.instance))
+}
+
 /// The instance on a line, and the document.
 fn record(found: &Found) -> String {
     format!("{}\n{}", found.instance, found.text)

@@ -4,10 +4,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use osbuild_envelope::DocumentType;
 use osbuild_failure::{Explain, Failure, Outcome};
 
 /// The type of the part that is a node document.
-const TYPE: &str = "text/x-osbuild-node";
+const TYPE: &str = DocumentType::MEDIA_TYPE;
 
 /// Whether a text is a message: a node document never begins with such a line.
 pub fn is_message(text: &str) -> bool {
