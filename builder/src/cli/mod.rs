@@ -375,7 +375,7 @@ pub enum Verb {
     /// is that of its slot or release. Prints each check, and exits with 4 if one fails. Needs no
     /// project, network or private key.
     Verify(Verify),
-    /// Check the document in which a node's owner configures it, or print its JSON Schema
+    /// Check or sign the document in which a node's owner configures it, or print its JSON Schema
     #[command(subcommand)]
     Node(Node),
     /// Show the tools that building and running need, and which are installed

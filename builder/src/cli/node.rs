@@ -13,6 +13,25 @@ pub enum Node {
         /// The document
         file: PathBuf,
     },
+    /// Sign a node document with the release key, for a volume that machines read
+    ///
+    /// Writes an envelope (DSSE) with the document, which is the user data of a NoCloud volume or
+    /// of a config drive. A node with `[volumes]` in its recipe accepts it if its root of trust
+    /// names the key. Checks the document first.
+    Sign {
+        /// The document
+        file: PathBuf,
+        /// The keys whose release key signs it: a folder in `keys/`
+        #[arg(long, value_name = "NAME")]
+        key: String,
+        /// Only for the machine with this UUID, which Linux shows in
+        /// /sys/class/dmi/id/product_uuid
+        #[arg(long, value_name = "UUID")]
+        machine: Option<String>,
+        /// The file to write [default: FILE with the ending `.signed`]
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
     /// Print the JSON Schema of node documents, for use in an editor
     Schema,
 }

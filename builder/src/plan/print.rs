@@ -3,7 +3,8 @@
 use super::{
     Api, Backing, BinaryName, Board, Compile, Content, DebianProgram, GoComponent, HostPrograms,
     ImageFrom, Kernel, Kubernetes, LockState, NodeSpec, OptionValue, Origins, Payload, Plan, Pod,
-    PodImage, Product, ProgramComponent, Requirements, RootFile, Signing, Updates, WritablePath,
+    PodImage, Product, ProgramComponent, Requirements, RootFile, Signing, Updates, Volumes,
+    WritablePath,
 };
 use std::collections::BTreeMap;
 
@@ -77,6 +78,7 @@ impl Page<'_> {
         self.kubernetes(&node.kubernetes);
         self.api(node.api.as_ref());
         self.updates(node.updates.as_ref());
+        self.volumes(node.volumes.as_ref());
         if let Some(installs) = &node.installs {
             self.section("installs");
             self.entry("installs.", "recipe", quote(&installs.recipe));
@@ -164,6 +166,15 @@ impl Page<'_> {
         self.entry("updates.", "channel", quote(updates.channel.name()));
         self.entry("updates.", "root", quote(&updates.root));
         fields!(self, "updates", updates => interval_s, waits_for_grant);
+    }
+
+    fn volumes(&mut self, volumes: Option<&Volumes>) {
+        let Some(volumes) = volumes else { return };
+        self.section("volumes");
+        match volumes {
+            Volumes::Signed(root) => self.entry("volumes.", "root", quote(root)),
+            Volumes::Unsigned => self.entry("volumes.", "unsigned", true.to_string()),
+        }
     }
 
     fn line(&mut self, line: &str) {

@@ -133,7 +133,7 @@ impl Layer {
             Content::File(name) => std::fs::read(build.options.project.join(name))
                 .or_build(|| format!("cannot read `{name}`"))
                 .map_err(|error| match file.path.as_str() {
-                    paths::UPDATE_ROOT => {
+                    paths::UPDATE_ROOT | paths::VOLUMES_ROOT => {
                         error.hint("`cargo osbuild keys new NAME` makes keys with a `root.json`")
                     }
                     paths::API_CLIENTS => {

@@ -6,7 +6,7 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Order};
-use crate::plan::{Date, Installs, Locked, Plan, Signing};
+use crate::plan::{Date, Installs, Locked, Plan, Signing, Volumes};
 use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
@@ -166,18 +166,25 @@ impl Wanted<'_> {
     }
 }
 
-/// Refuses an invalid root of trust, with which a node could never update itself.
+/// Refuses an invalid root of trust, with which a node could never update itself or accept a
+/// document.
 fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
-    let Some(updates) = &plan.updates else { return Ok(()) };
     let hint = "`cargo osbuild keys new NAME` makes one: keys/NAME/root.json";
-    let path = session.root().join(&updates.root);
-    let bytes = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
-    let refused = |error: Error| {
-        Error::usage(format!("`{}` is not a valid root of trust", updates.root))
-            .cause(error.problems[0].causes.join(": "))
-            .hint(hint)
+    let of_volumes = match &plan.volumes {
+        Some(Volumes::Signed(root)) => Some(root),
+        Some(Volumes::Unsigned) | None => None,
     };
-    Root::parse(&bytes).map(drop).map_err(refused)
+    for root in plan.updates.iter().map(|updates| &updates.root).chain(of_volumes) {
+        let path = session.root().join(root);
+        let bytes = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
+        let refused = |error: Error| {
+            Error::usage(format!("`{root}` is not a valid root of trust"))
+                .cause(error.problems[0].causes.join(": "))
+                .hint(hint)
+        };
+        Root::parse(&bytes).map(drop).map_err(refused)?;
+    }
+    Ok(())
 }
 
 /// For an installer: builds the image that it carries, with the installer's signer. Returns its

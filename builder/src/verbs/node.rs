@@ -1,13 +1,19 @@
-//! `osbuild node`: needs no project.
+//! `osbuild node`: needs no project, except to sign.
 
-use super::read_argument;
+use super::{Session, read_argument};
 use crate::cli::{Common, Node};
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::node_document_problems;
 use crate::report::Report;
+use crate::ship::release::dsse;
 use osbuild_document::{Document, SCHEMA};
+use osbuild_envelope::{DocumentType, MachineId};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The name of the bytes that are signed.
+const NAME: &str = "node-document";
 
 /// `osbuild node`
 pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
@@ -19,6 +25,13 @@ pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
                 report.data(json!({ "problems": 0 }).to_string());
             }
         }
+        Node::Sign { file, key, machine, to } => {
+            let session = Session::begin(common.clone(), report)?;
+            let to = to.unwrap_or_else(|| file.with_extension("signed"));
+            sign(&session, &file, &key, machine.as_deref(), &to)?;
+            let text = || to.display().to_string();
+            session.data(|| json!({ "file": to }), text);
+        }
         Node::Schema => report.data(SCHEMA.trim_end()),
     }
     Ok(())
@@ -29,6 +42,11 @@ pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
 /// # Errors
 /// It cannot be read, or has mistakes: the error has all of them.
 pub fn check(file: &Path, report: &Report) -> Result<()> {
+    checked(file, report).map(drop)
+}
+
+/// The text of the document in `file`, which has no mistakes.
+fn checked(file: &Path, report: &Report) -> Result<String> {
     let shown = file.display().to_string();
     let text = String::from_utf8(read_argument(file)?)
         .map_err(|_| Error::usage(format!("`{shown}` is not UTF-8, and so not TOML")))?;
@@ -38,5 +56,31 @@ pub fn check(file: &Path, report: &Report) -> Result<()> {
     }
     let document = Document::parse(&text).map_err(|refusal| Error::usage(refusal.to_string()))?;
     document.warnings().iter().for_each(|warning| report.warning(warning));
-    Ok(())
+    Ok(text)
+}
+
+/// Writes the envelope of the document in `file`, signed with the release key of `key`.
+fn sign(
+    session: &Session,
+    file: &Path,
+    key: &str,
+    machine: Option<&str>,
+    to: &PathBuf,
+) -> Result<()> {
+    let machine = machine.map(|machine| {
+        MachineId::parse(machine).ok_or_else(|| {
+            Error::usage(format!("`{machine}` is not the UUID of a machine"))
+                .hint("a running Linux shows it in /sys/class/dmi/id/product_uuid")
+        })
+    });
+    let kind = DocumentType { machine: machine.transpose()? };
+    if kind.machine.is_none() {
+        session.report.note(
+            "it counts on every new node that trusts the key, now and later: `--machine` limits it",
+        );
+    }
+    let text = checked(file, session.report)?;
+    let signer = session.keys(key)?.release_key()?;
+    let envelope = dsse::seal(NAME, &kind.to_string(), text.as_bytes(), &*signer)?;
+    std::fs::write(to, envelope).at("write", to)
 }

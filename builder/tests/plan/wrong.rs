@@ -309,6 +309,58 @@ fn updates_need_a_valid_url_channel_and_interval() {
     );
 }
 
+/// The change that adds the pod that reads volumes.
+const VOLUME_POD: (&str, &str, &str) =
+    (BASE, "[pods]", "[pods]\nbootstrap = { component = \"bootstrap-volume\" }");
+
+#[test]
+fn volumes_and_the_pod_that_reads_them_need_each_other() {
+    refused("volumes-without-pod", &[(SMALL, "[files]", "[volumes]\nunsigned = true\n\n[files]")]);
+    refused("volume-pod-without-volumes", &[VOLUME_POD]);
+}
+
+#[test]
+fn documents_on_volumes_are_either_signed_or_not() {
+    let both = "[volumes]\nroot = \"keys/own/root.json\"\nunsigned = true\n\n[files]";
+    refused("volumes-both", &[(SMALL, "[files]", both), VOLUME_POD]);
+    let neither = "[volumes]\nunsigned = false\n\n[files]";
+    refused("volumes-neither", &[(SMALL, "[files]", neither), VOLUME_POD]);
+}
+
+#[test]
+fn a_node_with_volumes_has_their_root_of_trust_or_accepts_any_with_a_warning() {
+    let signed = "[volumes]\nroot = \"keys/own/root.json\"\n\n[files]";
+    let unsigned = "[volumes]\nunsigned = true\n\n[files]";
+    for (section, path, content, printed, warnings) in [
+        (
+            signed,
+            paths::VOLUMES_ROOT,
+            Content::File("keys/own/root.json".to_owned()),
+            "root = \"keys/own/root.json\"  # recipes/small.toml:",
+            0,
+        ),
+        (
+            unsigned,
+            paths::VOLUMES_UNSIGNED,
+            Content::Text(String::new()),
+            "unsigned = true  # recipes/small.toml:",
+            1,
+        ),
+    ] {
+        let plan = resolve(&changed(&[(SMALL, "[files]", section), VOLUME_POD]));
+        let own: Vec<(&str, &Content)> = plan
+            .files
+            .iter()
+            .filter(|file| file.path.starts_with(paths::VOLUMES))
+            .map(|file| (file.path.as_str(), &file.content))
+            .collect();
+        assert_eq!(own, [(path, &content)]);
+        assert!(plan.print().contains(printed), "{}", plan.print());
+        let warned = plan.warnings.iter().filter(|warning| warning.contains("no signature"));
+        assert_eq!(warned.count(), warnings, "{:?}", plan.warnings);
+    }
+}
+
 #[test]
 fn a_node_with_updates_has_its_root_of_trust_and_settings() {
     assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.starts_with(paths::UPDATE)));

@@ -44,6 +44,7 @@ mod locks;
 mod loops;
 mod mirrors;
 mod moto;
+mod node_documents;
 mod offline;
 mod offline_release;
 mod pipelines;

@@ -51,6 +51,8 @@ table! {
         api: Optional ApiTable,
         /// Where the node gets its updates. Without this section it gets none.
         updates: Optional UpdatesTable,
+        /// Which documents on volumes configure the node. Without this section it reads none.
+        volumes: Optional VolumesTable,
         /// The node that a USB stick with this node installs on the machine that boots from it.
         installs: Optional InstallsTable,
         /// The toolchains that compile the node.
@@ -103,6 +105,18 @@ table! {
         interval_s: Optional Seconds<10, 604_800>,
         /// Whether a node in a cluster reboots only once the cluster grants it; `true` by default.
         waits_for_grant: Optional bool,
+    }
+}
+
+table! {
+    /// `[volumes]`
+    VolumesTable {
+        /// The root of trust whose release key signs documents: `keys/NAME/root.json`, relative to
+        /// the project.
+        root: Optional RelativePath,
+        /// Whether any document on a volume configures the node, without a signature; `false` by
+        /// default.
+        unsigned: Optional bool,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod manifest;
 mod pod;
 mod root_file;
 mod updates;
+mod volumes;
 mod writable;
 
 pub use api::{Api, DebugAccess};
@@ -26,6 +27,7 @@ pub use kernel::{Kernel, KernelOption, OptionValue};
 pub use pod::{DebianProgram, ImageFrom, Payload, Pod, PodImage};
 pub use root_file::{Content, RootFile};
 pub use updates::Updates;
+pub use volumes::Volumes;
 pub use writable::{Backing, WritablePath, list};
 
 use super::lock::Pins;
@@ -69,6 +71,8 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     pub api: Option<Api>,
     /// Where the node gets its updates; `None` for one that gets none.
     pub updates: Option<Updates>,
+    /// Which documents on volumes configure it; `None` for a node that reads none.
+    pub volumes: Option<Volumes>,
     /// The node that a stick with this node installs; `None` for a node that is not an installer.
     pub installs: Option<Installs>,
 }
@@ -149,6 +153,7 @@ impl Lockable for NodeSpec {
             default_signing: self.default_signing,
             api: self.api,
             updates: self.updates,
+            volumes: self.volumes,
             installs: self.installs,
         }
     }

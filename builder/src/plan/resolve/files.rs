@@ -10,7 +10,7 @@ use osbuild_abi::writable::{Backing, WRITABLE};
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
-const RESERVED: [(&str, &str); 10] = [
+const RESERVED: [(&str, &str); 11] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "it holds the root's layers during boot"),
@@ -20,6 +20,7 @@ const RESERVED: [(&str, &str); 10] = [
     (paths::WRITABLE_PATHS, "the builder writes it from `[writable]`"),
     (paths::API, "the builder writes it from `[api]`"),
     (paths::UPDATE, "the builder writes it from `[updates]`"),
+    (paths::VOLUMES, "the builder writes it from `[volumes]`"),
     (paths::INSTALL, "the builder writes it from `[installs]`"),
 ];
 

@@ -17,7 +17,7 @@ impl Resolver<'_> {
     ) -> Option<Installs> {
         let section = self.with_its_pod(
             recipe,
-            COMPONENT,
+            (COMPONENT, COMPONENT),
             recipe.installs.as_ref(),
             "installs",
             "add `[installs]` with a `recipe` and its `settings`, or remove the pod",
@@ -35,12 +35,12 @@ impl Resolver<'_> {
         Some(Installs { recipe: target.to_string(), settings: settings.to_string() })
     }
 
-    /// A section that needs the pod of a component, which in turn needs the section. `None` means
-    /// that the recipe has no such section.
+    /// A section that needs a pod of this name and component, which in turn needs the section.
+    /// `None` means that the recipe has no such section.
     pub(super) fn with_its_pod<'r, T>(
         &mut self,
         recipe: &RecipeFile,
-        component: &str,
+        (pod_name, component): (&str, &str),
         section: Option<&'r Located<T>>,
         name: &str,
         hint: &str,
@@ -55,7 +55,7 @@ impl Resolver<'_> {
             }
             (Some(section), None) => {
                 let message = format!("`[{name}]` has no effect without the pod `{component}`");
-                let entry = format!("{component} = {{ component = \"{component}\" }}");
+                let entry = format!("{pod_name} = {{ component = \"{component}\" }}");
                 let problem = Problem::new(message).at(section.spot.place());
                 self.problems.push(problem.hint(format!("add `{entry}` to `[pods]`")));
             }

@@ -15,6 +15,7 @@ mod pods;
 mod programs;
 mod requirements;
 mod updates;
+mod volumes;
 mod writable;
 
 pub use programs::{makes_programs, resolve_programs};
@@ -26,7 +27,7 @@ use super::node::list;
 use super::project::inherit::Kind;
 use super::{
     AnyPlan, Api, Architecture, Date, Installs, Kubernetes, NodeSpec, Plan, Project, Signing,
-    Strictness, Unlocked,
+    Strictness, Unlocked, Volumes,
 };
 use crate::error::{Error, Kind as ErrorKind, Problem, Result, each_once};
 use components::Components;
@@ -164,9 +165,11 @@ impl<'p> Resolver<'p> {
         let security_epoch = self.security_epoch(&recipe);
         let api = self.api(&recipe);
         let updates = self.updates(&recipe);
+        let volumes = self.volumes(&recipe);
         let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
         let own = own.chain(api.iter().flat_map(Api::files));
+        let own = own.chain(volumes.iter().map(Volumes::file));
         let own = own.chain(installs.iter().map(Installs::file));
         let writable = self.writable(&recipe);
         let own = own.chain(list(&writable));
@@ -193,6 +196,7 @@ impl<'p> Resolver<'p> {
             default_signing,
             api,
             updates,
+            volumes,
             installs,
         };
         let packages = cargo_packages(&product);

@@ -13,7 +13,7 @@ impl Resolver<'_> {
     pub(super) fn updates(&mut self, recipe: &RecipeFile) -> Option<Updates> {
         let section = self.with_its_pod(
             recipe,
-            COMPONENT,
+            (COMPONENT, COMPONENT),
             recipe.updates.as_ref(),
             "updates",
             "add `[updates]` with the `url` of releases and their `root`, or remove the pod",
