@@ -186,6 +186,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: neighbours",
         run: vm::neighbours::nodes_on_one_network_reach_each_other_and_the_host,
     },
+    Check {
+        name: "vm: volumes",
+        run: vm::volumes::a_node_takes_a_signed_document_from_its_second_disk,
+    },
     Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check {

@@ -16,6 +16,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ),
     ("cgpt", "cgpt", "reads the state of our slots"),
     ("cmark-gfm", "cmark-gfm", "renders our Markdown reports as code hosts do"),
+    ("cloud-localds", "cloud-image-utils", "makes volumes that the pod `bootstrap` reads"),
     ("cpio", "cpio", "unpacks our initramfs"),
     ("chronyd", "chrony", "serves the time to our SNTP client"),
     ("ctr", "containerd", "puts images into containerd and breaks its state"),
@@ -28,6 +29,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
     ("g++", "g++", "compiles the fuzzer"),
     ("gdbus", "libglib2.0-bin", "calls our logind"),
+    ("genisoimage", "genisoimage", "makes ISO 9660 volumes that our reader must read"),
     ("git", "git", "lists the files of the checkout"),
     ("gpg", "gpg", "signs test archives that `apt-get` verifies"),
     ("haproxy", "haproxy", "leads to the API servers of several nodes"),
@@ -57,6 +59,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("tcpdump", "tcpdump", "compiles filters to compare with ours, and reads captured packets"),
     ("tinyproxy", "tinyproxy-bin", "is the proxy between the pod `updater` and its server"),
     ("unshare", "util-linux", "isolates tests that mount from the host"),
+    ("xorriso", "xorriso", "makes ISO 9660 volumes that our reader must read"),
     ("zstd", "zstd", "compresses the hand-made node of the benchmark"),
 ];
 

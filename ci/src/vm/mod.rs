@@ -35,4 +35,5 @@ pub mod slots;
 pub mod time;
 mod time_server;
 pub mod update;
+pub mod volumes;
 mod web;
