@@ -102,18 +102,22 @@ pub use reply::{ERROR, LastSeen, OK, Reply};
 pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 #[cfg(feature = "std")]
 pub use setting::{
-    Authorities, Bond, BondMode, BondOptions, Bridge, Domain, Entry, FirewallRule, HashPolicy,
-    HostSettings, KernelParameter, KubeletField, KubeletKey, KubeletValue, LabelKey, LabelValue,
-    LacpRate, LinkName, LinkPattern, List, MAX_CREDENTIALS, MAX_EXCLUSIONS, MAX_LABELS, MAX_MOUNTS,
-    MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_TAINTS, MadeLink, Metric,
-    MirrorHost, Mount, MountOptions, MountPath, MountSource, Mtu, NEVER_PROXIED, NameServers,
-    NetworkKind, NetworkName, NetworkSetting, NetworkSettings, NodeLabel, NodeTaint, Observed,
-    ParameterKey, ParameterValue, PortRange, Ports, Proxy, ProxyExclusion, ProxyUrl, REDACTED,
-    RegistryCredential, RegistryLogin, RegistryMirror, RegistryName, RegistryUrl, RootName,
-    RuleAction, RuleName, RuleOptions, RuleOrder, RulePriority, RuleProtocol, SearchDomains,
-    Secret, Setting, SettingName, Single, StartSettings, StaticAddress, StaticRoute, Subnet,
-    TaintEffect, TaintName, TimeServer, TimeServers, TmpfsSize, TrustedRoot, TryState, TryTime,
-    Vlan, VlanProtocol, firewall_conflict, is_subdomain, link_conflicts, rule_that_closes, words,
+    Authorities, Bond, BondMode, BondOptions, Bridge, ByteSize, Capability, ContainerPort,
+    ContainerSecurity, CpuTime, Domain, Entry, FirewallRule, HashPolicy, HostSettings,
+    KernelParameter, KubeletField, KubeletKey, KubeletValue, LabelKey, LabelValue, LacpRate,
+    LinkName, LinkPattern, List, MAX_CREDENTIALS, MAX_EXCLUSIONS, MAX_LABELS, MAX_MOUNTS,
+    MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS, MAX_TAINTS,
+    MadeLink, Metric, MirrorHost, Mount, MountOptions, MountPath, MountSource, Mtu, NEVER_PROXIED,
+    NameServers, NetworkKind, NetworkName, NetworkSetting, NetworkSettings, NodeLabel, NodeTaint,
+    Observed, ParameterKey, ParameterValue, PodContainer, PodName, PodNamespace, PodRight,
+    PodRights, PodSpec, PodState, PodText, PodVolume, PortProtocol, PortRange, Ports, Probe,
+    ProbeAction, ProbeTiming, Proxy, ProxyExclusion, ProxyUrl, PullPolicy, REDACTED,
+    RegistryCredential, RegistryLogin, RegistryMirror, RegistryName, RegistryUrl, Resources,
+    RestartPolicy, RootName, RuleAction, RuleName, RuleOptions, RuleOrder, RulePriority,
+    RuleProtocol, SearchDomains, Secret, Setting, SettingName, Single, StartSettings,
+    StaticAddress, StaticPod, StaticRoute, Subnet, TaintEffect, TaintName, TimeServer, TimeServers,
+    TmpfsSize, TrustedRoot, TryState, TryTime, VariableName, Vlan, VlanProtocol, VolumeMount,
+    VolumeSource, firewall_conflict, is_subdomain, link_conflicts, rule_that_closes, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -11,6 +11,7 @@ mod mount;
 mod network;
 mod node;
 mod observed;
+mod pod;
 mod proxy;
 mod registry;
 mod secret;
@@ -38,6 +39,12 @@ pub use node::{
 };
 pub use observed::{HostSettings, Observed};
 pub(crate) use observed::{decode, encode};
+pub use pod::{
+    ByteSize, Capability, ContainerPort, ContainerSecurity, CpuTime, MAX_STATIC_PODS, PodContainer,
+    PodName, PodNamespace, PodRight, PodRights, PodSpec, PodState, PodText, PodVolume,
+    PortProtocol, Probe, ProbeAction, ProbeTiming, PullPolicy, Resources, RestartPolicy, StaticPod,
+    VariableName, VolumeMount, VolumeSource,
+};
 pub use proxy::{MAX_EXCLUSIONS, NEVER_PROXIED, Proxy, ProxyExclusion, ProxyUrl};
 pub use registry::{
     MAX_CREDENTIALS, MAX_REGISTRIES, MirrorHost, RegistryCredential, RegistryLogin, RegistryMirror,
@@ -90,6 +97,8 @@ pub enum Setting {
     RegistryCredential(RegistryCredential),
     /// The mirrors of a registry.
     RegistryMirror(RegistryMirror),
+    /// A static pod.
+    StaticPod(StaticPod),
     /// Authorities that the node's own programs trust.
     TrustedRoot(TrustedRoot),
 }
@@ -117,6 +126,8 @@ pub enum SettingName {
     RegistryCredential(RegistryName),
     /// The mirrors of a registry.
     RegistryMirror(RegistryName),
+    /// A static pod, by its name.
+    StaticPod(PodName),
     /// Authorities that the node's own programs trust, by their name.
     TrustedRoot(RootName),
 }
@@ -142,6 +153,7 @@ const NODE_TAINT: &str = "node-taint";
 const PROXY: &str = "proxy";
 const REGISTRY_CREDENTIAL: &str = "registry-credential";
 const REGISTRY_MIRROR: &str = "registry-mirror";
+const STATIC_POD: &str = "static-pod";
 const TRUSTED_ROOT: &str = "trusted-root";
 
 impl Single {
@@ -193,6 +205,7 @@ impl Setting {
             SettingName::RegistryMirror(registry) => {
                 Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
             }
+            SettingName::StaticPod(name) => Self::StaticPod(StaticPod::parse_words(name, value)?),
             SettingName::TrustedRoot(name) => {
                 Self::TrustedRoot(TrustedRoot::parse_words(name, value)?)
             }
@@ -219,6 +232,7 @@ impl Setting {
                 SettingName::RegistryCredential(one.registry().clone())
             }
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
+            Self::StaticPod(pod) => SettingName::StaticPod(pod.name().clone()),
             Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
         }
     }
@@ -239,6 +253,7 @@ impl Setting {
             Self::Proxy(proxy) => proxy.words(),
             Self::RegistryCredential(one) => one.words().to_string(),
             Self::RegistryMirror(mirror) => mirror.words(),
+            Self::StaticPod(pod) => pod.words(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
         }
     }
@@ -304,6 +319,10 @@ impl SettingName {
             let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
         }
+        if word == STATIC_POD {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::StaticPod(PodName::of_pod(name)?), value));
+        }
         if word == TRUSTED_ROOT {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::TrustedRoot(RootName::parse(name)?), value));
@@ -342,6 +361,7 @@ impl fmt::Display for SettingName {
             Self::Proxy => f.write_str(PROXY),
             Self::RegistryCredential(registry) => write!(f, "{REGISTRY_CREDENTIAL} {registry}"),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
+            Self::StaticPod(name) => write!(f, "{STATIC_POD} {name}"),
             Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
         }
     }
@@ -390,6 +410,8 @@ mod tests {
             "registry-mirror docker.io mirror=https://a:5000 pull=https://[::1]/b ca=MIIB,MIIC",
             "registry-mirror localhost:5000 server=https://c",
             "proxy http=http://proxy.example:3128 https=https://[::1]:443 no-proxy=a,10.0.0.0/8",
+            "static-pod web container=a image=b",
+            "static-pod web host-network volume=c:memory:1Mi container=a image=b mount=c:ro:/c",
             "trusted-root corporate MIIB,MIIC",
         ] {
             let setting = Setting::parse(line).unwrap();
@@ -557,6 +579,9 @@ mod tests {
              registry-mirror [a-z.:0-9_/]{0,6}( (mirror|pull|server)=https://[a-z0-9.:/\\[\\]]{0,6}\
              | ca=(MI[A-D]{2}|,){0,3}){0,3}|\
              proxy( https?=https?://[a-z0-9.:\\[\\]@]{0,6}| no-proxy=[a-z0-9.:/,]{0,9}){0,3}|\
+             static-pod [a-z./-]{0,3}( (host-(pid|network|ipc)|grace=[0-9]{0,3}))?( (init-)?\
+             container=[a-z-]{1,2} image=[a-z:]{1,3}( (arg=[ -~]{0,3}|user=[0-9]{1,2}|privileged))?\
+             ){0,2}|\
              trusted-root [a-z./-]{0,3} (MI[A-D]{2}|,){0,3}"
         ) {
             if let Ok(setting) = Setting::parse(&line) {

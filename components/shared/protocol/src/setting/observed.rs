@@ -2,7 +2,7 @@
 
 use osbuild_ranks::Source;
 
-use super::{Setting, SettingName, StartSettings, TryState, words};
+use super::{PodState, Setting, SettingName, StartSettings, TryState, words};
 
 /// The word for no source.
 const NONE: &str = "none";
@@ -16,6 +16,8 @@ pub struct HostSettings {
     pub start: StartSettings,
     /// Those of which a node has one each, and the kernel parameters that requests have set.
     pub settings: Vec<Observed>,
+    /// What has become of the static pods that settings ask for, as far as that is known.
+    pub pods: Vec<PodState>,
 }
 
 /// A setting as `init` has it.
@@ -42,7 +44,7 @@ impl Observed {
 }
 
 /// The lines of a reply, each with its end.
-pub(crate) fn encode(HostSettings { tried, start, settings }: &HostSettings) -> String {
+pub(crate) fn encode(HostSettings { tried, start, settings, pods }: &HostSettings) -> String {
     let lines = settings.iter().map(|Observed { name, wanted, source, current, error }| {
         let wanted =
             wanted.iter().map(|wanted| format!("wanted {}\n", wanted.line())).collect::<String>();
@@ -55,7 +57,8 @@ pub(crate) fn encode(HostSettings { tried, start, settings }: &HostSettings) -> 
         format!("{wanted}{error}{}\n", current.trim_end())
     });
     let lines: String = lines.collect();
-    format!("try {}\nstart {}\n{lines}", tried.encode(), start.word())
+    let pods: String = pods.iter().map(|pod| format!("pod {}\n", pod.encode())).collect();
+    format!("try {}\nstart {}\n{lines}{pods}", tried.encode(), start.word())
 }
 
 /// Reads the lines of a reply. Settings that this release does not know are left out.
@@ -69,6 +72,7 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
             "start" => host.start = StartSettings::decode(value)?,
             "wanted" => wanted = Setting::parse(value).ok(),
             "error" => error = value.to_owned(),
+            "pod" => host.pods.extend(PodState::decode(value)),
             "current" => {
                 let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
                 let error = std::mem::take(&mut error);
@@ -89,7 +93,7 @@ mod tests {
     use crate::request::MAX_REASON;
     use crate::setting::{
         MAX_CREDENTIALS, MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS,
-        MAX_REGISTRIES, MAX_ROOTS, MAX_TAINTS,
+        MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS, MAX_TAINTS, PodName,
     };
 
     fn all() -> HostSettings {
@@ -124,7 +128,13 @@ mod tests {
                 )
             },
         ];
-        HostSettings { tried: TryState::Running(59), start: StartSettings::GoneBack, settings }
+        let pods = [
+            "web running=1 restarts=0 reason= message=",
+            "a running=0 restarts=1 reason=A message=b",
+        ];
+        let pods = pods.iter().filter_map(|line| PodState::decode(line)).collect();
+        let (tried, start) = (TryState::Running(59), StartSettings::GoneBack);
+        HostSettings { tried, start, settings, pods }
     }
 
     #[test]
@@ -171,13 +181,19 @@ mod tests {
             format!("proxy http=http://a:1 no-proxy={}", vec!["a".repeat(60); 32].join(","));
         let login = format!("registry-credential a token={}", "a".repeat(3578));
         let roots = format!("trusted-root {} MI{}", "a".repeat(63), "A".repeat(3582));
+        let pod = format!(
+            "static-pod {} container=a image=b arg={} arg={}",
+            "a".repeat(63),
+            "a".repeat(3072),
+            "a".repeat(480)
+        );
         let observed = |line: String| {
             let wanted = Setting::parse(&line).unwrap();
             let (name, current) = (wanted.name(), wanted.shown());
             let (wanted, source) = (Some(wanted), Some(Source::Document));
             Observed { name, wanted, source, current, error: String::new() }
         };
-        let [proxy, roots, rule, login] = [proxy, roots, rule, login].map(observed);
+        let [proxy, roots, rule, login, pod] = [proxy, roots, rule, login, pod].map(observed);
         let [parameter, domains, servers, route, made, mount, mirrors, field, label, taint] =
             [parameter, domains, servers, route, made, mount, mirrors, field, label, taint]
                 .map(observed);
@@ -190,6 +206,7 @@ mod tests {
         let login = Observed { error: "a".repeat(MAX_REASON), ..login };
         let roots = Observed { error: "a".repeat(MAX_REASON), ..roots };
         let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
+        let pod = Observed { error: "a".repeat(MAX_REASON), ..pod };
         // Those that are held, and those that a smaller list refuses.
         let parameters = vec![parameter; 2 * MAX_PARAMETERS];
         let routes = vec![route; 4 * MAX_NETWORK_SETTINGS];
@@ -204,9 +221,15 @@ mod tests {
 
         let mounts = mounts.into_iter().chain(fields).chain(registered);
         let others = mounts.chain(registries).chain(made).chain(rules);
+        let others = others.chain(vec![pod; MAX_STATIC_PODS]);
         let others = others.chain([domains, servers, proxy]).chain(vec![login; MAX_CREDENTIALS]);
+        let name = PodName::parse(&"a".repeat(63)).unwrap();
+        let (reason, message) = ("a".repeat(MAX_REASON), "\u{10348}".repeat(MAX_REASON));
+        let state = PodState::new(name, false, u32::MAX, &reason, &message);
         let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
-        let length = encode(&HostSettings { settings: all, ..HostSettings::default() }).len();
+        let pods = vec![state; MAX_STATIC_PODS];
+        let all = HostSettings { settings: all, pods, ..HostSettings::default() };
+        let length = encode(&all).len();
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }
 }
