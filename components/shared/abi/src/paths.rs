@@ -69,6 +69,10 @@ pub const API_CLIENTS: &str = "/usr/share/osbuild/api/clients.crt";
 /// The greatest rights of a debug container, as a word; missing if the recipe has no such key.
 pub const API_DEBUG: &str = "/usr/share/osbuild/api/debug";
 
+/// The rights that static pods of settings may have, one on each line; missing if the recipe has no
+/// such key.
+pub const API_STATIC_PODS: &str = "/usr/share/osbuild/api/static-pods";
+
 /// The CAs that the node document names in their place, in PEM; missing if it names none.
 pub const DOCUMENT_CLIENTS: &str = "/run/osbuild/api/clients.crt";
 

@@ -27,9 +27,9 @@ pub struct PodContainer {
     pub arguments: Vec<PodText>,
     /// Its variables.
     pub environment: Vec<(VariableName, PodText)>,
-    /// What it is sure to have.
+    /// The amounts that it is sure to have.
     pub requests: Resources,
-    /// What it has at most.
+    /// The amounts that it has at most.
     pub limits: Resources,
     /// The ports on which it listens.
     pub ports: Vec<ContainerPort>,

@@ -185,7 +185,7 @@ impl StaticPod {
     }
 }
 
-/// What does not fit together, each as the rest of a sentence about the pod.
+/// The mistakes, each as the rest of a sentence about the pod.
 fn problems(spec: &PodSpec) -> Vec<String> {
     let mut problems = Vec::new();
     if !(1..=MAX_CONTAINERS).contains(&spec.containers.len())

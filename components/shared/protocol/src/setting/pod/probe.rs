@@ -15,7 +15,7 @@ pub struct Probe {
     timing: ProbeTiming,
 }
 
-/// What the kubelet does.
+/// The step of the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAction {
     /// It runs a command in the container.
@@ -81,7 +81,7 @@ impl Probe {
         }
     }
 
-    /// What the kubelet does.
+    /// The step of the kubelet.
     pub fn action(&self) -> &ProbeAction {
         &self.action
     }

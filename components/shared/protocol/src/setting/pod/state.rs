@@ -1,4 +1,4 @@
-//! What has become of a static pod.
+//! The state of a static pod.
 
 use super::{PodName, PodText};
 use crate::fields::{number, value};

@@ -118,7 +118,10 @@ fn the_size_of_a_pod_is_bounded() {
 proptest! {
     #[test]
     fn what_is_read_from_any_words_is_written_and_read_again(
-        words in prop::collection::vec(prop::sample::select(WHOLE.split(' ').collect::<Vec<_>>()), 0..12),
+        words in prop::collection::vec(
+            prop::sample::select(WHOLE.split(' ').collect::<Vec<_>>()),
+            0..12,
+        ),
         noise in "[ -~]{0,12}",
     ) {
         let words = format!("container=a image=b {} {noise}", words.join(" "));

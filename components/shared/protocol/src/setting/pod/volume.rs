@@ -31,16 +31,21 @@ pub enum VolumeSource {
 }
 
 impl VolumeSource {
-    /// Reads an empty folder by the medium and the size of Kubernetes, either of which may be empty:
-    /// on DATA, 64 MiB.
+    /// An empty folder in memory or on DATA, of this size or 64 MiB.
+    pub fn of_empty(in_memory: bool, size: Option<ByteSize>) -> Self {
+        Self::Empty { in_memory, size: size.unwrap_or(DEFAULT_SIZE) }
+    }
+
+    /// Reads an empty folder by the medium and the size of Kubernetes. Without them it is on DATA,
+    /// with 64 MiB.
     ///
     /// # Errors
     /// There is no such medium, or the size is malformed.
     pub fn empty(medium: &str, size: &str) -> Result<Self, Refusal> {
-        let size = if size.is_empty() { DEFAULT_SIZE } else { ByteSize::parse(size)? };
+        let size = (!size.is_empty()).then(|| ByteSize::parse(size)).transpose()?;
         match medium {
-            "" => Ok(Self::Empty { in_memory: false, size }),
-            "Memory" => Ok(Self::Empty { in_memory: true, size }),
+            "" => Ok(Self::of_empty(false, size)),
+            "Memory" => Ok(Self::of_empty(true, size)),
             _ => Err(Refusal::malformed("the `medium` of a volume is `Memory`, or none")),
         }
     }

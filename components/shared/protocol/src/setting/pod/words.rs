@@ -1,11 +1,12 @@
 //! A static pod as the words of a line. Words of the pod come first; `container=NAME` and
-//! `init-container=NAME` begin a container, whose words follow. A word that is not known is refused.
+//! `init-container=NAME` begin a container, whose words follow. An unknown word is refused.
 
 use super::container::check_id;
 use super::right::Capability;
 use super::{
-    ByteSize, ContainerPort, CpuTime, PodContainer, PodName, PodNamespace, PodSpec, PodText,
-    PodVolume, Probe, PullPolicy, RestartPolicy, VariableName, VolumeMount, VolumeSource, number,
+    ByteSize, ContainerPort, CpuTime, MAX_CONTAINERS, MAX_VOLUMES, PodContainer, PodName,
+    PodNamespace, PodSpec, PodText, PodVolume, Probe, PullPolicy, RestartPolicy, VariableName,
+    VolumeMount, VolumeSource, number,
 };
 use crate::setting::MountPath;
 use crate::{ImageName, Refusal};
@@ -124,6 +125,10 @@ impl Current {
         let Some(container) = container.take() else {
             return Err(Refusal::malformed(format!("the container `{name}` has no image")));
         };
+        // One more than there may be is a problem of the pod; others take no memory.
+        if pod.all_containers().count() > 2 * MAX_CONTAINERS {
+            return Err(Refusal::malformed("the pod has too many containers"));
+        }
         match is_init {
             true => pod.init_containers.push(container),
             false => pod.containers.push(container),
@@ -140,6 +145,9 @@ fn read_pod(pod: &mut PodSpec, key: &str, value: Option<&str>) -> Result<(), Ref
         ("restart", Some(word)) => pod.restart = Some(RestartPolicy::parse(word)?),
         ("grace", Some(seconds)) => {
             pod.grace_seconds = Some(number(seconds).ok_or_else(|| unknown(key))?);
+        }
+        ("volume", Some(_)) if pod.volumes.len() > MAX_VOLUMES => {
+            return Err(Refusal::malformed("the pod has too many volumes"));
         }
         ("volume", Some(value)) => pod.volumes.push(read_volume(value)?),
         _ => return Err(unknown(key)),
