@@ -68,6 +68,8 @@ pub enum Deadline {
     Clock,
     /// It is time to look for changed manifests of static pods.
     StaticPods,
+    /// It is time to look what has become of the static pods of settings.
+    PodStates,
     /// The time of the debug container is over.
     Debug,
     /// It is time to measure the room on DATA.

@@ -9,9 +9,14 @@ use prost::Message;
 use tonic::Status;
 
 use super::api::{Connection, Ignored};
+use super::pod_states::Ending;
 
 /// The label of a container or sandbox that names its pod.
 pub const POD_NAME: &str = "io.kubernetes.pod.name";
+/// The label of a container or sandbox that names its pod's namespace.
+pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// The annotation of a container with the number of those before it that have ended.
+pub const RESTARTS: &str = "io.kubernetes.container.restartCount";
 /// The label of a container that names it within its pod.
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// The annotation of a sandbox with the source of its pod: `file` or `api`.
@@ -109,6 +114,10 @@ struct ContainerReply {
 struct ContainerStatus {
     #[prost(int32, tag = "7")]
     exit_code: i32,
+    #[prost(string, tag = "10")]
+    reason: String,
+    #[prost(string, tag = "11")]
+    message: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -172,12 +181,16 @@ impl Connection {
 
     /// The exit code of a container that has exited.
     pub async fn exit_code(&mut self, id: String) -> Result<i32, Status> {
+        Ok(self.ending(id).await?.exit_code)
+    }
+
+    /// How a container that has exited has ended.
+    pub async fn ending(&mut self, id: String) -> Result<Ending, Status> {
         let reply: ContainerReply =
             self.call("/runtime.v1.RuntimeService/ContainerStatus", AskContainer { id }).await?;
-        reply
-            .status
-            .map(|status| status.exit_code)
-            .ok_or_else(|| Status::not_found("it has no status"))
+        let ContainerStatus { exit_code, reason, message } =
+            reply.status.ok_or_else(|| Status::not_found("it has no status"))?;
+        Ok(Ending { exit_code, reason, message })
     }
 
     /// All sandboxes, including stopped ones.

@@ -18,6 +18,7 @@ mod load;
 mod node_certificate;
 mod node_document;
 mod node_labels;
+mod pod_states;
 mod proxy_exclusions;
 mod resolver;
 mod shutdown_grace;
@@ -43,6 +44,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::Cluster), [node_name, labels @ ..]) => cluster::wait(node_name, labels),
         (Some(Program::Health), []) => block_on(health::ask()),
         (Some(Program::KubeletConfig), fields) => kubelet_config::apply(fields),
+        (Some(Program::PodStates), [node_name, pods @ ..]) => {
+            block_on(pod_states::report(node_name, pods))
+        }
         (Some(Program::PodResolvers), []) => resolver::follow(),
         (Some(Program::Tidy), []) => tidy::run(),
         (Some(Program::StopPods), []) => block_on(stop::pods()),
@@ -75,6 +79,7 @@ fn usage(program: Program) -> String {
     match program {
         Program::Gate | Program::Trial => format!("`init {name} NODE-NAME`"),
         Program::Cluster => format!("`init {name} NODE-NAME LABEL…`"),
+        Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
         _ => format!("`init {name}`"),

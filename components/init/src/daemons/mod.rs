@@ -10,4 +10,5 @@ pub mod kubelet_config;
 pub mod kubelet_policies;
 pub mod kubelet_start;
 pub mod node_name;
+pub mod setting_manifest;
 pub mod static_pods;

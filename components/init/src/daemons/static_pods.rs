@@ -1,7 +1,8 @@
 //! The kubelet has one folder of static pods. `init` fills it with the manifests of the image, and
 //! with those that an administrator's pod, such as kubeadm's, has written on DATA. A file of the
 //! image wins over one of the same name on DATA. The file of a [debug container](super::debug_pod)
-//! is in the folder as well, and is left alone here.
+//! and those of [settings](crate::host::pod_settings) are in the folder as well, and are left alone
+//! here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +14,7 @@ use osbuild_abi::paths::{DATA_MANIFESTS, DEBUG_MANIFEST, POD_MANIFESTS, STATIC_P
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 
+use super::setting_manifest;
 use crate::data;
 use crate::host::run_files;
 
@@ -26,6 +28,15 @@ const MAX_BYTES: u64 = 1 << 20;
 const MODE: u32 = 0o600;
 /// How the name of a manifest ends. An editor's copy beside it would be another static pod.
 const SUFFIXES: [&str; 3] = [".yaml", ".yml", ".json"];
+
+/// The outcome for manifests on DATA.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// A line for each file on DATA that is not used.
+    pub refused: Vec<String>,
+    /// The names of the files on DATA that are used.
+    pub of_data: Vec<String>,
+}
 
 /// When to look again, and what the console has already shown.
 #[derive(Debug, Default)]
@@ -49,28 +60,28 @@ impl StaticPods {
 
     /// The job has ended. Returns what the console has to show, which is each line once until it
     /// changes.
-    pub fn on_placed(&mut self, placed: Outcome<Vec<String>>, now: Duration) -> Vec<String> {
+    pub fn on_placed(&mut self, placed: Outcome<Placed>, now: Duration) -> Vec<String> {
         self.next = Some(now + INTERVAL);
-        let lines = placed.unwrap_or_else(|failure| vec![failure.to_string()]);
+        let lines = placed.map(|placed| placed.refused);
+        let lines = lines.unwrap_or_else(|failure| vec![failure.to_string()]);
         let shown = std::mem::replace(&mut self.shown, lines);
         self.shown.iter().filter(|line| !shown.contains(line)).cloned().collect()
     }
 }
 
-/// Makes the kubelet's folder have the manifests of now. Returns a line for each file on DATA that
-/// is not used.
+/// Makes the kubelet's folder have the manifests of now.
 ///
 /// # Errors
 /// A folder cannot be read or written. The kubelet keeps the manifests that it has.
-pub fn place() -> Outcome<Vec<String>> {
+pub fn place() -> Outcome<Placed> {
     let mut manifests = of_image(Path::new(POD_MANIFESTS))?;
-    let refused = match folder_on_data()? {
+    let placed = match folder_on_data()? {
         Some(folder) => add(&mut manifests, &folder).explain(format!("list {DATA_MANIFESTS}"))?,
-        None => Vec::new(),
+        None => Placed::default(),
     };
     let kubelet = run_files::folder(STATIC_PODS).explain(format_args!("make {STATIC_PODS}"))?;
     fill(&kubelet, &manifests).explain(format_args!("write to {STATIC_PODS}"))?;
-    Ok(refused)
+    Ok(placed)
 }
 
 /// The bytes of manifests by the names of their files.
@@ -99,8 +110,8 @@ fn folder_on_data() -> Outcome<Option<Folder>> {
     }
 }
 
-/// Adds the manifests of a folder on DATA. Returns a line for each file that is not used.
-fn add(manifests: &mut Manifests, folder: &Folder) -> io::Result<Vec<String>> {
+/// Adds the manifests of a folder on DATA.
+fn add(manifests: &mut Manifests, folder: &Folder) -> io::Result<Placed> {
     let names = folder.names()?.into_iter().map(|name| name.to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
@@ -114,8 +125,9 @@ fn add(manifests: &mut Manifests, folder: &Folder) -> io::Result<Vec<String>> {
             Err(reason) => refused.push(format!("{DATA_MANIFESTS}/{name} is not used: {reason}")),
         }
     }
+    let names = of_data.keys().cloned().collect();
     manifests.append(&mut of_data);
-    Ok(refused)
+    Ok(Placed { refused, of_data: names })
 }
 
 /// Refuses a file by its name, by that of a file of the image, or after too many others.
@@ -125,6 +137,9 @@ fn usable(name: &str, is_taken: bool, others: usize) -> Result<(), String> {
     }
     if name == DEBUG_MANIFEST {
         return Err("the name is that of a debug container".to_owned());
+    }
+    if setting_manifest::is_one(name) {
+        return Err("the name is that of a static pod of settings".to_owned());
     }
     if is_taken {
         return Err("the image has a pod in a file of this name".to_owned());
@@ -139,7 +154,7 @@ fn read(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, String> {
     folder.read(name, MAX_BYTES).map_err(|error| error.to_string())
 }
 
-/// Makes the kubelet's folder have exactly these files beside that of a debug container. Files that
+/// Makes the kubelet's folder have exactly these files beside those of others of `init`. Files that
 /// are the same already are not replaced, because the kubelet reads each file that changes.
 fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
     for (name, bytes) in manifests {
@@ -150,7 +165,8 @@ fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
     }
     for name in kubelet.names()? {
         let name = name.to_string_lossy();
-        if !manifests.contains_key(&*name) && name != DEBUG_MANIFEST {
+        let is_of_others = name == DEBUG_MANIFEST || setting_manifest::is_one(&name);
+        if !manifests.contains_key(&*name) && !is_of_others {
             kubelet.remove(&name)?;
         }
     }
@@ -196,7 +212,7 @@ mod tests {
         /// Places them. Returns the lines, and the kubelet's files.
         fn placed(&self) -> (Vec<String>, Vec<(String, String)>) {
             let mut manifests = of_image(&self.place.path().join("image")).unwrap();
-            let lines = add(&mut manifests, &self.data).unwrap();
+            let lines = add(&mut manifests, &self.data).unwrap().refused;
             fill(&self.kubelet, &manifests).unwrap();
             let text = |name: &str| fs::read_to_string(self.kubelet.path().join(name)).unwrap();
             let names = self.kubelet.names().unwrap();
@@ -239,6 +255,16 @@ mod tests {
         let (lines, placed) = folders.placed();
         assert_eq!(placed, files(&[("dhcp.yaml", "signed"), (DEBUG_MANIFEST, "debug")]));
         assert!(lines[0].ends_with("the name is that of a debug container"), "{lines:?}");
+    }
+
+    #[test]
+    fn the_files_of_settings_are_left_alone_and_nobody_else_writes_them() {
+        let name = setting_manifest::of_pod("web");
+        let folders = Folders::new(&[(&name, "false")]);
+        fs::write(folders.kubelet.path().join(&name), "setting").unwrap();
+        let (lines, placed) = folders.placed();
+        assert_eq!(placed, files(&[("dhcp.yaml", "signed"), (&name, "setting")]));
+        assert!(lines[0].ends_with("the name is that of a static pod of settings"), "{lines:?}");
     }
 
     #[test]
@@ -290,7 +316,7 @@ mod tests {
         let mut pods = StaticPods::default();
         let mut lines = |lines: &[&str]| {
             let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-            pods.on_placed(Ok(lines), MINUTE)
+            pods.on_placed(Ok(Placed { refused: lines, ..Placed::default() }), MINUTE)
         };
         assert_eq!(lines(&["a", "b"]), ["a", "b"]);
         assert_eq!(lines(&["a", "b"]), [""; 0]);
@@ -305,7 +331,7 @@ mod tests {
         assert_eq!(pods.deadline(), None);
         pods.on_asked(true, MINUTE);
         assert_eq!(pods.deadline(), None);
-        pods.on_placed(Ok(vec![]), MINUTE);
+        pods.on_placed(Ok(Placed::default()), MINUTE);
         assert_eq!(pods.deadline(), Some(MINUTE + INTERVAL));
         pods.on_asked(false, 2 * MINUTE);
         assert_eq!(pods.deadline(), Some(2 * MINUTE + INTERVAL), "the disk worker is busy");

@@ -10,7 +10,7 @@ use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
-use crate::daemons::static_pods;
+use crate::daemons::static_pods::{self, Placed};
 use crate::data::volumes::{self, OpenedVolume};
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, reset, room, tidy,
@@ -163,8 +163,8 @@ pub enum Done {
     },
     /// Of [`Job::ReadNodeName`].
     NodeName(Known),
-    /// Of [`Job::PlaceStaticPods`]: a line for each that is not used.
-    StaticPodsPlaced(Outcome<Vec<String>>),
+    /// Of [`Job::PlaceStaticPods`].
+    StaticPodsPlaced(Outcome<Placed>),
     /// Of [`Job::PrepareKubelet`].
     KubeletPrepared {
         /// How it is started.

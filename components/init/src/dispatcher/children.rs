@@ -98,6 +98,9 @@ impl Dispatcher {
                 }
             }
             Exit::Report { text, .. } if program == Program::Health => self.on_health(&text),
+            Exit::Report { text, .. } if program == Program::PodStates => {
+                self.settings.pods_mut().on_states(&text, uptime());
+            }
             Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
             Exit::Done if self.end.is_none() => self.on_done(program),
             Exit::Done => {}

@@ -7,6 +7,7 @@ use osbuild_failure::Outcome;
 use super::{Dispatcher, Program};
 use crate::daemons::kubelet::{Mode, Start};
 use crate::daemons::node_name::{self, Known};
+use crate::daemons::static_pods::Placed;
 use crate::disk_worker::{Job, JobId};
 use crate::host::environment::Daemon;
 use crate::host::{cgroups, kubelet_fields};
@@ -199,9 +200,33 @@ impl Dispatcher {
     }
 
     /// The static pods are in place, or some are not.
-    pub(super) fn on_static_pods_placed(&mut self, placed: Outcome<Vec<String>>) {
+    pub(super) fn on_static_pods_placed(&mut self, placed: Outcome<Placed>) {
+        if let Ok(Placed { of_data, .. }) = &placed {
+            let lines = self.settings.pods_mut().on_data(of_data);
+            self.say_about_settings(lines);
+        }
         for line in self.static_pods.on_placed(placed, uptime()) {
             self.console.say(Program::Kubelet.name(), line);
+        }
+    }
+
+    /// When to look what has become of the static pods of settings, since boot: not before there is
+    /// a kubelet.
+    pub(super) fn pod_states_due(&self) -> Option<Duration> {
+        let has_started = self.processes.get(Program::Kubelet).is_some();
+        self.settings.pods().deadline().filter(|_| has_started)
+    }
+
+    /// Has a child look.
+    pub(super) fn ask_for_pod_states(&mut self) {
+        let pods = self.settings.pods_mut().on_asking();
+        let name = self.node_name.name().to_owned();
+        let words: Vec<&str> =
+            std::iter::once(name.as_str()).chain(pods.iter().map(String::as_str)).collect();
+        let launch = Launch::child(Program::PodStates, &words);
+        if let Err(failure) = self.run_as(Program::PodStates, launch) {
+            self.console.say(Program::PodStates.name(), failure);
+            self.settings.pods_mut().on_states("", uptime());
         }
     }
 

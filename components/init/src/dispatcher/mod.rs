@@ -273,6 +273,7 @@ impl Dispatcher {
             (Deadline::Health, self.health.deadline().filter(|_| asks)),
             (Deadline::Clock, self.clock.deadline()),
             (Deadline::StaticPods, self.static_pods.deadline().filter(|_| runs)),
+            (Deadline::PodStates, self.pod_states_due().filter(|_| runs)),
             (Deadline::Debug, self.debug_pod.deadline().filter(|_| runs)),
             (Deadline::Room, self.room.deadline().filter(|_| runs)),
             (Deadline::KernelParameters, self.settings.deadline()),
@@ -339,6 +340,7 @@ impl Dispatcher {
                 }
             }
             Deadline::StaticPods => self.place_static_pods(),
+            Deadline::PodStates => self.ask_for_pod_states(),
             Deadline::Debug => self.on_debug_deadline(now),
             Deadline::Room => self.measure_room(),
             Deadline::KernelParameters => self.on_parameters_due(now),

@@ -79,15 +79,16 @@ impl Dispatcher {
             | SettingName::NodeTaint(_)
             | SettingName::Proxy
             | SettingName::TrustedRoot(_) => {}
-            // The pod that sets the clock watches the file of its servers, and the one that
-            // configures links waits for a reply with others. containerd reads the mirrors and the
-            // credentials of a registry at each pull.
+            // The kubelet watches the folder of its pods. The pod that sets the clock watches the
+            // file of its servers, and the one that configures links waits for a reply with others.
+            // containerd reads the mirrors and the credentials of a registry at each pull.
             SettingName::Single(Single::TimeServers)
             | SettingName::KernelParameter(_)
             | SettingName::Mount(_)
             | SettingName::Network(_)
             | SettingName::RegistryCredential(_)
-            | SettingName::RegistryMirror(_) => {}
+            | SettingName::RegistryMirror(_)
+            | SettingName::StaticPod(_) => {}
         }
     }
 

@@ -17,6 +17,7 @@ pub mod mount_settings;
 pub mod mounts;
 pub mod network;
 pub mod pod_resolvers;
+pub mod pod_settings;
 pub mod registration;
 pub mod registries;
 pub mod resolver;

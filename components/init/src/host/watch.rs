@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF, TRUSTED_ROOTS,
+    KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF, STATIC_PODS,
+    TRUSTED_ROOTS,
 };
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::MAX_REGISTRIES;
@@ -52,7 +53,7 @@ impl Watch {
         }
         let parents = [PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
         let parents = parents.into_iter().flatten().filter_map(Path::to_str);
-        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES].into_iter().chain(parents) {
+        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES, STATIC_PODS].into_iter().chain(parents) {
             run_files::folder(folder).explain(format_args!("create {folder}"))?;
             inotify::add_watch(&files, folder, NEW_AND_CHANGES)
                 .explain(format_args!("watch {folder}"))?;

@@ -34,7 +34,7 @@ const MAX_LINE: usize = 16 << 10;
 const MAX_READS: usize = 16;
 
 /// Bytes that a task may report; later lines are dropped.
-const MAX_REPORT: usize = 4096;
+const MAX_REPORT: usize = 32 << 10;
 
 /// How long a process that was asked to restart may take until it is killed.
 pub const KILL_AFTER: Duration = Duration::from_secs(20);

@@ -22,6 +22,8 @@ pub enum Program {
     Cluster,
     /// Updates the name servers of running pods.
     PodResolvers,
+    /// Reports what has become of the static pods of settings.
+    PodStates,
     /// Removes discarded files from DATA.
     Tidy,
     /// Stops all pods before the node ends.
@@ -52,12 +54,14 @@ pub enum Life {
 
 /// How long [`Program::Health`] may run: both answers, and its own start on a busy machine.
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long [`Program::PodStates`] may run.
+const STATES_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a part of an update may run: a slot of the largest size on a slow disk.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 13] = [
+    pub const ALL: [Program; 14] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -66,6 +70,7 @@ impl Program {
         Self::Trial,
         Self::Cluster,
         Self::PodResolvers,
+        Self::PodStates,
         Self::Tidy,
         Self::StopPods,
         Self::Health,
@@ -84,6 +89,7 @@ impl Program {
             Self::Trial => "trial",
             Self::Cluster => "cluster",
             Self::PodResolvers => "resolver",
+            Self::PodStates => "pod-states",
             Self::Tidy => "tidy",
             Self::StopPods => "stop-pods",
             Self::Health => "health",
@@ -97,6 +103,7 @@ impl Program {
         match self {
             Self::Containerd | Self::Kubelet => Life::Daemon,
             Self::Health => Life::Task { timeout: HEALTH_TIMEOUT },
+            Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
             Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },
             _ => Life::Job,
         }

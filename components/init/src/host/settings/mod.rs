@@ -23,6 +23,7 @@ use super::kernel_parameters::{self, KernelParameters};
 use super::kubelet_fields::{self, KubeletFields};
 use super::mount_settings::{self, MountSettings};
 use super::network::Network;
+use super::pod_settings::{self, PodSettings};
 use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
@@ -43,6 +44,7 @@ pub struct Settings {
     kubelet: KubeletFields,
     mounts: MountSettings,
     network: Network,
+    pods: PodSettings,
     registration: Registration,
     registries: Registries,
     refused: Refused,
@@ -114,6 +116,8 @@ impl Settings {
             self.registries.apply_credential(source, wanted)?;
         } else if let Setting::RegistryMirror(wanted) = setting {
             self.registries.apply(source, wanted)?;
+        } else if let Setting::StaticPod(wanted) = setting {
+            self.pods.apply(source, wanted, &pod_settings::of_image()?, now)?;
         } else if let Setting::TrustedRoot(wanted) = setting {
             self.environment.apply_root(source, wanted, now)?;
         } else if let SettingName::Single(single) = setting.name() {
@@ -163,6 +167,7 @@ impl Settings {
                 self.registries.withdraw_credential(source, registry)
             }
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
+            SettingName::StaticPod(name) => self.pods.withdraw(source, name, now),
             SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
         }
     }
@@ -185,6 +190,16 @@ impl Settings {
     /// The same, for what becomes of the kubelet.
     pub fn kubelet_mut(&mut self) -> &mut KubeletFields {
         &mut self.kubelet
+    }
+
+    /// The static pods.
+    pub fn pods(&self) -> &PodSettings {
+        &self.pods
+    }
+
+    /// The same, for what becomes of them.
+    pub fn pods_mut(&mut self) -> &mut PodSettings {
+        &mut self.pods
     }
 
     /// The labels and taints of the node in its cluster.
@@ -281,9 +296,11 @@ impl Settings {
             .chain(self.environment.observe())
             .chain(self.registration.observe())
             .chain(self.registries.observe())
+            .chain(self.pods.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
-        HostSettings { tried, start, settings: settings.collect() }
+        let settings = settings.collect();
+        HostSettings { tried, start, settings, pods: self.pods.states() }
     }
 
     /// Whether requests may change settings, see [`Try::admit`] and [`Fallback::admit`].
@@ -425,6 +442,7 @@ impl Settings {
             .chain(self.environment.of(source))
             .chain(self.registration.of(source))
             .chain(self.registries.of(source))
+            .chain(self.pods.of(source))
     }
 
     /// The text of the file on DATA.
@@ -469,6 +487,7 @@ impl Settings {
         let mut lines = self.mounts.hold(now);
         lines.extend(self.environment.hold());
         lines.extend(self.registries.hold());
+        lines.extend(self.pods.hold());
         lines.extend(self.kubelet.hold());
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {
