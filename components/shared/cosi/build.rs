@@ -13,7 +13,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 24] = [
+const FILES: [&str; 25] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -36,6 +36,7 @@ const FILES: [&str; 24] = [
     "osbuild/v1/registry.proto",
     "osbuild/v1/registry_credential.proto",
     "osbuild/v1/resolver.proto",
+    "osbuild/v1/static_pod.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
 ];
@@ -50,7 +51,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 67] = [
+const OPTIONAL: [&str; 72] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -110,6 +111,11 @@ const OPTIONAL: [&str; 67] = [
     "RouteSettingStatusSpec.error",
     "RouteSettingStatusSpec.gateway",
     "RouteSpec.gateway",
+    "StaticPodStatusSpec.error",
+    "StaticPodStatusSpec.message",
+    "StaticPodStatusSpec.reason",
+    "StaticPodStatusSpec.set_by",
+    "StaticPodStatusSpec.version",
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",
@@ -200,6 +206,78 @@ const KUBELET_NAMES: [(&str, &str); 5] = [
     ("registry_pull_qps", "registryPullQPS"),
 ];
 
+/// The messages of a static pod, whose fields may all be missing from the YAML and are left out
+/// when they are empty, by the kinds of their fields.
+const POD: [(&str, [&[&str]; 5]); 16] = [
+    (
+        "StaticPodSpec",
+        [
+            &["namespace", "restart_policy"],
+            &["volumes", "init_containers"],
+            &["termination_grace_period_seconds"],
+            &["host_network", "host_pid"],
+            &[],
+        ],
+    ),
+    ("PodVolume", [&[], &[], &["empty_dir", "host_path"], &[], &[]]),
+    ("PodEmptyDir", [&["medium", "size_limit"], &[], &[], &[], &[]]),
+    ("PodHostPath", [&[], &[], &[], &[], &[]]),
+    (
+        "PodContainer",
+        [
+            &["image_pull_policy"],
+            &["command", "args", "env", "ports", "volume_mounts"],
+            &[
+                "resources",
+                "security_context",
+                "startup_probe",
+                "liveness_probe",
+                "readiness_probe",
+            ],
+            &[],
+            &[],
+        ],
+    ),
+    ("PodVariable", [&["value"], &[], &[], &[], &[]]),
+    ("PodResources", [&[], &[], &["requests", "limits"], &[], &[]]),
+    ("PodAmounts", [&["cpu", "memory"], &[], &[], &[], &[]]),
+    ("PodPort", [&["protocol"], &[], &[], &[], &[]]),
+    ("PodMount", [&[], &[], &[], &["read_only"], &[]]),
+    (
+        "PodSecurity",
+        [
+            &[],
+            &[],
+            &["run_as_user", "run_as_group", "read_only_root_filesystem", "capabilities"],
+            &["privileged"],
+            &[],
+        ],
+    ),
+    ("PodCapabilities", [&[], &[], &[], &[], &[]]),
+    (
+        "PodProbe",
+        [
+            &[],
+            &[],
+            &["exec", "http_get", "tcp_socket"],
+            &[],
+            &["initial_delay_seconds", "period_seconds", "timeout_seconds", "failure_threshold"],
+        ],
+    ),
+    ("PodExec", [&[], &[], &[], &[], &[]]),
+    ("PodHttpGet", [&["path"], &[], &[], &[], &[]]),
+    ("PodTcpSocket", [&[], &[], &[], &[], &[]]),
+];
+/// The tests for an empty field of each of these kinds: texts, lists, messages and numbers that may
+/// be missing, flags, and other numbers.
+const POD_IS_EMPTY: [&str; 5] = [
+    "String::is_empty",
+    "Vec::is_empty",
+    "Option::is_none",
+    "std::ops::Not::not",
+    "crate::yaml::is_zero",
+];
+
 /// Lists in it, for which a person may write one word.
 const LISTS: [&str; 9] = [
     "BondLink.ports",
@@ -265,6 +343,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         let rename = format!("#[serde(rename = \"{name}\")]");
         code = code.field_attribute(format!("{YAML}.{KUBELET}.{field}"), rename);
     }
+    for (message, kinds) in POD {
+        code = code.type_attribute(format!("{YAML}.{message}"), "#[serde(default)]");
+        for (fields, is_empty) in kinds.into_iter().zip(POD_IS_EMPTY) {
+            let skip = format!("#[serde(skip_serializing_if = \"{is_empty}\")]");
+            for field in fields {
+                code = code.field_attribute(format!("{YAML}.{message}.{field}"), &skip);
+            }
+        }
+    }
+    let rename = "#[serde(rename = \"hostPID\")]";
+    code = code.field_attribute(format!("{YAML}.StaticPodSpec.host_pid"), rename);
     code = code
         .type_attribute(format!("{YAML}.{KUBELET}"), "#[serde(default)]")
         .btree_map(format!("{YAML}.{KUBELET}"));

@@ -24,6 +24,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::NodeTaint(name) => name.to_string(),
                 SettingName::RegistryCredential(registry)
                 | SettingName::RegistryMirror(registry) => registry.to_string(),
+                SettingName::StaticPod(name) => name.to_string(),
                 SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Kubelet(_) | SettingName::Proxy | SettingName::Single(_) => {
                     "node".to_owned()

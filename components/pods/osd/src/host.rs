@@ -127,7 +127,7 @@ impl Host {
 /// Has `init` hold exactly the settings of the store; or the store those of `init`, if that has
 /// gone back to earlier ones.
 pub fn apply(client: &mut Client, store: &SharedStore) -> Result<Applied, ClientError> {
-    let HostSettings { tried, start, settings: held } = client.settings()?;
+    let HostSettings { tried, start, settings: held, .. } = client.settings()?;
     store.set_start(start);
     agree_on_try(client, store, tried)?;
     if start == StartSettings::GoneBack
@@ -142,9 +142,9 @@ pub fn apply(client: &mut Client, store: &SharedStore) -> Result<Applied, Client
         StartSettings::Newest => bring_about(client, &settings)?,
         StartSettings::Earlier | StartSettings::GoneBack => left_out(&held, &settings),
     };
-    let HostSettings { settings: observed, .. } = client.settings()?;
+    let HostSettings { settings: observed, pods, .. } = client.settings()?;
     let statuses = TYPES.iter().zip(&wanted).map(|(one, wanted): (_, &Vec<Wanted>)| {
-        let report = Report { wanted, observed: &observed, errors: &errors };
+        let report = Report { wanted, observed: &observed, errors: &errors, pods: &pods };
         (one.status_kind(), one.statuses(&report))
     });
     Ok(Applied { statuses: statuses.collect(), start })

@@ -188,7 +188,8 @@ mod tests {
         let all = [ssh, observed(rest, Source::Api)];
         let settings = vec![Setting::parse(rest).unwrap()];
         let wanted = [Wanted { id: "all".to_owned(), version: "3".to_owned(), settings }];
-        let report = Report { wanted: &wanted, observed: &all, errors: &BTreeMap::new() };
+        let report =
+            Report { wanted: &wanted, observed: &all, errors: &BTreeMap::new(), pods: &[] };
         let statuses = TYPE.statuses(&report);
         assert_eq!(
             statuses["ssh"].yaml,

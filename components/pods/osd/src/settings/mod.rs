@@ -18,12 +18,13 @@ mod registry_mirrors;
 mod resolvers;
 mod routes;
 pub mod spec;
+mod static_pods;
 mod time_servers;
 mod trusted_roots;
 
 use crate::access::Role;
 use osbuild_cosi::SECRETS;
-use osbuild_protocol::{Observed, Setting, SettingName};
+use osbuild_protocol::{Observed, PodState, Setting, SettingName};
 use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
 use std::collections::BTreeMap;
 
@@ -68,7 +69,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 16] = [
+pub const TYPES: [SettingType; 17] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -83,6 +84,7 @@ pub const TYPES: [SettingType; 16] = [
     registry_mirrors::TYPE,
     resolvers::TYPE,
     routes::TYPE,
+    static_pods::TYPE,
     time_servers::TYPE,
     trusted_roots::TYPE,
 ];
@@ -106,6 +108,8 @@ pub struct Report<'a> {
     pub observed: &'a [Observed],
     /// Why settings are not set.
     pub errors: &'a BTreeMap<SettingName, String>,
+    /// The states of static pods.
+    pub pods: &'a [PodState],
 }
 
 impl SettingType {
@@ -266,6 +270,14 @@ mod tests {
             "registry-mirror localhost:5000 server=https://a",
             "proxy http=http://a:1 https=https://b:2 no-proxy=.example,10.0.0.0/8",
             "proxy https=http://a:1",
+            "static-pod web container=a image=b",
+            "static-pod web namespace=media host-network host-pid restart=Never grace=0 \
+             volume=a:memory:1Mi volume=b:disk:64Mi volume=c:host:/srv init-container=i image=b \
+             arg=a%20b container=a image=docker.io/b:1 pull=Never command=/bin/a%25 arg=-v%2c \
+             env=A=1 env=B= request-cpu=100m limit-memory=64Mi port=80/TCP port=53/UDP \
+             mount=a:rw:/a mount=c:ro:/c user=0 group=7 writable-root privileged \
+             capability=NET_ADMIN startup=0:0:0:9:tcp:80 liveness=1:2:3:4:http:80:/a%20b \
+             readiness=0:0:0:0:exec:/bin/a,b%2c",
         ] {
             let settings = vec![setting(line)];
             let covers: Vec<_> =
@@ -300,7 +312,7 @@ mod tests {
         let errors = BTreeMap::from([(name, "the disk is full".to_owned())]);
         let settings = vec![setting("name-servers 10.0.2.9")];
         let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
-        let report = Report { wanted: &wanted, observed: &observed, errors: &errors };
+        let report = Report { wanted: &wanted, observed: &observed, errors: &errors, pods: &[] };
         let statuses = resolvers::TYPE.statuses(&report);
         assert_eq!(
             statuses["node"].yaml.lines().collect::<Vec<_>>(),
@@ -316,7 +328,7 @@ mod tests {
                 "version: \"3\"",
             ]
         );
-        let none = Report { wanted: &[], observed: &[], errors: &BTreeMap::new() };
+        let none = Report { wanted: &[], observed: &[], errors: &BTreeMap::new(), pods: &[] };
         assert_eq!(resolvers::TYPE.statuses(&none).len(), 1);
         assert!(kernel_parameters::TYPE.statuses(&none).is_empty());
     }
@@ -338,7 +350,7 @@ mod tests {
                 error: error.to_owned(),
             }];
             let (wanted, errors) = (std::slice::from_ref(&wanted), &BTreeMap::new());
-            let report = Report { wanted, observed: &observed, errors };
+            let report = Report { wanted, observed: &observed, errors, pods: &[] };
             routes::TYPE.statuses(&report)["default"].yaml.clone()
         };
         assert!(status("via 192.0.2.1 on eth0", "").ends_with("set: true\nversion: \"1\"\n"));

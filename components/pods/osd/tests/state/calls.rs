@@ -214,6 +214,8 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "routestatuses.osbuild",
             "securitystates.osbuild",
             "slotstatuses.osbuild",
+            "staticpods.osbuild",
+            "staticpodstatuses.osbuild",
             "timeservers.osbuild",
             "timeserverstatuses.osbuild",
             "tokenissuers.osbuild",

@@ -25,6 +25,7 @@ mod registry_mirrors;
 mod remote;
 mod revocations;
 mod roles;
+mod static_pods;
 mod talos;
 mod tokens;
 mod trusted_roots;

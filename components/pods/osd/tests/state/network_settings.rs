@@ -5,7 +5,7 @@ use crate::osd::{Osd, code, create, metadata, thing};
 use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use osbuild_cosi::v1::ApplyRequest;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
-use osbuild_protocol::{HostSettings, Observed, Reply, Request, Setting, Socket};
+use osbuild_protocol::{HostSettings, Observed, PodState, Reply, Request, Setting, Socket};
 use osbuild_ranks::Source;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -61,7 +61,9 @@ fn serve(mut stream: UnixStream, held: &Mutex<Vec<Setting>>) {
             Request::Withdraw(name) => held.retain(|other| other.name() != name),
             Request::Observe => {
                 let settings = held.iter().map(observed).collect();
-                reply = Reply::Settings(HostSettings { settings, ..HostSettings::default() });
+                let pods = held.iter().filter_map(state).collect();
+                let all = HostSettings { settings, pods, ..HostSettings::default() };
+                reply = Reply::Settings(all);
             }
             _ => {}
         }
@@ -78,6 +80,12 @@ fn observed(setting: &Setting) -> Observed {
         false => [setting.shown(), String::new()],
     };
     Observed { name, wanted: Some(setting.clone()), source: Some(Source::Api), current, error }
+}
+
+/// The state of a static pod: it runs.
+fn state(setting: &Setting) -> Option<PodState> {
+    let Setting::StaticPod(pod) = setting else { return None };
+    Some(PodState::new(pod.name().clone(), true, 2, "", ""))
 }
 
 pub fn lines(held: &Held) -> Vec<String> {
