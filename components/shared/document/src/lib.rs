@@ -18,6 +18,7 @@ mod path;
 mod proxy;
 mod registry;
 mod server;
+mod static_pod;
 mod token;
 mod trusted_root;
 
@@ -32,8 +33,8 @@ pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
 use osbuild_protocol::{
-    HostName, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, TimeServers, TrustedRoot,
-    rule_that_closes,
+    HostName, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, StaticPod, TimeServers,
+    TrustedRoot, rule_that_closes,
 };
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
@@ -84,6 +85,9 @@ pub struct Document {
     /// What it sends to hosts that serve images. It is secret.
     #[serde(default, deserialize_with = "registry::credentials")]
     pub registry_credentials: Vec<RegistryCredential>,
+    /// Pods that it runs by itself.
+    #[serde(default, deserialize_with = "static_pod::pods")]
+    pub static_pods: Vec<StaticPod>,
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
@@ -139,7 +143,8 @@ impl Document {
         let registered = labels.chain(taints.map(Setting::NodeTaint));
         let several =
             parameters.chain(network).chain(mounts).chain(proxy).chain(roots).chain(registries);
-        let several = several.chain(logins).chain(fields).chain(registered);
+        let pods = self.static_pods.iter().cloned().map(Setting::StaticPod);
+        let several = several.chain(logins).chain(pods).chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
 
@@ -219,6 +224,11 @@ mod tests {
                 "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
                 "registry-credential mirror.example.org:5000 user=node-7 password=(hidden)",
+                "static-pod web volume=cache:memory:16Mi container=web \
+                 image=docker.io/library/nginx:1.29 arg=nginx arg=-g arg=daemon%20off; \
+                 env=TZ=UTC limit-memory=64Mi port=80/TCP mount=cache:rw:/var/cache/nginx \
+                 capability=CHOWN capability=SETGID capability=SETUID \
+                 liveness=0:30:0:0:http:80:/",
                 "kubelet-config evictionHard.memory.available 200Mi",
                 "kubelet-config maxPods 50",
                 "kubelet-config serializeImagePulls true",
