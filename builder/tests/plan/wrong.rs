@@ -435,6 +435,32 @@ fn a_node_has_the_word_of_its_recipe_about_debug_containers() {
     assert!(refused.contains("did you mean `\"node\"`?"), "{refused}");
 }
 
+#[test]
+fn a_node_has_the_rights_of_static_pods_that_its_recipe_names() {
+    let pods = |rights: &str| {
+        let section = API.replace("clients = \"keys/own/api.crt\"", rights);
+        changed(&[(SMALL, "[files]", &section), OSD])
+    };
+    let rights = "static-pods = [\"host-network\", \"host-path=/srv/films\"]";
+    let plan = resolve(&pods(rights));
+    let of_api = plan.files.iter().filter(|file| file.path.starts_with(paths::API));
+    let of_api: Vec<_> = of_api.map(|file| (file.path.as_str(), &file.content)).collect();
+    let text = Content::Text("host-network\nhost-path=/srv/films\n".to_owned());
+    assert_eq!(of_api, [(paths::API_STATIC_PODS, &text)]);
+    let printed = plan.print();
+    assert!(printed.contains(&format!("[api]\n{rights}  # recipes/small.toml:1")), "{printed}");
+    for (wrong, reason) in [
+        ("[\"hostNetwork\"]", "`\"host-network\"`, `\"host-pid\"`"),
+        ("[\"host-path=/srv/../etc\"]", "`\"host-path=/PATH\"`"),
+        ("[\"capability=CAP_NET_ADMIN\"]", "without `CAP_`: `capability=NET_ADMIN`"),
+        ("[\"capability=ALL\"]", "`privileged` has all of them"),
+        ("[\"off\", \"privileged\"]", "`off` is alone"),
+    ] {
+        let refused = refusal(&pods(&format!("static-pods = {wrong}"))).to_string();
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
+
 const INSTALLS: &str =
     "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
 

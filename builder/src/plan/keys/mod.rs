@@ -32,8 +32,8 @@ pub use recipe::{
 pub use releases::{ReleaseTable, ReleasesFile};
 pub use schema::{FileKind, schema};
 pub use values::{
-    DebianName, ImageName, List, Map, Mode, Name, OptionName, OptionSetting, RelativePath, Sha256,
-    Word,
+    DebianName, ImageName, List, Map, Mode, Name, OptionName, OptionSetting, PodRight,
+    RelativePath, Sha256, Word,
 };
 
 use super::document::{Item, Located, Spot};

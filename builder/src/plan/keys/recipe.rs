@@ -2,8 +2,8 @@
 
 use super::values::{
     DebianName, ImageName, Line, Lines, List, Map, Mib, Mode, Name, Number, OptionName,
-    OptionSetting, RelativePath, ReleaseName, RootPath, Seconds, Sha256, TimeServer, True, Url,
-    Word,
+    OptionSetting, PodRight, RelativePath, ReleaseName, RootPath, Seconds, Sha256, TimeServer,
+    True, Url, Word,
 };
 use crate::plan::document::Located;
 use crate::plan::{BinaryName, Date, DebugAccess, Minor, Version};
@@ -128,6 +128,9 @@ table! {
         clients: Optional RelativePath,
         /// The greatest rights of administrators' debug containers; `restricted` by default.
         debug: Optional DebugAccess,
+        /// The rights on the node that static pods of its settings may have, or `off` for no such
+        /// pods; none by default.
+        static_pods: Optional List<PodRight>,
     }
 }
 

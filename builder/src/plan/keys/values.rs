@@ -75,6 +75,17 @@ texts! {
             "^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+",
             ":[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         );
+    /// A right of static pods, as `init` reads it.
+    PodRight,
+        concat!(
+            "`\"host-network\"`, `\"host-pid\"`, `\"privileged\"`, `\"capability=NAME\"`, ",
+            "`\"host-path=/PATH\"` or `\"off\"`",
+        ),
+        concat!(
+            "^(off|host-network|host-pid|privileged|capability=[A-Z][A-Z0-9_]{0,31}",
+            "|host-path=(/(\\.?[A-Za-z0-9_@+~%:=,-][A-Za-z0-9._@+~%:=,-]*",
+            "|\\.\\.[A-Za-z0-9_@+~%:=,-][A-Za-z0-9._@+~%:=,-]*))+)$",
+        );
     /// The path of a Go module.
     ModulePath, "the path of a Go module", "^[a-z0-9.-]+\\.[a-z]+(/[A-Za-z0-9._~-]+)+$";
     /// The name of a Cargo package.

@@ -1,4 +1,5 @@
-//! The clients that may use the node API over the network, and the rights of debug containers.
+//! The clients that may use the node API over the network, and the rights of debug containers and
+//! of static pods that are settings.
 
 use super::{Content, RootFile};
 use osbuild_abi::paths;
@@ -11,6 +12,9 @@ pub struct Api {
     pub clients: Option<String>,
     /// The greatest rights of debug containers. `None` leaves the choice to `init`: `restricted`.
     pub debug: Option<DebugAccess>,
+    /// The rights of static pods that are settings, each as a word of `init`. `None` leaves them
+    /// none.
+    pub static_pods: Option<Vec<String>>,
 }
 
 /// The greatest rights of debug containers.
@@ -51,7 +55,11 @@ impl Api {
         let debug = self.debug.iter().map(|debug| {
             file(paths::API_DEBUG, 0o644, Content::Text(format!("{}\n", debug.name())))
         });
-        let files: Vec<RootFile> = clients.chain(debug).collect();
+        let pods = self.static_pods.iter().map(|rights| {
+            let lines = rights.iter().map(|right| format!("{right}\n")).collect();
+            file(paths::API_STATIC_PODS, 0o644, Content::Text(lines))
+        });
+        let files: Vec<RootFile> = clients.chain(debug).chain(pods).collect();
         match files.is_empty() {
             true => vec![file(paths::API, 0o755, Content::Directory)],
             false => files,

@@ -1,11 +1,17 @@
-//! The clients that may use the node API over the network, and the rights of debug containers. The
-//! recipe must also have the pod that serves the API.
+//! The clients that may use the node API over the network, and the rights of debug containers and
+//! of static pods that are settings. The recipe must also have the pod that serves the API.
 
 use super::Resolver;
 use crate::error::Problem;
 use crate::plan::Api;
-use crate::plan::keys::RecipeFile;
+use crate::plan::document::Located;
+use crate::plan::keys::{List, PodRight, RecipeFile};
 use osbuild_abi::osd::COMPONENT;
+
+/// The start of the right to a capability.
+const CAPABILITY: &str = "capability=";
+/// The word for no static pods.
+const OFF: &str = "off";
 
 impl Resolver<'_> {
     /// The API of a node that has its pod.
@@ -26,7 +32,30 @@ impl Resolver<'_> {
         if let Some(debug) = &section.debug {
             self.note("api.debug", &debug.spot);
         }
+        let static_pods = section.static_pods.as_ref().map(|rights| self.pod_rights(rights));
         let clients = section.clients.as_ref().map(|clients| clients.value.to_string());
-        Some(Api { clients, debug: section.debug.as_ref().map(|debug| debug.value) })
+        let debug = section.debug.as_ref().map(|debug| debug.value);
+        Some(Api { clients, debug, static_pods })
+    }
+
+    /// The rights of static pods. One that `init` would not know is a problem.
+    fn pod_rights(&mut self, rights: &Located<List<PodRight>>) -> Vec<String> {
+        self.note("api.static-pods", &rights.spot);
+        for right in &rights.value {
+            let text = &*right.value;
+            let problem = match text.strip_prefix(CAPABILITY) {
+                Some("ALL") => format!("`{text}` is no capability: `privileged` has all of them"),
+                Some(name) if name.starts_with("CAP_") => {
+                    let name = name.trim_start_matches("CAP_");
+                    format!("the name of a capability is without `CAP_`: `{CAPABILITY}{name}`")
+                }
+                _ if text == OFF && rights.value.len() > 1 => {
+                    format!("`{OFF}` is alone, as it leaves no static pods that could have rights")
+                }
+                _ => continue,
+            };
+            self.problem(&right.spot, problem);
+        }
+        rights.value.iter().map(|right| right.value.to_string()).collect()
     }
 }
