@@ -1,10 +1,12 @@
 //! Texts that the kernel, the firmware or the builder write and the node reads: the table of
-//! mounts, with names from pods, the command line, the list of pods, a firmware variable.
+//! mounts, with names from pods, the command line, the list of pods, states of static pods, a
+//! firmware variable.
 
 use std::os::unix::ffi::OsStrExt;
 
 use init::{mountinfo, variable};
 use osbuild_abi::{cmdline, pods};
+use osbuild_protocol::PodState;
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -23,6 +25,9 @@ fn run(input: &[u8]) -> Outcome {
     for pod in pods::parse(text) {
         assert!(!pod.name.is_empty() && !pod.name.contains([' ', '\n']), "{:?}", pod.name);
         assert!(pod.containers().all(|name| !name.is_empty()));
+    }
+    if let Some(state) = PodState::decode(text) {
+        assert_eq!(PodState::decode(&state.encode()), Some(state));
     }
     Outcome::Accepted
 }
@@ -54,6 +59,7 @@ fn escaped(path: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     vec![
         b"console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 gpt quiet\n".to_vec(),
+        b"web running=0 restarts=3 reason=ErrImagePull message=not%20found".to_vec(),
         b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),
         b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\
           6 5 0:9 / /var/lib/a\\040b rw shared:1 - tmpfs tmpfs rw\n"

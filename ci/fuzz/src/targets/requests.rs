@@ -58,6 +58,10 @@ fn seeds() -> Vec<Vec<u8>> {
         "slot",
         "try",
         "boot-program",
+        "apply static-pod web host-network volume=c:memory:1Mi container=web image=a/b:1 \
+         arg=a%20b env=A=b limit-memory=64Mi port=80/TCP mount=c:ro:/c user=7 privileged \
+         capability=CHOWN liveness=0:9:0:0:http:80:/ readiness=0:0:0:0:exec:/b,%2c",
+        "withdraw static-pod web",
         "serves sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ];
     let all = format!("\u{7}{}\r\n", requests.join("\n")).into_bytes();

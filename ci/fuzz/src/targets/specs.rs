@@ -50,6 +50,12 @@ fn seeds() -> Vec<Vec<u8>> {
         "server:\n- time.example:123\n- '[2001:db8::7]'\n",
         "registry: a.example:5000\nusername: b\npassword: correct horse\n",
         "{registry: localhost, token: mF_9.B5f-4.1JqM, plainHttp: true}\n",
+        "name: web\nhostPID: true\nvolumes:\n- {name: c, emptyDir: {sizeLimit: 1Mi}}\n\
+         - {name: d, hostPath: {path: /d}}\ncontainers:\n- name: web\n  image: a/b:1\n  \
+         args: [a b]\n  env: [{name: A, value: b}]\n  resources: {limits: {cpu: 1}}\n  \
+         ports: [{containerPort: 80}]\n  volumeMounts: [{name: c, mountPath: /c}]\n  \
+         securityContext: {runAsUser: 7, capabilities: {add: [CHOWN]}}\n  \
+         readinessProbe: {exec: {command: [/b]}, periodSeconds: 9}\n",
     ];
     let mut seeds: Vec<Vec<u8>> = texts.map(|text| text.as_bytes().to_vec()).into();
     for text in texts {

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 49] = [
+const LINES: [(&str, RefusalCode); 70] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -51,6 +51,33 @@ const LINES: [(&str, RefusalCode); 49] = [
     ("apply firewall-rule a drop links=lo", RefusalCode::Malformed),
     ("apply firewall-rule a accept ports=22", RefusalCode::Malformed),
     ("apply firewall-rule a accept protocol=tcp ports=22;flush", RefusalCode::Malformed),
+    ("apply static-pod a host-pid container=a image=b", RefusalCode::NotAllowed),
+    ("apply static-pod a container=a image=b privileged", RefusalCode::NotAllowed),
+    (
+        "apply static-pod a init-container=i image=b privileged container=a image=b",
+        RefusalCode::NotAllowed,
+    ),
+    ("apply static-pod a container=a image=b capability=SYS_ADMIN", RefusalCode::NotAllowed),
+    ("apply static-pod a volume=a:host:/data container=a image=b", RefusalCode::NotAllowed),
+    (
+        "apply static-pod a volume=a:host:/run/osbuild/admin container=a image=b",
+        RefusalCode::NotAllowed,
+    ),
+    ("apply static-pod dhcp container=a image=b", RefusalCode::NotAllowed),
+    ("apply static-pod osd container=a image=b", RefusalCode::NotAllowed),
+    ("apply static-pod debug-07070707 container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod ../a container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod a namespace=kube-system container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod a host-ipc container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod a priority=2000001000 container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod a service-account=admin container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod a container=a image=b\",\"privileged\":true", RefusalCode::Malformed),
+    ("apply static-pod a container=a image=b allow-privilege-escalation", RefusalCode::Malformed),
+    ("apply static-pod a container=a image=b seccomp=Unconfined", RefusalCode::Malformed),
+    ("apply static-pod a container=a image=b host-port=22", RefusalCode::Malformed),
+    ("apply static-pod a container=a image=b device=/dev/vda", RefusalCode::Malformed),
+    ("apply static-pod a volume=a:host:/srv/../etc container=a image=b", RefusalCode::Malformed),
+    ("apply static-pod a volume=a:disk:9999Gi container=a image=b", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

@@ -20,6 +20,7 @@ mod proxies;
 mod registries;
 pub(super) mod remote;
 mod single;
+mod static_pods;
 mod tries;
 mod trusted_roots;
 
@@ -59,11 +60,11 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a kernel parameter, a mount, mirrors or
 /// credentials of a registry, a field of the kubelet's configuration, a proxy, an address or a
-/// route of the node, makes a link, or closes a port. The setting is put back when another program
-/// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What the
-/// image does not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to
-/// register. Without its file `osd` begins with what `init` holds. The node document is in effect
-/// where there is no resource.
+/// route of the node, makes a link, closes a port, or has the node run a pod. The setting is put
+/// back when another program changes it, outlasts a crash of `osd` and a power cut, and goes with
+/// its resource. What the image does not allow is refused, also to a hostile `osd`. Labels and
+/// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
+/// node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -84,6 +85,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     kernel_parameters::refuses_another(node, &mut outcome)?;
     hostile::is_refused(node, &mut outcome)?;
     node_labels::wait_for_a_cluster(node, &mut outcome)?;
+    static_pods::runs(node, &mut outcome)?;
     node.signal("KILL")?;
     kernel_parameters::is_remembered_after_a_crash(node, &mut outcome)?;
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
@@ -106,6 +108,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
     proxies::outlasts_a_power_cut(node, &mut outcome)?;
     trusted_roots::outlast_a_power_cut(node, &mut outcome)?;
+    static_pods::outlasts_a_power_cut_and_ends(node, &mut outcome)?;
     running.power_off()?;
 
     lab.change_data()?;
@@ -217,7 +220,7 @@ pub(super) struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     pub(super) fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
-        Self::with(site, name, |_| Ok(PODS.to_owned()))
+        Self::with(site, name, |_| Ok(format!("{PODS}{}", static_pods::API)))
     }
 
     /// A lab whose recipe adds this to that with the probe.
