@@ -206,7 +206,7 @@ volume-mounts = [{ name = \"b\", mount-path = \"/b\" }]
             ("\"a b\"", "an image is `[HOST/]NAME[:TAG][@DIGEST]`"),
             ("\"7\"", "`7` is not the name of a variable"),
             ("\"64mb\"", "`64mb` is not a size"),
-            ("\"CAP_CHOWN\"", "`CAP_CHOWN` is not a capability"),
+            ("[\"CAP_CHOWN\"]", "`CAP_CHOWN` is not a capability"),
         ] {
             let at = places.iter().position(|found| *found == place);
             let at = at.unwrap_or_else(|| panic!("{place}: {places:?} {reasons:?}"));
