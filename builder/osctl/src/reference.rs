@@ -4,7 +4,7 @@ use crate::descriptions::{Call, Comment, Enum, Field, File, Message, Service};
 use osbuild_cosi::{DESCRIPTORS, PLUGIN_DESCRIPTORS};
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -83,13 +83,17 @@ fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The type whose spec the message is, with the messages in it. None if it is none.
+/// The type whose spec the message is, with the messages in it, each once. None if it is none.
 fn spec(message: &Message, file: &File) -> Option<String> {
     let singular = short(&message.name).strip_suffix(SPEC)?;
     let mut text = format!("\n### `{singular}`\n\n{}", paragraphs(&message.comment));
     text += &fields(message, false);
     let mut inside: VecDeque<&Message> = messages_in(message, file).collect();
+    let mut shown = BTreeSet::new();
     while let Some(message) = inside.pop_front() {
+        if !shown.insert(&message.name) {
+            continue;
+        }
         write!(text, "\n`{}`: {}", short(&message.name), paragraphs(&message.comment)).unwrap();
         text += &fields(message, false);
         inside.extend(messages_in(message, file));
