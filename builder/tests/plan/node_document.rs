@@ -130,6 +130,32 @@ fn the_schema_refuses_the_credentials_that_a_node_refuses() {
     ]);
 }
 
+#[test]
+fn the_schema_refuses_the_static_pods_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("name = \"web\"", "name = \"Web\""),
+        ("name = \"web\"", "name = \"debug-web\""),
+        ("name = \"web\"", "name = \"web\"\nnamespace = \"kube-system\""),
+        ("name = \"web\"", "name = \"web\"\nhost-ipc = true"),
+        ("empty-dir = { medium", "secret = { medium"),
+        ("medium = \"Memory\"", "medium = \"memory\""),
+        ("size-limit = \"16Mi\"", "size-limit = \"16mb\""),
+        ("image = \"docker.io/library/nginx:1.29\"\n", ""),
+        ("image = \"docker.io/library/nginx:1.29\"", "image = \"a b\""),
+        ("{ name = \"TZ\"", "{ name = \"7TZ\""),
+        ("limits = { memory", "limits = { pids"),
+        ("memory = \"64Mi\"", "memory = 64"),
+        ("container-port = 80", "host-port = 80"),
+        ("mount-path = \"/run\"", "mount-path = \"run\""),
+        ("mount-path = \"/run\"", "mount-path = \"/a:b\""),
+        ("\"CHOWN\"", "\"CAP_CHOWN\""),
+        ("\"CHOWN\"", "\"ALL\""),
+        ("http-get = { port = 80 }, ", ""),
+        ("http-get = { port = 80 }", "http-get = { port = 0 }"),
+        ("period-seconds = 30", "period-seconds = 3601"),
+    ]);
+}
+
 /// Asserts that the schema and the node refuse the example with each of these changes: a part, and
 /// the text in its place.
 #[track_caller]

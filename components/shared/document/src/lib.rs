@@ -224,11 +224,11 @@ mod tests {
                 "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
                 "registry-credential mirror.example.org:5000 user=node-7 password=(hidden)",
-                "static-pod web volume=cache:memory:16Mi container=web \
+                "static-pod web volume=cache:memory:16Mi volume=run:memory:1Mi container=web \
                  image=docker.io/library/nginx:1.29 arg=nginx arg=-g arg=daemon%20off; \
                  env=TZ=UTC limit-memory=64Mi port=80/TCP mount=cache:rw:/var/cache/nginx \
-                 capability=CHOWN capability=SETGID capability=SETUID \
-                 liveness=0:30:0:0:http:80:/",
+                 mount=run:rw:/run capability=CHOWN capability=NET_BIND_SERVICE \
+                 capability=SETGID capability=SETUID liveness=0:30:0:0:http:80:/",
                 "kubelet-config evictionHard.memory.available 200Mi",
                 "kubelet-config maxPods 50",
                 "kubelet-config serializeImagePulls true",

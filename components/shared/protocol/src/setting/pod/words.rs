@@ -109,14 +109,14 @@ enum Current {
     Container {
         is_init: bool,
         name: PodName,
-        container: Option<PodContainer>,
+        container: Option<Box<PodContainer>>,
     },
 }
 
 impl Current {
     fn set(&mut self, new: PodContainer) {
         if let Self::Container { container, .. } = self {
-            *container = Some(new);
+            *container = Some(Box::new(new));
         }
     }
 
@@ -130,8 +130,8 @@ impl Current {
             return Err(Refusal::malformed("the pod has too many containers"));
         }
         match is_init {
-            true => pod.init_containers.push(container),
-            false => pod.containers.push(container),
+            true => pod.init_containers.push(*container),
+            false => pod.containers.push(*container),
         }
         Ok(())
     }
