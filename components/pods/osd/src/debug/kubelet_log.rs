@@ -3,6 +3,9 @@
 
 /// The start of the line about a pod that does not become what its manifest describes.
 const CANNOT_SYNC: &str = "\"Error syncing pod, skipping\" err=\"";
+/// The same of a pod that the kubelet refuses for good, for example because it lacks room.
+const REFUSED: &str = "\"Pod admission denied\" ";
+const REASON: &str = "message=\"";
 /// The error in such a line while no network plugin is configured.
 const NO_NETWORK: &str = "network is not ready";
 /// The namespace of the pod.
@@ -26,13 +29,13 @@ pub enum News {
 
 /// The news in the line about the pod with this name.
 pub fn read(line: &str, name: &str) -> Option<News> {
+    if let Some((_, rest)) = line.split_once(REFUSED) {
+        let (_, reason) = of_pod(rest, name)?.split_once(REASON)?;
+        return Some(News::Failure(format!("the kubelet refuses the pod: {}", quoted(reason)?.0)));
+    }
     let (_, rest) = line.split_once(CANNOT_SYNC)?;
     let (error, rest) = quoted(rest)?;
-    let (_, pod) = rest.split_once(POD)?;
-    // The kubelet adds the name of the node.
-    if !pod.strip_prefix(name)?.starts_with(['-', '"']) {
-        return None;
-    }
+    of_pod(rest, name)?;
     if error.contains(NO_NETWORK) {
         return Some(News::Failure(format!(
             "the node has no network for pods, which a container with the rights `node` does not \
@@ -60,6 +63,13 @@ pub fn read(line: &str, name: &str) -> Option<News> {
     })
 }
 
+/// The rest of a line behind the name of its pod, if that is `name`. The kubelet adds the name of
+/// the node.
+fn of_pod<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let (_, pod) = line.split_once(POD)?;
+    pod.strip_prefix(name).filter(|rest| rest.starts_with(['-', '"']))
+}
+
 /// The text up to the next quotation mark that is not escaped, without the escapes of Go, and what
 /// follows.
 fn quoted(text: &str) -> Option<(String, &str)> {
@@ -85,7 +95,7 @@ mod tests {
     const LINES: &str = include_str!("kubelet_lines.txt");
     const NAME: &str = "debug-07070707";
 
-    fn lines() -> [&'static str; 3] {
+    fn lines() -> [&'static str; 4] {
         LINES.lines().collect::<Vec<_>>().try_into().unwrap()
     }
 
@@ -100,14 +110,22 @@ mod tests {
 
     #[test]
     fn without_a_network_for_pods_the_reason_says_what_helps() {
-        let [_, _, network] = lines();
+        let [_, _, network, _] = lines();
         let Some(News::Failure(reason)) = read(network, NAME) else { panic!("it is a failure") };
         assert!(reason.contains("rights `node`") && reason.contains("cni plugin not initialized"));
     }
 
     #[test]
+    fn a_pod_for_which_there_is_no_room_is_a_failure_with_the_resource() {
+        let [.., refused] = lines();
+        let Some(News::Failure(reason)) = read(refused, NAME) else { panic!("it is a failure") };
+        assert!(reason.starts_with("the kubelet refuses the pod: Unexpected error"), "{reason}");
+        assert!(reason.ends_with("[(res: ephemeral-storage, q: 903894630), ]"), "{reason}");
+    }
+
+    #[test]
     fn what_the_kubelet_tries_again_is_no_failure() {
-        let [_, sandbox, _] = lines();
+        let [_, sandbox, ..] = lines();
         let trouble = "CreatePodSandboxError: Failed to create sandbox for pod: rpc error";
         assert_eq!(read(sandbox, NAME), Some(News::Trouble(trouble.to_owned())));
     }
