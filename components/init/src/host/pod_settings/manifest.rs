@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 
 /// The memory that a container has at most, if it says nothing.
 const DEFAULT_MEMORY: ByteSize = ByteSize::of(512 << 20);
+/// The memory that the kubelet keeps for such a container. Without a request, the limit is one, and
+/// a small node would have no room for a few pods.
+const DEFAULT_REQUEST: ByteSize = ByteSize::of(16 << 20);
 /// How long a pod may take to end, if it says nothing, in seconds.
 const DEFAULT_GRACE: u32 = 30;
 
@@ -87,7 +90,9 @@ fn container(one: &PodContainer) -> Value {
 }
 
 fn resources(requests: Resources, limits: Resources) -> Value {
+    let requested = requests.memory.or(limits.memory.is_none().then_some(DEFAULT_REQUEST));
     let memory = limits.memory.or(requests.memory.max(Some(DEFAULT_MEMORY)));
+    let requests = Resources { memory: requested, ..requests };
     let amounts = |Resources { cpu, memory }: Resources| {
         let mut amounts = Map::new();
         amounts.extend(cpu.map(|cpu| ("cpu".to_owned(), json!(cpu.to_string()))));
