@@ -115,9 +115,9 @@ pub struct Common {
     /// A cache of results that other machines share, which may also execute steps:
     /// grpc[s]://HOST:PORT[/INSTANCE] for the Remote Execution API, http[s]://HOST:PORT[/PATH]
     /// for a plain cache such as bazel-remote [default: `url` of `[remote]` in
-    /// ~/.config/osbuild/config.toml, which also names certificates and tokens]
+    /// ~/.config/osbuild/config.toml, which also names certificates and tokens] [env:
+    /// OSBUILD_REMOTE]
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
-    #[arg(env = "OSBUILD_REMOTE", hide_env_values = true)]
     pub remote: Option<String>,
     /// The mode in which builds use that server [default: `mode` of `[remote]`, or `cache`]
     #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]

@@ -22,6 +22,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The variable with the URL of a pipeline's shared cache.
+const REMOTE: &str = "OSBUILD_REMOTE";
+
 /// The project, the common flags, and the current day.
 pub(super) struct Session<'a> {
     pub common: Common,
@@ -172,7 +175,8 @@ impl<'a> Session<'a> {
         };
         let mode = if *offline { Some(Mode::Off) } else { remote_mode.map(Into::into) };
         // Pipelines set the variable from one of theirs, which may be empty.
-        let url = url.as_deref().filter(|url| !url.is_empty());
+        let of_pipeline = env::var(REMOTE).ok().filter(|url| !url.is_empty());
+        let url = url.as_deref().or(of_pipeline.as_deref());
         let found = user_config::remote(folder.as_deref(), url, mode)?;
         let remote = found.map(open).transpose()?;
         Ok(self.remote.get_or_init(|| remote).clone())
