@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 use tonic::{Request, Response, Status};
 
-/// What stands in the place of a secret that is another than before.
+/// The text in the place of a secret that differs from the one before.
 const CHANGED: &str = "(hidden, changed)";
 
 type Answer<T> = Result<Response<T>, Status>;

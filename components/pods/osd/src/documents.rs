@@ -36,8 +36,8 @@ pub struct Draft {
     pub spec: Spec,
 }
 
-/// Reads the documents. `stored` is the spec of a resource as it is now, whose secrets a document may
-/// hide.
+/// Reads the documents. `stored` is the spec of a resource as it is now, whose secrets a document
+/// may hide.
 ///
 /// # Errors
 /// There is none, or some are malformed: all mistakes.

@@ -82,7 +82,7 @@ pub struct Document {
     /// From where it pulls the images of registries.
     #[serde(default, deserialize_with = "registry::mirrors")]
     pub registry_mirrors: Vec<RegistryMirror>,
-    /// What it sends to hosts that serve images. It is secret.
+    /// The credentials that it sends to hosts that serve images.
     #[serde(default, deserialize_with = "registry::credentials")]
     pub registry_credentials: Vec<RegistryCredential>,
     /// Pods that it runs by itself.

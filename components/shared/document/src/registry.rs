@@ -1,5 +1,5 @@
-//! Mirrors of registries, `[[registry-mirrors]]`, and credentials, `[[registry-credentials]]`. Their names and values are those of the specs of
-//! `osbuild.v1`.
+//! Mirrors of registries, `[[registry-mirrors]]`, and credentials, `[[registry-credentials]]`.
+//! Their names and values are those of the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
     Authorities, MirrorHost, Refusal, RegistryCredential, RegistryLogin, RegistryMirror,

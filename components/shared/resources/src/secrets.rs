@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// The values of secret fields by the names of these. `Debug` prints the names alone, and the memory
-/// of a value is overwritten when it is dropped.
+/// The values of secret fields by the names of these. `Debug` prints the names alone, and the
+/// memory of a value is overwritten when it is dropped.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(BTreeMap<String, Zeroizing<String>>);
 

@@ -25,7 +25,7 @@ impl<T: Clone> Held<T> {
         self.0.get(source).cloned()
     }
 
-    /// What requests have set, and what the host has, if the files are as they shall be.
+    /// The setting of the requests, and that of the host if its files are as they shall be.
     pub fn observed(
         &self,
         name: SettingName,

@@ -11,7 +11,7 @@ use super::AUTHORITIES;
 /// The registry whose images are on a host of another name.
 const HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
-/// What the file of a registry is made of.
+/// The parts of the file of a registry.
 pub struct Parts<'a> {
     /// The registry.
     pub registry: &'a RegistryName,

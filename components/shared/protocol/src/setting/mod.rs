@@ -474,6 +474,10 @@ mod tests {
         ] {
             assert!(Setting::parse(line).is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_name_of_no_setting_is_refused() {
         for line in [
             "",
             "host-name a",

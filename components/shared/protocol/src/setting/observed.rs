@@ -16,7 +16,7 @@ pub struct HostSettings {
     pub start: StartSettings,
     /// Those of which a node has one each, and the kernel parameters that requests have set.
     pub settings: Vec<Observed>,
-    /// What has become of the static pods that settings ask for, as far as that is known.
+    /// The states of the static pods that settings ask for, as far as they are known.
     pub pods: Vec<PodState>,
 }
 
@@ -147,8 +147,9 @@ mod tests {
         assert!(decode(&["current".to_owned()]).is_err());
     }
 
-    #[test]
-    fn the_longest_reply_fits_the_client() {
+    /// The longest lines of settings: how many of each there are at most, and whether they have an
+    /// error.
+    fn longest_lines() -> Vec<(String, usize, bool)> {
         let parameter = format!("kernel-parameter a.{} {}", "b".repeat(94), "1".repeat(256));
         let domain = vec!["a".repeat(63); 3].join(".") + "." + &"b".repeat(61);
         let domains = format!("search-domains {}", vec![domain; 6].join(" "));
@@ -187,46 +188,40 @@ mod tests {
             "a".repeat(3072),
             "a".repeat(480)
         );
-        let observed = |line: String| {
+        vec![
+            // Those that are held, and those that a smaller list refuses.
+            (parameter, 2 * MAX_PARAMETERS, false),
+            (route, 4 * MAX_NETWORK_SETTINGS, true),
+            (made, MAX_NETWORK_SETTINGS, true),
+            (rule, MAX_NETWORK_SETTINGS, true),
+            (mount, MAX_MOUNTS, true),
+            // More than there are.
+            (field, 64, true),
+            (label, MAX_LABELS, true),
+            (taint, MAX_TAINTS, true),
+            (mirrors, MAX_REGISTRIES, true),
+            (login, MAX_CREDENTIALS, true),
+            (roots, MAX_ROOTS, true),
+            (pod, MAX_STATIC_PODS, true),
+            (domains, 1, false),
+            (servers, 1, false),
+            (proxy, 1, true),
+        ]
+    }
+
+    #[test]
+    fn the_longest_reply_fits_the_client() {
+        let observed = |(line, count, fails): (String, usize, bool)| {
             let wanted = Setting::parse(&line).unwrap();
             let (name, current) = (wanted.name(), wanted.shown());
             let (wanted, source) = (Some(wanted), Some(Source::Document));
-            Observed { name, wanted, source, current, error: String::new() }
+            let error = "a".repeat(if fails { MAX_REASON } else { 0 });
+            vec![Observed { name, wanted, source, current, error }; count]
         };
-        let [proxy, roots, rule, login, pod] = [proxy, roots, rule, login, pod].map(observed);
-        let [parameter, domains, servers, route, made, mount, mirrors, field, label, taint] =
-            [parameter, domains, servers, route, made, mount, mirrors, field, label, taint]
-                .map(observed);
-        let route = Observed { error: "a".repeat(MAX_REASON), ..route };
-        let made = Observed { error: "a".repeat(MAX_REASON), ..made };
-        let rules = vec![Observed { error: "a".repeat(MAX_REASON), ..rule }; MAX_NETWORK_SETTINGS];
-        let mount = Observed { error: "a".repeat(MAX_REASON), ..mount };
-        let field = Observed { error: "a".repeat(MAX_REASON), ..field };
-        let proxy = Observed { error: "a".repeat(MAX_REASON), ..proxy };
-        let login = Observed { error: "a".repeat(MAX_REASON), ..login };
-        let roots = Observed { error: "a".repeat(MAX_REASON), ..roots };
-        let mirrors = Observed { error: "a".repeat(MAX_REASON), ..mirrors };
-        let pod = Observed { error: "a".repeat(MAX_REASON), ..pod };
-        // Those that are held, and those that a smaller list refuses.
-        let parameters = vec![parameter; 2 * MAX_PARAMETERS];
-        let routes = vec![route; 4 * MAX_NETWORK_SETTINGS];
-        let made = vec![made; MAX_NETWORK_SETTINGS];
-        let mounts = vec![mount; MAX_MOUNTS];
-        let registries = vec![mirrors; MAX_REGISTRIES].into_iter().chain(vec![roots; MAX_ROOTS]);
-        // More than there are.
-        let fields = vec![field; 64];
-        let [label, taint] =
-            [label, taint].map(|one| Observed { error: "a".repeat(MAX_REASON), ..one });
-        let registered = vec![label; MAX_LABELS].into_iter().chain(vec![taint; MAX_TAINTS]);
-
-        let mounts = mounts.into_iter().chain(fields).chain(registered);
-        let others = mounts.chain(registries).chain(made).chain(rules);
-        let others = others.chain(vec![pod; MAX_STATIC_PODS]);
-        let others = others.chain([domains, servers, proxy]).chain(vec![login; MAX_CREDENTIALS]);
         let name = PodName::parse(&"a".repeat(63)).unwrap();
         let (reason, message) = ("a".repeat(MAX_REASON), "\u{10348}".repeat(MAX_REASON));
         let state = PodState::new(name, false, u32::MAX, &reason, &message);
-        let all: Vec<Observed> = parameters.into_iter().chain(routes).chain(others).collect();
+        let all: Vec<Observed> = longest_lines().into_iter().flat_map(observed).collect();
         let pods = vec![state; MAX_STATIC_PODS];
         let all = HostSettings { settings: all, pods, ..HostSettings::default() };
         let length = encode(&all).len();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// What stands in the place of a secret.
+/// The text in the place of a secret.
 pub const REDACTED: &str = "(hidden)";
 
 /// A password or a token. Its `Debug` and `Display` do not have it, and its memory is overwritten

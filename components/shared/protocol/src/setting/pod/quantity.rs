@@ -54,7 +54,7 @@ impl CpuTime {
 }
 
 impl ByteSize {
-    /// This many bytes, of which there are some.
+    /// This many bytes, at least one.
     pub const fn of(bytes: u64) -> Self {
         Self(bytes)
     }

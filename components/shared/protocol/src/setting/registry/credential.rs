@@ -20,7 +20,7 @@ const PASSWORD: &str = "password";
 const TOKEN: &str = "token";
 const PLAIN_HTTP: &str = "plain-http";
 
-/// What the node sends to one host that serves images, and to no other.
+/// The credentials that the node sends to one host that serves images, and to no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryCredential {
     registry: RegistryName,
@@ -106,7 +106,7 @@ impl RegistryCredential {
         &self.registry
     }
 
-    /// What is sent to it.
+    /// The login that is sent to it.
     pub fn login(&self) -> &RegistryLogin {
         &self.login
     }
@@ -337,12 +337,15 @@ mod tests {
             let login = RegistryLogin::Basic { username, password: Secret::new(password) };
             let registry = RegistryName::parse("a.example").unwrap();
             let written = RegistryCredential::new(registry, login, false).unwrap();
-            prop_assert!(written.words().bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
-            prop_assert_eq!(read("a.example", &written.words()), Ok(written));
+            let words = written.words();
+            prop_assert!(words.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
+            prop_assert_eq!(read("a.example", &words), Ok(written));
         }
 
         #[test]
-        fn any_words_are_read_or_refused(words in "\\PC*|(user|password|token|=|[ a-zA-Z0-9+/=-]){0,12}") {
+        fn any_words_are_read_or_refused(
+            words in "\\PC*|(user|password|token|=|[ a-zA-Z0-9+/=-]){0,12}",
+        ) {
             if let Ok(found) = read("localhost", &words) {
                 prop_assert_eq!(read("localhost", &found.words()), Ok(found));
             }
