@@ -5,12 +5,14 @@
 //! a sandbox, and the [`graph`] decides which steps run at the same time.
 
 pub mod action;
+mod bubblewrap;
 pub mod deb;
 pub mod digest;
 pub mod executor;
 pub mod fs_error;
 pub mod graph;
 pub mod key;
+pub mod launcher;
 pub mod reapi;
 pub mod remote;
 pub mod rules;

@@ -84,7 +84,8 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         let executor = Executor::new(store.clone(), report.clone(), options.jobs, out.logs())
             .working_with(options.workers.clone())
             .rebuilding(options.rebuild.clone())
-            .sharing(options.remote.clone(), options.trust);
+            .sharing(options.remote.clone(), options.trust)
+            .launching(sandbox.launcher(store));
         Ok(Build { options, plan, sandbox, executor, fetcher })
     }
 

@@ -4,6 +4,7 @@
 use super::locked;
 use crate::engine::action::{Action, InputTree, SandboxRoot, Toolchain};
 use crate::engine::digest::Digest;
+use crate::engine::launcher::Launcher;
 use crate::engine::store::Store;
 use crate::engine::toolchain;
 use crate::error::Result;
@@ -20,6 +21,8 @@ pub struct Sandbox {
     root: SandboxRoot,
     /// The packages of the root.
     packages: Vec<Digest>,
+    /// The packages of the launcher; none if the lock has no launcher.
+    launcher: Vec<Digest>,
     go: Toolchain,
     /// The zip file of `go`.
     go_zip: Digest,
@@ -62,14 +65,38 @@ impl Sandbox {
     /// # Errors
     /// The lock has something other than a digest in the place of one.
     pub fn of(store: &Store, lock: &Lock) -> Result<Self> {
-        let packages = lock.sandbox.packages.iter().map(locked::package);
-        let packages = packages.collect::<Result<Vec<_>>>()?;
+        let [packages, launcher] = [&lock.sandbox, &lock.launcher]
+            .map(|list| list.packages.iter().map(locked::package).collect::<Result<Vec<_>>>());
+        let (packages, launcher) = (packages?, launcher?);
         let root = SandboxRoot::of(store, &packages);
         let go_zip = locked::go(&lock.toolchain.go)?;
         let go = toolchain::go(store, &go_zip);
         let rust = |rust: &RustToolchain| (toolchain::rust(store, &rust.sha256), rust.clone());
         let rust = lock.toolchain.rust.as_ref().map(rust);
-        Ok(Sandbox { root, packages, go, go_zip, rust })
+        Ok(Sandbox { root, packages, launcher, go, go_zip, rust })
+    }
+
+    /// The launcher of steps on a worker; `None` if the lock has no launcher.
+    pub fn launcher(&self, store: &Store) -> Option<Launcher> {
+        (!self.launcher.is_empty()).then(|| Launcher::of(store, &self.launcher))
+    }
+
+    /// The sources of the launcher, unless it is unpacked.
+    pub fn sources_of_launcher(&self, store: &Store) -> BTreeSet<Digest> {
+        match self.launcher(store) {
+            Some(launcher) if store.find_tree(&launcher.key).is_none() => {
+                self.launcher.iter().copied().collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Unpacks the launcher, if the lock has one. Errors are those of [`Launcher::unpack`].
+    pub fn unpack_launcher(&self, store: &Store) -> Result<()> {
+        match self.launcher.is_empty() {
+            true => Ok(()),
+            false => Launcher::unpack(store, &self.launcher).map(drop),
+        }
     }
 
     /// The sources of those folders of an action that are not unpacked.

@@ -67,12 +67,19 @@ impl<P: Product<Locked>> Build<'_, P> {
         result.output(EXTRACTED)
     }
 
-    /// Puts what an action needs into the store: those of its inputs that are sources, its root and
-    /// its toolchains.
+    /// Puts what an action needs into the store: those of its inputs that are sources, its root,
+    /// its toolchains, and the launcher if a service may execute it.
     pub(super) fn supply(&self, action: &Action) -> Result<()> {
         let store = self.options.store;
-        let folders = self.sandbox.sources(store, action);
+        let mut folders = self.sandbox.sources(store, action);
+        let is_launched = self.executor.service().is_some();
+        if is_launched {
+            folders.extend(self.sandbox.sources_of_launcher(store));
+        }
         self.fetch(&(&action.input.files() | &folders))?;
+        if is_launched {
+            self.sandbox.unpack_launcher(store)?;
+        }
         self.sandbox.unpack(store, self.options.report, action)
     }
 

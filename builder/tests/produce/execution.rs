@@ -48,7 +48,7 @@ fn remote(bench: &Bench, url: &str, retry: Retry) -> Remote {
 }
 
 /// A service with short timeouts.
-fn service(bench: &Bench, url: &str) -> Arc<Remote> {
+pub fn service(bench: &Bench, url: &str) -> Arc<Remote> {
     service_with(bench, url, retry())
 }
 
@@ -68,7 +68,7 @@ fn place(bench: &Bench, service: &Arc<Remote>, script: &str) -> Vec<u8> {
 
 /// An action with inputs, a toolchain, a log, and outputs in a folder; its output `seen` has what
 /// an action can see of them.
-fn action(bench: &Bench) -> Action {
+pub fn action(bench: &Bench) -> Action {
     let fill = |root: &Path| {
         fs::create_dir(root.join("bin")).unwrap();
         fs::write(root.join("bin/tool"), "a tool").unwrap();

@@ -11,6 +11,8 @@ mod efi_file;
 mod execution;
 mod executor;
 mod faults;
+mod folder_worker;
+mod launcher;
 mod plain_cache;
 mod proxy;
 mod refusals;

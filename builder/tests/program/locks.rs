@@ -1,7 +1,7 @@
 //! `osbuild lock`
 
 use crate::scratch::{RECIPE, Scratch};
-use osbuild::plan::Lock;
+use osbuild::plan::{Lock, Packages};
 
 #[test]
 fn a_current_lock_is_left_unchanged_without_the_network() {
@@ -46,6 +46,16 @@ fn a_changed_input_is_fetched_and_offline_is_an_error() {
         assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
         assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
     }
+}
+
+#[test]
+fn an_older_lock_without_a_launcher_is_left_unchanged_offline() {
+    let scratch = Scratch::new();
+    scratch.write_lock(&Lock { launcher: Packages::default(), ..scratch.lock() });
+    let before = scratch.read(&Lock::path(RECIPE));
+    let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
 
 #[test]

@@ -195,6 +195,10 @@ impl Scratch {
             asked: Vec::new(),
             packages: requirements.iter().map(package).collect(),
         };
+        let closure = |requirements: &[DebianRequirement]| Packages {
+            asked: requirements.iter().map(DebianRequirement::asked).collect(),
+            ..packages(requirements)
+        };
         let (go, rust) = (self.blob("toolchain go"), self.blob("toolchain rust"));
         Lock {
             version: Lock::VERSION,
@@ -204,10 +208,8 @@ impl Scratch {
             suite: None,
             kernel_source: required.kernel_source.as_ref().map(package),
             stub: required.stub.as_ref().map(package),
-            sandbox: Packages {
-                asked: required.sandbox.iter().map(DebianRequirement::asked).collect(),
-                ..packages(&required.sandbox)
-            },
+            sandbox: closure(&required.sandbox),
+            launcher: closure(&required.launcher),
             cross: packages(&required.cross),
             files: packages(&required.files),
             go: required
@@ -288,7 +290,8 @@ impl Scratch {
 /// The names of all sources of a plan.
 fn names(plan: &dyn AnyPlan) -> Vec<String> {
     let required = plan.requirements();
-    let lists = [&required.sandbox, &required.cross, &required.files].into_iter().flatten();
+    let lists = [&required.sandbox, &required.launcher, &required.cross, &required.files];
+    let lists = lists.into_iter().flatten();
     let debian = [&required.kernel_source, &required.stub]
         .into_iter()
         .flatten()

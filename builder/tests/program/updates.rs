@@ -242,7 +242,7 @@ fn an_unknown_name_suggests_the_nearest_and_lists_all() {
         output,
         "error: no lock has an input named `kubelt`\n  caused by: updates exist for `containerd`, \
          `crates`, `kubelet`, `linux`, `runc`, \
-         `toolchain`, and each of 11 Debian packages\nhint: did you mean `kubelet`?\n"
+         `toolchain`, and each of 13 Debian packages\nhint: did you mean `kubelet`?\n"
     );
     let output = ran(&scratch, 2, &["update", "ca-certificate"]).stderr;
     assert!(output.ends_with("hint: did you mean `ca-certificates`?\n"), "{output}");

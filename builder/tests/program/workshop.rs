@@ -40,6 +40,17 @@ pub fn open_with_layers() -> Scratch {
     open_in(sandbox(LAYER).host("mkfs.erofs"))
 }
 
+/// The files of a launcher. Here they are no programs: no service needs one.
+const LAUNCHER: [&str; 7] = [
+    "bin/busybox",
+    "usr/bin/bwrap",
+    "lib64/ld-linux-x86-64.so.2",
+    "lib/x86_64-linux-gnu/libc.so.6",
+    "lib/x86_64-linux-gnu/libcap.so.2",
+    "lib/x86_64-linux-gnu/libpcre2-8.so.0",
+    "lib/x86_64-linux-gnu/libselinux.so.1",
+];
+
 /// The same with `fault`, lines of shell that replace a function of the compilers.
 pub fn open_with(fault: &str) -> Scratch {
     open_in(sandbox(fault))
@@ -55,6 +66,10 @@ fn open_in(sandbox: Files) -> Scratch {
         scratch.supply(&package.package, deb(Files::new()));
     }
     scratch.supply("bash", deb(sandbox));
+    let launcher =
+        LAUNCHER.iter().fold(Files::new(), |files, path| files.file(path, b"no program"));
+    scratch.supply("bubblewrap", deb(launcher));
+    scratch.supply("busybox-static", deb(Files::new()));
     scratch.supply(
         "systemd-boot-efi",
         deb(Files::new().file("usr/lib/systemd/boot/efi/linuxaa64.efi.stub", &image())),

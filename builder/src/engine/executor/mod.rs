@@ -1,7 +1,6 @@
 //! Runs actions in a sandbox, or finds their results in the store or in a shared cache. No other
 //! module starts processes of a build.
 
-mod bubblewrap;
 mod failure;
 mod log;
 mod process;
@@ -16,8 +15,10 @@ pub use steps::{Made, Steps};
 pub use workers::Workers;
 
 use super::action::{Action, ActionResult, Origin, OutputFile};
+use super::bubblewrap::{self, Places};
 use super::digest::Digest;
 use super::fs_error::{self, IoContext};
+use super::launcher::Launcher;
 use super::remote::{Remote, Trust};
 use super::rules;
 use super::stop::Stop;
@@ -31,6 +32,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -45,6 +47,8 @@ pub struct Executor {
     /// The shared cache; `None` for a build without one.
     remote: Option<Arc<Remote>>,
     trust: Trust,
+    /// Makes the input root the `/` of a step that the service executes.
+    launcher: Option<Launcher>,
     /// How each action so far came to its result.
     steps: Mutex<Steps>,
 }
@@ -53,7 +57,7 @@ impl Executor {
     /// An executor whose actions see `jobs` processors. It writes their logs into the directory
     /// `logs`.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        let (workers, steps, remote, trust) = Default::default();
+        let (workers, steps, remote, trust, launcher) = Default::default();
         Executor {
             store,
             report,
@@ -63,6 +67,7 @@ impl Executor {
             rebuild: Rebuild::Nothing,
             remote,
             trust,
+            launcher,
             steps,
         }
     }
@@ -81,6 +86,12 @@ impl Executor {
     /// results of this machine count.
     pub fn sharing(self, remote: Option<Arc<Remote>>, trust: Trust) -> Self {
         Executor { remote, trust, ..self }
+    }
+
+    /// Executes actions also on services that run them in a folder, with the help of this launcher,
+    /// which is in the store when an action runs.
+    pub fn launching(self, launcher: Option<Launcher>) -> Self {
+        Executor { launcher, ..self }
     }
 
     /// Checks that every step to be run again was among the actions so far.
@@ -240,7 +251,7 @@ impl Executor {
         let build = lay_out(&self.store, action, &scratch)?;
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let started = Instant::now();
-        let command = bubblewrap::command(action, scratch.path());
+        let command = sandbox(action, scratch.path());
         let processors = self.workers.processors(&self.store, self.jobs)?;
         let ended = process::run(command, processors, &self.stop(), &mut log)?;
         let wall = started.elapsed();
@@ -303,6 +314,20 @@ impl Executor {
 
 fn no_output(action: &Action, output: &str, what: &str) -> Error {
     Error::build(format!("`{}` ended well, but its output `{output}` {what}", action.name))
+}
+
+/// The command that runs `action`, with the folders `build` and `tmp` of `scratch` as its `/build`
+/// and `/tmp`.
+fn sandbox(action: &Action, scratch: &Path) -> Command {
+    let places = Places {
+        root: action.root.path.clone(),
+        tmp: scratch.join("tmp"),
+        build: scratch.join("build"),
+        toolchains: action.toolchains.iter().map(|tool| tool.path.clone()).collect(),
+    };
+    let mut command = Command::new("bwrap");
+    command.args(bubblewrap::arguments(action, places));
+    command
 }
 
 /// Makes `/build` and `/tmp` of the sandbox below `scratch`, and returns the path of `/build`.

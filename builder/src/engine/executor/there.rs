@@ -3,31 +3,33 @@
 use super::log::Log;
 use super::{Executor, Rebuild};
 use crate::engine::action::{Action, ActionResult};
-use crate::engine::remote::{Executed, Trust};
+use crate::engine::remote::{Executed, Remote, Trust};
 use crate::error::Result;
 use crate::report::{Outcome, Step};
+use std::sync::Arc;
 
 impl Executor {
+    /// The service that may execute the actions. Steps that run again, or that only this machine
+    /// may make, never run there.
+    pub fn service(&self) -> Option<&Arc<Remote>> {
+        let may_execute = self.rebuild == Rebuild::Nothing && self.trust == Trust::Everywhere;
+        self.remote.as_ref().filter(|remote| may_execute && remote.executes())
+    }
+
     /// The result of an action that a service executed, and whether it had that result before.
-    /// `None` if the action has to run here. Steps that run again, or that only this machine may
-    /// make, never run there.
+    /// `None` if the action has to run here.
     pub(super) fn execute_there(
         &self,
         action: &Action,
         step: &Step,
     ) -> Result<Option<(ActionResult, Outcome)>> {
-        let remote = match &self.remote {
-            Some(remote) if self.rebuild == Rebuild::Nothing && remote.executes() => remote,
-            _ => return Ok(None),
-        };
-        if self.trust != Trust::Everywhere {
-            return Ok(None);
-        }
+        let Some(remote) = self.service() else { return Ok(None) };
         step.doing(format!("on {}", remote.address()));
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let mut printed = |bytes: &[u8]| log.take(bytes);
         let mut here = |probe: &Action| self.run_probe(probe, step);
-        let executed = remote.execute(&self.store, action, &mut printed, &mut here);
+        let launcher = self.launcher.as_ref();
+        let executed = remote.execute(&self.store, action, launcher, &mut printed, &mut here);
         log.end_line();
         let executed = executed.map_err(|error| match error.kind {
             crate::error::Kind::Build => error.log(log.tail()),

@@ -2,13 +2,14 @@
 
 use super::foreign::{End, Printed, executed};
 use super::listing::Listing;
-use super::probe;
-use super::remote_action::RemoteAction;
+use super::remote_action::{Folders, RemoteAction};
+use super::way::Way;
 use super::{Mode, Remote, blob};
 use crate::engine::action::{Action, ActionResult};
 use crate::engine::digest::Digest;
+use crate::engine::launcher::Launcher;
 use crate::engine::store::Store;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use osbuild_remote::{BlobId, Fault, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,8 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The state of a service that executes steps, as known to a build.
 #[derive(Default)]
 pub(super) struct Execution {
-    /// Whether it executes steps as this machine does; `None` before the first step.
-    is_usable: Mutex<Option<bool>>,
+    /// How it executes steps as this machine does; `None` before the first step.
+    pub way: Mutex<Option<Way>>,
+    /// Why it executes none, if a build found that out.
+    refusal: Mutex<Option<String>>,
     /// The Merkle trees of unpacked folders, by the keys of the folders.
     listings: Mutex<BTreeMap<Digest, Arc<Listing>>>,
     /// The digests of those trees that the service has, whole.
@@ -30,7 +33,7 @@ pub(super) struct Execution {
 impl Execution {
     /// Ends the use of the service, whose fault is reported already.
     pub fn turn_off(&self) {
-        *lock(&self.is_usable) = Some(false);
+        *lock(&self.way) = Some(Way::Nowhere);
     }
 }
 
@@ -51,7 +54,7 @@ struct Attempt {
 }
 
 /// Why a service made no result: a fault of its own, or an error of the build.
-enum Stop {
+pub(super) enum Stop {
     Fault(Fault),
     Build(Error),
 }
@@ -62,16 +65,22 @@ impl From<Fault> for Stop {
     }
 }
 
-type Tried<T> = std::result::Result<T, Stop>;
+pub(super) type Tried<T> = std::result::Result<T, Stop>;
 
 impl Remote {
     /// Whether it executes steps, as far as the build knows.
     pub fn executes(&self) -> bool {
-        self.mode == Mode::Execute && *lock(&self.execution.is_usable) != Some(false)
+        self.mode == Mode::Execute && *lock(&self.execution.way) != Some(Way::Nowhere)
     }
 
-    /// Executes an action on the service, and passes what it printed to `log`. `here` runs an
-    /// action on this machine, to compare both. `None` if the action has to run here.
+    /// Why it executes no steps, as the warning has it.
+    pub fn refusal(&self) -> Option<String> {
+        lock(&self.execution.refusal).clone()
+    }
+
+    /// Executes an action on the service, and passes what it printed to `log`. `launcher` is for a
+    /// service that runs actions in a folder. `here` runs an action on this machine, to compare
+    /// both. `None` if the action has to run here.
     ///
     /// # Errors
     /// The action failed, the store cannot be used, or the user wants to stop.
@@ -79,13 +88,16 @@ impl Remote {
         &self,
         store: &Store,
         action: &Action,
+        launcher: Option<&Launcher>,
         log: &mut dyn FnMut(&[u8]) -> Result<()>,
         here: &mut dyn FnMut(&Action) -> Result<ActionResult>,
     ) -> Result<Option<Executed>> {
-        if !self.is_usable(store, action, here)? {
-            return Ok(None);
-        }
-        match self.try_execute(store, action, log) {
+        let launcher = match self.way(store, action, launcher, here)? {
+            Way::Nowhere => return Ok(None),
+            Way::Root => None,
+            Way::Folder => launcher,
+        };
+        match self.try_execute(store, action, launcher, log) {
             Ok(executed) => {
                 if executed.is_cached {
                     // It lacked the result under the key of the local store alone.
@@ -102,7 +114,7 @@ impl Remote {
     }
 
     /// Ends the use of the service after a fault, with one warning.
-    fn give_up(&self, action: &Action, fault: Fault) -> Result<()> {
+    pub(super) fn give_up(&self, action: &Action, fault: Fault) -> Result<()> {
         let address = &self.address;
         match fault {
             Fault::Stopped => return Err(Error::stopped()),
@@ -120,73 +132,13 @@ impl Remote {
     }
 
     /// From now on it is used as a cache alone.
-    fn only_caches(&self, why: &str) {
-        let before = lock(&self.execution.is_usable).replace(false);
-        if before != Some(false) {
+    pub(super) fn only_caches(&self, why: &str) {
+        let before = lock(&self.execution.way).replace(Way::Nowhere);
+        if before != Some(Way::Nowhere) {
+            *lock(&self.execution.refusal) = Some(why.to_owned());
             self.report
                 .warning(format!("{} executes no steps, so they run here: {why}", self.address));
         }
-    }
-
-    /// Whether it executes steps as this machine does. The first step of a build finds out.
-    fn is_usable(
-        &self,
-        store: &Store,
-        action: &Action,
-        here: &mut dyn FnMut(&Action) -> Result<ActionResult>,
-    ) -> Result<bool> {
-        let _first = lock(&self.first_step);
-        let known = *lock(&self.execution.is_usable);
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        match self.why_unusable(store, action, here) {
-            // Another step may have met a fault of the cache meanwhile.
-            Ok(None) => return Ok(*lock(&self.execution.is_usable).get_or_insert(true)),
-            Ok(Some(why)) => self.only_caches(&why),
-            Err(Stop::Build(error)) => return Err(error),
-            Err(Stop::Fault(fault)) => {
-                self.give_up(action, fault)?;
-                // A probe that takes an hour is no use either.
-                self.execution.turn_off();
-            }
-        }
-        Ok(false)
-    }
-
-    fn why_unusable(
-        &self,
-        store: &Store,
-        action: &Action,
-        here: &mut dyn FnMut(&Action) -> Result<ActionResult>,
-    ) -> Tried<Option<String>> {
-        if let Some(why) = self.cache.no_execution()? {
-            return Ok(Some(why.to_owned()));
-        }
-        let probe = probe::probe(store, action).map_err(Stop::Build)?;
-        let seen_here = match here(&probe) {
-            Err(error) if error.kind == Kind::Build => {
-                return Ok(Some("a shell of the sandbox's root does not run here".to_owned()));
-            }
-            result => result.and_then(|result| store.read(&result.output(probe::SEEN)?)),
-        };
-        let seen_here = seen_here.map_err(Stop::Build)?;
-        let whole = self.whole(store, &probe, true).map_err(Stop::Build)?;
-        let (bytes, _) = self.run(store, &whole, true)?;
-        let run = executed(&bytes, &probe, "").ok_or_else(malformed)?;
-        let End::Made(result) = run.end else {
-            return Ok(Some("a shell of the input root does not run there".to_owned()));
-        };
-        let seen = result.output(probe::SEEN).map_err(Stop::Build)?;
-        if seen.size() > probe::MAX_SEEN {
-            return Ok(Some(format!("a step would see more than {} bytes there", probe::MAX_SEEN)));
-        }
-        self.read(store, BTreeSet::from([seen]))?;
-        let seen_there = store.read(&seen).map_err(Stop::Build)?;
-        let difference = probe::difference(&seen_there, &seen_here);
-        Ok(difference.map(|(there, here)| {
-            format!("a step would see `{there}` there, and sees `{here}` here")
-        }))
     }
 
     /// A result of the service's cache, or one of a run.
@@ -194,9 +146,10 @@ impl Remote {
         &self,
         store: &Store,
         action: &Action,
+        launcher: Option<&Launcher>,
         log: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Tried<Executed> {
-        let whole = self.whole(store, action, false).map_err(Stop::Build)?;
+        let whole = self.whole(store, action, launcher, false).map_err(Stop::Build)?;
         if let Some(bytes) = self.cache.result(&blob(&whole.digest))?
             && let Some(Attempt { printed, end: Ok(result) }) =
                 self.attempt(store, action, &bytes)?
@@ -222,13 +175,7 @@ impl Remote {
     fn attempt(&self, store: &Store, action: &Action, bytes: &[u8]) -> Tried<Option<Attempt>> {
         let (name, address) = (&action.name, self.address.to_string());
         let run = executed(bytes, action, &address).ok_or_else(malformed)?;
-        let mut text = Vec::new();
-        for printed in run.printed {
-            match printed {
-                Printed::Inline(bytes) => text.extend(bytes),
-                Printed::Blob(blob) => text.extend(self.text(&blob)?),
-            }
-        }
+        let text = self.printed(run.printed)?;
         let end = match run.end {
             End::Made(result) => {
                 let outputs = result.outputs.values().map(|output| output.digest);
@@ -247,8 +194,20 @@ impl Remote {
         Ok(Some(Attempt { printed: text, end }))
     }
 
-    /// The output that an action printed; empty if the service lacks it, because a result counts
-    /// without it.
+    /// The output that an action printed, whole.
+    pub(super) fn printed(&self, parts: Vec<Printed>) -> std::result::Result<Vec<u8>, Fault> {
+        let mut text = Vec::new();
+        for part in parts {
+            match part {
+                Printed::Inline(bytes) => text.extend(bytes),
+                Printed::Blob(blob) => text.extend(self.text(&blob)?),
+            }
+        }
+        Ok(text)
+    }
+
+    /// A part of the output that an action printed; empty if the service lacks it, because a result
+    /// counts without it.
     fn text(&self, digest: &Digest) -> std::result::Result<Vec<u8>, Fault> {
         let mut text = Vec::new();
         let mut done = |whole: Vec<u8>| {
@@ -263,7 +222,7 @@ impl Remote {
 
     /// Runs an action on the service. Gives the bytes of its result, and whether the service had
     /// them.
-    fn run(
+    pub(super) fn run(
         &self,
         store: &Store,
         whole: &RemoteAction,
@@ -317,11 +276,22 @@ impl Remote {
     }
 
     /// An action with its whole input root.
-    fn whole(&self, store: &Store, action: &Action, is_fresh: bool) -> Result<RemoteAction> {
-        let root = self.listing(store, &action.root.key, &action.root.path)?;
+    pub(super) fn whole(
+        &self,
+        store: &Store,
+        action: &Action,
+        launcher: Option<&Launcher>,
+        is_fresh: bool,
+    ) -> Result<RemoteAction> {
         let tools = action.toolchains.iter();
         let tools = tools.map(|tool| self.listing(store, &tool.key, &tool.path));
-        RemoteAction::new(action, root, tools.collect::<Result<_>>()?, &self.platform, is_fresh)
+        let launcher = launcher.map(|launcher| self.listing(store, &launcher.key, &launcher.path));
+        let folders = Folders {
+            root: self.listing(store, &action.root.key, &action.root.path)?,
+            toolchains: tools.collect::<Result<_>>()?,
+            launcher: launcher.transpose()?,
+        };
+        RemoteAction::new(action, folders, &self.platform, is_fresh)
     }
 
     fn listing(&self, store: &Store, key: &Digest, path: &Path) -> Result<Arc<Listing>> {
@@ -335,10 +305,10 @@ impl Remote {
     }
 }
 
-fn malformed() -> Fault {
+pub(super) fn malformed() -> Fault {
     Fault::Wrong("it sent a malformed result".to_owned())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

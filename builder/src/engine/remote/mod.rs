@@ -12,6 +12,7 @@ mod mode;
 mod probe;
 mod remote_action;
 mod sources;
+mod way;
 
 pub use execute::Executed;
 pub use foreign::foreign;

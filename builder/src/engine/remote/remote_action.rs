@@ -1,9 +1,12 @@
 //! An action for a worker that has nothing of ours: the sandbox's root, the toolchains and the
 //! inputs are one input root. Decision 53 explains how it relates to the action of the local store.
+//! For a service that runs actions in a folder, the input root has these folders beside each other,
+//! and a launcher, which makes one file system of them (decision 70).
 
 use super::listing::Listing;
 use crate::engine::action::{Action, BUILD, Properties, TOOLCHAIN};
 use crate::engine::digest::Digest;
+use crate::engine::launcher::{Launcher, folder};
 use crate::engine::store::Store;
 use crate::engine::{reapi, rules};
 use crate::error::{Error, Result};
@@ -17,8 +20,23 @@ use std::time::Duration;
 /// The version of the input root. Raise it when the same action gets another one.
 const LAYOUT: u32 = 1;
 
+/// The version of the input root with a launcher.
+const LAUNCHED_LAYOUT: u32 = 1;
+
 /// After which time a worker ends an action. Few services allow more.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// The unpacked folders that an action uses.
+#[derive(Clone)]
+pub(super) struct Folders {
+    /// The sandbox's root.
+    pub root: Arc<Listing>,
+    /// The action's toolchains, in their order.
+    pub toolchains: Vec<Arc<Listing>>,
+    /// The programs that make them the `/` of the action; `None` for a service whose input roots
+    /// are that.
+    pub launcher: Option<Arc<Listing>>,
+}
 
 /// An action with its whole input root.
 pub(super) struct RemoteAction {
@@ -28,21 +46,19 @@ pub(super) struct RemoteAction {
     messages: BTreeMap<Digest, Bytes>,
     /// The files of its `/build`, which the store has.
     files: BTreeSet<Digest>,
-    /// The sandbox's root and the toolchains.
+    /// The sandbox's root, the toolchains and the launcher.
     pub folders: Vec<Arc<Listing>>,
 }
 
 impl RemoteAction {
-    /// That of `action`, whose root is `root` and whose toolchains are `toolchains` in their order,
-    /// for workers with the properties `platform`. The result of one that is fresh is for one use
-    /// alone.
+    /// That of `action` with its folders, for workers with the properties `platform`. The result of
+    /// one that is fresh is for one use alone.
     ///
     /// # Errors
     /// An input has the path of an output's folder.
     pub fn new(
         action: &Action,
-        root: Arc<Listing>,
-        toolchains: Vec<Arc<Listing>>,
+        folders: Folders,
         platform: &BTreeMap<String, String>,
         is_fresh: bool,
     ) -> Result<Self> {
@@ -53,17 +69,37 @@ impl RemoteAction {
         };
         let tree = action.build_folder()?;
         let build = tree.encode(Properties::ModesAndTimes, &mut emit)?;
-        let named = |(tool, folder): (&_, &Arc<Listing>)| node(tool, &folder.digest);
-        let names = action.toolchains.iter().map(|tool| tool.name.as_str());
-        let mut directories = names.zip(&toolchains).map(named).collect::<Vec<_>>();
-        directories.sort_by(|one, other| one.name.cmp(&other.name));
-        let node_properties = Properties::Modes.directory();
-        let tools = reapi::Directory { directories, node_properties, ..Default::default() };
         let mut put = |bytes: Vec<u8>| emit(&bytes).map(|()| Digest::of(&bytes));
+        let names = action.toolchains.iter().map(|tool| tool.name.as_str());
+        let named = |(tool, folder): (_, &Arc<Listing>)| (tool, folder.digest);
+        let tools = directory(names.zip(&folders.toolchains).map(named));
         let tools = put(tools.encode_to_vec())?;
-        let top = with(root.top.clone(), &[(BUILD, build), (TOOLCHAIN, tools)])?;
-        let input_root = put(top.encode_to_vec())?;
-        let command = put(action.command(BUILD.trim_start_matches('/')).encode_to_vec())?;
+        let (top, command) = match &folders.launcher {
+            None => {
+                let top = with(folders.root.top.clone(), &[(BUILD, build), (TOOLCHAIN, tools)])?;
+                (top, action.command(BUILD.trim_start_matches('/')))
+            }
+            Some(launcher) => {
+                let empty = put(directory([]).encode_to_vec())?;
+                let work = directory([(folder::BUILD, empty), (folder::TMP, empty)]);
+                let work = put(work.encode_to_vec())?;
+                let top = directory([
+                    (folder::ROOT, folders.root.digest),
+                    (folder::TOOLCHAINS, tools),
+                    (folder::INPUTS, build),
+                    (folder::LAUNCHER, launcher.digest),
+                    (folder::WORK, work),
+                ]);
+                let place = format!("{}/{}", folder::WORK, folder::BUILD);
+                let arguments = Launcher::command(action);
+                (top, reapi::Command { arguments, ..action.command(&place) })
+            }
+        };
+        let layout = match &folders.launcher {
+            None => format!("input root {LAYOUT}"),
+            Some(_) => format!("launched input root {LAUNCHED_LAYOUT}"),
+        };
+        let (input_root, command) = (put(top.encode_to_vec())?, put(command.encode_to_vec())?);
         let property = |(name, value): (&String, &String)| reapi::Pair {
             name: name.clone(),
             value: value.clone(),
@@ -74,11 +110,12 @@ impl RemoteAction {
             input_root_digest: Some((&input_root).into()),
             timeout: Some(TIMEOUT.into()),
             do_not_cache: is_fresh,
-            salt: format!("osbuild rules {}, input root {LAYOUT}", rules::VERSION).into_bytes(),
+            salt: format!("osbuild rules {}, {layout}", rules::VERSION).into_bytes(),
             platform: (!platform.is_empty()).then_some(reapi::Platform { properties }),
         };
         let digest = put(message.encode_to_vec())?;
-        let folders = [vec![root], toolchains].concat();
+        let Folders { root, toolchains, launcher } = folders;
+        let folders = [root].into_iter().chain(toolchains).chain(launcher).collect();
         Ok(RemoteAction { digest, messages, files: tree.files(), folders })
     }
 
@@ -97,6 +134,15 @@ impl RemoteAction {
             None => store.path(blob).map(Source::File),
         }
     }
+}
+
+/// A folder of these directories alone.
+fn directory<'n>(entries: impl IntoIterator<Item = (&'n str, Digest)>) -> reapi::Directory {
+    let named = |(name, digest): (&str, Digest)| node(name, &digest);
+    let mut directories = entries.into_iter().map(named).collect::<Vec<_>>();
+    directories.sort_by(|one, other| one.name.cmp(&other.name));
+    let node_properties = Properties::Modes.directory();
+    reapi::Directory { directories, node_properties, ..Default::default() }
 }
 
 /// A root with these directories in place of its own, which are empty mount points.
@@ -156,9 +202,9 @@ mod tests {
         let none = BTreeMap::new();
         let digest =
             |names: &[&str], root: &Arc<Listing>, tools: &[&Arc<Listing>], platform, fresh| {
-                let tools = tools.iter().map(|tool| Arc::clone(tool)).collect();
-                let root = Arc::clone(root);
-                RemoteAction::new(&action(names), root, tools, platform, fresh).unwrap().digest
+                let toolchains = tools.iter().map(|tool| Arc::clone(tool)).collect();
+                let folders = Folders { root: Arc::clone(root), toolchains, launcher: None };
+                RemoteAction::new(&action(names), folders, platform, fresh).unwrap().digest
             };
         let usual = digest(&["x", "y"], &root, &[&a, &b], &none, false);
         assert_eq!(digest(&["y", "x"], &root, &[&b, &a], &none, false), usual);
@@ -173,10 +219,26 @@ mod tests {
     }
 
     #[test]
+    fn a_launcher_is_part_of_the_digest_and_its_root_needs_no_mount_points() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path().join("store")).unwrap();
+        let root = folder(&store, &["usr"]);
+        let digest = |launcher: &Arc<Listing>| {
+            let (root, launcher) = (Arc::clone(&root), Some(Arc::clone(launcher)));
+            let folders = Folders { root, toolchains: Vec::new(), launcher };
+            RemoteAction::new(&action(&[]), folders, &BTreeMap::new(), false).unwrap().digest
+        };
+        let (a, b) = (folder(&store, &["a"]), folder(&store, &["b"]));
+        assert_ne!(digest(&a), digest(&b));
+        assert_eq!(digest(&a), digest(&a));
+    }
+
+    #[test]
     fn a_root_without_its_mount_points_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path().join("store")).unwrap();
         let root = folder(&store, &["toolchain"]);
-        assert!(RemoteAction::new(&action(&[]), root, vec![], &BTreeMap::new(), false).is_err());
+        let folders = Folders { root, toolchains: Vec::new(), launcher: None };
+        assert!(RemoteAction::new(&action(&[]), folders, &BTreeMap::new(), false).is_err());
     }
 }

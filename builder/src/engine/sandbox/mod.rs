@@ -170,6 +170,18 @@ impl Root {
         }
     }
 
+    /// An unpacked root.
+    pub fn of(path: &Path) -> io::Result<Root> {
+        Ok(Root { directory: File::open(path)?.into() })
+    }
+
+    /// Opens a file, through links of the root.
+    pub fn open(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let (mode, resolve) = (Mode::empty(), ResolveFlags::IN_ROOT);
+        Ok(rustix::fs::openat2(&self.directory, path, flags, mode, resolve)?.into())
+    }
+
     /// Adds mount points, and the files that maintainer scripts would make.
     pub fn finish(&self) -> io::Result<()> {
         for name in MOUNT_POINTS {

@@ -49,6 +49,10 @@ pub struct Lock {
     pub stub: Option<DebianPackage>,
     /// The sandbox's root with all its dependencies.
     pub sandbox: Packages,
+    /// The programs that make a folder of a worker the `/` of a step there, with all dependencies.
+    /// No product depends on them. Older locks lack them.
+    #[serde(default, skip_serializing_if = "Packages::is_empty")]
+    pub launcher: Packages,
     /// Libraries of the node's architecture.
     pub cross: Packages,
     /// Packages with files for the root or for images of pods.
@@ -243,14 +247,20 @@ impl Lock {
             kernel_source,
             stub,
             sandbox,
+            launcher,
             cross,
             files,
             go,
             toolchain,
             crates,
         } = self;
-        let lists = [("sandbox", sandbox), ("cross", cross), ("files", files)]
-            .map(|(name, list)| list.print(name));
+        let launcher = Some(launcher).filter(|launcher| !launcher.is_empty());
+        let lists = [
+            Some(sandbox.print("sandbox")),
+            launcher.map(|launcher| launcher.print("launcher")),
+            Some(cross.print("cross")),
+            Some(files.print("files")),
+        ];
         let go: Vec<String> = go.iter().map(GoLock::print).collect();
         let suite = suite.as_ref().map(|suite| format!("suite = {}\n", quote(suite)));
         let single = [("kernel-source", kernel_source), ("stub", stub)];
@@ -263,7 +273,7 @@ impl Lock {
             format!("epoch = {epoch}\nwanted = {}\n", quote(requirements)),
             suite.unwrap_or_default(),
             single.into_iter().flatten().collect(),
-            lists.concat(),
+            lists.into_iter().flatten().collect(),
             go.concat(),
             toolchain.print(),
             crates.print(),
@@ -294,6 +304,16 @@ impl CratesLock {
 }
 
 impl Packages {
+    /// Whether it has no packages.
+    pub fn is_empty(&self) -> bool {
+        self.packages.is_empty()
+    }
+
+    /// Whether it has this package.
+    pub fn has(&self, package: &DebianPackage) -> bool {
+        self.packages.contains(package)
+    }
+
     fn print(&self, name: &str) -> String {
         let lines: Vec<String> =
             self.packages.iter().map(|package| format!("    {},\n", package.inline())).collect();
@@ -433,6 +453,7 @@ mod tests {
             kernel_source: Some(package("linux-source-6.12")),
             stub: Some(package("systemd-boot-efi")),
             sandbox: packages(&["gcc"]),
+            launcher: packages(&["bubblewrap"]),
             cross: Packages::default(),
             files: packages(&[]),
             go: vec![GoLock {
@@ -467,7 +488,7 @@ mod tests {
     #[test]
     fn each_pinned_input_has_its_own_line() {
         let text = lock(None).print();
-        assert_eq!(text.lines().filter(|line| line.contains("{ package = \"gcc\",")).count(), 2);
+        assert_eq!(text.lines().filter(|line| line.contains("{ package = \"gcc\",")).count(), 3);
         assert_eq!(
             text.lines().filter(|line| line.trim_start().starts_with("{ path =")).count(),
             2
@@ -504,6 +525,7 @@ mod tests {
             if !is_of_a_node {
                 (lock.kernel_source, lock.stub, lock.toolchain.rust) = (None, None, None);
                 lock.crates.sizes.clear();
+                lock.launcher = Packages::default();
             }
             prop_assert_eq!(Lock::parse("recipes/a.lock", &lock.print()), Ok(lock));
         }

@@ -54,14 +54,15 @@ impl PreviousLock {
     pub fn closure(&self, required: &[DebianRequirement]) -> Option<&Packages> {
         let asked: Vec<String> = required.iter().map(DebianRequirement::asked).collect();
         self.find(|lock, is_kept| {
-            Some(&lock.sandbox)
-                .filter(|list| list.asked == asked && list.packages.iter().all(is_kept))
+            let mut lists = [&lock.sandbox, &lock.launcher].into_iter();
+            lists.find(|list| list.asked == asked && list.packages.iter().all(is_kept))
         })
     }
 
     /// The packages to leave unchanged when others of the same closure change.
     pub fn preferred(&self) -> impl Iterator<Item = &DebianPackage> {
-        let packages = self.own.iter().flat_map(|lock| &lock.sandbox.packages);
+        let lists = self.own.iter().flat_map(|lock| [&lock.sandbox, &lock.launcher]);
+        let packages = lists.flat_map(|list| &list.packages);
         packages.filter(|package| !self.released.contains(&package.package))
     }
 
@@ -108,11 +109,15 @@ impl PreviousLock {
         locks.find_map(|lock| lock.crates.size(krate))
     }
 
-    /// A new lock, with the old one's epoch if no source differs. Crates do not count: they change
-    /// with every change of our own programs.
+    /// A new lock, with the old one's epoch if no source of a product differs. Crates do not count:
+    /// they change with every change of our own programs.
     pub fn keep_epoch(&self, lock: Lock) -> Lock {
         let Some(own) = &self.own else { return lock };
-        let epoch = if lock.sources(&[]) == own.sources(&[]) { own.epoch } else { lock.epoch };
+        let [before, after] = [own, &lock].map(|lock| {
+            let without = Lock { launcher: Packages::default(), ..lock.clone() };
+            without.sources(&[])
+        });
+        let epoch = if after == before { own.epoch } else { lock.epoch };
         Lock { epoch, ..lock }
     }
 

@@ -15,6 +15,11 @@ pub struct Requirements {
     /// Packages of the build machine's architecture that make up the sandbox's root, in order of
     /// name. The lock adds their dependencies.
     pub sandbox: Vec<DebianRequirement>,
+    /// Packages of the build machine's architecture that start a step on a worker, in order of
+    /// name. The lock adds their dependencies. No product depends on them, so a lock without them
+    /// is up to date.
+    #[serde(skip)]
+    pub launcher: Vec<DebianRequirement>,
     /// Packages of the node's architecture with libraries to link, without their dependencies.
     pub cross: Vec<DebianRequirement>,
     /// Packages with files for the root or for images of pods, without their dependencies.

@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// The architecture of the build machine, which the sandbox's root and the toolchains are for.
 pub const BUILD_MACHINE: Architecture = Architecture::Amd64;
 
+/// The packages of the launcher.
+const LAUNCHER: [&str; 2] = ["bubblewrap", "busybox-static"];
+
 /// A node and what else affects its requirements.
 pub(super) struct Parts<'p> {
     pub architecture: Architecture,
@@ -44,6 +47,7 @@ impl Resolver<'_> {
             kernel_source: Some(debian.one(&node.kernel.package, BUILD_MACHINE)),
             stub: Some(debian.one(stub, architecture)),
             sandbox: debian.all(self.sandbox(recipe, architecture), BUILD_MACHINE),
+            launcher: debian.launcher(),
             cross: debian.all(libraries(of_host), architecture),
             files: debian.all(
                 from_packages.chain(from_payloads).map(|package| package.name.clone()).collect(),
@@ -73,6 +77,7 @@ impl Resolver<'_> {
             kernel_source: None,
             stub: None,
             sandbox: debian.all(self.sandbox(recipe, BUILD_MACHINE), BUILD_MACHINE),
+            launcher: debian.launcher(),
             cross: debian.all(libraries(components), BUILD_MACHINE),
             files: Vec::new(),
             go_modules: go_modules(programs, BUILD_MACHINE),
@@ -133,6 +138,10 @@ impl Debian {
     fn one(&self, package: &str, architecture: Architecture) -> DebianRequirement {
         let (package, architecture) = (package.to_owned(), architecture.debian().to_owned());
         DebianRequirement { package, architecture, version: None, suite: self.suite.clone() }
+    }
+
+    fn launcher(&self) -> Vec<DebianRequirement> {
+        self.all(LAUNCHER.map(str::to_owned).into(), BUILD_MACHINE)
     }
 
     fn all(

@@ -40,6 +40,7 @@ impl Fetcher<'_> {
                 .transpose()?,
             stub: required.stub.as_ref().map(|requirement| debian.one(requirement)).transpose()?,
             sandbox: debian.closure(&required.sandbox)?,
+            launcher: debian.launcher(&required.launcher)?,
             cross: debian.list(&required.cross)?,
             files: debian.list(&required.files)?,
             go: go.collect::<Result<_>>()?,
@@ -183,6 +184,16 @@ impl Debian<'_> {
         let packages =
             self.archive(first)?.closure(&asked, self.held.preferred(), folder.path())?;
         Ok(Packages { asked, packages })
+    }
+
+    /// The closure of the launcher's packages. Without registries, an older lock remains without
+    /// them: nothing is built from them.
+    fn launcher(&self, requirements: &[DebianRequirement]) -> Result<Packages> {
+        let is_online = matches!(self.fetcher.origin, SourceOrigin::Registries);
+        match self.held.closure(requirements) {
+            None if !is_online => Ok(Packages::default()),
+            _ => self.closure(requirements),
+        }
     }
 
     fn archive(&self, requirement: &DebianRequirement) -> Result<&debian::Archive> {

@@ -134,15 +134,15 @@ fn is_listed(source: &Source) -> bool {
 /// The relationships between a source and the node. A build tool leaves nothing in the node, but a
 /// toolchain's standard library is also linked into each program.
 fn relations_of(source: &Source, plan: &Plan<Locked>, id: &str) -> Vec<Value> {
+    let lock = plan.lock.get();
+    let is_tool = |package| [&lock.sandbox, &lock.launcher].iter().any(|list| list.has(package));
     let tool = || relation(id, "BUILD_TOOL_OF", NODE);
     let linked = || relation(NODE, "STATIC_LINK", id);
     match &source.kind {
         SourceKind::Debian(package) if plan.statically_linked().any(|linked| linked == package) => {
             vec![linked()]
         }
-        SourceKind::Debian(package) if plan.lock.get().sandbox.packages.contains(package) => {
-            vec![tool()]
-        }
+        SourceKind::Debian(package) if is_tool(package) => vec![tool()],
         SourceKind::GoToolchain { .. } | SourceKind::RustToolchain { .. } => vec![tool(), linked()],
         SourceKind::PodImage { .. } => vec![relation(NODE, "CONTAINS", id)],
         SourceKind::Debian(_)

@@ -3,32 +3,43 @@
 
 use crate::engine::action::{Action, BUILD, TOOLCHAIN};
 use crate::engine::rules::ISOLATION;
-use std::path::Path;
-use std::process::Command;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
-/// The command that runs `action`, with the directories `build` and `tmp` of `scratch` as its
-/// `/build` and `/tmp`. It is part of the [`rules`](crate::engine::rules).
-pub(super) fn command(action: &Action, scratch: &Path) -> Command {
-    let mut command = Command::new("bwrap");
-    command.args(ISOLATION);
-    command.arg("--ro-bind").arg(&action.root.path).args(["/", "--dev", "/dev", "--proc", "/proc"]);
-    command
-        .arg("--bind")
-        .arg(scratch.join("tmp"))
-        .arg("/tmp")
-        .arg("--bind")
-        .arg(scratch.join("build"))
-        .arg(BUILD);
-    command.args(["--tmpfs", TOOLCHAIN]);
-    for toolchain in &action.toolchains {
-        command.arg("--ro-bind").arg(&toolchain.path).arg(toolchain.mount());
+/// Where the folders of an action are before they are mounted.
+pub(super) struct Places {
+    /// That of `/`, of which the action sees no change.
+    pub root: PathBuf,
+    /// That of `/tmp`.
+    pub tmp: PathBuf,
+    /// That of `/build`.
+    pub build: PathBuf,
+    /// Those of the action's toolchains, in their order.
+    pub toolchains: Vec<PathBuf>,
+}
+
+/// The arguments of bubblewrap that run `action` in these folders, here or on a worker. They are
+/// part of the [`rules`](crate::engine::rules).
+pub(super) fn arguments(action: &Action, places: Places) -> Vec<OsString> {
+    let Places { root, tmp, build, toolchains } = places;
+    let mut arguments: Vec<OsString> = ISOLATION.map(OsString::from).to_vec();
+    let mut add = |words: &[&OsStr]| arguments.extend(words.iter().map(OsString::from));
+    let word = OsStr::new;
+    add(&[word("--ro-bind"), root.as_ref(), word("/")]);
+    add(&["--dev", "/dev", "--proc", "/proc"].map(word));
+    add(&[word("--bind"), tmp.as_ref(), word("/tmp")]);
+    add(&[word("--bind"), build.as_ref(), word(BUILD)]);
+    add(&["--tmpfs", TOOLCHAIN].map(word));
+    for (toolchain, place) in action.toolchains.iter().zip(&toolchains) {
+        add(&[word("--ro-bind"), place.as_ref(), word(&toolchain.mount())]);
     }
-    command.args(["--remount-ro", TOOLCHAIN, "--chdir", BUILD, "--clearenv"]);
-    for (name, value) in action.environment() {
-        command.args(["--setenv", &name, &value]);
+    add(&["--remount-ro", TOOLCHAIN, "--chdir", BUILD, "--clearenv"].map(word));
+    for (name, value) in &action.environment() {
+        add(&["--setenv", name, value].map(word));
     }
-    command.arg("--").args(&action.argv);
-    command
+    arguments.push("--".into());
+    arguments.extend(action.argv.iter().map(OsString::from));
+    arguments
 }
 
 #[cfg(test)]
@@ -57,8 +68,14 @@ mod tests {
     /// store would mix results of both.
     #[test]
     fn the_rules_of_the_version_are_pinned() {
-        let command = command(&action(), Path::new("/scratch"));
-        let words = command.get_args().map(|word| word.to_str().unwrap()).collect::<Vec<_>>();
+        let places = Places {
+            root: "/store/root".into(),
+            tmp: "/scratch/tmp".into(),
+            build: "/scratch/build".into(),
+            toolchains: vec!["/store/go".into()],
+        };
+        let words = arguments(&action(), places);
+        let words = words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>();
         let since_epoch = rules::input_time().duration_since(std::time::UNIX_EPOCH).unwrap();
         let others = (rules::UMASK, rules::file_mode(false), rules::file_mode(true));
         assert_eq!((rules::VERSION, since_epoch.as_secs()), (1, 500_000_000));
