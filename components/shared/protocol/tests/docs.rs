@@ -38,7 +38,7 @@ const ROWS: [Row; 35] = [
     (HOST, "try SECONDS", "try 60", "none"),
     (HOST, "confirm", "confirm", "none"),
     (HOST, "revert", "revert", "none"),
-    (HOST, "observe", "observe", "`try`, `start`, `wanted`, `error`, `current`"),
+    (HOST, "observe", "observe", "`try`, `start`, `wanted`, `error`, `current`, `pod`"),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
     (ADMIN, "rollback", "rollback", "none"),
     (UPDATE, "await-check", "await-check", "none"),
