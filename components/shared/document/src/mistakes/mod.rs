@@ -43,15 +43,17 @@ impl Document {
         let mut removed = BTreeSet::new();
         while mistakes.len() < MAX_MISTAKES {
             let Some(mistake) = first_mistake(&table) else { break };
+            let is_new = |mistake: &Mistake| {
+                let lacks = |key: &String| mistake.reason == format!("missing field `{key}`");
+                !removed.iter().any(lacks)
+            };
             let wrong = lists::take_wrong_elements(&mut table, &mistake);
             if !wrong.is_empty() {
-                mistakes.extend(wrong);
+                mistakes.extend(wrong.into_iter().filter(is_new));
                 continue;
             }
-            let is_removed = |key: &String| mistake.reason == format!("missing field `{key}`");
-            let is_new = !removed.iter().any(is_removed);
             let found = remove_from_table(table.get_mut(), &mistake.span);
-            if is_new || found.is_none() {
+            if is_new(&mistake) || found.is_none() {
                 mistakes.push(mistake);
             }
             match found {
@@ -166,6 +168,7 @@ mod tests {
     #[test]
     fn a_wrong_value_is_not_reported_as_missing_too() {
         expect("[cluster]\nserver = \"a\"\n", &[("\"a\"", "`https` URL")]);
+        expect("[[static-pods]]\nname = \"Web\"\n", &[("\"Web\"", "`Web` is not a name")]);
         expect(
             "[cluster]\nserver = \"a\"\ncertificate-authority = \"b\"\n",
             &[("\"a\"", "`https` URL"), ("\"b\"", "certificates in PEM")],
