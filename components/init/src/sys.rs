@@ -110,6 +110,32 @@ pub fn link_up(name: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes each mount of a detached tree read-only, and has it follow what the original unmounts
+/// (`mount_setattr(2)`).
+pub fn make_read_only(tree: impl AsFd) -> io::Result<()> {
+    let wanted = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: libc::MS_SLAVE,
+        userns_fd: 0,
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the kernel reads an empty path, which ends with its null byte, and as many bytes of
+    // `wanted` as the last argument says; both live until the call returns.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const wanted,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    checked(done as c_int)?;
+    Ok(())
+}
+
 /// Grows a mounted ext4 to this many of its own blocks (`EXT4_IOC_RESIZE_FS` of `linux/ext4.h`).
 pub fn ext4_resize(mounted: impl AsFd, blocks: u64) -> io::Result<()> {
     let request = libc::_IOW::<u64>(u32::from(b'f'), 16);

@@ -17,8 +17,10 @@ impl Dispatcher {
     /// the node.
     pub(super) fn begin_debug(&mut self, container: &DebugContainer) -> Result<(), Refusal> {
         let manifest = self.debug_pod.begin(container, debug_pod::allowed(), uptime())?;
-        if let Err(failure) = debug_pod::place(Some(&manifest)) {
+        if let Err(failure) = debug_pod::place(container.rights, &manifest) {
             self.debug_pod.end();
+            // Its root may be mounted already.
+            let _ = debug_pod::remove();
             return Err(failure.into());
         }
         let DebugContainer { id, rights, time, image } = container;
@@ -31,7 +33,7 @@ impl Dispatcher {
     /// Has the kubelet end the container, if there is one.
     pub(super) fn end_debug(&mut self, now: Duration) -> Outcome {
         let Some(name) = self.debug_pod.end() else { return Ok(()) };
-        match debug_pod::place(None) {
+        match debug_pod::remove() {
             Ok(()) => {
                 self.console.say(NAME, format!("{name} ends"));
                 Ok(())

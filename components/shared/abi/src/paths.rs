@@ -148,6 +148,9 @@ pub const HOST_SOCKET: &str = "/run/osbuild/host/socket";
 pub const OSD_SOCKET: &str = "/run/osbuild/osd/socket";
 /// The folder of the socket on which the pod `osd` awaits the program of a debug container.
 pub const DEBUG: &str = "/run/osbuild/debug";
+/// The root of the node with all mounts below it, read-only, while there is a debug container that
+/// may see them.
+pub const DEBUG_ROOT: &str = "/run/osbuild/root";
 /// The name of the file in [`STATIC_PODS`] with the pod of a debug container, which `init` alone
 /// writes.
 pub const DEBUG_MANIFEST: &str = "osbuild-debug.yaml";

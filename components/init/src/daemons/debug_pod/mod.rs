@@ -2,6 +2,8 @@
 //! chooses the image alone, and removes it when its time is over. `/run` has it, so no boot finds
 //! one.
 
+mod root_view;
+
 use std::time::Duration;
 
 use osbuild_abi::paths::{API_DEBUG, DEBUG_MANIFEST, STATIC_PODS};
@@ -116,11 +118,28 @@ fn manifest(container: &DebugContainer) -> String {
         .replace(IMAGE, &container.image.to_string())
 }
 
-/// Puts the manifest where the kubelet finds it, or removes it. Both only change memory.
+/// Puts the manifest where the kubelet finds it, and before that the node's root where a container
+/// with `rights` sees it. Both only change memory.
 ///
 /// # Errors
-/// It cannot be written or removed.
-pub fn place(manifest: Option<&str>) -> Outcome {
+/// It cannot be written, or the root cannot be mounted a second time.
+pub fn place(rights: DebugRights, manifest: &str) -> Outcome {
+    if rights == DebugRights::Node {
+        root_view::make()?;
+    }
+    set(Some(manifest))
+}
+
+/// Removes what there is of the manifest and of the root. Both only change memory.
+///
+/// # Errors
+/// One of them stays.
+pub fn remove() -> Outcome {
+    set(None)?;
+    root_view::remove()
+}
+
+fn set(manifest: Option<&str>) -> Outcome {
     run_files::folder(STATIC_PODS).explain(format_args!("make {STATIC_PODS}"))?;
     run_files::set(&format!("{STATIC_PODS}/{DEBUG_MANIFEST}"), manifest)
 }
@@ -129,7 +148,7 @@ pub fn place(manifest: Option<&str>) -> Outcome {
 mod tests {
     use super::*;
     use osbuild_abi::osd::DEBUG_VARIABLE;
-    use osbuild_abi::paths::DEBUG;
+    use osbuild_abi::paths::{DEBUG, DEBUG_ROOT};
     use osbuild_protocol::{DebugId, DebugTime, ImageName};
     use serde_json::{Value, json};
 
@@ -221,11 +240,8 @@ mod tests {
         for mount in container["volumeMounts"].as_array().unwrap() {
             assert_eq!(mount["readOnly"], true, "{mount}");
         }
-        let host = &container["volumeMounts"][2];
-        assert_eq!(
-            (&host["name"], &host["recursiveReadOnly"]),
-            (&json!("host"), &json!("Enabled"))
-        );
+        assert_eq!(container["volumeMounts"][2]["name"], "host");
+        assert_eq!(spec["volumes"][0]["hostPath"]["path"], DEBUG_ROOT);
         let context = &spec["initContainers"][0]["securityContext"];
         assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
     }
