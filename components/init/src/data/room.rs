@@ -70,13 +70,13 @@ impl Room {
     }
 }
 
-/// A line for each kind of which DATA lacks room.
-pub fn lacks(left: Left) -> Vec<String> {
+/// The kinds of which DATA lacks room, each with a line about it.
+pub fn lacks(left: Left) -> Vec<(&'static str, String)> {
     let kinds = KINDS.into_iter().zip(left);
     let levels =
         kinds.map(|((kind, threshold), percent)| (level(percent, threshold), percent, kind));
     let low = levels.filter(|(level, ..)| *level > Level::Enough);
-    low.map(|(level, percent, kind)| line(level, percent, kind)).collect()
+    low.map(|(level, percent, kind)| (kind, line(level, percent, kind))).collect()
 }
 
 /// Measures DATA.

@@ -1,6 +1,6 @@
 //! Shows the [summary](crate::summary) of the node on its consoles.
 
-use osbuild_protocol::Single;
+use osbuild_protocol::{Problem, Single};
 use rustix::time::{ClockId, clock_gettime};
 use x509_cert::der::DateTime;
 
@@ -24,9 +24,10 @@ impl Dispatcher {
         }
     }
 
-    /// The problems of the node, a sentence for each.
-    pub(super) fn problems(&self) -> Vec<String> {
-        self.summary().problems().into_iter().map(|problem| problem.text).collect()
+    /// The problems of the node, for clients.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let found = self.summary().problems().into_iter();
+        found.map(|problem| Problem { id: problem.kind.id(), text: problem.text }).collect()
     }
 
     fn summary(&self) -> Summary {

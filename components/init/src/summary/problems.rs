@@ -15,11 +15,11 @@ const MIN_MEMORY: u64 = 10;
 /// How often a daemon has to fail in a row: it may fail once while the node changes.
 const FAILURES: u32 = 2;
 
-/// The kind of a problem. A node has one of each at most, but several daemons may fail.
+/// The kind of a problem. A node has one of each at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A daemon fails.
-    Daemon,
+    /// This daemon fails.
+    Daemon(&'static str),
     /// The node has no address.
     Address,
     /// The node has no gateway, or one that does not answer.
@@ -32,10 +32,28 @@ pub enum Kind {
     Cluster,
     /// Memory is used up.
     Memory,
-    /// DATA is full.
-    Room,
+    /// DATA lacks this: space or inodes.
+    Data(&'static str),
     /// The first slot was passed over.
     Slot,
+}
+
+impl Kind {
+    /// The word for programs.
+    pub fn id(self) -> String {
+        let word = match self {
+            Self::Daemon(name) => return format!("daemon-{name}"),
+            Self::Data(resource) => return format!("data-{resource}"),
+            Self::Address => "address",
+            Self::Gateway => "gateway",
+            Self::NameServer => "name-server",
+            Self::Time => "time",
+            Self::Cluster => "cluster",
+            Self::Memory => "memory",
+            Self::Slot => "slot",
+        };
+        word.to_owned()
+    }
 }
 
 /// A problem of the node.
@@ -53,7 +71,7 @@ pub fn of(summary: &Summary) -> Vec<Problem> {
     let mut found: Vec<(Kind, String)> = Vec::new();
     for (daemon, times) in summary.failing.iter().filter(|(_, times)| *times >= FAILURES) {
         found.push((
-            Kind::Daemon,
+            Kind::Daemon(daemon),
             format!("the {daemon} has failed {times} times, one after another"),
         ));
     }
@@ -78,7 +96,7 @@ pub fn of(summary: &Summary) -> Vec<Problem> {
     }
     found.extend(summary.memory.and_then(memory).map(|text| (Kind::Memory, text)));
     let room = summary.room.map(room::lacks).unwrap_or_default();
-    found.extend(room.into_iter().map(|text| (Kind::Room, format!("DATA: {text}"))));
+    found.extend(room.into_iter().map(|(kind, text)| (Kind::Data(kind), format!("DATA: {text}"))));
     if let (true, Some((name, sentence))) = (summary.passed_over, &summary.slot) {
         found.push((Kind::Slot, format!("the node fell back to {name}: {sentence}")));
     }

@@ -123,7 +123,7 @@ fn status(found: NodeStatus) -> GetStatusResponse {
         slots,
         slots_error,
         processes: found.processes.into_iter().map(process).collect(),
-        problems: found.problems,
+        problems: found.problems.into_iter().map(|problem| problem.text).collect(),
     }
 }
 

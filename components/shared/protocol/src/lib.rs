@@ -93,7 +93,7 @@ pub use fingerprint::Fingerprint;
 #[cfg(feature = "std")]
 pub use host_name::HostName;
 #[cfg(feature = "std")]
-pub use node_status::{NodeStatus, ProcessState, ProcessStatus};
+pub use node_status::{NodeStatus, Problem, ProcessState, ProcessStatus};
 #[cfg(feature = "std")]
 pub use refusal::{Refusal, RefusalCode};
 #[cfg(feature = "std")]

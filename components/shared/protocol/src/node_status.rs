@@ -27,8 +27,17 @@ pub struct NodeStatus {
     pub addresses: Vec<String>,
     /// The daemons and jobs.
     pub processes: Vec<ProcessStatus>,
-    /// The problems of the node, a sentence for each, for people.
-    pub problems: Vec<String>,
+    /// What is wrong with the node, the most urgent first.
+    pub problems: Vec<Problem>,
+}
+
+/// A problem of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Its kind, which no two problems share: a word such as `gateway` or `daemon-kubelet`.
+    pub id: String,
+    /// The problem and its cause, for people.
+    pub text: String,
 }
 
 /// A daemon or a job.
@@ -75,7 +84,7 @@ impl NodeStatus {
             let _ = writeln!(text, "address {}", printable(address));
         }
         for problem in &self.problems {
-            let _ = writeln!(text, "problem {}", printable(problem));
+            let _ = writeln!(text, "problem {} {}", problem.id, printable(&problem.text));
         }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
@@ -99,7 +108,7 @@ impl NodeStatus {
         };
         let uptime = line("uptime").and_then(duration).ok_or("there is no line `uptime`")?;
         let addresses = lines.iter().filter_map(|line| line.strip_prefix("address "));
-        let problems = lines.iter().filter_map(|line| line.strip_prefix("problem "));
+        let problems = lines.iter().filter_map(|line| problem(line));
         Ok(Self {
             uptime,
             host_name: text("hostname")?,
@@ -110,9 +119,14 @@ impl NodeStatus {
             slots: Slots::decode(lines)?,
             addresses: addresses.map(str::to_owned).collect(),
             processes: lines.iter().filter_map(|line| process(line)).collect(),
-            problems: problems.map(str::to_owned).collect(),
+            problems: problems.collect(),
         })
     }
+}
+
+fn problem(line: &str) -> Option<Problem> {
+    let (id, text) = line.strip_prefix("problem ")?.split_once(' ')?;
+    Some(Problem { id: id.to_owned(), text: text.to_owned() })
 }
 
 /// Reads the line of a process. Lines of other keys, and of states that this release does not know,

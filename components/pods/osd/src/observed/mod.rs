@@ -5,6 +5,7 @@
 //! itself and the reports of `init`. [`publisher`] writes the differences.
 
 mod address;
+mod diagnostic;
 mod kernel_info;
 mod link;
 mod name;
@@ -52,8 +53,9 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 10] = [
+pub const TYPES: [ObservedType; 11] = [
     address::TYPE,
+    diagnostic::TYPE,
     kernel_info::TYPE,
     link::TYPE,
     node_address::TYPE,

@@ -1,7 +1,9 @@
 //! Observes the kernel itself, and what `init` reports of the node.
 
 use super::publisher::Publisher;
-use super::{REFRESH, kernel_info, node_address, os_image, process, security_state, slot};
+use super::{
+    REFRESH, diagnostic, kernel_info, node_address, os_image, process, security_state, slot,
+};
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
 use std::thread::sleep;
@@ -51,5 +53,6 @@ fn publish(publisher: &Publisher, status: Result<&NodeStatus, &str>) {
     publisher.publish(&security_state::TYPE, of().map(security_state::rows));
     publisher.publish(&slot::TYPE, of().and_then(slot::rows));
     publisher.publish(&process::TYPE, of().map(process::rows));
+    publisher.publish(&diagnostic::TYPE, of().map(diagnostic::rows));
     publisher.publish(&node_address::TYPE, of().map(node_address::rows));
 }

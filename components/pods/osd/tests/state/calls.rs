@@ -174,6 +174,7 @@ async fn clients_find_the_known_types_and_cannot_change_them() {
             "addresssettingstatuses.osbuild",
             "addressstatuses.osbuild",
             "controllerstatuses.osbuild",
+            "diagnostics.osbuild",
             "firewallrules.osbuild",
             "firewallrulestatuses.osbuild",
             "hostnames.osbuild",

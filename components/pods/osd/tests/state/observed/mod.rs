@@ -10,8 +10,8 @@ use osbuild_cosi::resource::{
     Event, EventType, ListRequest, Resource, WatchOptions, WatchRequest, WatchResponse,
 };
 use osbuild_protocol::{
-    Contents, NodeStatus, ProcessState, ProcessStatus, Release, Reply, SlotState, SlotStatus,
-    Slots, SlotsStatus, StartReason,
+    Contents, NodeStatus, Problem, ProcessState, ProcessStatus, Release, Reply, SlotState,
+    SlotStatus, Slots, SlotsStatus, StartReason,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -240,6 +240,7 @@ async fn what_init_reports_is_seen_until_it_goes() {
         ("ProcessStatuses", "containerd", ["state: failed", "pid: 0", "failures: 3"]),
         ("OsImages", "node", ["version: 1.2.3", "sha256: 0123abcd", "sourceEpoch:"]),
         ("SecurityStates", "node", ["secureBoot: on", "slot: SLOT-A", ""]),
+        ("Diagnostics", "gateway", ["problem: the gateway 192.0.2.1 does not answer", "", ""]),
         ("NodeAddresses", "node", ["addresses:", "- 192.0.2.7/24 on eth0", ""]),
     ] {
         let yaml = wait_for(client, &format!("{type_name}.osbuild"), id).await;
@@ -304,6 +305,9 @@ fn status() -> NodeStatus {
             process("kubelet", ProcessState::Running { pid: 42, since }),
             process("containerd", ProcessState::Failed { times: 3 }),
         ],
-        problems: Vec::new(),
+        problems: vec![Problem {
+            id: "gateway".into(),
+            text: "the gateway 192.0.2.1 does not answer".into(),
+        }],
     }
 }
