@@ -6,6 +6,7 @@ use x509_cert::der::DateTime;
 
 use super::{Dispatcher, Life, Program};
 use crate::host::host_name;
+use crate::processes::process::{Process, State};
 use crate::summary::{Cluster, Servers, Summary, observed};
 use crate::uptime::uptime;
 
@@ -49,7 +50,7 @@ impl Dispatcher {
             time: time(),
             confirmed_by: self.clock.confirmed_by().to_owned(),
             cluster: self.cluster(),
-            failing: failing.map(|one| (one.program.name(), one.backoff.failures())).collect(),
+            failing: failing.map(|one| (one.program.name(), failures(one))).collect(),
             slot: slot.zip(self.facts.boot_source.reason().map(str::to_owned)),
             passed_over: self.facts.boot_source.has_passed_over(),
             memory: observed::memory(),
@@ -70,6 +71,16 @@ impl Dispatcher {
             (true, None) => Cluster::Unknown,
             (true, Some(reason)) => Cluster::NotReady(reason.to_owned()),
         }
+    }
+}
+
+/// How often the process has failed in a row.
+fn failures(process: &Process) -> u32 {
+    match process.state {
+        State::Running { since, .. } => {
+            process.backoff.failures_while_it_runs(uptime().saturating_sub(since))
+        }
+        _ => process.backoff.failures(),
     }
 }
 

@@ -30,6 +30,11 @@ impl Backoff {
     pub fn failures(&self) -> u32 {
         self.failures
     }
+
+    /// The same for a process that has run for `ran` since: none once it is healthy.
+    pub fn failures_while_it_runs(&self, ran: Duration) -> u32 {
+        if ran >= HEALTHY { 0 } else { self.failures }
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +57,14 @@ mod tests {
         }
         assert_eq!(backoff.after(Duration::from_secs(60)), FIRST);
         assert_eq!(backoff.failures(), 1);
+    }
+
+    #[test]
+    fn a_process_that_runs_healthily_does_not_fail_any_more() {
+        let mut backoff = Backoff::default();
+        backoff.after(Duration::ZERO);
+        assert_eq!(backoff.failures_while_it_runs(Duration::from_secs(59)), 1);
+        assert_eq!(backoff.failures_while_it_runs(Duration::from_secs(60)), 0);
     }
 
     #[test]
