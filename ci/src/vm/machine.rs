@@ -10,7 +10,7 @@ use osbuild::ship::keys::{DEV, Keys, Trust};
 use osbuild::ship::vm::boot::Boot;
 use osbuild::ship::vm::files::NodeFiles;
 use osbuild::ship::vm::machine::{Download, Forward, SecureBoot};
-use osbuild::ship::vm::network::Network;
+use osbuild::ship::vm::network::{Network, Protocols};
 use osbuild::ship::vm::run::{RunOptions, Until, run, start};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -166,6 +166,11 @@ impl<'a> Machine<'a> {
             options.network.shared = Some(network.to_owned());
             options.name = Some(name.to_owned());
         })
+    }
+
+    /// Gives its network IPv4 alone.
+    pub fn without_ipv6(self) -> Self {
+        self.with(|options| options.network.protocols = Protocols::Ipv4)
     }
 
     /// Places the files of a folder that is laid out like the node's root.
