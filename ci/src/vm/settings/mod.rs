@@ -79,13 +79,14 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     credentials::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
     made_links::are_made(node, &mut outcome)?;
+    // It looks at the processes of the node through the port that is closed then.
+    static_pods::runs(node, &mut outcome)?;
     firewall::closes_a_port(node, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;
     hostile::is_refused(node, &mut outcome)?;
     node_labels::wait_for_a_cluster(node, &mut outcome)?;
-    static_pods::runs(node, &mut outcome)?;
     node.signal("KILL")?;
     kernel_parameters::is_remembered_after_a_crash(node, &mut outcome)?;
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
