@@ -94,6 +94,8 @@ pub enum Deadline {
     Start,
     /// It is time to look at the node for its summary.
     Summary,
+    /// The cluster is to be shown the problems of the node.
+    ClusterReport,
     /// A job of the disk worker has taken too long.
     Disk,
     /// The time of a client that waits for such a job is over.

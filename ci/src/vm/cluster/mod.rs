@@ -69,6 +69,10 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// The host name that DHCP gives at the second boot.
 const NAME_BY_DHCP: &str = "edge-7";
 
+/// The condition of the node's object about its host, and its message about the clock.
+const HOST_PROBLEM: &str = "HostProblem";
+const NO_TIME: &str = "no time server confirms the clock: ";
+
 /// Pods of the deployment: two, so that their addresses have to differ.
 const REPLICAS: usize = 2;
 
@@ -91,6 +95,7 @@ pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Res
     cluster.is_as_its_document_says(&first);
     cluster.deploy()?;
     let before = cluster.pods_run(&mut node, &[])?;
+    cluster.sees_the_problem_of_the_host(&mut node)?;
     drop(node);
 
     let mut node = machine("cluster-reboots")?.hostname(NAME_BY_DHCP).boot()?;
@@ -154,6 +159,27 @@ impl Cluster {
         let written: Vec<String> = taints.iter().map(written).collect();
         let has_taint = written.iter().any(|taint| taint == TAINT);
         self.outcome.check("it has the taint of its document", has_taint, || written.join(", "));
+    }
+
+    /// No time server answers the node: the cluster shows that with its object, and in an event.
+    fn sees_the_problem_of_the_host(&mut self, machine: &mut NodeUnderTest) -> Result<()> {
+        let seen = wait(TIMEOUT, || {
+            machine.is_running()?;
+            let nodes = self.plane.api().list("/api/v1/nodes")?;
+            let found = nodes.first().and_then(|node| condition(node, HOST_PROBLEM));
+            let text = format!("{HOST_PROBLEM} is {found:?}");
+            let is_so = found
+                .is_some_and(|(status, message)| status == "True" && message.starts_with(NO_TIME));
+            Ok(if is_so { Seen::Yes(()) } else { Seen::NotYet(text) })
+        })?;
+        self.outcome.claim("the cluster shows what is wrong with the host", seen);
+        let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind=Node,\
+                    reason=Time";
+        let events = self.plane.api().list(path)?;
+        let is_one = |event: &Value| text(event, "/message").starts_with(NO_TIME);
+        let count = events.iter().filter(|event| is_one(event)).count();
+        self.outcome.check("one event says when that began", count == 1, || format!("{events:?}"));
+        Ok(())
     }
 
     /// Why none of the nodes is Ready.

@@ -3,9 +3,11 @@
 //! an async runtime. Two do a part of an [update](crate::slot::update_job) on a partition.
 
 mod api;
+mod api_server;
 mod boot_program;
 mod client_certificate;
 mod cluster;
+mod cluster_node;
 mod cri;
 mod document_settings;
 mod forget;
@@ -16,6 +18,7 @@ mod kubelet_settings;
 mod layout;
 mod load;
 mod node_certificate;
+mod node_condition;
 mod node_document;
 mod node_labels;
 mod pod_states;
@@ -42,6 +45,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::Gate), [node_name]) => block_on(gate::ready(node_name)),
         (Some(Program::Trial), [node_name]) => block_on(gate::hold(node_name)),
         (Some(Program::Cluster), [node_name, labels @ ..]) => cluster::wait(node_name, labels),
+        (Some(Program::NodeCondition), [node_name, problems @ ..]) => {
+            node_condition::report(node_name, problems)
+        }
         (Some(Program::Health), []) => block_on(health::ask()),
         (Some(Program::KubeletConfig), fields) => kubelet_config::apply(fields),
         (Some(Program::PodStates), [node_name, pods @ ..]) => {
@@ -79,6 +85,7 @@ fn usage(program: Program) -> String {
     match program {
         Program::Gate | Program::Trial => format!("`init {name} NODE-NAME`"),
         Program::Cluster => format!("`init {name} NODE-NAME LABEL…`"),
+        Program::NodeCondition => format!("`init {name} NODE-NAME PROBLEM…`"),
         Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),

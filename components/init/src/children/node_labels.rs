@@ -9,7 +9,7 @@ use osbuild_protocol::{NodeLabel, NodeTaint, Setting, SettingName};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::cluster::{Method, Server, split};
+use super::api_server::{Method, Server, object};
 use crate::host::registration::node_object::Found;
 
 /// The two requests, as failures name them.
@@ -79,12 +79,6 @@ struct Taint {
     effect: String,
 }
 
-/// The answer to a request that the API server refuses.
-#[derive(Deserialize)]
-struct Status {
-    message: String,
-}
-
 /// Gives the node its labels, once. Reports a failure in [`Found::error`].
 pub fn settle(config: &Kubeconfig, node_name: &str, labels: &Labels) -> Found {
     let mut found = Found::default();
@@ -101,7 +95,7 @@ fn try_settle(config: &Kubeconfig, node_name: &str, labels: &Labels, found: &mut
     let node = parse(&response, READ)?;
     *found = found_of(&node);
     let Some(patch) = labels.patch(&node.metadata.labels) else { return Ok(()) };
-    let method = Method::Patch(patch.to_string());
+    let method = Method::MergePatch(patch.to_string());
     let response = server.ask(config, &method, &path).explain(CHANGE)?;
     *found = found_of(&parse(&response, CHANGE)?);
     Ok(())
@@ -109,14 +103,7 @@ fn try_settle(config: &Kubeconfig, node_name: &str, labels: &Labels, found: &mut
 
 /// Reads the response to `request`, which has the node's object.
 fn parse(response: &[u8], request: &str) -> Outcome<Node> {
-    let (head, body) = split(response);
-    let status = head.lines().next().unwrap_or_default();
-    if status.split_ascii_whitespace().nth(1) == Some("200") {
-        return serde_json::from_slice(body).explain(request);
-    }
-    let message = serde_json::from_slice(body).ok().map(|Status { message }| message);
-    let reason = message.unwrap_or_else(|| format!("it answers `{status}`"));
-    Err(Failure::new(reason)).explain(format!("the API server refuses to {request}"))
+    object(response).explain(request)
 }
 
 /// The labels and taints of which `init` knows the form.
@@ -183,7 +170,7 @@ mod tests {
             (
                 "403 Forbidden",
                 body,
-                "the API server refuses to change the node's labels: is not allowed to modify \
+                "change the node's labels: the API server refuses: is not allowed to modify \
                  labels: a",
             ),
             ("502 Bad Gateway", "<html>", "it answers `HTTP/1.0 502 Bad Gateway`"),

@@ -101,6 +101,9 @@ impl Dispatcher {
             Exit::Report { text, .. } if program == Program::PodStates => {
                 self.settings.pods_mut().on_states(&text, uptime());
             }
+            Exit::Report { text, .. } if program == Program::NodeCondition => {
+                self.on_cluster_report(&text);
+            }
             Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
             Exit::Done if self.end.is_none() => self.on_done(program),
             Exit::Done => {}

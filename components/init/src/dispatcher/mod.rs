@@ -53,6 +53,7 @@ use crate::slot::reached::Reach;
 use crate::slot::trial::Trial;
 use crate::slot::update_job::UpdateJob;
 use crate::sockets::{ClientId, Sockets};
+use crate::summary::cluster_report::ClusterReport;
 use crate::summary::errors::LastErrors;
 use crate::summary::pace::Pace;
 use crate::uptime::uptime;
@@ -120,6 +121,7 @@ pub struct Dispatcher {
     room: Room,
     /// When the consoles show the summary of the node.
     pace: Pace,
+    cluster_report: ClusterReport,
     last_errors: LastErrors,
     health: Health,
     trial: Trial,
@@ -186,6 +188,7 @@ impl Dispatcher {
             debug_pod: DebugPod::default(),
             room: Room::default(),
             pace: Pace::default(),
+            cluster_report: ClusterReport::default(),
             last_errors: LastErrors::default(),
             health: Health::default(),
             trial: Trial::default(),
@@ -286,6 +289,7 @@ impl Dispatcher {
             (Deadline::Try, self.settings.try_deadline()),
             (Deadline::Start, self.settings.start_deadline().filter(|_| runs)),
             (Deadline::Summary, Some(self.pace.deadline()).filter(|_| needs_disk)),
+            (Deadline::ClusterReport, self.cluster_report_due().filter(|_| runs)),
             (Deadline::Disk, self.disk.deadline().filter(|_| needs_disk)),
             (Deadline::Reply, self.waiting.deadline()),
         ];
@@ -353,6 +357,7 @@ impl Dispatcher {
             Deadline::Try => self.on_try_deadline(now),
             Deadline::Start => self.on_start_deadline(),
             Deadline::Summary => self.on_summary_due(),
+            Deadline::ClusterReport => self.report_to_cluster(),
             Deadline::Disk => self.on_disk_deadline(now),
             Deadline::Reply => self.answer_without_disk(now),
         }

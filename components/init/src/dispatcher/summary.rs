@@ -1,13 +1,15 @@
 //! Shows the [summary](crate::summary) of the node on its consoles.
 
+use std::time::Duration;
+
 use osbuild_protocol::{Problem, Single};
 use rustix::time::{ClockId, clock_gettime};
 use x509_cert::der::DateTime;
 
 use super::{Dispatcher, Life, Program};
 use crate::host::host_name;
-use crate::processes::process::{Process, State};
-use crate::summary::{Cluster, Servers, Summary, observed};
+use crate::processes::process::{Launch, Process, State};
+use crate::summary::{self, Cluster, Servers, Summary, observed};
 use crate::uptime::uptime;
 
 /// The name of its lines.
@@ -18,6 +20,7 @@ impl Dispatcher {
     pub(super) fn on_summary_due(&mut self) {
         let (summary, now) = (self.summary(), uptime());
         let problems = summary.problems();
+        self.cluster_report.on_problems(&problems, now);
         if self.pace.shows(&problems, now) {
             for line in summary.lines(&problems, &self.last_errors.texts(now)) {
                 self.console.show(STATUS, line);
@@ -27,8 +30,34 @@ impl Dispatcher {
 
     /// The problems of the node, for clients.
     pub(super) fn problems(&self) -> Vec<Problem> {
-        let found = self.summary().problems().into_iter();
-        found.map(|problem| Problem { id: problem.kind.id(), text: problem.text }).collect()
+        self.summary().problems().iter().map(summary::Problem::for_clients).collect()
+    }
+
+    /// When to show the cluster the problems of the node, since boot: once a child has begun to ask
+    /// whether the node is Ready.
+    pub(super) fn cluster_report_due(&self) -> Option<Duration> {
+        let is_asked = self.processes.get(Program::Cluster).is_some();
+        self.cluster_report.deadline().filter(|_| is_asked)
+    }
+
+    /// Has a child show them.
+    pub(super) fn report_to_cluster(&mut self) {
+        let problems = self.summary().problems();
+        let lines = self.cluster_report.on_asking(&problems, uptime());
+        let name = self.node_name.name().to_owned();
+        let words: Vec<&str> =
+            std::iter::once(name.as_str()).chain(lines.iter().map(String::as_str)).collect();
+        let program = Program::NodeCondition;
+        if let Err(failure) = self.run_as(program, Launch::child(program, &words)) {
+            self.on_cluster_report(&failure.to_string());
+        }
+    }
+
+    /// The child has ended with this report.
+    pub(super) fn on_cluster_report(&mut self, report: &str) {
+        if let Some(failure) = self.cluster_report.on_report(report) {
+            self.console.say(Program::NodeCondition.name(), failure);
+        }
     }
 
     fn summary(&self) -> Summary {
@@ -64,10 +93,14 @@ impl Dispatcher {
     }
 
     fn cluster(&self) -> Cluster {
-        let is_ready = self.processes.is_done(Program::Cluster);
-        match (self.node_name.joins(), self.last_errors.cluster()) {
+        let was_ready = self.processes.is_done(Program::Cluster);
+        let reason = match was_ready {
+            true => self.cluster_report.not_ready(),
+            false => self.last_errors.cluster(),
+        };
+        match (self.node_name.joins(), reason) {
             (false, _) => Cluster::None,
-            (true, _) if is_ready => Cluster::Ready,
+            (true, None) if was_ready => Cluster::Ready,
             (true, None) => Cluster::Unknown,
             (true, Some(reason)) => Cluster::NotReady(reason.to_owned()),
         }
@@ -87,7 +120,7 @@ fn failures(process: &Process) -> u32 {
 /// The time of day, in UTC.
 fn time() -> String {
     let seconds = clock_gettime(ClockId::Realtime).tv_sec;
-    let since = std::time::Duration::from_secs(seconds.try_into().unwrap_or_default());
+    let since = Duration::from_secs(seconds.try_into().unwrap_or_default());
     DateTime::from_unix_duration(since)
         .map_or_else(|_| "unknown".to_owned(), |time| time.to_string())
 }

@@ -20,6 +20,8 @@ pub enum Program {
     Trial,
     /// Waits until the cluster reports the node as Ready.
     Cluster,
+    /// Shows the cluster what is wrong with the node, and reports whether it is Ready there.
+    NodeCondition,
     /// Updates the name servers of running pods.
     PodResolvers,
     /// Reports what has become of the static pods of settings.
@@ -54,6 +56,8 @@ pub enum Life {
 
 /// How long [`Program::Health`] may run: both answers, and its own start on a busy machine.
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long [`Program::NodeCondition`] may run: three requests of which each answers in time.
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long [`Program::PodStates`] may run.
 const STATES_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a part of an update may run: a slot of the largest size on a slow disk.
@@ -61,7 +65,7 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 14] = [
+    pub const ALL: [Program; 15] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -69,6 +73,7 @@ impl Program {
         Self::Gate,
         Self::Trial,
         Self::Cluster,
+        Self::NodeCondition,
         Self::PodResolvers,
         Self::PodStates,
         Self::Tidy,
@@ -88,6 +93,7 @@ impl Program {
             Self::Gate => "gate",
             Self::Trial => "trial",
             Self::Cluster => "cluster",
+            Self::NodeCondition => "node-condition",
             Self::PodResolvers => "resolver",
             Self::PodStates => "pod-states",
             Self::Tidy => "tidy",
@@ -103,6 +109,7 @@ impl Program {
         match self {
             Self::Containerd | Self::Kubelet => Life::Daemon,
             Self::Health => Life::Task { timeout: HEALTH_TIMEOUT },
+            Self::NodeCondition => Life::Task { timeout: CONDITION_TIMEOUT },
             Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
             Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },
             _ => Life::Job,

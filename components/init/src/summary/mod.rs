@@ -2,6 +2,7 @@
 //! network, time, cluster, slot and last errors, and what is wrong with them in words. It is pure;
 //! [`observed`] reads the kernel.
 
+pub mod cluster_report;
 pub mod errors;
 pub mod observed;
 pub mod pace;

@@ -65,6 +65,13 @@ pub struct Problem {
     pub text: String,
 }
 
+impl Problem {
+    /// The problem as the clients of `init` see it.
+    pub fn for_clients(&self) -> osbuild_protocol::Problem {
+        osbuild_protocol::Problem { id: self.kind.id(), text: self.text.clone() }
+    }
+}
+
 /// All problems, the most urgent first.
 pub fn of(summary: &Summary) -> Vec<Problem> {
     let is_late = summary.uptime >= GRACE;

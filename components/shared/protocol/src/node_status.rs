@@ -27,7 +27,7 @@ pub struct NodeStatus {
     pub addresses: Vec<String>,
     /// The daemons and jobs.
     pub processes: Vec<ProcessStatus>,
-    /// What is wrong with the node, the most urgent first.
+    /// The problems of the node, the most urgent first.
     pub problems: Vec<Problem>,
 }
 
@@ -68,6 +68,19 @@ pub enum ProcessState {
     Ended,
 }
 
+impl Problem {
+    /// The problem as one line: its kind, a space, and its text.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.id, printable(&self.text))
+    }
+
+    /// Reads such a line.
+    pub fn parse(line: &str) -> Option<Problem> {
+        let (id, text) = line.split_once(' ')?;
+        Some(Problem { id: id.to_owned(), text: text.to_owned() })
+    }
+}
+
 impl NodeStatus {
     pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
@@ -84,7 +97,7 @@ impl NodeStatus {
             let _ = writeln!(text, "address {}", printable(address));
         }
         for problem in &self.problems {
-            let _ = writeln!(text, "problem {} {}", problem.id, printable(&problem.text));
+            let _ = writeln!(text, "problem {}", problem.line());
         }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
@@ -108,7 +121,8 @@ impl NodeStatus {
         };
         let uptime = line("uptime").and_then(duration).ok_or("there is no line `uptime`")?;
         let addresses = lines.iter().filter_map(|line| line.strip_prefix("address "));
-        let problems = lines.iter().filter_map(|line| problem(line));
+        let problems =
+            lines.iter().filter_map(|line| Problem::parse(line.strip_prefix("problem ")?));
         Ok(Self {
             uptime,
             host_name: text("hostname")?,
@@ -122,11 +136,6 @@ impl NodeStatus {
             problems: problems.collect(),
         })
     }
-}
-
-fn problem(line: &str) -> Option<Problem> {
-    let (id, text) = line.strip_prefix("problem ")?.split_once(' ')?;
-    Some(Problem { id: id.to_owned(), text: text.to_owned() })
 }
 
 /// Reads the line of a process. Lines of other keys, and of states that this release does not know,

@@ -1,0 +1,127 @@
+//! When the cluster is shown the problems of the node, and its answer: whether it has the node as
+//! Ready. A short-lived child, `init node-condition`, asks it.
+//!
+//! It is pure: problems and the child's report in, deadlines out.
+
+use std::time::Duration;
+
+use super::{Kind, Problem};
+
+/// How long after one question the next is asked. A kubelet renews its lease every 10 s.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// The child's line about a node that is Ready, and the start of the one about any other.
+const READY: &str = "Ready";
+const NOT_READY: &str = "not Ready: ";
+
+/// The questions and the last answer.
+#[derive(Debug, Default)]
+pub struct ClusterReport {
+    /// When to ask next, since boot.
+    next: Duration,
+    /// Whether a child is asking.
+    is_asking: bool,
+    /// The kinds of the problems that the cluster was shown last.
+    shown: Vec<Kind>,
+    /// Why the cluster does not have the node as Ready, if that is its last answer.
+    not_ready: Option<String>,
+    /// Why it could not be shown the problems. Empty if it was.
+    failure: String,
+}
+
+impl ClusterReport {
+    /// When to ask next, since boot; none while a child is asking.
+    pub fn deadline(&self) -> Option<Duration> {
+        (!self.is_asking).then_some(self.next)
+    }
+
+    /// The node has these problems now. Others than before are shown at once.
+    pub fn on_problems(&mut self, problems: &[Problem], now: Duration) {
+        if kinds(problems) != self.shown {
+            self.next = now;
+        }
+    }
+
+    /// A child is asking, and shows these problems. Returns its arguments: whether the cluster has
+    /// the node as Ready is its own knowledge.
+    pub fn on_asking(&mut self, problems: &[Problem], now: Duration) -> Vec<String> {
+        self.is_asking = true;
+        self.shown = kinds(problems);
+        self.next = now + INTERVAL;
+        let own = problems.iter().filter(|problem| problem.kind != Kind::Cluster);
+        own.map(|problem| problem.for_clients().line()).collect()
+    }
+
+    /// The child has ended with this report. Returns the failure that the console has to show, if
+    /// it is another one than before.
+    pub fn on_report(&mut self, report: &str) -> Option<String> {
+        self.is_asking = false;
+        let (about_node, rest): (Vec<&str>, Vec<&str>) =
+            report.lines().partition(|line| *line == READY || line.starts_with(NOT_READY));
+        if let Some(line) = about_node.first() {
+            self.not_ready = line.strip_prefix(NOT_READY).map(str::to_owned);
+        }
+        let failure = rest.join("; ");
+        let is_new = !failure.is_empty() && failure != self.failure;
+        self.failure = failure;
+        is_new.then(|| self.failure.clone())
+    }
+
+    /// Why the cluster does not have the node as Ready, as far as it was asked.
+    pub fn not_ready(&self) -> Option<&str> {
+        self.not_ready.as_deref()
+    }
+}
+
+fn kinds(problems: &[Problem]) -> Vec<Kind> {
+    let own = problems.iter().filter(|problem| problem.kind != Kind::Cluster);
+    own.map(|problem| problem.kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: Kind) -> Problem {
+        Problem { kind, text: "a text".to_owned() }
+    }
+
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn other_problems_are_shown_at_once_and_the_same_ones_with_the_interval() {
+        let mut report = ClusterReport::default();
+        let problems = [problem(Kind::Gateway), problem(Kind::Cluster)];
+        assert_eq!(report.on_asking(&problems, at(100)), ["gateway a text"]);
+        assert_eq!(report.deadline(), None);
+        report.on_problems(&[], at(105));
+        assert_eq!(report.on_report("Ready\n"), None);
+        assert_eq!(report.deadline(), Some(at(105)));
+        report.on_asking(&[], at(105));
+        report.on_report("Ready\n");
+        report.on_problems(&[problem(Kind::Cluster)], at(115));
+        assert_eq!(report.deadline(), Some(at(165)));
+    }
+
+    #[test]
+    fn a_node_that_was_ready_may_not_be_any_more() {
+        let mut report = ClusterReport::default();
+        report.on_report("not Ready: no CNI\n");
+        assert_eq!(report.not_ready(), Some("no CNI"));
+        // The child was killed.
+        report.on_report("");
+        assert_eq!(report.not_ready(), Some("no CNI"));
+        report.on_report("Ready\n");
+        assert_eq!(report.not_ready(), None);
+    }
+
+    #[test]
+    fn a_failure_is_shown_once() {
+        let mut report = ClusterReport::default();
+        assert_eq!(report.on_report("Ready\nrefused\n").as_deref(), Some("refused"));
+        assert_eq!(report.on_report("Ready\nrefused\n"), None);
+        assert_eq!(report.on_report("Ready\n"), None);
+        assert_eq!(report.on_report("Ready\nrefused\n").as_deref(), Some("refused"));
+    }
+}
