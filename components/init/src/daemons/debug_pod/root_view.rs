@@ -1,8 +1,8 @@
 //! The node's root as a debug container sees it: a second tree of all of its mounts, each of which
 //! is read-only.
 //!
-//! `recursiveReadOnly` of a volume would do the same, but the kubelet refuses that on a node that is
-//! in no cluster: it asks its manager of runtime classes, which it has with an API server alone.
+//! `recursiveReadOnly` of a volume would do the same, but the kubelet refuses that on a node in no
+//! cluster: it asks its manager of runtime classes, which it has with an API server alone.
 
 use std::io;
 
