@@ -8,6 +8,7 @@ use std::path::Path;
 
 use osbuild_abi::paths::LOGS;
 use osbuild_failure::{Explain, Outcome};
+use osbuild_kubelet_log::{PodTrouble, Trouble};
 use osbuild_protocol::{PodName, PodState};
 
 use super::api::Connection;
@@ -16,14 +17,8 @@ use crate::processes::program::Program;
 
 /// How much of the end of the kubelet's log is read, in bytes.
 const MAX_LOG: u64 = 128 << 10;
-/// The message of the line about a pod that the kubelet cannot bring about.
-const CANNOT_SYNC: &str = "\"Error syncing pod";
-/// The keys of its error and of its pod.
-const ERROR: &str = " err=\"";
-const POD: &str = " pod=\"";
-/// The reasons of the kubelet for a pod without a container, and for one without a network.
+/// The reason of a pod without a container about which the kubelet has logged nothing.
 const PENDING: (&str, &str) = ("Pending", "the kubelet has not started it yet");
-const NO_NETWORK: &str = "NetworkPluginNotReady";
 
 /// A pod that is looked for.
 struct Wanted<'a> {
@@ -136,34 +131,17 @@ fn label<'a>(container: &'a Container, key: &str) -> &'a str {
 
 /// The reason and the message in a line of the kubelet's log about this pod.
 fn failure(line: &str, wanted: &Wanted) -> Option<(String, String)> {
-    let (_, rest) = line.split_once(CANNOT_SYNC)?;
-    let (error, rest) = unquoted(rest.split_once(ERROR)?.1)?;
-    let (pod, _) = unquoted(rest.split_once(POD)?.1)?;
+    let PodTrouble { pod, trouble, message } = osbuild_kubelet_log::read(line)?;
     if pod != format!("{}/{}", wanted.namespace, wanted.full_name) {
         return None;
     }
-    if error.contains(NO_NETWORK) {
-        let text = format!("the node has no network for pods but its own, `hostNetwork`: {error}");
-        return Some((NO_NETWORK.to_owned(), text));
-    }
-    // `failed to "StartContainer" for "web" with ErrImagePull: "…"`
-    let split = error.split_once(" with ").and_then(|(_, why)| why.split_once(": "));
-    let Some((reason, detail)) = split else { return Some(("Error".to_owned(), error)) };
-    let quoted = detail.strip_prefix('"').and_then(unquoted);
-    let detail = quoted.map_or_else(|| detail.to_owned(), |(detail, _)| detail);
-    Some((reason.to_owned(), detail))
-}
-
-/// The text up to the next quotation mark that is not escaped, without escapes, and what follows.
-fn unquoted(text: &str) -> Option<(String, &str)> {
-    let (mut plain, mut letters) = (String::new(), text.chars());
-    loop {
-        match letters.next()? {
-            '"' => return Some((plain, letters.as_str())),
-            '\\' => plain.push(letters.next().map(|one| if one == 'n' { ' ' } else { one })?),
-            one => plain.push(one),
+    let message = match trouble {
+        Trouble::NoNetwork => {
+            format!("the node has no network for pods but its own, `hostNetwork`: {message}")
         }
-    }
+        Trouble::Refused(_) | Trouble::Failed(_) => message,
+    };
+    Some((trouble.reason().to_owned(), message))
 }
 
 fn end_of_log() -> io::Result<String> {
@@ -191,6 +169,11 @@ mod tests {
         r#"err="network is not ready: container runtime network not ready: NetworkReady=false "#,
         r#"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not "#,
         r#"initialized" pod="default/web-node-1" podUID="d7""#,
+    );
+
+    const REFUSED: &str = concat!(
+        r#"I1127 18:25:16.502697 98 allocation_manager.go:676] "Pod admission denied" podUID="8" "#,
+        r#"pod="default/web-node-1" reason="OutOfmemory" message="Node has no memory""#,
     );
 
     fn wanted() -> Wanted<'static> {
@@ -241,12 +224,13 @@ mod tests {
         let message = "failed to resolve reference \"registry.example/a:1\": not found";
         assert_eq!(pull, ("ErrImagePull".to_owned(), message.to_owned()));
         let (reason, message) = failure(NETWORK, &wanted()).unwrap();
-        assert_eq!(reason, NO_NETWORK);
+        assert_eq!(reason, "NetworkPluginNotReady");
         assert!(message.contains("`hostNetwork`"), "{message}");
+        let (reason, message) = failure(REFUSED, &wanted()).unwrap();
+        assert_eq!((reason.as_str(), message.as_str()), ("OutOfmemory", "Node has no memory"));
         for line in [PULL.replace("default/", "other/"), PULL.replace("node-1", "node-2")] {
             assert_eq!(failure(&line, &wanted()), None);
         }
-        (0..PULL.len()).for_each(|at| drop(failure(&PULL[..at], &wanted())));
     }
 
     #[test]

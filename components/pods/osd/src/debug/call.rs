@@ -1,7 +1,7 @@
 //! The call `Debug`: `init` makes a container, and `osd` forwards messages between its command and
 //! the client until one of them ends, or the time of the container is over.
 
-use super::kubelet_log::{self, News};
+use super::news::{self, News};
 use super::request;
 use super::waiting::{Attached, Waiting};
 use crate::access::{Caller, record};
@@ -203,7 +203,7 @@ impl Container {
                 lines = next_lines(&mut self.log) => lines,
             };
             for line in lines {
-                match kubelet_log::read(&line, &pod) {
+                match news::read(&line, &pod) {
                     Some(News::Failure(reason)) => return Err(Status::failed_precondition(reason)),
                     Some(News::Trouble(text)) if text != last => {
                         progress(text.clone(), to).await?;

@@ -3,7 +3,7 @@
 //! client.
 
 pub mod call;
-mod kubelet_log;
+mod news;
 pub mod request;
 pub mod waiting;
 
