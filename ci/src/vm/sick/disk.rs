@@ -18,6 +18,7 @@ const LEFT: u64 = 3;
 /// A configuration that is cut off.
 const CNI: (&str, &str) = ("etc/cni/net.d/00-broken.conflist", "{\"cniVersion\": \"1.0.0\", ");
 
+const RESET: &str = "init: reset: ";
 const SERVES: &str = "serves the node API as";
 const PROBLEM: &str = "DATA: ";
 
@@ -51,6 +52,8 @@ pub fn is_found(desk: &mut Desk, when: &str) -> Result<()> {
 /// The node keeps nothing, and is a new one.
 pub fn is_emptied(lab: &Lab, running: &mut NodeUnderTest, desk: &mut Desk) -> Result<()> {
     desk.run(&["reset", "--yes"])?;
+    // Until then, the console has the line of the boot before.
+    running.wait_for_line(RESET, &["emptied DATA"])?;
     running.wait_for(SERVES)?;
     lab.osctl.finish(&["node", "remove", "vm"])?;
     is_known_by_its_fingerprint(&lab.osctl, running, &mut desk.outcome)?;
