@@ -175,10 +175,14 @@ impl Cluster {
         self.outcome.claim("the cluster shows what is wrong with the host", seen);
         let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind=Node,\
                     reason=Time";
-        let events = self.plane.api().list(path)?;
-        let is_one = |event: &Value| text(event, "/message").starts_with(NO_TIME);
-        let count = events.iter().filter(|event| is_one(event)).count();
-        self.outcome.check("one event says when that began", count == 1, || format!("{events:?}"));
+        let seen = wait(TIMEOUT, || {
+            let events = self.plane.api().list(path)?;
+            let is_one = |event: &&Value| text(event, "/message").starts_with(NO_TIME);
+            let count = events.iter().filter(is_one).count();
+            let found = format!("{count} of {} events are about it", events.len());
+            Ok(if count == 1 { Seen::Yes(()) } else { Seen::NotYet(found) })
+        })?;
+        self.outcome.claim("one event says when that began", seen);
         Ok(())
     }
 
