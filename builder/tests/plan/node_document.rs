@@ -45,6 +45,13 @@ fn the_schema_refuses_what_a_node_refuses() {
         ("hostname = \"edge-7.example.org\"", "hostname = \"edge_7\""),
         ("hostname = ", "hostnam = "),
         ("time-servers = [\"time.example\", \"192.0.2.4:123\"]", "time-servers = []"),
+        ("Rack 7, unit 12", "Rack 7\\u001b[2J"),
+        ("Rack 7, unit 12", "für"),
+        (
+            "Rack 7, unit 12",
+            "0123456789012345678901234567890123456789012345678901234567890123456789",
+        ),
+        ("Rack 7, unit 12", "\\n\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n10"),
         ("nameserver = [", "nameserver = [\"dns.example\", "),
         ("search = [\"example.org\"]", "search = \"example.org\""),
         ("\"vm.swappiness\" = 10", "\"vm/swappiness\" = 10"),

@@ -29,6 +29,12 @@ fn credentials_in_a_recipe_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_message_that_no_console_may_show_is_refused() {
+    let entry = "[files]\n\"/etc/motd\" = { text = \"Rack 7\\u001b[2J\", mode = 0o644 }\n";
+    refused("motd", &[(SMALL, "[files]\n", entry)]);
+}
+
+#[test]
 fn a_wrong_type_is_reported_with_the_expected_one() {
     refused(
         "wrong-type",

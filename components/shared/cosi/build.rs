@@ -13,7 +13,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 25] = [
+const FILES: [&str; 26] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -25,6 +25,7 @@ const FILES: [&str; 25] = [
     "osbuild/v1/inspect.proto",
     "osbuild/v1/kernel_parameter.proto",
     "osbuild/v1/kubelet.proto",
+    "osbuild/v1/motd.proto",
     "osbuild/v1/mount.proto",
     "osbuild/v1/network.proto",
     "osbuild/v1/network_status.proto",
@@ -51,7 +52,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 72] = [
+const OPTIONAL: [&str; 75] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -76,6 +77,9 @@ const OPTIONAL: [&str; 72] = [
     "LinkStatusSpec.bond_mode",
     "LinkStatusSpec.parent",
     "LinkStatusSpec.port_state",
+    "MotdStatusSpec.error",
+    "MotdStatusSpec.resource",
+    "MotdStatusSpec.version",
     "MountStatusSpec.error",
     "MountStatusSpec.version",
     "NodeLabelSpec.value",

@@ -7,6 +7,7 @@ use crate::plan::keys::{FileEntry, Mode, RecipeFile};
 use crate::plan::{Content, FilePackage, RootFile, WritablePath};
 use osbuild_abi::paths;
 use osbuild_abi::writable::{Backing, WRITABLE};
+use osbuild_document::Motd;
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
@@ -81,7 +82,9 @@ impl Resolver<'_> {
                 (Content::File(source.to_string()), table.mode.as_ref()?)
             }
             FileEntry::Text(table) => {
-                (Content::Text(table.text.as_ref()?.to_string()), table.mode.as_ref()?)
+                let text = table.text.as_ref()?;
+                self.check_text(path, text, &text.spot);
+                (Content::Text(text.to_string()), table.mode.as_ref()?)
             }
             FileEntry::Symlink(table) => {
                 let target = table.symlink.as_ref()?.to_string();
@@ -115,6 +118,15 @@ impl Resolver<'_> {
             let hint = near.map(|near| format!("did you mean `{near}`?"));
             let problem = Problem::new(format!("no file `{path}` in the project")).at(spot.place());
             self.problems.push(Problem { hint, ..problem });
+        }
+    }
+
+    /// The message of the image is shown on consoles, as that of a setting.
+    fn check_text(&mut self, path: &str, text: &str, spot: &Spot) {
+        if path == paths::MOTD
+            && let Err(refusal) = Motd::parse(text)
+        {
+            self.problem(spot, refusal.reason);
         }
     }
 

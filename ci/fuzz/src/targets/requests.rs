@@ -61,6 +61,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "apply static-pod web host-network volume=c:memory:1Mi container=web image=a/b:1 \
          arg=a%20b env=A=b limit-memory=64Mi port=80/TCP mount=c:ro:/c user=7 privileged \
          capability=CHOWN liveness=0:9:0:0:http:80:/ readiness=0:0:0:0:exec:/b,%2c",
+        "apply motd Rack%207%0a100%25",
+        "withdraw motd",
         "withdraw static-pod web",
         "serves sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ];

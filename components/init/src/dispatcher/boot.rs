@@ -102,6 +102,10 @@ impl Dispatcher {
     /// Sets what the image gives, and watches from then on what other programs change.
     fn set_image(&mut self) -> Outcome {
         self.settings.set_image(&self.facts.command_line().time_servers)?;
+        // A node without its message runs all the same.
+        if let Err(failure) = self.settings.set_motd_of_image() {
+            self.console.say(settings::NAME, failure);
+        }
         match Watch::start() {
             Ok(watch) => self.watch = Some(watch),
             Err(failure) => self.console.say(settings::NAME, failure),

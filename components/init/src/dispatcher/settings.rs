@@ -82,7 +82,8 @@ impl Dispatcher {
             // The kubelet watches the folder of its pods. The pod that sets the clock watches the
             // file of its servers, and the one that configures links waits for a reply with others.
             // containerd reads the mirrors and the credentials of a registry at each pull.
-            SettingName::Single(Single::TimeServers)
+            // The summary shows the message when it has changed.
+            SettingName::Single(Single::TimeServers | Single::Motd)
             | SettingName::KernelParameter(_)
             | SettingName::Mount(_)
             | SettingName::Network(_)

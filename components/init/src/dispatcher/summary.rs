@@ -14,14 +14,19 @@ use crate::uptime::uptime;
 
 /// The name of its lines.
 const STATUS: &str = "status";
+/// The name of the lines of the message above it.
+const MOTD: &str = "motd";
 
 impl Dispatcher {
     /// Looks at the node, and shows it if that is due.
     pub(super) fn on_summary_due(&mut self) {
         let (summary, now) = (self.summary(), uptime());
-        let problems = summary.problems();
+        let (problems, motd) = (summary.problems(), self.settings.motd());
         self.cluster_report.on_problems(&problems, now);
-        if self.pace.shows(&problems, now) {
+        if self.pace.shows(&motd, &problems, now) {
+            for line in motd {
+                self.console.show(MOTD, line);
+            }
             for line in summary.lines(&problems, &self.last_errors.texts(now)) {
                 self.console.show(STATUS, line);
             }

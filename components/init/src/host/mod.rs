@@ -13,6 +13,7 @@ pub mod hosts;
 pub mod kernel_parameters;
 pub mod kubelet_fields;
 pub mod link;
+pub mod motd;
 pub mod mount_settings;
 pub mod mounts;
 pub mod network;

@@ -1,5 +1,6 @@
-//! When the consoles show the summary: at each change of what is wrong, and from time to time, as
-//! lines of others push it up and a person may connect a screen at any time.
+//! When the consoles show the summary: at each change of what is wrong or of the message above it,
+//! and from time to time, as lines of others push it up and a person may connect a screen at any
+//! time.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const HEALTHY: Duration = Duration::from_secs(600);
 pub struct Pace {
     /// `None` before the first look.
     next: Option<Duration>,
-    shown: Option<(Duration, Vec<Kind>)>,
+    shown: Option<(Duration, Vec<String>, Vec<Kind>)>,
 }
 
 impl Pace {
@@ -33,17 +34,17 @@ impl Pace {
         self.next = Some(self.next.unwrap_or(now + INTERVAL).min(now + INTERVAL));
     }
 
-    /// Whether the summary is shown now, with these problems. A change of numbers in their texts is
-    /// none.
-    pub fn shows(&mut self, problems: &[Problem], now: Duration) -> bool {
+    /// Whether the summary is shown now, with this message and these problems. A change of numbers
+    /// in their texts is none.
+    pub fn shows(&mut self, motd: &[String], problems: &[Problem], now: Duration) -> bool {
         self.next = Some(now + INTERVAL);
         let kinds: Vec<Kind> = problems.iter().map(|problem| problem.kind).collect();
-        let is_due = self.shown.as_ref().is_none_or(|(last, shown)| {
+        let is_due = self.shown.as_ref().is_none_or(|(last, message, shown)| {
             let rest = if kinds.is_empty() { HEALTHY } else { SICK };
-            *shown != kinds || now >= *last + rest
+            message != motd || *shown != kinds || now >= *last + rest
         });
         if is_due {
-            self.shown = Some((now, kinds));
+            self.shown = Some((now, motd.to_vec(), kinds));
         }
         is_due
     }
@@ -64,14 +65,16 @@ mod tests {
     #[test]
     fn it_is_shown_when_something_changes_and_from_time_to_time() {
         let mut pace = Pace::default();
-        assert!(pace.shows(&[], at(20)));
-        assert!(!pace.shows(&[], at(30)));
-        assert!(pace.shows(&[problem(Kind::Gateway, "a")], at(40)));
-        assert!(!pace.shows(&[problem(Kind::Gateway, "b")], at(50)));
-        assert!(pace.shows(&[problem(Kind::Gateway, "b")], at(100)));
-        assert!(pace.shows(&[], at(110)));
-        assert!(!pace.shows(&[], at(700)));
-        assert!(pace.shows(&[], at(710)));
+        assert!(pace.shows(&[], &[], at(20)));
+        assert!(!pace.shows(&[], &[], at(30)));
+        assert!(pace.shows(&[], &[problem(Kind::Gateway, "a")], at(40)));
+        assert!(!pace.shows(&[], &[problem(Kind::Gateway, "b")], at(50)));
+        assert!(pace.shows(&[], &[problem(Kind::Gateway, "b")], at(100)));
+        assert!(pace.shows(&[], &[], at(110)));
+        assert!(!pace.shows(&[], &[], at(700)));
+        assert!(pace.shows(&[], &[], at(710)));
+        assert!(pace.shows(&["hello".to_owned()], &[], at(720)), "a message is new");
+        assert!(!pace.shows(&["hello".to_owned()], &[], at(730)));
     }
 
     #[test]
@@ -80,7 +83,7 @@ mod tests {
         assert_eq!(pace.deadline(), BOOT);
         pace.on_ready(at(12));
         assert_eq!(pace.deadline(), at(22));
-        pace.shows(&[], at(22));
+        pace.shows(&[], &[], at(22));
         assert_eq!(pace.deadline(), at(32));
         pace.on_ready(at(30));
         assert_eq!(pace.deadline(), at(32));

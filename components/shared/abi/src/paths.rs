@@ -28,6 +28,9 @@ pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 /// with `*` at its end, with comments.
 pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 
+/// The message that the consoles of a node show above its summary; missing if the recipe has none.
+pub const MOTD: &str = "/etc/motd";
+
 /// The fields of the kubelet's configuration that settings may have: a name on each line, with
 /// comments.
 pub const KUBELET_FIELDS: &str = "/usr/share/osbuild/kubelet-fields.conf";

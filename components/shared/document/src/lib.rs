@@ -11,6 +11,7 @@ mod kubelet;
 mod kubelet_config;
 mod label;
 mod mistakes;
+mod motd;
 mod mount;
 mod network;
 mod node_addresses;
@@ -29,9 +30,11 @@ pub use host::{KernelParameters, Resolver};
 pub use kubelet::{CloudProvider, Kubelet};
 pub use label::{Labels, Taint};
 pub use mistakes::Mistake;
+pub use motd::Section as MotdSection;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
+pub use osbuild_protocol::Motd;
 use osbuild_protocol::{
     HostName, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, StaticPod, TimeServers,
     TrustedRoot, rule_that_closes,
@@ -55,6 +58,8 @@ pub struct Document {
     /// The servers by which it sets its clock.
     #[serde(default, deserialize_with = "host::list")]
     pub time_servers: Option<TimeServers>,
+    /// The message on its consoles.
+    pub motd: Option<motd::Section>,
     /// How it resolves names.
     #[serde(default)]
     pub resolver: Resolver,
@@ -120,13 +125,14 @@ impl std::error::Error for Refusal {}
 impl Document {
     /// The settings of the host.
     pub fn settings(&self) -> Vec<Setting> {
-        let Document { hostname, time_servers, resolver, kernel_parameters, .. } = self;
+        let Document { hostname, time_servers, motd, resolver, kernel_parameters, .. } = self;
         let Resolver { nameserver, search } = resolver;
         let single = [
             hostname.clone().map(Setting::HostName),
             nameserver.clone().map(Setting::NameServers),
             search.clone().map(Setting::SearchDomains),
             time_servers.clone().map(Setting::TimeServers),
+            motd.clone().map(|motd| Setting::Motd(motd.text)),
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
         let network = [&self.links, &self.addresses, &self.routes, &self.firewall_rules];
@@ -200,6 +206,7 @@ mod tests {
                 "name-servers 192.0.2.53 2001:db8::53",
                 "search-domains example.org",
                 "time-servers time.example 192.0.2.4:123",
+                "motd Rack%207%2c%20unit%2012%0aAsk%20ops@example.org",
                 "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
                 "kernel-parameter vm.swappiness 10",
                 "link eth0 mtu 1400",
@@ -333,6 +340,18 @@ mod tests {
             assert_eq!(refusal.line, line, "{text}: {refusal}");
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
             assert!(!refusal.reason.contains('\n'), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_no_node_can_have_is_refused_at_its_line() {
+        for (text, line, reason) in [
+            ("\n[motd]\ntext = \"\"\"\na\n\\u001b[2J\"\"\"\n", 3, "line 2 of the message"),
+            ("[motd]\n", 1, "missing field `text`"),
+        ] {
+            let refusal = Document::parse(text).unwrap_err();
+            assert_eq!(refusal.line, line, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
         }
     }
 

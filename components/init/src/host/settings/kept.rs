@@ -142,17 +142,17 @@ mod tests {
     #[test]
     fn a_refused_line_stays_in_the_file_until_its_setting_is_withdrawn() {
         let mut refused = Refused::default();
-        refused.add("motd hello");
+        refused.add("colour red");
         refused.add("kernel-parameter kernel.panic 0");
         let name = setting("host-name edge-7");
         let kept = |refused: &Refused| text([name.clone()].into_iter(), refused);
-        let all = "host-name edge-7\nmotd hello\nkernel-parameter kernel.panic 0\n";
+        let all = "host-name edge-7\ncolour red\nkernel-parameter kernel.panic 0\n";
         assert_eq!(kept(&refused), all);
         assert_eq!(refused.settings().count(), 1);
         refused.forget(&name.name());
         assert_eq!(kept(&refused), all);
         refused.forget(&setting("kernel-parameter kernel.panic 1").name());
-        assert_eq!(kept(&refused), "host-name edge-7\nmotd hello\n");
+        assert_eq!(kept(&refused), "host-name edge-7\ncolour red\n");
     }
 
     const NEW: &str = "host-name new\n";
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn the_number_of_refused_lines_is_bounded() {
         let mut refused = Refused::default();
-        (0..2 * MAX_REFUSED).for_each(|number| refused.add(&format!("motd {number}")));
+        (0..2 * MAX_REFUSED).for_each(|number| refused.add(&format!("colour {number}")));
         assert_eq!(text([].into_iter(), &refused).lines().count(), MAX_REFUSED);
     }
 }

@@ -27,7 +27,7 @@ use super::pod_settings::{self, PodSettings};
 use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
-use super::{host_name, hosts, pod_resolvers, time_servers};
+use super::{host_name, hosts, motd, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
 
 /// The name of the phase that restores them, and of lines about them.
@@ -64,6 +64,15 @@ impl Settings {
         time_servers::apply(&[])?;
         let servers = (!time_servers.is_empty()).then(|| time_servers.join(" "));
         self.set(Source::Image, [(Single::TimeServers, servers)])
+    }
+
+    /// Takes the message of the image.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn set_motd_of_image(&mut self) -> Outcome {
+        let motd = motd::of_image()?.map(|motd| Setting::Motd(motd).value());
+        self.set(Source::Image, [(Single::Motd, motd)])
     }
 
     /// Sets what `source` gives for single settings, and has the host follow. `None` withdraws a
@@ -265,6 +274,15 @@ impl Settings {
         self.values.effective(Single::HostName)
     }
 
+    /// The lines of the message that consoles show.
+    pub fn motd(&self) -> Vec<String> {
+        let source = self.values.source(Single::Motd);
+        match source.and_then(|source| self.values.of(source, Single::Motd)) {
+            Some(Setting::Motd(motd)) => motd.as_str().lines().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The host name, if it comes from a source above the image.
     pub fn chosen_host_name(&self) -> Option<&str> {
         let source = self.values.source(Single::HostName)?;
@@ -278,7 +296,7 @@ impl Settings {
             name: single.into(),
             wanted: self.values.of(Source::Api, single),
             source: self.values.source(single),
-            current: current(single),
+            current: self.current(single),
             error: String::new(),
         });
         let refused = self.refused.settings().map(|setting| Observed {
@@ -493,7 +511,7 @@ impl Settings {
             if self.is_as_it_shall_be(single) {
                 continue;
             }
-            let found = current(single);
+            let found = self.current(single);
             lines.push(match self.put(single) {
                 Ok(()) => {
                     let (word, value) = (single.word(), self.values.effective(single));
@@ -525,6 +543,7 @@ impl Settings {
                 resolver::apply(&self.resolver())
             }
             Single::TimeServers => time_servers::apply(&self.values.words(single)),
+            Single::Motd => Ok(()),
         }
     }
 
@@ -536,6 +555,8 @@ impl Settings {
                 resolver::observe() == Some(self.resolver())
             }
             Single::TimeServers => time_servers::observe() == Some(self.values.words(single)),
+            // Nothing but `init` has it.
+            Single::Motd => true,
         }
     }
 
@@ -543,14 +564,15 @@ impl Settings {
         let words = |single| self.values.words(single);
         Resolver::new(words(Single::NameServers), words(Single::SearchDomains))
     }
-}
 
-/// The value that the host has.
-fn current(single: Single) -> String {
-    match single {
-        Single::HostName => host_name::observe(),
-        Single::NameServers => resolver::observe().unwrap_or_default().servers().join(" "),
-        Single::SearchDomains => resolver::observe().unwrap_or_default().search().join(" "),
-        Single::TimeServers => time_servers::observe().unwrap_or_default().join(" "),
+    /// The value that the host has.
+    fn current(&self, single: Single) -> String {
+        match single {
+            Single::HostName => host_name::observe(),
+            Single::NameServers => resolver::observe().unwrap_or_default().servers().join(" "),
+            Single::SearchDomains => resolver::observe().unwrap_or_default().search().join(" "),
+            Single::TimeServers => time_servers::observe().unwrap_or_default().join(" "),
+            Single::Motd => self.values.effective(single).to_owned(),
+        }
     }
 }

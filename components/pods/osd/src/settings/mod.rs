@@ -8,6 +8,7 @@ mod hostnames;
 mod kernel_parameters;
 mod kubelet_configs;
 mod links;
+mod motds;
 mod mounts;
 mod node_labels;
 mod node_taints;
@@ -69,13 +70,14 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 17] = [
+pub const TYPES: [SettingType; 18] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
     kernel_parameters::TYPE,
     kubelet_configs::TYPE,
     links::TYPE,
+    motds::TYPE,
     mounts::TYPE,
     node_labels::TYPE,
     node_taints::TYPE,
@@ -237,6 +239,7 @@ mod tests {
             "name-servers 10.0.2.3 fec0::3",
             "search-domains example.org local",
             "time-servers time.example:123 10.0.2.4",
+            "motd %20Rack%207%0a%0aAsk%20%22us%22:%20%23ops%0a",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
             "address eth0 192.0.2.7 24",
             "route ::/0 512 via 2001:db8::1 on eth0",

@@ -179,6 +179,8 @@ const DEFINITIONS: &[&str] = &[
     "links.osbuild",
     "linksettingstatuses.osbuild",
     "linkstatuses.osbuild",
+    "motds.osbuild",
+    "motdstatuses.osbuild",
     "mounts.osbuild",
     "mountstatuses.osbuild",
     "namespaces.meta.cosi.dev",

@@ -10,6 +10,7 @@ mod inspect;
 mod kept;
 mod kubelet_configs;
 mod limits;
+mod motds;
 mod mount_settings;
 mod network;
 mod network_settings;

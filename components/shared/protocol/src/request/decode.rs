@@ -355,7 +355,7 @@ mod tests {
             "apply kernel-parameter ../x 1",
             "withdraw kernel-parameter vm.swappiness 1",
             "observe host-name",
-            "apply motd hello",
+            "apply colour red",
             "apply",
             "withdraw host-name a",
             "try",

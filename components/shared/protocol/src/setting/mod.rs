@@ -3,10 +3,12 @@
 
 mod authorities;
 mod domain;
+mod escape;
 mod host;
 mod kernel_parameter;
 mod kubelet;
 mod list;
+mod motd;
 mod mount;
 mod network;
 mod node;
@@ -25,6 +27,7 @@ pub use domain::Domain;
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
 pub use kubelet::{KubeletField, KubeletKey, KubeletValue};
 pub use list::{Entry, List};
+pub use motd::{MAX_MOTD_COLUMNS, MAX_MOTD_LINES, Motd};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
     Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, LacpRate, LinkName, LinkPattern,
@@ -79,6 +82,8 @@ pub enum Setting {
     SearchDomains(SearchDomains),
     /// The time servers.
     TimeServers(TimeServers),
+    /// The message on the consoles.
+    Motd(Motd),
     /// A parameter of the kernel.
     KernelParameter(KernelParameter),
     /// A field of the kubelet's configuration.
@@ -143,6 +148,8 @@ pub enum Single {
     SearchDomains,
     /// The time servers.
     TimeServers,
+    /// The message on the consoles.
+    Motd,
 }
 
 const KERNEL_PARAMETER: &str = "kernel-parameter";
@@ -158,8 +165,8 @@ const TRUSTED_ROOT: &str = "trusted-root";
 
 impl Single {
     /// All of them.
-    pub const ALL: [Single; 4] =
-        [Self::HostName, Self::NameServers, Self::SearchDomains, Self::TimeServers];
+    pub const ALL: [Single; 5] =
+        [Self::HostName, Self::NameServers, Self::SearchDomains, Self::TimeServers, Self::Motd];
 
     /// The word for it in lines.
     pub const fn word(self) -> &'static str {
@@ -168,6 +175,7 @@ impl Single {
             Self::NameServers => "name-servers",
             Self::SearchDomains => "search-domains",
             Self::TimeServers => "time-servers",
+            Self::Motd => "motd",
         }
     }
 }
@@ -185,6 +193,7 @@ impl Setting {
             SettingName::Single(Single::NameServers) => Self::NameServers(List::parse(list())?),
             SettingName::Single(Single::SearchDomains) => Self::SearchDomains(List::parse(list())?),
             SettingName::Single(Single::TimeServers) => Self::TimeServers(List::parse(list())?),
+            SettingName::Single(Single::Motd) => Self::Motd(Motd::parse_word(value)?),
             SettingName::KernelParameter(key) => {
                 let value = ParameterValue::parse(value)?;
                 Self::KernelParameter(KernelParameter { key, value })
@@ -219,6 +228,7 @@ impl Setting {
             Self::NameServers(_) => Single::NameServers.into(),
             Self::SearchDomains(_) => Single::SearchDomains.into(),
             Self::TimeServers(_) => Single::TimeServers.into(),
+            Self::Motd(_) => Single::Motd.into(),
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
             }
@@ -244,6 +254,7 @@ impl Setting {
             Self::NameServers(servers) => servers.to_string(),
             Self::SearchDomains(domains) => domains.to_string(),
             Self::TimeServers(servers) => servers.to_string(),
+            Self::Motd(motd) => motd.word(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
             Self::Kubelet(field) => field.value().to_owned(),
             Self::Mount(mount) => mount.words(),
@@ -386,6 +397,7 @@ mod tests {
             "name-servers 10.0.2.3 fec0::3",
             "search-domains example.org _tcp.example.org",
             "time-servers 10.0.2.4 time.example:123",
+            "motd Rack%207%0a100%25%20ours",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
             "address eth0 192.0.2.7 24",
             "address eth0 2001:db8::7 64",
@@ -436,7 +448,10 @@ mod tests {
             "time-servers a/b",
             "kernel-parameter vm.swappiness",
             "kernel-parameter ../x 1",
-            "motd hello",
+            "colour red",
+            "motd",
+            "motd a b",
+            "motd %1b[2J",
             "address eth0 192.0.2.7",
             "address eth0 192.0.2.7 33",
             "address eth0 192.0.2.7 24 25",
@@ -483,7 +498,8 @@ mod tests {
             "host-name a",
             "kernel-parameter",
             "kernel-parameter a.b 1",
-            "motd",
+            "colour",
+            "motd a",
             "address eth0",
             "link eth0",
             "link eth0 mtu 1400",
@@ -565,7 +581,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_read_from_any_line_is_written_and_read_again(line in
-            "(host-name|name-servers|search-domains|time-servers|kernel-parameter|\\PC{0,6}) \
+            "(host-name|name-servers|search-domains|time-servers|motd|kernel-parameter|\\PC{0,6}) \
              ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})|\
              address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
              link [a-z]{0,4} made (vlan|bridge|bond)\

@@ -92,8 +92,9 @@ mod tests {
     use super::*;
     use crate::request::MAX_REASON;
     use crate::setting::{
-        MAX_CREDENTIALS, MAX_LABELS, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS,
-        MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS, MAX_TAINTS, PodName,
+        MAX_CREDENTIALS, MAX_LABELS, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
+        MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS,
+        MAX_TAINTS, PodName,
     };
 
     fn all() -> HostSettings {
@@ -141,7 +142,7 @@ mod tests {
     fn a_reply_is_read_as_it_was_written() {
         let lines: Vec<String> = encode(&all()).lines().map(str::to_owned).collect();
         assert_eq!(decode(&lines), Ok(all()));
-        let newer = ["wanted motd hello", "current api motd hello", "colour red"];
+        let newer = ["wanted colour red", "current api colour red", "colour red"];
         let lines = newer.map(str::to_owned).into_iter().chain(lines).collect::<Vec<_>>();
         assert_eq!(decode(&lines), Ok(all()));
         assert!(decode(&["current".to_owned()]).is_err());
@@ -162,6 +163,8 @@ mod tests {
             ports.join(","),
             ports[0]
         );
+        let line = format!("{}a", "%20".repeat(MAX_MOTD_COLUMNS - 1));
+        let motd = format!("motd {}", vec![line; MAX_MOTD_LINES].join("%0a"));
         let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
         let list =
             |entry: &dyn Fn(u32) -> String| (10..42).map(entry).collect::<Vec<_>>().join(",");
@@ -205,6 +208,7 @@ mod tests {
             (pod, MAX_STATIC_PODS, true),
             (domains, 1, false),
             (servers, 1, false),
+            (motd, 1, false),
             (proxy, 1, true),
         ]
     }

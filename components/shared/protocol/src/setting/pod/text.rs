@@ -1,7 +1,6 @@
 //! Texts of a pod, such as an argument, which may have any characters. In a line they are words.
 
-use std::fmt::Write;
-
+use super::super::escape;
 use crate::Refusal;
 
 /// The maximum bytes of a text.
@@ -30,38 +29,15 @@ impl PodText {
         &self.0
     }
 
-    /// The text as a part of a word: `%`, `,` and all that is not visible ASCII become `%` and two
-    /// hexadecimal digits for each byte.
+    /// The text as a part of a word.
     pub(super) fn escaped(&self) -> String {
-        let mut word = String::new();
-        for byte in self.0.bytes() {
-            match byte.is_ascii_graphic() && byte != b'%' && byte != b',' {
-                true => word.push(char::from(byte)),
-                false => write!(word, "%{byte:02x}").expect("a string takes all"),
-            }
-        }
-        word
+        escape::escaped(&self.0)
     }
 
     /// Reads what [`Self::escaped`] writes.
     pub(super) fn unescape(word: &str) -> Result<Self, Refusal> {
         let malformed = || Refusal::malformed("a text of a static pod is not escaped");
-        let (mut bytes, mut rest) = (Vec::new(), word.as_bytes());
-        while let [first, after @ ..] = rest {
-            rest = after;
-            if *first != b'%' {
-                bytes.push(*first);
-                continue;
-            }
-            let [high, low, after @ ..] = rest else { return Err(malformed()) };
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            let (Some(high), Some(low)) = (digit(*high), digit(*low)) else {
-                return Err(malformed());
-            };
-            bytes.push(u8::try_from(high * 16 + low).map_err(|_| malformed())?);
-            rest = after;
-        }
-        Self::new(&String::from_utf8(bytes).map_err(|_| malformed())?)
+        Self::new(&escape::unescape(word).ok_or_else(malformed)?)
     }
 }
 
