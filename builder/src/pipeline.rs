@@ -107,7 +107,10 @@ impl PartSteps {
             .map(|image| graph.step(Wide, (), move |()| podimage::make(build, image)))
             .collect::<Vec<_>>();
         let mut programs = Vec::new();
-        let mut layers = vec![graph.step(Narrow, (), |()| layers::base(build))];
+        let mut layers = vec![
+            graph.step(Narrow, (), |()| layers::base(build)),
+            graph.step(Narrow, &kernel, |kernel| layers::kernel(build, &kernel)),
+        ];
         for component in &plan.components {
             let compiled =
                 graph.step(Wide, (), move |()| compile::host_component(build, component));

@@ -2,7 +2,7 @@
 //! rebuilds one layer.
 
 use super::build::{Build, Carried};
-use super::compile::Programs;
+use super::compile::{CompiledKernel, Programs};
 use super::debian;
 use super::podimage::{Image, Layout};
 use super::sandbox::{Compiler, Script};
@@ -44,6 +44,13 @@ pub fn binaries(build: &Build<'_>, component: &str, programs: &Programs) -> Resu
     for (name, digest) in programs {
         layer.tree.add_file(&at(&format!("{}/{name}", paths::BIN)), *digest, true)?;
     }
+    layer.build(build)
+}
+
+/// Makes the layer with the list of the kernel's modules.
+pub fn kernel(build: &Build<'_>, kernel: &CompiledKernel) -> Result<BuiltLayer> {
+    let mut layer = Layer::new("kernel-modules");
+    layer.tree.add_file(&at(paths::KERNEL_MODULES), kernel.modules, false)?;
     layer.build(build)
 }
 

@@ -56,6 +56,7 @@ fn the_schema_refuses_what_a_node_refuses() {
         ("search = [\"example.org\"]", "search = \"example.org\""),
         ("\"vm.swappiness\" = 10", "\"vm/swappiness\" = 10"),
         ("\"vm.swappiness\" = 10", "\"vm.swappiness\" = 1.5"),
+        ("name = \"dm-crypt\"", "name = \"dm-crypt.ko\""),
         ("clients = ", "client = "),
         ("server = \"https://", "server = \"http://"),
         ("-----END CERTIFICATE", "-----END CERT"),

@@ -13,7 +13,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 26] = [
+const FILES: [&str; 27] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -23,6 +23,7 @@ const FILES: [&str; 26] = [
     "osbuild/v1/firewall_rule.proto",
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
+    "osbuild/v1/kernel_module.proto",
     "osbuild/v1/kernel_parameter.proto",
     "osbuild/v1/kubelet.proto",
     "osbuild/v1/motd.proto",
@@ -52,7 +53,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 75] = [
+const OPTIONAL: [&str; 78] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -67,6 +68,9 @@ const OPTIONAL: [&str; 75] = [
     "HostnameStatusSpec.error",
     "HostnameStatusSpec.resource",
     "HostnameStatusSpec.version",
+    "KernelModuleStatusSpec.error",
+    "KernelModuleStatusSpec.set_by",
+    "KernelModuleStatusSpec.version",
     "KernelParameterStatusSpec.error",
     "KubeletConfigStatusSpec.error",
     "KubeletConfigStatusSpec.set_by",

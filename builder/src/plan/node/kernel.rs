@@ -11,6 +11,8 @@ pub struct Kernel {
     pub package: String,
     /// The groups of options of its component, and whether the node has each.
     pub groups: BTreeMap<String, bool>,
+    /// The options that each group turns on which the node does not have.
+    pub left_out: BTreeMap<String, Vec<String>>,
     /// Options by name without `CONFIG_`; all others stay as `allnoconfig` leaves them.
     pub options: BTreeMap<String, KernelOption>,
     /// The words of the kernel's command line, in order.

@@ -11,13 +11,14 @@ use osbuild_document::Motd;
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
-const RESERVED: [(&str, &str); 11] = [
+const RESERVED: [(&str, &str); 12] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "it holds the root's layers during boot"),
     (paths::IMAGES, "the builder puts the pods' images there"),
     (paths::POD_MANIFESTS, "the builder puts the pods' manifests there"),
     (paths::POD_LIST, "the builder writes it from the pods' manifests"),
+    (paths::KERNEL_MODULES, "the builder writes it from the kernel"),
     (paths::WRITABLE_PATHS, "the builder writes it from `[writable]`"),
     (paths::API, "the builder writes it from `[api]`"),
     (paths::UPDATE, "the builder writes it from `[updates]`"),

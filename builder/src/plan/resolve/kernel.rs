@@ -9,7 +9,7 @@ use crate::plan::keys::{
     BoardFile, ComponentKernelTable, List, Name, RecipeFile, RecipeKernelTable, Word,
 };
 use crate::plan::node::fragment::{self, Options};
-use crate::plan::{Architecture, Kernel};
+use crate::plan::{Architecture, Kernel, OptionValue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,9 +36,14 @@ impl Resolver<'_> {
             options.extend(self.fragment(&component, &name.value, &name.spot));
         }
         let groups = self.groups(&kernel, asked);
+        let mut left_out = BTreeMap::new();
         for (name, group) in &groups {
-            if group.value {
-                options.extend(self.group(&component, name, &group.key, architecture));
+            let of_group = self.group(&component, name, &group.key, architecture);
+            match group.value {
+                true => options.extend(of_group),
+                false => {
+                    left_out.insert(name.to_string(), turned_on(of_group));
+                }
             }
         }
         let of_board = board.and_then(|board| board.options.as_ref());
@@ -52,7 +57,7 @@ impl Resolver<'_> {
         let command_line = self.command_line([of_board, asked.command_line.as_ref()]);
         let groups = groups.into_iter().map(|(name, group)| (name.to_string(), group.value));
         let package = package.to_string();
-        Some(Kernel { package, groups: groups.collect(), options, command_line })
+        Some(Kernel { package, groups: groups.collect(), left_out, options, command_line })
     }
 
     /// The groups of the component, each with whether the node has it.
@@ -135,6 +140,12 @@ fn no_group<'n>(name: &str, spot: &Spot, known: impl Iterator<Item = &'n Name> +
         None => format!("there are {}", in_words(known)),
     };
     Problem::new(format!("the kernel has no group `{name}`")).at(spot.place()).hint(hint)
+}
+
+/// The names of the options that are on.
+fn turned_on(options: Options) -> Vec<String> {
+    let on = options.into_iter().filter(|(_, option)| option.value == OptionValue::Yes);
+    on.map(|(name, _)| name).collect()
 }
 
 /// The folder of a component's fragments.

@@ -1,6 +1,7 @@
 //! The Linux kernel: first its configuration, which is compared with the plan's options, then the
 //! image.
 
+use super::modules;
 use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::error::{Error, Kind, Problem, Result};
@@ -15,6 +16,8 @@ use std::fmt::Write;
 const CONFIG: &str = "kernel.config";
 /// Output of [`configuration`]: every Kconfig file of the source, concatenated.
 const KCONFIG: &str = "Kconfig";
+/// Output of [`configuration`]: the lines of makefiles that say which option makes which object.
+const OBJECTS: &str = "objects";
 /// Output of [`image`]: `bzImage` or `Image`.
 const KERNEL: &str = "kernel";
 /// Output of [`image`]: the kernel release, as `uname -r` shows it on the node.
@@ -27,6 +30,8 @@ pub struct CompiledKernel {
     pub image: Digest,
     /// The kernel release, as `uname -r` shows it.
     pub release: String,
+    /// The list of its modules for `init`.
+    pub modules: Digest,
 }
 
 /// Configures the kernel, compares the configuration with the plan's options, and compiles it.
@@ -35,13 +40,20 @@ pub struct CompiledKernel {
 /// An option has a different value in the configuration, or the kernel does not compile.
 pub fn compile(build: &Build<'_>) -> Result<CompiledKernel> {
     let store = build.options.store;
-    let text = |digest: Digest| Ok(String::from_utf8_lossy(&store.read(&digest)?).into_owned());
+    let text = |digest: Digest| -> Result<String> {
+        Ok(String::from_utf8_lossy(&store.read(&digest)?).into_owned())
+    };
     let configured = build.run(configuration(build)?)?;
     let config = configured.output(CONFIG)?;
-    compare(&build.plan.kernel, &text(config)?, || text(configured.output(KCONFIG)?))?;
+    let (plan, options) = (&build.plan.kernel, text(config)?);
+    let kconfig = text(configured.output(KCONFIG)?)?;
+    compare(plan, &options, &kconfig)?;
+    let objects = text(configured.output(OBJECTS)?)?;
+    let modules = modules::list(plan, &values(&options), &kconfig, &objects);
     let compiled = build.run(image(build, config)?)?;
     let release = text(compiled.output(RELEASE)?)?.trim().to_owned();
-    Ok(CompiledKernel { image: compiled.output(KERNEL)?, release })
+    let modules = store.put_bytes(modules.as_bytes())?;
+    Ok(CompiledKernel { image: compiled.output(KERNEL)?, release, modules })
 }
 
 /// The script that turns the plan's options into a whole configuration.
@@ -56,7 +68,7 @@ fn configuration(build: &Build<'_>) -> Result<Script<'static>> {
         args: Vec::new(),
         env: environment(build.plan.architecture),
         input,
-        outputs: vec![CONFIG.into(), KCONFIG.into()],
+        outputs: vec![CONFIG.into(), KCONFIG.into(), OBJECTS.into()],
         compiler: Compiler::Root,
     })
 }
@@ -113,7 +125,7 @@ fn environment(architecture: Architecture) -> BTreeMap<String, String> {
 /// # Errors
 /// Every option with a different value, with the line that sets it and, if the Kconfig files
 /// declare the option, its dependencies.
-fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<String>) -> Result<()> {
+fn compare(kernel: &Kernel, config: &str, kconfig: &str) -> Result<()> {
     let actual = values(config);
     let value = |name: &str| actual.get(name).copied();
     let dropped = kernel
@@ -124,14 +136,13 @@ fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<Strin
     if dropped.is_empty() {
         return Ok(());
     }
-    let kconfig = kconfig()?;
     let problems = dropped.into_iter().map(|(name, option)| {
         let shown = value(name).unwrap_or("n");
         let problem = Problem::new(format!(
             "{}: kernel option `{name}` is `{shown}` in the configuration, not `{}`",
             option.origin, option.value
         ));
-        explain(problem, name, &kconfig, &actual)
+        explain(problem, name, kconfig, &actual)
     });
     Err(Error::many(Kind::Usage, problems.collect()))
 }
@@ -184,7 +195,7 @@ fn explain(problem: Problem, name: &str, kconfig: &str, actual: &BTreeMap<&str, 
 }
 
 /// The option that a line of a Kconfig file declares. Some files separate the words with a tab.
-fn declared(line: &str) -> Option<&str> {
+pub(super) fn declared(line: &str) -> Option<&str> {
     let name = line.strip_prefix("config").or_else(|| line.strip_prefix("menuconfig"))?;
     name.starts_with([' ', '\t']).then(|| name.trim())
 }
@@ -217,16 +228,13 @@ mod tests {
     const DECLARED: &str = "config\tEROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && \
          MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
 
-    fn kconfig() -> Result<String> {
-        Ok(DECLARED.into())
-    }
-
     fn kernel(name: &str, value: OptionValue) -> Kernel {
         let origin = Origin { file: "components/linux/fragments/root.config".into(), line: 3 };
         let options = BTreeMap::from([(name.to_owned(), KernelOption { value, origin })]);
         Kernel {
             package: "linux-source-6.12".into(),
             groups: BTreeMap::new(),
+            left_out: BTreeMap::new(),
             options,
             command_line: Vec::new(),
         }
@@ -234,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_dropped_option_names_the_dependency_that_is_off() {
-        let error = compare(&kernel("EROFS_FS", OptionValue::Yes), "CONFIG_BLOCK=y\n", kconfig)
+        let error = compare(&kernel("EROFS_FS", OptionValue::Yes), "CONFIG_BLOCK=y\n", DECLARED)
             .unwrap_err();
         let problem = &error.problems[0];
         assert_eq!(
@@ -247,22 +255,22 @@ mod tests {
 
     #[test]
     fn an_unknown_option_suggests_a_similar_one() {
-        let error = compare(&kernel("EROFS_FSS", OptionValue::Yes), "", kconfig).unwrap_err();
+        let error = compare(&kernel("EROFS_FSS", OptionValue::Yes), "", DECLARED).unwrap_err();
         assert_eq!(error.problems[0].hint.as_deref(), Some("did you mean `EROFS_FS`?"));
     }
 
     #[test]
     fn an_option_that_must_be_off_may_be_absent_but_not_on() {
         assert!(
-            compare(&kernel("BLOCK", OptionValue::No), "# CONFIG_BLOCK is not set\n", kconfig)
+            compare(&kernel("BLOCK", OptionValue::No), "# CONFIG_BLOCK is not set\n", DECLARED)
                 .is_ok()
         );
-        assert!(compare(&kernel("BLOCK", OptionValue::No), "CONFIG_BLOCK=y\n", kconfig).is_err());
+        assert!(compare(&kernel("BLOCK", OptionValue::No), "CONFIG_BLOCK=y\n", DECLARED).is_err());
     }
 
     #[test]
     fn text_is_compared_with_its_quotes() {
         let lsm = kernel("LSM", OptionValue::Text("lockdown,bpf".into()));
-        assert!(compare(&lsm, "CONFIG_LSM=\"lockdown,bpf\"\n", kconfig).is_ok());
+        assert!(compare(&lsm, "CONFIG_LSM=\"lockdown,bpf\"\n", DECLARED).is_ok());
     }
 }

@@ -4,6 +4,7 @@ pub mod binary;
 mod cargo;
 mod go;
 pub mod kernel;
+mod modules;
 
 pub use kernel::CompiledKernel;
 

@@ -63,6 +63,8 @@ fn seeds() -> Vec<Vec<u8>> {
          capability=CHOWN liveness=0:9:0:0:http:80:/ readiness=0:0:0:0:exec:/b,%2c",
         "apply motd Rack%207%0a100%25",
         "withdraw motd",
+        "apply kernel-module dm-crypt built-in",
+        "withdraw kernel-module dm_crypt",
         "withdraw static-pod web",
         "serves sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ];

@@ -47,6 +47,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "key: net.ipv4.tcp_rmem\nvalue: 4096 131072 6291456\n",
         "hostname: edge-7.example.org\n",
         "text: |\n  Rack 7\n   100 %\n",
+        "name: dm-crypt\n",
         "{nameserver: [10.0.2.3, 'fec0::3'], search: local}\n",
         "server:\n- time.example:123\n- '[2001:db8::7]'\n",
         "registry: a.example:5000\nusername: b\npassword: correct horse\n",

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 74] = [
+const LINES: [(&str, RefusalCode); 77] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -16,6 +16,9 @@ const LINES: [(&str, RefusalCode); 74] = [
     ("apply host-name ../etc", RefusalCode::Malformed),
     ("apply name-servers 10.0.2.3;reboot", RefusalCode::Malformed),
     ("apply time-servers $(reboot)", RefusalCode::Malformed),
+    ("apply kernel-module ../../tmp/x built-in", RefusalCode::Malformed),
+    ("apply kernel-module kvm loaded", RefusalCode::Malformed),
+    ("apply kernel-module kvm built-in nested=1", RefusalCode::Malformed),
     ("apply motd %1b[2J", RefusalCode::Malformed),
     ("apply motd a%0db", RefusalCode::Malformed),
     ("apply motd %c2%9b31m", RefusalCode::Malformed),

@@ -7,6 +7,7 @@ mod document;
 mod firewall;
 mod goes_back;
 mod hostile;
+mod kernel_modules;
 mod kernel_parameters;
 mod kubelet_fields;
 mod made_links;
@@ -61,7 +62,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an address
-/// or a route of the node, makes a link, closes a port, or has the node
+/// or a route of the node, makes a link, closes a port, asks for a kernel module, or has the node
 /// run a pod. The setting is put back when another program changes it, outlasts a crash of `osd` and
 /// a power cut, and goes with its resource. What the image does not allow is refused, also to a
 /// hostile `osd`. Labels and taints wait for the node to register. Without its file `osd` begins with
@@ -75,6 +76,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     observed::is_what_the_node_has(node, &mut outcome)?;
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
+    kernel_modules::have_statuses(node, &mut outcome)?;
     motds::is_shown(node, &mut running, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
@@ -100,6 +102,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
 
     let mut running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
+    kernel_modules::outlast_a_power_cut(node, &mut outcome)?;
     motds::outlasts_a_power_cut(node, &mut running, &mut outcome)?;
     mounts::outlasts_a_power_cut(node, &mut outcome)?;
     registries::outlast_a_power_cut(node, &mut outcome)?;

@@ -84,6 +84,7 @@ impl Dispatcher {
             // containerd reads the mirrors and the credentials of a registry at each pull.
             // The summary shows the message when it has changed.
             SettingName::Single(Single::TimeServers | Single::Motd)
+            | SettingName::KernelModule(_)
             | SettingName::KernelParameter(_)
             | SettingName::Mount(_)
             | SettingName::Network(_)

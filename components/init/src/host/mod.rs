@@ -10,6 +10,7 @@ pub mod clock;
 pub mod environment;
 pub mod host_name;
 pub mod hosts;
+pub mod kernel_modules;
 pub mod kernel_parameters;
 pub mod kubelet_fields;
 pub mod link;

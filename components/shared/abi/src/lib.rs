@@ -8,6 +8,7 @@ pub mod console;
 pub mod declared;
 pub mod disk;
 pub mod install;
+pub mod kernel_modules;
 pub mod osd;
 pub mod paths;
 pub mod payload;

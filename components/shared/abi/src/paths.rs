@@ -28,6 +28,9 @@ pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 /// with `*` at its end, with comments.
 pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 
+/// The modules that the kernel has built in, in the format of [`crate::kernel_modules`].
+pub const KERNEL_MODULES: &str = "/usr/share/osbuild/kernel-modules";
+
 /// The message that the consoles of a node show above its summary; missing if the recipe has none.
 pub const MOTD: &str = "/etc/motd";
 

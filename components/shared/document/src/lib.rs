@@ -7,6 +7,7 @@ mod api;
 mod cluster;
 mod credential_providers;
 mod host;
+mod kernel_module;
 mod kubelet;
 mod kubelet_config;
 mod label;
@@ -36,8 +37,8 @@ pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::Motd;
 use osbuild_protocol::{
-    HostName, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, StaticPod, TimeServers,
-    TrustedRoot, rule_that_closes,
+    HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, StaticPod,
+    TimeServers, TrustedRoot, rule_that_closes,
 };
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
@@ -93,6 +94,9 @@ pub struct Document {
     /// Pods that it runs by itself.
     #[serde(default, deserialize_with = "static_pod::pods")]
     pub static_pods: Vec<StaticPod>,
+    /// Modules that its kernel shall have built in.
+    #[serde(default, deserialize_with = "kernel_module::modules")]
+    pub kernel_modules: Vec<KernelModule>,
     /// Parameters of its kernel, of those that the image allows.
     #[serde(default)]
     pub kernel_parameters: KernelParameters,
@@ -135,6 +139,7 @@ impl Document {
             motd.clone().map(|motd| Setting::Motd(motd.text)),
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
+        let modules = self.kernel_modules.iter().cloned().map(Setting::KernelModule);
         let network = [&self.links, &self.addresses, &self.routes, &self.firewall_rules];
         let network = network.into_iter().flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
@@ -147,8 +152,13 @@ impl Document {
         let labels = self.kubelet.labels.iter().map(Setting::NodeLabel);
         let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
         let registered = labels.chain(taints.map(Setting::NodeTaint));
-        let several =
-            parameters.chain(network).chain(mounts).chain(proxy).chain(roots).chain(registries);
+        let several = modules
+            .chain(parameters)
+            .chain(network)
+            .chain(mounts)
+            .chain(proxy)
+            .chain(roots)
+            .chain(registries);
         let pods = self.static_pods.iter().cloned().map(Setting::StaticPod);
         let several = several.chain(logins).chain(pods).chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
@@ -207,6 +217,7 @@ mod tests {
                 "search-domains example.org",
                 "time-servers time.example 192.0.2.4:123",
                 "motd Rack%207%2c%20unit%2012%0aAsk%20ops@example.org",
+                "kernel-module dm_crypt built-in",
                 "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
                 "kernel-parameter vm.swappiness 10",
                 "link eth0 mtu 1400",
@@ -344,10 +355,16 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_no_node_can_have_is_refused_at_its_line() {
+    fn a_message_and_modules_that_no_node_can_have_are_refused_at_their_lines() {
         for (text, line, reason) in [
             ("\n[motd]\ntext = \"\"\"\na\n\\u001b[2J\"\"\"\n", 3, "line 2 of the message"),
             ("[motd]\n", 1, "missing field `text`"),
+            ("[[kernel-modules]]\nname = \"a.ko\"\n", 1, "`a.ko` is not the name of a kernel"),
+            (
+                "kernel-modules = [{ name = \"a-b\" }, { name = \"a_b\" }]\n",
+                1,
+                "the kernel module `a_b` is there twice",
+            ),
         ] {
             let refusal = Document::parse(text).unwrap_err();
             assert_eq!(refusal.line, line, "{text}: {refusal}");

@@ -19,6 +19,7 @@ use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
 use super::environment::DaemonEnvironment;
+use super::kernel_modules::{self, KernelModules};
 use super::kernel_parameters::{self, KernelParameters};
 use super::kubelet_fields::{self, KubeletFields};
 use super::mount_settings::{self, MountSettings};
@@ -40,6 +41,7 @@ pub struct Settings {
     /// The name in the cluster, which outlasts changes of the host name.
     node_name: String,
     environment: DaemonEnvironment,
+    kernel_modules: KernelModules,
     kernel_parameters: KernelParameters,
     kubelet: KubeletFields,
     mounts: MountSettings,
@@ -106,7 +108,9 @@ impl Settings {
         setting: &Setting,
         now: Duration,
     ) -> Result<(), Refusal> {
-        if let Setting::KernelParameter(wanted) = setting {
+        if let Setting::KernelModule(wanted) = setting {
+            self.kernel_modules.apply(source, wanted, &kernel_modules::of_image()?)?;
+        } else if let Setting::KernelParameter(wanted) = setting {
             let allowed = kernel_parameters::allowed()?;
             self.kernel_parameters.apply(source, wanted, &allowed, now)?;
         } else if let Setting::Kubelet(wanted) = setting {
@@ -150,6 +154,10 @@ impl Settings {
         }
         match name {
             SettingName::Single(single) => self.set(source, [(*single, None)]),
+            SettingName::KernelModule(name) => {
+                self.kernel_modules.withdraw(source, name);
+                Ok(())
+            }
             SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
             SettingName::Kubelet(key) => {
                 self.kubelet.withdraw(source, key, now);
@@ -307,6 +315,7 @@ impl Settings {
             error: String::new(),
         });
         let settings = single
+            .chain(self.kernel_modules.observe())
             .chain(self.kernel_parameters.observe())
             .chain(self.kubelet.observe())
             .chain(self.mounts.observe())
@@ -453,6 +462,7 @@ impl Settings {
     fn of(&self, source: Source) -> impl Iterator<Item = Setting> {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
         single
+            .chain(self.kernel_modules.of(source).map(Setting::KernelModule))
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
             .chain(self.kubelet.of(source).map(Setting::Kubelet))
             .chain(self.mounts.of(source).map(Setting::Mount))

@@ -5,6 +5,7 @@ mod addresses;
 mod certificates;
 mod firewall_rules;
 mod hostnames;
+mod kernel_modules;
 mod kernel_parameters;
 mod kubelet_configs;
 mod links;
@@ -70,10 +71,11 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 18] = [
+pub const TYPES: [SettingType; 19] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
+    kernel_modules::TYPE,
     kernel_parameters::TYPE,
     kubelet_configs::TYPE,
     links::TYPE,
@@ -240,6 +242,7 @@ mod tests {
             "search-domains example.org local",
             "time-servers time.example:123 10.0.2.4",
             "motd %20Rack%207%0a%0aAsk%20%22us%22:%20%23ops%0a",
+            "kernel-module dm_crypt built-in",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
             "address eth0 192.0.2.7 24",
             "route ::/0 512 via 2001:db8::1 on eth0",

@@ -172,6 +172,8 @@ const DEFINITIONS: &[&str] = &[
     "hostnames.osbuild",
     "hostnamestatuses.osbuild",
     "kernelinfos.osbuild",
+    "kernelmodules.osbuild",
+    "kernelmodulestatuses.osbuild",
     "kernelparameters.osbuild",
     "kernelparameterstatuses.osbuild",
     "kubeletconfigs.osbuild",

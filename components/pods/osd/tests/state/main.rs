@@ -8,6 +8,7 @@ mod firewall_rules;
 mod generations;
 mod inspect;
 mod kept;
+mod kernel_modules;
 mod kubelet_configs;
 mod limits;
 mod motds;

@@ -5,6 +5,7 @@ mod authorities;
 mod domain;
 mod escape;
 mod host;
+mod kernel_module;
 mod kernel_parameter;
 mod kubelet;
 mod list;
@@ -24,6 +25,7 @@ mod trusted_root;
 
 pub use authorities::Authorities;
 pub use domain::Domain;
+pub use kernel_module::{KernelModule, MAX_MODULES, ModuleName};
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
 pub use kubelet::{KubeletField, KubeletKey, KubeletValue};
 pub use list::{Entry, List};
@@ -84,6 +86,8 @@ pub enum Setting {
     TimeServers(TimeServers),
     /// The message on the consoles.
     Motd(Motd),
+    /// A module that the kernel shall have built in.
+    KernelModule(KernelModule),
     /// A parameter of the kernel.
     KernelParameter(KernelParameter),
     /// A field of the kubelet's configuration.
@@ -113,6 +117,8 @@ pub enum Setting {
 pub enum SettingName {
     /// One of which a node has one.
     Single(Single),
+    /// A module that the kernel shall have built in, by its name.
+    KernelModule(ModuleName),
     /// A parameter of the kernel.
     KernelParameter(ParameterKey),
     /// A field of the kubelet's configuration.
@@ -152,6 +158,7 @@ pub enum Single {
     Motd,
 }
 
+const KERNEL_MODULE: &str = "kernel-module";
 const KERNEL_PARAMETER: &str = "kernel-parameter";
 const KUBELET: &str = "kubelet-config";
 const MOUNT: &str = "mount";
@@ -194,6 +201,9 @@ impl Setting {
             SettingName::Single(Single::SearchDomains) => Self::SearchDomains(List::parse(list())?),
             SettingName::Single(Single::TimeServers) => Self::TimeServers(List::parse(list())?),
             SettingName::Single(Single::Motd) => Self::Motd(Motd::parse_word(value)?),
+            SettingName::KernelModule(name) => {
+                Self::KernelModule(KernelModule::parse_word(name, value)?)
+            }
             SettingName::KernelParameter(key) => {
                 let value = ParameterValue::parse(value)?;
                 Self::KernelParameter(KernelParameter { key, value })
@@ -229,6 +239,7 @@ impl Setting {
             Self::SearchDomains(_) => Single::SearchDomains.into(),
             Self::TimeServers(_) => Single::TimeServers.into(),
             Self::Motd(_) => Single::Motd.into(),
+            Self::KernelModule(module) => SettingName::KernelModule(module.name().clone()),
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
             }
@@ -255,6 +266,7 @@ impl Setting {
             Self::SearchDomains(domains) => domains.to_string(),
             Self::TimeServers(servers) => servers.to_string(),
             Self::Motd(motd) => motd.word(),
+            Self::KernelModule(module) => module.word().to_owned(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
             Self::Kubelet(field) => field.value().to_owned(),
             Self::Mount(mount) => mount.words(),
@@ -299,6 +311,10 @@ impl SettingName {
     /// Reads a name, and returns the text behind it.
     pub(crate) fn split(line: &str) -> Result<(Self, &str), Refusal> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == KERNEL_MODULE {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::KernelModule(ModuleName::parse(name)?), value));
+        }
         if word == KERNEL_PARAMETER {
             let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::KernelParameter(ParameterKey::parse(key)?), value));
@@ -363,6 +379,7 @@ impl fmt::Display for SettingName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Single(single) => f.write_str(single.word()),
+            Self::KernelModule(name) => write!(f, "{KERNEL_MODULE} {name}"),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
             Self::Kubelet(key) => write!(f, "{KUBELET} {key}"),
             Self::Mount(target) => write!(f, "{MOUNT} {target}"),
@@ -398,6 +415,7 @@ mod tests {
             "search-domains example.org _tcp.example.org",
             "time-servers 10.0.2.4 time.example:123",
             "motd Rack%207%0a100%25%20ours",
+            "kernel-module dm_crypt built-in",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
             "address eth0 192.0.2.7 24",
             "address eth0 2001:db8::7 64",
@@ -446,6 +464,9 @@ mod tests {
             "search-domains a;b",
             "search-domains a b c d e f g",
             "time-servers a/b",
+            "kernel-module kvm",
+            "kernel-module kvm loaded",
+            "kernel-module ../kvm built-in",
             "kernel-parameter vm.swappiness",
             "kernel-parameter ../x 1",
             "colour red",
@@ -496,6 +517,8 @@ mod tests {
         for line in [
             "",
             "host-name a",
+            "kernel-module",
+            "kernel-module kvm built-in",
             "kernel-parameter",
             "kernel-parameter a.b 1",
             "colour",
@@ -591,6 +614,7 @@ mod tests {
              firewall-rule [a-z-]{0,3} (accept|drop)\
              ( (priority|protocol|ports|sources|links)\
              =([0-9,-]{0,9}|tcp|icmp(v6)?|[0-9a-f.:]{3,9}/[0-9]{1,3}|[a-z*,]{0,5})){0,4}|\
+             kernel-module [a-z_./-]{0,3} (built-in|[a-z]{0,3})|\
              kubelet-config (maxPods|evictionHard\\.(memory|nodefs)\\.available) [0-9%Mi]{0,4}|\
              node-label [a-z./]{0,6} [a-z.-]{0,3}|\
              node-taint [a-z./]{0,4}:(NoSchedule|NoExecute|[a-z]{0,2}) [a-z.-]{0,3}|\

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::request::MAX_REASON;
     use crate::setting::{
-        MAX_CREDENTIALS, MAX_LABELS, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
+        MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
         MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS,
         MAX_TAINTS, PodName,
     };
@@ -198,6 +198,7 @@ mod tests {
             (made, MAX_NETWORK_SETTINGS, true),
             (rule, MAX_NETWORK_SETTINGS, true),
             (mount, MAX_MOUNTS, true),
+            (format!("kernel-module {} built-in", "a".repeat(55)), MAX_MODULES, true),
             // More than there are.
             (field, 64, true),
             (label, MAX_LABELS, true),
