@@ -224,3 +224,20 @@ fn all_mistakes_of_a_document_are_shown_with_carets() {
     expect("node-document.txt", &Error::many(Kind::Usage, problems).to_string());
     assert_eq!(node_document_problems("node.toml", EXAMPLE), []);
 }
+
+#[test]
+fn the_schema_refuses_the_routing_rules_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("priority = 2000\nfrom", "priority = 99\nfrom"),
+        ("priority = 2000\niif", "priority = 32766\niif"),
+        ("priority = 2000\niif", "iif"),
+        ("table = 100\n\n[[routing", "table = 255\n\n[[routing"),
+        ("fwmark = \"0x100/0xff00\"\ntable = 100", "fwmark = \"0x100/0xff00\""),
+        ("family = \"ipv6\"", "family = \"inet6\""),
+        ("family = \"ipv6\"\n", ""),
+        ("from = \"198.51.100.7/32\"", "from = \"198.51.100.7\""),
+        ("iif = \"storage\"", "iif = \"*\""),
+        ("fwmark = \"0x100/0xff00\"", "fwmark = 256"),
+        ("fwmark = \"0x100/0xff00\"", "fwmark = \"0x100/\""),
+    ]);
+}

@@ -13,7 +13,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 27] = [
+const FILES: [&str; 28] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -38,6 +38,7 @@ const FILES: [&str; 27] = [
     "osbuild/v1/registry.proto",
     "osbuild/v1/registry_credential.proto",
     "osbuild/v1/resolver.proto",
+    "osbuild/v1/routing_rule.proto",
     "osbuild/v1/static_pod.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
@@ -53,7 +54,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 78] = [
+const OPTIONAL: [&str; 92] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -119,6 +120,20 @@ const OPTIONAL: [&str; 78] = [
     "RouteSettingStatusSpec.error",
     "RouteSettingStatusSpec.gateway",
     "RouteSpec.gateway",
+    "RoutingRuleSpec.family",
+    "RoutingRuleSpec.from",
+    "RoutingRuleSpec.fwmark",
+    "RoutingRuleSpec.iif",
+    "RoutingRuleSpec.oif",
+    "RoutingRuleSpec.to",
+    "RoutingRuleStatusSpec.error",
+    "RoutingRuleStatusSpec.from",
+    "RoutingRuleStatusSpec.fwmark",
+    "RoutingRuleStatusSpec.iif",
+    "RoutingRuleStatusSpec.oif",
+    "RoutingRuleStatusSpec.set_by",
+    "RoutingRuleStatusSpec.to",
+    "RoutingRuleStatusSpec.version",
     "StaticPodStatusSpec.error",
     "StaticPodStatusSpec.message",
     "StaticPodStatusSpec.reason",
@@ -135,7 +150,7 @@ const OPTIONAL: [&str; 78] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 35] = [
+const MISSING: [(&str, &str); 38] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -167,7 +182,10 @@ const MISSING: [(&str, &str); 35] = [
     ("RoleRule.namespaces", "Vec::is_empty"),
     ("RoleSpec.calls", "Vec::is_empty"),
     ("RoleSpec.resources", "Vec::is_empty"),
+    ("RouteSettingStatusSpec.table", "crate::yaml::is_zero"),
     ("RouteSpec.metric", "crate::yaml::is_zero"),
+    ("RouteSpec.table", "crate::yaml::is_zero"),
+    ("RoutingRuleStatusSpec.table", "crate::yaml::is_zero"),
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),

@@ -21,6 +21,7 @@ mod plugin;
 mod proxies;
 mod registries;
 pub(super) mod remote;
+mod routing_rules;
 mod single;
 mod static_pods;
 mod tries;
@@ -61,12 +62,12 @@ const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
 const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
-/// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an address
-/// or a route of the node, makes a link, closes a port, asks for a kernel module, or has the node
-/// run a pod. The setting is put back when another program changes it, outlasts a crash of `osd` and
-/// a power cut, and goes with its resource. What the image does not allow is refused, also to a
-/// hostile `osd`. Labels and taints wait for the node to register. Without its file `osd` begins with
-/// what `init` holds. The node document is in effect where there is no resource.
+/// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an address,
+/// a route or a routing rule of the node, makes a link, closes a port, asks for a kernel module, or
+/// has the node run a pod. The setting is put back when another program changes it, outlasts a crash
+/// of `osd` and a power cut, and goes with its resource. What the image does not allow is refused,
+/// also to a hostile `osd`. Labels and taints wait for the node to register. Without its file `osd`
+/// begins with what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -82,6 +83,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     registries::are_set(node, &mut outcome)?;
     credentials::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
+    routing_rules::are_set(node, &mut outcome)?;
     made_links::are_made(node, &mut outcome)?;
     // It looks at the processes of the node through the port that is closed then.
     static_pods::runs(node, &mut outcome)?;
@@ -108,6 +110,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     registries::outlast_a_power_cut(node, &mut outcome)?;
     credentials::outlast_a_power_cut(node, &mut outcome)?;
     network::outlasts_a_power_cut(node, &mut outcome)?;
+    routing_rules::outlast_a_power_cut_and_go(node, &mut outcome)?;
     made_links::outlast_a_power_cut_and_go(node, &mut outcome)?;
     firewall::outlasts_a_power_cut_and_goes(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;

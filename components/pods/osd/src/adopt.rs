@@ -41,9 +41,12 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
 fn id_of(name: &NetworkName) -> String {
     match name {
         NetworkName::Address(link, address) => format!("{link}-{address}"),
-        NetworkName::Route(destination, metric) => {
-            format!("{}-{}-{metric}", destination.address(), destination.prefix_length())
+        NetworkName::Route(destination, metric, table) => {
+            let route =
+                format!("{}-{}-{metric}", destination.address(), destination.prefix_length());
+            if table.is_main() { route } else { format!("{route}-{table}") }
         }
+        NetworkName::RoutingRule(family, priority) => format!("{family}-{priority}"),
         NetworkName::Mtu(link) | NetworkName::Dhcp(link) | NetworkName::Made(link) => {
             link.to_string()
         }
@@ -137,6 +140,8 @@ mod tests {
                 "link eth0.5 made vlan id=5 parent=eth0",
                 "link eth0.5 mtu 1400",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+                "route 0.0.0.0/0 512 table 100 via 192.0.2.1 on eth0",
+                "routing-rule ipv4 2000 table=100",
                 "firewall-rule rest drop",
                 "firewall-rule api accept protocol=tcp ports=50000",
                 "mount /run/mnt/a tmpfs scratch",
@@ -158,6 +163,8 @@ mod tests {
             ("localhost:5000", 1),
             ("node", 2),
             ("0.0.0.0-0-512", 1),
+            ("0.0.0.0-0-512-100", 1),
+            ("ipv4-2000", 1),
         ];
         assert_eq!(wanted, expected);
     }

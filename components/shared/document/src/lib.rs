@@ -73,6 +73,9 @@ pub struct Document {
     /// Its static routes.
     #[serde(default, deserialize_with = "network::routes")]
     pub routes: Vec<NetworkEntry>,
+    /// Rules that choose the table of routes for a packet.
+    #[serde(default, deserialize_with = "network::routing_rules")]
+    pub routing_rules: Vec<NetworkEntry>,
     /// Rules for packets to it.
     #[serde(default, deserialize_with = "network::firewall_rules")]
     pub firewall_rules: Vec<NetworkEntry>,
@@ -140,8 +143,9 @@ impl Document {
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
         let modules = self.kernel_modules.iter().cloned().map(Setting::KernelModule);
-        let network = [&self.links, &self.addresses, &self.routes, &self.firewall_rules];
-        let network = network.into_iter().flatten();
+        let rules = [&self.routing_rules, &self.firewall_rules];
+        let network = [&self.links, &self.addresses, &self.routes].into_iter().chain(rules);
+        let network = network.flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
         let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
@@ -230,6 +234,9 @@ mod tests {
                 "address eth0 2001:db8::7 64",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
                 "route 198.51.100.0/24 100 on eth0",
+                "route 0.0.0.0/0 512 table 100 via 198.51.100.1 on storage",
+                "routing-rule ipv4 2000 table=100 from=198.51.100.7/32",
+                "routing-rule ipv6 2000 table=100 iif=storage fwmark=0x100/0xff00",
                 "firewall-rule api accept protocol=tcp ports=10250,50000 \
                  sources=192.0.2.0/24,2001:db8::/32",
                 "firewall-rule pods accept priority=500 links=cni0",
@@ -475,6 +482,25 @@ mod tests {
         ] {
             let refusal = Document::parse(&format!("[[firewall-rules]]\n{text}")).unwrap_err();
             assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_routing_rule_of_another_program_is_refused() {
+        let rule = "[[routing-rules]]\nfamily = \"ipv4\"\npriority = 2000\ntable = 100\n";
+        assert!(Document::parse(rule).is_ok());
+        for (from, to, reason) in [
+            ("priority = 2000", "priority = 99", "is 2000 to 32765"),
+            ("table = 100", "table = 255", "the node's own addresses"),
+            ("\"ipv4\"", "\"ip\"", "is `ipv4` or `ipv6`"),
+            ("family = \"ipv4\"\n", "", "is missing: `ipv4` or `ipv6`"),
+            ("table", "to = \"::/0\"\ntable", "no packet of `ipv4` has an address of `::/0`"),
+            ("table", "fwmark = \"a\"\ntable", "`a` is not a mark of packets"),
+            ("table", "mark = \"1\"\ntable", "unknown field `mark`"),
+            ("[[routing", &format!("{rule}[[routing"), "`routing-rule ipv4 2000` is set twice"),
+        ] {
+            let refusal = Document::parse(&rule.replacen(from, to, 1)).unwrap_err();
+            assert!(refusal.reason.contains(reason), "{to}: {refusal}");
         }
     }
 

@@ -1,14 +1,16 @@
-//! Links, addresses, routes and the firewall: `[[links]]`, `[[addresses]]`, `[[routes]]` and
-//! `[[firewall-rules]]`. Their names and values are those of the specs of `osbuild.v1`.
+//! Links, addresses, routes, rules for them and the firewall: `[[links]]`, `[[addresses]]`,
+//! `[[routes]]`, `[[routing-rules]]` and `[[firewall-rules]]`. Their names and values are those of
+//! the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
-    BondOptions, FirewallRule, LinkName, MadeLink, Metric, NetworkSetting, Refusal, RuleOptions,
-    StaticAddress, StaticRoute, Subnet, firewall_conflict, link_conflicts,
+    BondOptions, FirewallRule, LinkName, MadeLink, Metric, NetworkSetting, Refusal, RouteTable,
+    RoutingRule, RoutingRuleOptions, RuleOptions, StaticAddress, StaticRoute, Subnet,
+    firewall_conflict, link_conflicts,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// The settings of one link, address, route or firewall rule: at least one.
+/// The settings of one link, address, route or rule: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings(Vec<NetworkSetting>);
 
@@ -46,6 +48,26 @@ struct Route {
     gateway: Option<String>,
     link: String,
     metric: Option<u32>,
+    table: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Routing {
+    #[serde(default)]
+    family: String,
+    priority: u32,
+    table: u32,
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
+    #[serde(default)]
+    iif: String,
+    #[serde(default)]
+    oif: String,
+    #[serde(default)]
+    fwmark: String,
 }
 
 #[derive(Deserialize)]
@@ -166,14 +188,34 @@ impl TryFrom<Route> for Settings {
 
     fn try_from(route: Route) -> Result<Self, String> {
         let read = || {
-            let Route { destination, gateway, link, metric } = &route;
+            let Route { destination, gateway, link, metric, table } = &route;
             let metric = metric.map(Metric::new).transpose()?.unwrap_or_default();
             let gateway = gateway.as_deref().map(StaticRoute::gateway_of).transpose()?;
             let (destination, link) = (Subnet::parse(destination)?, LinkName::parse(link)?);
-            StaticRoute::new(destination, metric, gateway, link)
+            let table = table.map(RouteTable::new).transpose()?.unwrap_or_default();
+            Ok(StaticRoute::new(destination, metric, gateway, link)?.in_table(table))
         };
         let route = read().map_err(|refusal: Refusal| refusal.reason)?;
         Ok(Self(vec![NetworkSetting::Route(route)]))
+    }
+}
+
+impl TryFrom<Routing> for Settings {
+    type Error = String;
+
+    fn try_from(rule: Routing) -> Result<Self, String> {
+        let rule = RoutingRule::new(RoutingRuleOptions {
+            family: &rule.family,
+            priority: rule.priority,
+            table: rule.table,
+            from: &rule.from,
+            to: &rule.to,
+            iif: &rule.iif,
+            oif: &rule.oif,
+            fwmark: &rule.fwmark,
+        });
+        let rule = rule.map_err(|refusal| refusal.reason)?;
+        Ok(Self(vec![NetworkSetting::RoutingRule(rule)]))
     }
 }
 
@@ -219,6 +261,13 @@ pub fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Setti
 /// Reads `[[routes]]`.
 pub fn routes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Settings>, D::Error> {
     distinct::<Route, D>(deserializer)
+}
+
+/// Reads `[[routing-rules]]`.
+pub fn routing_rules<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Settings>, D::Error> {
+    distinct::<Routing, D>(deserializer)
 }
 
 /// Reads `[[firewall-rules]]`. No two contradict each other.

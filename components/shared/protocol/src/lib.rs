@@ -103,22 +103,23 @@ pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
 #[cfg(feature = "std")]
 pub use setting::{
     Authorities, Bond, BondMode, BondOptions, Bridge, ByteSize, Capability, ContainerPort,
-    ContainerSecurity, CpuTime, Domain, Entry, FirewallRule, HashPolicy, HostSettings,
+    ContainerSecurity, CpuTime, Domain, Entry, FirewallRule, HashPolicy, HostSettings, IpFamily,
     KernelModule, KernelParameter, KubeletField, KubeletKey, KubeletValue, LabelKey, LabelValue,
     LacpRate, LinkName, LinkPattern, List, MAX_CREDENTIALS, MAX_EXCLUSIONS, MAX_LABELS,
     MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS, MAX_NETWORK_SETTINGS,
     MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS, MAX_TAINTS, MadeLink, Metric,
     MirrorHost, ModuleName, Motd, Mount, MountOptions, MountPath, MountSource, Mtu, NEVER_PROXIED,
     NameServers, NetworkKind, NetworkName, NetworkSetting, NetworkSettings, NodeLabel, NodeTaint,
-    Observed, ParameterKey, ParameterValue, PodContainer, PodName, PodNamespace, PodRight,
-    PodRights, PodSpec, PodState, PodText, PodVolume, PortProtocol, PortRange, Ports, Probe,
-    ProbeAction, ProbeTiming, Proxy, ProxyExclusion, ProxyUrl, PullPolicy, REDACTED,
+    Observed, PacketMark, ParameterKey, ParameterValue, PodContainer, PodName, PodNamespace,
+    PodRight, PodRights, PodSpec, PodState, PodText, PodVolume, PortProtocol, PortRange, Ports,
+    Probe, ProbeAction, ProbeTiming, Proxy, ProxyExclusion, ProxyUrl, PullPolicy, REDACTED,
     RegistryCredential, RegistryLogin, RegistryMirror, RegistryName, RegistryUrl, Resources,
-    RestartPolicy, RootName, RuleAction, RuleName, RuleOptions, RuleOrder, RulePriority,
-    RuleProtocol, SearchDomains, Secret, Setting, SettingName, Single, StartSettings,
-    StaticAddress, StaticPod, StaticRoute, Subnet, TaintEffect, TaintName, TimeServer, TimeServers,
-    TmpfsSize, TrustedRoot, TryState, TryTime, VariableName, Vlan, VlanProtocol, VolumeMount,
-    VolumeSource, firewall_conflict, is_subdomain, link_conflicts, rule_that_closes, words,
+    RestartPolicy, RootName, RouteTable, RoutingPriority, RoutingRule, RoutingRuleOptions,
+    RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder, RulePriority, RuleProtocol,
+    SearchDomains, Secret, Setting, SettingName, Single, StartSettings, StaticAddress, StaticPod,
+    StaticRoute, Subnet, TaintEffect, TaintName, TimeServer, TimeServers, TmpfsSize, TrustedRoot,
+    TryState, TryTime, VariableName, Vlan, VlanProtocol, VolumeMount, VolumeSource,
+    firewall_conflict, is_subdomain, link_conflicts, rule_that_closes, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

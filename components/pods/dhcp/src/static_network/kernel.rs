@@ -16,8 +16,11 @@ const PROTOCOL: u16 = 11;
 /// The flag of an address that another machine on the link has (`IFA_F_DADFAILED`).
 const DUPLICATE: u32 = 0x08;
 /// The multicast groups for changed links (`RTMGRP_LINK`), addresses (`RTMGRP_IPV4_IFADDR`,
-/// `RTMGRP_IPV6_IFADDR`) and routes (`RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`).
-const HEARD: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
+/// `RTMGRP_IPV6_IFADDR`), routes (`RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`) and rules
+/// (`RTMGRP_IPV4_RULE`, and `RTNLGRP_IPV6_RULE`, number 19).
+const HEARD: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400 | 0x80 | 1 << 18;
+/// The number in the fixed part for tables that have none in a byte (`RT_TABLE_COMPAT`).
+const TABLE_ELSEWHERE: u8 = 252;
 
 impl Netlink {
     /// Lists the addresses of all links.
@@ -64,6 +67,7 @@ impl Netlink {
             destination: route.destination().address(),
             prefix_length: route.destination().prefix_length(),
             metric: route.metric().number(),
+            table: route.table().number(),
             gateway: route.gateway(),
         };
         self.execute(route_request(libc::RTM_NEWROUTE, PUT, &found))
@@ -75,7 +79,7 @@ impl Netlink {
     }
 }
 
-/// Receives changes of links, addresses and routes.
+/// Receives changes of links, addresses, routes and rules.
 pub struct ChangeMonitor {
     socket: Socket,
 }
@@ -90,7 +94,7 @@ impl ChangeMonitor {
     }
 
     /// Forgets all reports that have arrived, and returns whether there were any. The caller has to
-    /// list addresses and routes again, because the kernel may have lost reports.
+    /// list addresses, routes and rules again, because the kernel may have lost reports.
     pub fn drain(&self) -> bool {
         let mut has_some = false;
         let mut buffer = Vec::with_capacity(1 << 16);
@@ -113,11 +117,16 @@ impl AsFd for ChangeMonitor {
     }
 }
 
-/// Turns the error for a missing address or route into success: another program has removed it at
-/// the same time.
-fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
+/// Turns the error for a missing address, route or rule into success: another program has removed
+/// it at the same time.
+pub fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EADDRNOTAVAIL | libc::ESRCH)) => {
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::EADDRNOTAVAIL | libc::ESRCH | libc::ENOENT)
+            ) =>
+        {
             Ok(())
         }
         outcome => outcome,
@@ -128,14 +137,14 @@ fn family_of(address: IpAddr) -> u8 {
     if address.is_ipv4() { INET } else { INET6 }
 }
 
-fn octets(address: IpAddr) -> Vec<u8> {
+pub fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     }
 }
 
-fn address_of(octets: &[u8]) -> Option<IpAddr> {
+pub fn address_of(octets: &[u8]) -> Option<IpAddr> {
     let v4 = || <[u8; 4]>::try_from(octets).ok().map(IpAddr::from);
     v4().or_else(|| <[u8; 16]>::try_from(octets).ok().map(IpAddr::from))
 }
@@ -151,12 +160,14 @@ fn address_request(kind: u16, flags: i32, index: u32, address: IpAddr, length: u
 fn route_request(kind: u16, flags: i32, route: &FoundRoute) -> Request {
     let is_direct = route.gateway.is_none() && route.destination.is_ipv4();
     let scope = if is_direct { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
+    let table = u8::try_from(route.table).unwrap_or(TABLE_ELSEWHERE);
     let fixed = [
         [family_of(route.destination), route.prefix_length, 0, 0],
-        [libc::RT_TABLE_MAIN, BY_SETTING, scope, libc::RTN_UNICAST],
+        [table, BY_SETTING, scope, libc::RTN_UNICAST],
         [0; 4],
     ];
     let request = Request::new(kind, flags, &fixed.concat())
+        .with(libc::RTA_TABLE, &route.table.to_ne_bytes())
         .with(libc::RTA_OIF, &route.index.to_ne_bytes())
         .with(libc::RTA_PRIORITY, &route.metric.to_ne_bytes())
         .with(libc::RTA_DST, &octets(route.destination));
@@ -190,19 +201,22 @@ fn read_address(answer: &Answer) -> Option<FoundAddress> {
 
 fn read_route(answer: &Answer) -> Option<FoundRoute> {
     let fixed = answer.payload.get(..ROUTE).filter(|_| answer.kind == libc::RTM_NEWROUTE)?;
-    if (fixed[4], fixed[5]) != (libc::RT_TABLE_MAIN, BY_SETTING) {
+    if fixed[5] != BY_SETTING {
         return None;
     }
     let unspecified = if fixed[0] == INET { [0; 4].into() } else { [0; 16].into() };
     let (mut destination, mut metric, mut gateway, mut index) = (unspecified, 0, None, None);
+    let mut table = u32::from(fixed[4]);
     for (kind, value) in attributes(&answer.payload[ROUTE..]) {
         match kind {
             libc::RTA_DST => destination = address_of(value)?,
             libc::RTA_PRIORITY => metric = u32_at(value, 0)?,
+            libc::RTA_TABLE => table = u32_at(value, 0)?,
             libc::RTA_GATEWAY => gateway = Some(address_of(value)?),
             libc::RTA_OIF => index = u32_at(value, 0),
             _ => {}
         }
     }
-    Some(FoundRoute { index: index?, destination, prefix_length: fixed[1], metric, gateway })
+    let prefix_length = fixed[1];
+    Some(FoundRoute { index: index?, destination, prefix_length, metric, table, gateway })
 }

@@ -1,11 +1,13 @@
-//! Holds the host to the links, addresses, routes, MTU and firewall rules that `init` asks for:
-//! sets them, puts them back when another program changes them, and removes what is withdrawn. It
-//! leaves alone what it did not set. After a restart the kernel shows what is its own.
+//! Holds the host to the links, addresses, routes, MTU, routing rules and firewall rules that
+//! `init` asks for: sets them, puts them back when another program changes them, and removes what
+//! is withdrawn. It leaves alone what it did not set. After a restart the kernel shows what is its
+//! own.
 
 mod kernel;
 pub(crate) mod links;
 mod made;
 mod plan;
+mod rules;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,13 +202,16 @@ impl StaticNetwork {
         let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, links);
         let settings = self.wanted.settings.iter();
         self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
-        self.outcomes.extend(problems.into_iter().map(|(name, problem)| (name, Some(problem))));
+        let rules = rules::hold(&self.wanted.settings, netlink);
+        let problems = problems.into_iter().chain(rules.problems);
+        self.outcomes.extend(problems.map(|(name, problem)| (name, Some(printable(&problem)))));
         let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
         self.is_idle = self.wanted.settings.iter().all(is_rule)
             && self.former_mtus.is_empty()
             && actions.is_empty()
-            && link_actions.is_empty();
-        let mut refused = false;
+            && link_actions.is_empty()
+            && !rules.changed;
+        let mut refused = rules.refused;
         for action in actions {
             if let Err(error) = self.carry_out(&action, netlink, socket) {
                 refused = true;

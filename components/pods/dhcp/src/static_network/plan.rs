@@ -51,6 +51,8 @@ pub struct FoundRoute {
     pub prefix_length: u8,
     /// Its metric.
     pub metric: u32,
+    /// The number of the table that it is in.
+    pub table: u32,
     /// The machine that forwards packets.
     pub gateway: Option<IpAddr>,
 }
@@ -119,7 +121,8 @@ pub fn plan(
             NetworkSetting::Route(route) => puts.push(Action::PutRoute(link.index, route.clone())),
             NetworkSetting::Dhcp(..)
             | NetworkSetting::Made(..)
-            | NetworkSetting::FirewallRule(_) => {}
+            | NetworkSetting::FirewallRule(_)
+            | NetworkSetting::RoutingRule(_) => {}
         }
     }
     puts.sort_by_key(|action| match action {
@@ -198,12 +201,14 @@ impl Found {
             }
             NetworkSetting::Dhcp(..)
             | NetworkSetting::Made(..)
-            | NetworkSetting::FirewallRule(_) => true,
+            | NetworkSetting::FirewallRule(_)
+            | NetworkSetting::RoutingRule(_) => true,
         }
     }
 
     /// Why a setting has no effect although the host has it, or cannot have it. Those of links that
-    /// are made are [`made`](super::made)'s, and those of rules the [firewall](crate::firewall)'s.
+    /// are made are [`made`](super::made)'s, those of firewall rules the
+    /// [firewall](crate::firewall)'s, and those of routing rules [`rules`](super::rules)'.
     pub fn problem(&self, setting: &NetworkSetting) -> Option<String> {
         if matches!(setting, NetworkSetting::Made(..)) {
             return None;
@@ -250,11 +255,12 @@ impl FoundAddress {
 impl FoundRoute {
     fn is(&self, wanted: &StaticRoute) -> bool {
         let destination = wanted.destination();
-        (self.destination, self.prefix_length, self.metric, self.gateway)
+        (self.destination, self.prefix_length, self.metric, self.table, self.gateway)
             == (
                 destination.address(),
                 destination.prefix_length(),
                 wanted.metric().number(),
+                wanted.table().number(),
                 wanted.gateway(),
             )
     }
@@ -297,6 +303,7 @@ mod tests {
             destination: [0; 4].into(),
             prefix_length: 0,
             metric: 512,
+            table: 254,
             gateway: Some(gateway.parse().unwrap()),
         }
     }

@@ -19,6 +19,7 @@ mod registry_credentials;
 mod registry_mirrors;
 mod resolvers;
 mod routes;
+mod routing_rules;
 pub mod spec;
 mod static_pods;
 mod time_servers;
@@ -71,7 +72,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 19] = [
+pub const TYPES: [SettingType; 20] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -88,6 +89,7 @@ pub const TYPES: [SettingType; 19] = [
     registry_mirrors::TYPE,
     resolvers::TYPE,
     routes::TYPE,
+    routing_rules::TYPE,
     static_pods::TYPE,
     time_servers::TYPE,
     trusted_roots::TYPE,
@@ -247,6 +249,10 @@ mod tests {
             "address eth0 192.0.2.7 24",
             "route ::/0 512 via 2001:db8::1 on eth0",
             "route 198.51.100.0/24 7 on eth0",
+            "route 198.51.100.0/24 7 table 100 on eth0",
+            "routing-rule ipv4 2000 table=254",
+            "routing-rule ipv6 2000 table=7 from=2001:db8::/32 to=2001:db8:1::/48 iif=lo oif=eth0 \
+             fwmark=0x1/0xff",
             "link eth0 mtu 1400",
             "link eth0 dhcp off",
             "link eth0.5 made vlan id=5 parent=eth0",

@@ -5,17 +5,17 @@ use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{RouteSettingStatusSpec, RouteSpec};
 use osbuild_protocol::{
-    LinkName, Metric, NetworkKind, NetworkSetting, Refusal, Setting, SettingName, StaticRoute,
-    Subnet,
+    LinkName, Metric, NetworkKind, NetworkSetting, Refusal, RouteTable, Setting, SettingName,
+    StaticRoute, Subnet,
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
 pub const TYPE: SettingType = SettingType {
     names: names("Routes", "Route"),
-    columns: &[DESTINATION, GATEWAY, LINK, METRIC],
+    columns: &[DESTINATION, GATEWAY, LINK, METRIC, TABLE],
     status_names: names("RouteSettingStatuses", "RouteSettingStatus"),
-    status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, SET, ERROR],
+    status_columns: &[DESTINATION, GATEWAY, LINK, METRIC, TABLE, SET, ERROR],
     // A client that sets a route can read the traffic, and answer in place of other machines.
     writer: Role::Admin,
     may_disconnect: true,
@@ -31,10 +31,11 @@ const DESTINATION: PrintColumn = column("Destination", "{.destination}");
 const GATEWAY: PrintColumn = column("Gateway", "{.gateway}");
 const LINK: PrintColumn = column("Link", "{.link}");
 const METRIC: PrintColumn = column("Metric", "{.metric}");
+const TABLE: PrintColumn = column("Table", "{.table}");
 
 impl HostSpec for RouteSpec {
     fn settings(&self) -> Result<Vec<Setting>, Refusal> {
-        let RouteSpec { destination, gateway, link, metric } = self;
+        let RouteSpec { destination, gateway, link, metric, table } = self;
         let gateway = Some(gateway.as_str()).filter(|gateway| !gateway.is_empty());
         let route = StaticRoute::new(
             Subnet::parse(destination)?,
@@ -42,6 +43,10 @@ impl HostSpec for RouteSpec {
             gateway.map(StaticRoute::gateway_of).transpose()?,
             LinkName::parse(link)?,
         )?;
+        let route = match table {
+            0 => route,
+            table => route.in_table(RouteTable::new(*table)?),
+        };
         Ok(vec![Setting::Network(NetworkSetting::Route(route))])
     }
 
@@ -52,6 +57,8 @@ impl HostSpec for RouteSpec {
                 gateway: route.gateway().map(|gateway| gateway.to_string()).unwrap_or_default(),
                 link: route.link().to_string(),
                 metric: route.metric().number(),
+                // As most are written.
+                table: if route.table().is_main() { 0 } else { route.table().number() },
             }),
             _ => None,
         });
@@ -62,12 +69,14 @@ impl HostSpec for RouteSpec {
 /// A status for each resource, with its identifier.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
     let status = |wanted: &Wanted| {
-        let RouteSpec { destination, gateway, link, metric } = RouteSpec::of(&wanted.settings);
+        let RouteSpec { destination, gateway, link, metric, table } =
+            RouteSpec::of(&wanted.settings);
         let status = RouteSettingStatusSpec {
             destination,
             gateway,
             link,
             metric,
+            table,
             set: report.is_set(wanted),
             error: report.error(wanted),
             version: wanted.version.clone(),

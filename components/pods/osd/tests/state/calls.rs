@@ -209,6 +209,8 @@ const DEFINITIONS: &[&str] = &[
     "routes.osbuild",
     "routesettingstatuses.osbuild",
     "routestatuses.osbuild",
+    "routingrules.osbuild",
+    "routingrulestatuses.osbuild",
     "securitystates.osbuild",
     "slotstatuses.osbuild",
     "staticpods.osbuild",

@@ -27,6 +27,7 @@ mod registry_mirrors;
 mod remote;
 mod revocations;
 mod roles;
+mod routing_rules;
 mod static_pods;
 mod talos;
 mod tokens;

@@ -32,11 +32,12 @@ pub use list::{Entry, List};
 pub use motd::{MAX_MOTD_COLUMNS, MAX_MOTD_LINES, Motd};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
-    Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, LacpRate, LinkName, LinkPattern,
-    MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu, NetworkKind, NetworkName, NetworkSetting,
-    NetworkSettings, PortRange, Ports, RuleAction, RuleName, RuleOptions, RuleOrder, RulePriority,
-    RuleProtocol, StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol, firewall_conflict,
-    link_conflicts, rule_that_closes,
+    Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, IpFamily, LacpRate, LinkName,
+    LinkPattern, MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu, NetworkKind, NetworkName,
+    NetworkSetting, NetworkSettings, PacketMark, PortRange, Ports, RouteTable, RoutingPriority,
+    RoutingRule, RoutingRuleOptions, RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder,
+    RulePriority, RuleProtocol, StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol,
+    firewall_conflict, link_conflicts, rule_that_closes,
 };
 pub use node::{
     LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,
@@ -94,7 +95,7 @@ pub enum Setting {
     Kubelet(KubeletField),
     /// A mount.
     Mount(Mount),
-    /// An address, a route, a setting of a link, or a firewall rule.
+    /// An address, a route, a setting of a link, a firewall rule, or a routing rule.
     Network(NetworkSetting),
     /// A label of the node in its cluster.
     NodeLabel(NodeLabel),
@@ -125,7 +126,7 @@ pub enum SettingName {
     Kubelet(KubeletKey),
     /// A mount, by its target.
     Mount(MountPath),
-    /// An address, a route, a setting of a link, or a firewall rule.
+    /// An address, a route, a setting of a link, a firewall rule, or a routing rule.
     Network(NetworkName),
     /// A label of the node in its cluster, by its key.
     NodeLabel(LabelKey),
@@ -610,7 +611,10 @@ mod tests {
              link [a-z]{0,4} made (vlan|bridge|bond)\
              ( (id|parent|protocol|ports|stp|mode|miimon|primary|xmit-hash-policy|lacp-rate)\
              =([0-9]{0,4}|eth0|a,b|on|fast|layer2\\+3|802\\.(1Q|1ad|3ad)|active-backup)){0,4}|\
-             route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (via [0-9a-f.:]{3,9} )?on eth0|\
+             route ([0-9.]{7}|[0-9a-f:]{0,9})/[0-9]{0,3} [0-9]{0,3} (table [0-9]{1,3} )?\
+             (via [0-9a-f.:]{3,9} )?on eth0|\
+             routing-rule ipv[46] 2[0-9]{3} table=[0-9]{1,3}( (from|to|iif|oif|fwmark)\
+             =([0-9a-f.:]{3,9}/[0-9]{1,3}|lo|eth0|0x[0-9a-f]{0,3}(/[0-9]{1,3})?)){0,3}|\
              firewall-rule [a-z-]{0,3} (accept|drop)\
              ( (priority|protocol|ports|sources|links)\
              =([0-9,-]{0,9}|tcp|icmp(v6)?|[0-9a-f.:]{3,9}/[0-9]{1,3}|[a-z*,]{0,5})){0,4}|\

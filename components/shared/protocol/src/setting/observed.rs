@@ -165,7 +165,14 @@ mod tests {
         );
         let line = format!("{}a", "%20".repeat(MAX_MOTD_COLUMNS - 1));
         let motd = format!("motd {}", vec![line; MAX_MOTD_LINES].join("%0a"));
-        let route = format!("route {host}/128 {} via {host} on {}", u32::MAX, "a".repeat(15));
+        let route =
+            format!("route {host}/128 {0} table {0} via {host} on {1}", u32::MAX, "a".repeat(15));
+        let routing = format!(
+            "routing-rule ipv6 20000 table={} from={host}/128 to={host}/128 iif={1} oif={1} \
+             fwmark=0xfffffff0/0xfffffff0",
+            u32::MAX,
+            "a".repeat(15)
+        );
         let list =
             |entry: &dyn Fn(u32) -> String| (10..42).map(entry).collect::<Vec<_>>().join(",");
         let rule = format!(
@@ -197,6 +204,7 @@ mod tests {
             (route, 4 * MAX_NETWORK_SETTINGS, true),
             (made, MAX_NETWORK_SETTINGS, true),
             (rule, MAX_NETWORK_SETTINGS, true),
+            (routing, MAX_NETWORK_SETTINGS, true),
             (mount, MAX_MOUNTS, true),
             (format!("kernel-module {} built-in", "a".repeat(55)), MAX_MODULES, true),
             // More than there are.

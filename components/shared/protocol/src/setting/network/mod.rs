@@ -1,4 +1,4 @@
-//! The settings of links, addresses, routes and the firewall. The pod `dhcp` holds the host to
+//! The settings of links, addresses, routes, routing rules and the firewall. The pod `dhcp` holds the host to
 //! them.
 
 mod address;
@@ -8,7 +8,9 @@ mod made;
 mod mtu;
 mod options;
 mod route;
+mod routing_rule;
 mod subnet;
+mod table;
 mod wanted;
 
 pub use address::StaticAddress;
@@ -23,7 +25,11 @@ pub use made::{
 };
 pub use mtu::Mtu;
 pub use route::{Metric, StaticRoute};
+pub use routing_rule::{
+    IpFamily, PacketMark, RoutingPriority, RoutingRule, RoutingRuleOptions, RuleLink,
+};
 pub use subnet::Subnet;
+pub use table::RouteTable;
 pub use wanted::NetworkSettings;
 
 use std::fmt;
@@ -49,6 +55,8 @@ pub enum NetworkSetting {
     Made(LinkName, MadeLink),
     /// A rule for packets to the node.
     FirewallRule(FirewallRule),
+    /// A rule that chooses the table of routes for a packet.
+    RoutingRule(RoutingRule),
 }
 
 /// A setting of the network, without its value.
@@ -56,8 +64,8 @@ pub enum NetworkSetting {
 pub enum NetworkName {
     /// An address of a link. Its value is the length of its prefix.
     Address(LinkName, IpAddr),
-    /// A route to a subnet. Another metric is another route.
-    Route(Subnet, Metric),
+    /// A route to a subnet. Another metric or another table is another route.
+    Route(Subnet, Metric, RouteTable),
     /// The largest packet of a link.
     Mtu(LinkName),
     /// Whether a link asks for an address with DHCP.
@@ -66,6 +74,8 @@ pub enum NetworkName {
     Made(LinkName),
     /// A rule for packets to the node.
     FirewallRule(RuleName),
+    /// A rule that chooses the table of routes for a packet.
+    RoutingRule(IpFamily, RoutingPriority),
 }
 
 /// The kind of object that a setting of the network configures.
@@ -79,10 +89,13 @@ pub enum NetworkKind {
     Link,
     /// Rules for packets to the node.
     FirewallRule,
+    /// Rules that choose the table of routes for a packet.
+    RoutingRule,
 }
 
 impl NetworkKind {
-    const ALL: [Self; 4] = [Self::Address, Self::Route, Self::Link, Self::FirewallRule];
+    const ALL: [Self; 5] =
+        [Self::Address, Self::Route, Self::Link, Self::FirewallRule, Self::RoutingRule];
 
     /// The word for it in lines.
     pub const fn word(self) -> &'static str {
@@ -91,6 +104,7 @@ impl NetworkKind {
             Self::Route => "route",
             Self::Link => "link",
             Self::FirewallRule => "firewall-rule",
+            Self::RoutingRule => "routing-rule",
         }
     }
 
@@ -101,8 +115,8 @@ impl NetworkKind {
 }
 
 impl NetworkName {
-    /// Reads the two words that follow that of the kind, or the name of a rule, and returns the
-    /// text behind them.
+    /// Reads the two words that follow that of the kind, perhaps with the table of a route, or the
+    /// name of a firewall rule, and returns the text behind them.
     pub(super) fn split(kind: NetworkKind, line: &str) -> Result<(Self, &str), Refusal> {
         let (first, behind) = line.split_once(' ').unwrap_or((line, ""));
         let (second, rest) = behind.split_once(' ').unwrap_or((behind, ""));
@@ -115,7 +129,12 @@ impl NetworkName {
                 Self::Address(LinkName::parse(first)?, address.parse().map_err(|_| refuse())?)
             }
             (NetworkKind::Route, metric) => {
-                Self::Route(Subnet::parse(first)?, Metric::parse(metric)?)
+                let (table, rest) = RouteTable::split(rest)?;
+                let name = Self::Route(Subnet::parse(first)?, Metric::parse(metric)?, table);
+                return Ok((name, rest));
+            }
+            (NetworkKind::RoutingRule, priority) => {
+                Self::RoutingRule(IpFamily::parse(first)?, RoutingPriority::parse(priority)?)
             }
             (NetworkKind::Link, "mtu") => Self::Mtu(LinkName::parse(first)?),
             (NetworkKind::Link, "dhcp") => Self::Dhcp(LinkName::parse(first)?),
@@ -135,6 +154,7 @@ impl NetworkName {
             Self::Route(..) => NetworkKind::Route,
             Self::Mtu(_) | Self::Dhcp(_) | Self::Made(_) => NetworkKind::Link,
             Self::FirewallRule(_) => NetworkKind::FirewallRule,
+            Self::RoutingRule(..) => NetworkKind::RoutingRule,
         }
     }
 }
@@ -147,8 +167,8 @@ impl NetworkSetting {
                 let address = format!("{address}/{value}");
                 Self::Address(StaticAddress::parse(link.as_str(), &address)?)
             }
-            NetworkName::Route(destination, metric) => {
-                Self::Route(StaticRoute::parse(destination, metric, value)?)
+            NetworkName::Route(destination, metric, table) => {
+                Self::Route(StaticRoute::parse(destination, metric, value)?.in_table(table))
             }
             NetworkName::Mtu(link) => Self::Mtu(link, Mtu::parse(value)?),
             NetworkName::Dhcp(link) => match value {
@@ -159,6 +179,9 @@ impl NetworkSetting {
             NetworkName::Made(link) => Self::made(link, MadeLink::parse(value)?)?,
             NetworkName::FirewallRule(name) => {
                 Self::FirewallRule(FirewallRule::parse_words(&name, value)?)
+            }
+            NetworkName::RoutingRule(family, priority) => {
+                Self::RoutingRule(RoutingRule::parse_words(family, priority, value)?)
             }
         })
     }
@@ -202,11 +225,14 @@ impl NetworkSetting {
             Self::Address(address) => {
                 NetworkName::Address(address.link().clone(), address.address())
             }
-            Self::Route(route) => NetworkName::Route(route.destination(), route.metric()),
+            Self::Route(route) => {
+                NetworkName::Route(route.destination(), route.metric(), route.table())
+            }
             Self::Mtu(link, _) => NetworkName::Mtu(link.clone()),
             Self::Dhcp(link, _) => NetworkName::Dhcp(link.clone()),
             Self::Made(link, _) => NetworkName::Made(link.clone()),
             Self::FirewallRule(rule) => NetworkName::FirewallRule(rule.name().clone()),
+            Self::RoutingRule(rule) => NetworkName::RoutingRule(rule.family(), rule.priority()),
         }
     }
 
@@ -216,7 +242,7 @@ impl NetworkSetting {
             Self::Address(address) => Some(address.link()),
             Self::Route(route) => Some(route.link()),
             Self::Mtu(link, _) | Self::Dhcp(link, _) | Self::Made(link, _) => Some(link),
-            Self::FirewallRule(_) => None,
+            Self::FirewallRule(_) | Self::RoutingRule(_) => None,
         }
     }
 
@@ -230,6 +256,7 @@ impl NetworkSetting {
             Self::Dhcp(_, false) => "off".to_owned(),
             Self::Made(_, made) => made.words(),
             Self::FirewallRule(rule) => rule.words(),
+            Self::RoutingRule(rule) => rule.words(),
         }
     }
 }
@@ -239,11 +266,17 @@ impl fmt::Display for NetworkName {
         let kind = self.kind().word();
         match self {
             Self::Address(link, address) => write!(f, "{kind} {link} {address}"),
-            Self::Route(destination, metric) => write!(f, "{kind} {destination} {metric}"),
+            Self::Route(destination, metric, table) if table.is_main() => {
+                write!(f, "{kind} {destination} {metric}")
+            }
+            Self::Route(destination, metric, table) => {
+                write!(f, "{kind} {destination} {metric} table {table}")
+            }
             Self::Mtu(link) => write!(f, "{kind} {link} mtu"),
             Self::Dhcp(link) => write!(f, "{kind} {link} dhcp"),
             Self::Made(link) => write!(f, "{kind} {link} made"),
             Self::FirewallRule(name) => write!(f, "{kind} {name}"),
+            Self::RoutingRule(family, priority) => write!(f, "{kind} {family} {priority}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::address::is_of_a_machine;
-use super::{LinkName, Subnet};
+use super::{LinkName, RouteTable, Subnet};
 use crate::Refusal;
 
 /// The metric of a route that names none: below those of routes from DHCP and routers (1024 and
@@ -20,6 +20,7 @@ pub struct Metric(u32);
 pub struct StaticRoute {
     destination: Subnet,
     metric: Metric,
+    table: RouteTable,
     gateway: Option<IpAddr>,
     link: LinkName,
 }
@@ -59,7 +60,7 @@ impl Default for Metric {
 }
 
 impl StaticRoute {
-    /// A route. Without a gateway, the machines of the subnet are on the link.
+    /// A route of the main table. Without a gateway, the machines of the subnet are on the link.
     ///
     /// # Errors
     /// No machine has the gateway's address, or it is of another family than the subnet.
@@ -73,11 +74,20 @@ impl StaticRoute {
             is_of_a_machine(gateway) && gateway.is_ipv4() == destination.address().is_ipv4()
         };
         match gateway.filter(|gateway| !is_gateway(*gateway)) {
-            None => Ok(Self { destination, metric, gateway, link }),
+            None => {
+                let table = RouteTable::default();
+                Ok(Self { destination, metric, table, gateway, link })
+            }
             Some(gateway) => Err(Refusal::malformed(format!(
                 "`{gateway}` cannot be the gateway to `{destination}`"
             ))),
         }
+    }
+
+    /// The same route in a table.
+    #[must_use]
+    pub fn in_table(self, table: RouteTable) -> Self {
+        Self { table, ..self }
     }
 
     /// Reads the address of a gateway.
@@ -96,7 +106,8 @@ impl StaticRoute {
             }
             ["on", link] => (None, LinkName::parse(link)?),
             _ => {
-                let form = "a route is `route DESTINATION METRIC [via GATEWAY] on LINK`";
+                let form =
+                    "a route is `route DESTINATION METRIC [table TABLE] [via GATEWAY] on LINK`";
                 return Err(Refusal::malformed(form));
             }
         };
@@ -111,6 +122,11 @@ impl StaticRoute {
     /// Its metric.
     pub fn metric(&self) -> Metric {
         self.metric
+    }
+
+    /// The table that it is in.
+    pub fn table(&self) -> RouteTable {
+        self.table
     }
 
     /// The machine that forwards packets.
