@@ -59,6 +59,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("tcpdump", "tcpdump", "compiles filters to compare with ours, and reads captured packets"),
     ("tinyproxy", "tinyproxy-bin", "is the proxy between the pod `updater` and its server"),
     ("unshare", "util-linux", "isolates tests that mount from the host"),
+    ("wg", "wireguard-tools", "is the peer of links of WireGuard that the pod `dhcp` makes"),
     ("xorriso", "xorriso", "makes ISO 9660 volumes that our reader must read"),
     ("zstd", "zstd", "compresses the hand-made node of the benchmark"),
 ];

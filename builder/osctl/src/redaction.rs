@@ -26,6 +26,8 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"(?<before>://)[^/\s:@]+:[^/\s@]+(?:@)",
         // A value with the name of a secret, on a command line or in JSON.
         r#"(?i)(?<before>(?:password|passwd|secret|token|api[-_]?key)(?:=|"\s*:\s*"))[^\s"',;&]+"#,
+        // A key of WireGuard, which a public one resembles.
+        r#"(?i)(?<before>(?:private|preshared)[-_]?key(?:=|"?\s*:\s*"?))[A-Za-z0-9+/]{43}="#,
     ]
     .iter()
     .filter_map(|form| Regex::new(form).ok())
@@ -47,9 +49,12 @@ pub fn redacted(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A key of WireGuard.
+    const KEY: &str = "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=";
+
     #[test]
     fn every_form_is_one() {
-        assert_eq!(SECRETS.len(), 7);
+        assert_eq!(SECRETS.len(), 8);
     }
 
     #[test]
@@ -65,6 +70,8 @@ mod tests {
             ("Authorization: Bearer 0123456789abcdefgh".into(), "Authorization: Bearer [removed]"),
             ("proxy http://bob:pw@10.0.0.1:3128/".into(), "proxy http://[removed]10.0.0.1:3128/"),
             ("run --token=hunter2 -v".into(), "run --token=[removed] -v"),
+            (format!("made private-key={KEY} b"), "made private-key=[removed] b"),
+            (format!("privateKey: {KEY}\nb"), "privateKey: [removed]\nb"),
             (r#"{"Password": "hunter2", "a": 1}"#.into(), r#"{"Password": "[removed]", "a": 1}"#),
         ] {
             assert_eq!(redacted(&text), clean);

@@ -241,3 +241,22 @@ fn the_schema_refuses_the_routing_rules_that_a_node_refuses() {
         ("fwmark = \"0x100/0xff00\"", "fwmark = \"0x100/\""),
     ]);
 }
+
+#[test]
+fn the_schema_refuses_the_tunnels_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("private-key = \"+C5u", "private-key = \"C5u"),
+        ("private-key = \"+C5uPI", "# \"+C5uPI"),
+        ("listen-port = 51820", "listen-port = 65536"),
+        ("fwmark = \"0x200\"", "fwmark = 512"),
+        ("fwmark = \"0x200\"", "fwmark = \"0x200/0xff00\""),
+        ("public-key = \"lhDE", "public-key = \"lhD"),
+        ("preshared-key = \"fLmJ9", "psk = \"fLmJ9"),
+        ("preshared-key = \"fLmJ9", "preshared-key = \"fLmJ"),
+        ("endpoint = \"198.51.100.9:51820\"", "endpoint = \"vpn.example:51820\""),
+        ("endpoint = \"198.51.100.9:51820\"", "endpoint = \"198.51.100.9\""),
+        ("allowed-ips = [\"10.7.0.0/24\"", "allowed-ips = [\"10.7.0.0\""),
+        ("persistent-keepalive = 25", "persistent-keepalive = 65536"),
+        ("[links.wireguard]", "vlan = { id = 5, parent = \"eth0\" }\n\n[links.wireguard]"),
+    ]);
+}

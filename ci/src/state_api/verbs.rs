@@ -25,6 +25,7 @@ pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     resources_are_edited(remote, outcome)?;
     several_nodes_are_asked(remote, outcome)?;
     what_may_disconnect_is_set(remote, outcome)?;
+    keys_of_a_tunnel_are_hidden(remote, outcome)?;
     a_bundle_has_no_secret(remote, outcome)
 }
 
@@ -122,6 +123,52 @@ fn what_may_disconnect_is_set(remote: &Remote, outcome: &mut Outcome) -> Result<
     claim(outcome, "`--no-try` excludes a try", &ran, Some(2));
     let ran = admin(remote, &["delete", "address", "lan", "--no-try"])?;
     claim(outcome, "with `--no-try` nothing is tried", &ran, Some(0));
+    Ok(())
+}
+
+/// A tunnel of WireGuard, a rule for its packets, and their table.
+const TUNNEL: &str = r"
+type: Link
+id: wg0
+spec:
+  link: wg0
+  wireguard:
+    privateKey: +C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=
+    listenPort: 51820
+    peers:
+    - publicKey: lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=
+      presharedKey: fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=
+      allowedIps: 10.7.0.0/24
+---
+type: RoutingRule
+id: vpn
+spec: { family: ipv4, priority: 2000, fwmark: 0x200, table: 254 }
+";
+
+/// Nobody reads the keys back, and a resource with `(hidden)` in their places is the same.
+fn keys_of_a_tunnel_are_hidden(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let file = write(remote, "tunnel.yaml", TUNNEL)?;
+    let ran = admin(remote, &["apply", "-f", &file])?;
+    claim(outcome, "a tunnel of WireGuard and a routing rule are set", &ran, Some(0));
+    let shown = admin(remote, &["get", "link", "wg0", "-o", "yaml"])?.output;
+    let is_hidden = !shown.contains("+C5uPI") && !shown.contains("fLmJ9B");
+    let is_hidden = is_hidden && shown.matches("(hidden)").count() == 2;
+    outcome.check("its private and preshared keys are hidden", is_hidden, || shown.clone());
+    let hidden = TUNNEL
+        .replace("+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=", "(hidden)")
+        .replace("fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=", "(hidden)");
+    let ran = admin(remote, &["diff", "-f", &write(remote, "hidden.yaml", &hidden)?])?;
+    claim(outcome, "a tunnel with hidden keys is the same", &ran, Some(0));
+    let other = write(remote, "moved.yaml", &hidden.replace("51820", "51821"))?;
+    let ran = admin(remote, &["apply", "-f", &other])?;
+    let is_refused = ran.code != Some(0) && ran.output.contains("write the secret again");
+    outcome.check("another tunnel with hidden keys is refused", is_refused, || ran.output);
+    let explained = admin(remote, &["explain", "links"])?.output;
+    let is_named = explained.contains("wireguard.privateKey, wireguard.peers.presharedKey");
+    outcome.check("the keys are explained as secret", is_named, || explained);
+    for words in [["delete", "link", "wg0"], ["delete", "routingrule", "vpn"]] {
+        admin(remote, &words)?;
+    }
     Ok(())
 }
 

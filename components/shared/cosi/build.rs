@@ -2,6 +2,7 @@
 
 use prost::Message;
 use prost_types::FileDescriptorSet;
+use std::collections::BTreeSet;
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -54,7 +55,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 92] = [
+const OPTIONAL: [&str; 96] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -147,10 +148,14 @@ const OPTIONAL: [&str; 92] = [
     "TrustedRootStatusSpec.set_by",
     "TrustedRootStatusSpec.version",
     "VlanLink.protocol",
+    "WireguardLink.fwmark",
+    "WireguardPeer.endpoint",
+    "WireguardPeerStatus.endpoint",
+    "WireguardPeerStatus.last_handshake",
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 38] = [
+const MISSING: [(&str, &str); 44] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -164,11 +169,13 @@ const MISSING: [(&str, &str); 38] = [
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
     ("LinkSettingStatusSpec.vlan", "Option::is_none"),
+    ("LinkSettingStatusSpec.wireguard", "Option::is_none"),
     ("LinkSpec.bond", "Option::is_none"),
     ("LinkSpec.bridge", "Option::is_none"),
     ("LinkSpec.dhcp", "Option::is_none"),
     ("LinkSpec.mtu", "crate::yaml::is_zero"),
     ("LinkSpec.vlan", "Option::is_none"),
+    ("LinkSpec.wireguard", "Option::is_none"),
     ("LinkStatusSpec.vlan_id", "crate::yaml::is_zero"),
     ("PluginGrantSpec.inputs", "Vec::is_empty"),
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
@@ -189,6 +196,10 @@ const MISSING: [(&str, &str); 38] = [
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),
+    ("WireguardLink.listen_port", "crate::yaml::is_zero"),
+    ("WireguardLink.peers", "Vec::is_empty"),
+    ("WireguardPeer.persistent_keepalive", "crate::yaml::is_zero"),
+    ("WireguardStatus.peers", "Vec::is_empty"),
 ];
 
 /// The message whose fields may all be missing from the YAML, and its fields of one value.
@@ -305,7 +316,7 @@ const POD_IS_EMPTY: [&str; 5] = [
 ];
 
 /// Lists in it, for which a person may write one word.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 10] = [
     "BondLink.ports",
     "BridgeLink.ports",
     "FirewallRuleSpec.links",
@@ -315,11 +326,16 @@ const LISTS: [&str; 9] = [
     "ResolverSpec.nameserver",
     "ResolverSpec.search",
     "TimeServerSpec.server",
+    "WireguardPeer.allowed_ips",
 ];
 
 /// Those of them that are left out of the YAML when they are empty.
-const OMITTED_LISTS: [&str; 3] =
-    ["FirewallRuleSpec.links", "FirewallRuleSpec.ports", "FirewallRuleSpec.sources"];
+const OMITTED_LISTS: [&str; 4] = [
+    "FirewallRuleSpec.links",
+    "FirewallRuleSpec.ports",
+    "FirewallRuleSpec.sources",
+    "WireguardPeer.allowed_ips",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={FOLDER}");
@@ -336,12 +352,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let skip = "#[serde(default, skip_serializing_if = \"String::is_empty\")]";
         code = code.field_attribute(format!("{YAML}.{field}"), skip);
     }
-    for (message, field) in SECRETS {
+    for (_, _, message, field) in SECRETS {
         let skip = "#[serde(default, deserialize_with = \"crate::yaml::secret\", \
                     skip_serializing_if = \"String::is_empty\")]";
         code = code.field_attribute(format!("{YAML}.{message}.{field}"), skip);
     }
-    for (message, _) in SECRETS {
+    let with_secrets: BTreeSet<_> = SECRETS.into_iter().map(|(.., message, _)| message).collect();
+    for message in with_secrets {
         code = code.skip_debug([format!("{YAML}.{message}")]);
     }
     for field in LISTS {

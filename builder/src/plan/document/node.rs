@@ -24,7 +24,9 @@ pub fn node_document_problems(name: &str, text: &str) -> Vec<Problem> {
 /// its place.
 fn masked(text: &str) -> String {
     static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r#"\b(?:password|token)\s*=\s*(?<value>"[^"\n]*"|'[^'\n]*'|[^\s"'][^\n]*)"#).ok()
+        let names = "password|token|private-key|preshared-key";
+        let value = r#""[^"\n]*"|'[^'\n]*'|[^\s"'][^\n]*"#;
+        Regex::new(&format!(r"\b(?:{names})\s*=\s*(?<value>{value})")).ok()
     });
     let mut masked = text.to_owned();
     let found = SECRETS.iter().flat_map(|secrets| secrets.captures_iter(text));
@@ -70,6 +72,10 @@ mod tests {
     #[test]
     fn a_message_shows_no_line_with_a_secret() {
         let text = "[[registry-credentials]]\nregistry = \"a\"\ntoken = \"hunter2 \"\n";
+        let problems = node_document_problems("node.toml", text);
+        let shown = format!("{problems:?}");
+        assert!(!problems.is_empty() && !shown.contains("hunter2"), "{shown}");
+        let text = "[[links]]\nlink = \"wg0\"\n[links.wireguard]\nprivate-key = \"hunter2\"\n";
         let problems = node_document_problems("node.toml", text);
         let shown = format!("{problems:?}");
         assert!(!problems.is_empty() && !shown.contains("hunter2"), "{shown}");

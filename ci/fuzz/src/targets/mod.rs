@@ -35,6 +35,7 @@ mod tokens;
 mod tuf;
 mod variables;
 mod volume;
+mod wireguard;
 
 use crate::target::Target;
 
@@ -63,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     dhcp_router::TARGET,
     dhcp_lease::TARGET,
     nftables::TARGET,
+    wireguard::TARGET,
     mount::TARGET,
     deb::TARGET,
     package::TARGET,

@@ -21,7 +21,8 @@ use userland::Userland;
 const LOG: &str = "node-kernel";
 
 /// Debian's programs that the tests start.
-const TOOLS: [&str; 7] = ["busybox", "dnsmasq", "ip", "kill", "nsenter", "setpriv", "unshare"];
+const TOOLS: [&str; 8] =
+    ["busybox", "dnsmasq", "ip", "kill", "nsenter", "setpriv", "unshare", "wg"];
 
 /// Start of the last line; the highest exit code of the tests follows.
 const END: &str = "node kernel: exit code ";

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 80] = [
+const LINES: [(&str, RefusalCode); 82] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -54,6 +54,8 @@ const LINES: [(&str, RefusalCode); 80] = [
     ("apply trusted-root a /etc/ca.crt", RefusalCode::Malformed),
     ("apply trusted-root a MIIB,MIIB,MIIB,MIIB,MIIB", RefusalCode::Malformed),
     ("apply trusted-root a MIIB\\n-----END", RefusalCode::Malformed),
+    ("apply link wg0 made wireguard private-key=AAAA", RefusalCode::Malformed),
+    ("apply link cilium_wg0 made wireguard", RefusalCode::Malformed),
     ("apply routing-rule ipv4 0 table=100", RefusalCode::Malformed),
     ("apply routing-rule ipv4 2000 table=255", RefusalCode::Malformed),
     ("apply routing-rule ipv4 2000 table=100 iif=../a", RefusalCode::Malformed),

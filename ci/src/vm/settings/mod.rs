@@ -26,6 +26,7 @@ mod single;
 mod static_pods;
 mod tries;
 mod trusted_roots;
+mod wireguard;
 
 use self::node::{Node, TIMEOUT};
 use self::remote::Osctl;
@@ -63,8 +64,8 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an address,
-/// a route or a routing rule of the node, makes a link, closes a port, asks for a kernel module, or
-/// has the node run a pod. The setting is put back when another program changes it, outlasts a crash
+/// a route or a routing rule of the node, makes a link or a tunnel, closes a port, asks for a kernel
+/// module, or has the node run a pod. The setting is put back when another program changes it, outlasts a crash
 /// of `osd` and a power cut, and goes with its resource. What the image does not allow is refused,
 /// also to a hostile `osd`. Labels and taints wait for the node to register. Without its file `osd`
 /// begins with what `init` holds. The node document is in effect where there is no resource.
@@ -85,6 +86,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     network::is_set(node, &mut running, &mut outcome)?;
     routing_rules::are_set(node, &mut outcome)?;
     made_links::are_made(node, &mut outcome)?;
+    wireguard::reach_each_other(node, &mut outcome)?;
     // It looks at the processes of the node through the port that is closed then.
     static_pods::runs(node, &mut outcome)?;
     firewall::closes_a_port(node, &mut outcome)?;
@@ -112,6 +114,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     network::outlasts_a_power_cut(node, &mut outcome)?;
     routing_rules::outlast_a_power_cut_and_go(node, &mut outcome)?;
     made_links::outlast_a_power_cut_and_go(node, &mut outcome)?;
+    wireguard::outlast_a_power_cut_and_go(node, &mut outcome)?;
     firewall::outlasts_a_power_cut_and_goes(node, &mut outcome)?;
     network::is_back_after_a_try(node, &mut outcome)?;
     single::are_still_set(node, "outlast a power cut", &mut outcome)?;

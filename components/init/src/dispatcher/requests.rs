@@ -59,6 +59,7 @@ impl Dispatcher {
             Request::NetworkSet(setting) => self.network().on_set(setting),
             Request::NetworkFailed { name, reason } => self.network().on_failed(&name, reason),
             Request::FormerMtu { link, mtu } => self.network().on_former_mtu(link, mtu)?,
+            Request::WireGuard(state) => self.network().on_wireguard(state)?,
             Request::LastSeen => reply = Reply::LastSeen(self.clock.last_seen()),
             Request::ClockSet(report) => {
                 let line = self.clock.on_set(&report, uptime());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 
 use osbuild_protocol::{
-    LinkName, MAX_NETWORK_SETTINGS, Mtu, NetworkName, NetworkSetting, NetworkSettings, Observed,
-    Refusal, RefusalCode, Setting, SettingName,
+    LinkName, MAX_NETWORK_SETTINGS, MadeLink, Mtu, NetworkName, NetworkSetting, NetworkSettings,
+    Observed, Refusal, RefusalCode, Setting, SettingName, WireGuardState,
 };
 use osbuild_ranks::{Ranked, Source};
 
@@ -16,6 +16,8 @@ pub struct Network {
     held: BTreeMap<NetworkName, Held>,
     /// The MTU that links had before, as the pod has reported it.
     former_mtus: BTreeMap<LinkName, Mtu>,
+    /// What links of WireGuard are like, as the pod has reported it.
+    wireguard: BTreeMap<LinkName, WireGuardState>,
     /// How often the settings in effect have changed.
     changes: u64,
 }
@@ -59,6 +61,9 @@ impl Network {
         if held.effective() != before.as_ref() {
             held.reported = None;
             self.changes += 1;
+            if let NetworkName::Made(link) = &name {
+                self.wireguard.remove(link);
+            }
         }
         if held.effective().is_some() {
             self.held.insert(name, held);
@@ -96,6 +101,30 @@ impl Network {
         }
     }
 
+    /// Takes note of what a link of WireGuard is like. Only those of settings have a state, so
+    /// their number is bounded.
+    ///
+    /// # Errors
+    /// No setting makes such a link.
+    pub fn on_wireguard(&mut self, state: WireGuardState) -> Result<(), Refusal> {
+        let held = self.held.get(&NetworkName::Made(state.link.clone()));
+        match held.and_then(Held::effective) {
+            Some(NetworkSetting::Made(_, MadeLink::WireGuard(_))) => {
+                self.wireguard.insert(state.link.clone(), state);
+                Ok(())
+            }
+            _ => {
+                let reason = format!("no setting makes a link of WireGuard `{}`", state.link);
+                Err(Refusal::new(RefusalCode::Failed, reason))
+            }
+        }
+    }
+
+    /// What links of WireGuard are like.
+    pub fn wireguard(&self) -> impl Iterator<Item = &WireGuardState> {
+        self.wireguard.values()
+    }
+
     /// Remembers or forgets the MTU that a link had. Only links with a setting have one, so their
     /// number is bounded.
     ///
@@ -125,7 +154,7 @@ impl Network {
             wanted: held.values.get(Source::Api).cloned().map(Setting::Network),
             source: held.values.effective().map(|(source, _)| source),
             current: match &held.reported {
-                Some(Ok(setting)) => setting.value(),
+                Some(Ok(setting)) => setting.shown(),
                 _ => String::new(),
             },
             error: match &held.reported {
@@ -194,6 +223,31 @@ mod tests {
         assert_eq!(wanted(&network), [bridge]);
         network.withdraw(Source::Api, &setting(bridge).name());
         assert_eq!(wanted(&network), [vlan]);
+    }
+
+    #[test]
+    fn a_link_of_wireguard_shows_no_secret_and_has_its_state_until_it_changes() {
+        let key = "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=";
+        let link = |port| {
+            setting(&format!("link wg0 made wireguard private-key={key} listen-port={port}"))
+        };
+        let state = |link: &str| WireGuardState {
+            link: LinkName::parse(link).unwrap(),
+            public_key: osbuild_protocol::PublicKey::new([7; 32]),
+            listen_port: 9,
+            peers: vec![],
+        };
+        let mut network = Network::default();
+        network.apply(Source::Api, &link(9)).unwrap();
+        network.on_set(link(9));
+        let observed = network.observe().next().unwrap();
+        assert_eq!(observed.current, "wireguard private-key=(hidden) listen-port=9");
+        network.on_wireguard(state("wg0")).unwrap();
+        assert!(network.on_wireguard(state("wg1")).is_err());
+        network.apply(Source::Api, &link(9)).unwrap();
+        assert_eq!(network.wireguard().count(), 1);
+        network.apply(Source::Api, &link(8)).unwrap();
+        assert_eq!(network.wireguard().count(), 0);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum LinkKind {
     },
     /// A bond, and the index of its primary port.
     Bond(BondNumbers, Option<u32>),
+    /// A link of WireGuard, which has packets of IP alone.
+    WireGuard,
     /// Another link that software has made.
     Other,
 }
@@ -61,6 +63,7 @@ impl LinkKind {
             b"vlan" => vlan(data),
             b"bridge" => bridge(data),
             b"bond" => bond(data),
+            b"wireguard" => Some(LinkKind::WireGuard),
             _ => None,
         };
         read.unwrap_or(Self::Other)

@@ -17,6 +17,7 @@ use std::time::Duration;
 use osbuild_abi::paths;
 use pod_dhcp::choice::Choice;
 use pod_dhcp::link::{LinkClient, LinkSettings, now};
+use pod_dhcp::link_kind::LinkKind;
 use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
 use pod_dhcp::settings;
 use pod_dhcp::static_network::{HostLink, StaticNetwork};
@@ -136,6 +137,8 @@ impl ServedLinks {
     /// Whether a link is served: of those that this program has made, each that a setting makes.
     fn serves(&self, link: &Link) -> bool {
         match link.is_made {
+            // Nobody answers to DHCP there, and a peer is no router.
+            _ if link.kind == LinkKind::WireGuard => false,
             true => self.static_network.makes(&link.name),
             false => self.arguments.choice.serves(link),
         }
@@ -204,7 +207,7 @@ impl ServedLinks {
             let client = self.clients.get(&link.index);
             HostLink {
                 is_of_node: self.arguments.choice.is_of_node(&link),
-                is_served: client.is_some(),
+                is_served: client.is_some() || self.static_network.holds_tunnel(&link),
                 leased_mtu: client.and_then(LinkClient::leased_mtu),
                 link,
             }

@@ -51,14 +51,14 @@ const METRIC: u32 = 1024;
 /// The infinite lifetime.
 const FOREVER: u32 = u32::MAX;
 
-/// An Ethernet link.
+/// An Ethernet link, or one of WireGuard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its index in the kernel.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Its hardware address.
+    /// Its hardware address: zeros for a link of WireGuard, which has none.
     pub mac: Mac,
     /// Its MTU in bytes.
     pub mtu: u32,
@@ -110,7 +110,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Lists all Ethernet links.
+    /// Lists all links of Ethernet and of WireGuard.
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
         self.list(Request::new(libc::RTM_GETLINK, LIST, &[0; LINK]), read_link)
     }
@@ -317,7 +317,7 @@ fn read_link(answer: &Answer) -> Option<Link> {
     let fixed = answer.payload.get(..LINK).filter(|_| answer.kind == libc::RTM_NEWLINK)?;
     let (kind, index, flags) = (u16_at(fixed, 2)?, u32_at(fixed, 4)?, u32_at(fixed, 8)?);
     let has = |flag: i32| flags & flag as u32 != 0;
-    if kind != libc::ARPHRD_ETHER || has(libc::IFF_LOOPBACK) {
+    if has(libc::IFF_LOOPBACK) {
         return None;
     }
     let (mut name, mut mac, mut mtu, mut dhcpv6) = (None, None, None, false);
@@ -339,10 +339,15 @@ fn read_link(answer: &Answer) -> Option<Link> {
             _ => {}
         }
     }
+    let mac = match (kind, &link_kind) {
+        (libc::ARPHRD_ETHER, _) => mac?,
+        (libc::ARPHRD_NONE, LinkKind::WireGuard) => Mac::default(),
+        _ => return None,
+    };
     Some(Link {
         index,
         name: name?,
-        mac: mac?,
+        mac,
         mtu: mtu?,
         up: has(libc::IFF_UP),
         carrier: has(libc::IFF_UP) && has(libc::IFF_RUNNING),

@@ -19,7 +19,7 @@ const MAX_DOMAINS: usize = 6;
 /// The maximum number of time servers to use.
 const MAX_TIME_SERVERS: usize = 4;
 /// The maximum number of a link's addresses that `init` accepts.
-const MAX_ADDRESSES: usize = 8;
+pub const MAX_ADDRESSES: usize = 8;
 
 /// The lease, the addresses and the advertised options of one link.
 #[derive(Clone, Debug)]
@@ -123,9 +123,9 @@ impl Sent {
             }
             let sent = Client::connect(socket, TIMEOUT).and_then(|mut init| init.send(request));
             match sent {
-                Ok(()) => report(format!("init took `{request}`")),
+                Ok(()) => report(format!("init took `{}`", request.shown())),
                 Err(ClientError::Connection(_)) => return false,
-                Err(refused) => report(format!("init refused `{request}`: {refused}")),
+                Err(refused) => report(format!("init refused `{}`: {refused}", request.shown())),
             }
             if let Request::Addresses { addresses, link } = request {
                 match addresses.is_empty() {
@@ -142,7 +142,10 @@ impl Sent {
     /// reports about those.
     pub fn forget_network(&mut self) {
         self.requests.retain(|request| {
-            !matches!(request, Request::NetworkSet(_) | Request::NetworkFailed { .. })
+            !matches!(
+                request,
+                Request::NetworkSet(_) | Request::NetworkFailed { .. } | Request::WireGuard(_)
+            )
         });
     }
 

@@ -77,14 +77,26 @@ impl Document {
         }
         let key = Key::new(kind, &id).map_err(|error| error.to_string())?;
         // A number has lost its form, such as leading zeros.
-        let is_text = |field: &&str| spec.get(*field).is_none_or(Value::is_string);
-        if let Some(field) = one.secrets().into_iter().find(|field| !is_text(field)) {
+        if let Some(field) = one.secrets().into_iter().find(|field| !is_text(&spec, field)) {
             return Err(format!("`{field}` is secret: a text in quotes"));
         }
         let yaml = serde_saphyr::to_string(&spec).map_err(|error| error.to_string())?;
         let written = Spec { yaml, ..Spec::default() };
         let spec = one.check_written(&id, &written, stored(&key).as_ref())?.spec;
         Ok(Draft { key, labels, annotations, spec })
+    }
+}
+
+/// Whether the field with this path has a text, if it is there: in a list, each of them.
+fn is_text(value: &Value, path: &str) -> bool {
+    if let Value::Array(all) = value {
+        return all.iter().all(|one| is_text(one, path));
+    }
+    let (field, rest) = path.split_once('.').unwrap_or((path, ""));
+    match (value.get(field), rest) {
+        (None, _) => true,
+        (Some(found), "") => found.is_string(),
+        (Some(found), rest) => is_text(found, rest),
     }
 }
 

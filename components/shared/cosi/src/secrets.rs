@@ -1,6 +1,11 @@
 // The fields of `osbuild.v1` that are secret, in one list: the build leaves them out of `Debug`,
 // and `osd` out of all that it shows. `build.rs` includes the file, too, so it has no other items.
 
-/// The fields that are secret: the message and the field's name, which is the same in YAML.
-pub const SECRETS: [(&str, &str); 2] =
-    [("RegistryCredentialSpec", "password"), ("RegistryCredentialSpec", "token")];
+/// The fields that are secret: the spec that has it, its path there in YAML, and the message and
+/// the name of the field.
+pub const SECRETS: [(&str, &str, &str, &str); 4] = [
+    ("LinkSpec", "wireguard.privateKey", "WireguardLink", "private_key"),
+    ("LinkSpec", "wireguard.peers.presharedKey", "WireguardPeer", "preshared_key"),
+    ("RegistryCredentialSpec", "password", "RegistryCredentialSpec", "password"),
+    ("RegistryCredentialSpec", "token", "RegistryCredentialSpec", "token"),
+];

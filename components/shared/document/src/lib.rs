@@ -212,6 +212,21 @@ mod tests {
         assert_eq!(cluster.token.unwrap().as_str(), "abcdef.0123456789abcdef");
         assert_eq!(cluster.dns, ["10.96.0.10".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!(cluster.domain.as_str(), "cluster.local");
+        let kubelet = document.kubelet;
+        assert_eq!(kubelet.node_ip.unwrap().to_string(), "192.0.2.7,2001:db8::7");
+        assert_eq!(kubelet.labels.iter().count(), 2);
+        assert_eq!(kubelet.taints[0].0.to_string(), "dedicated=database:NoSchedule");
+        assert_eq!(kubelet.cloud_provider, Some(CloudProvider::External));
+        assert_eq!(kubelet.provider_id.as_deref(), Some("example://zone-a/7"));
+        assert_eq!(
+            kubelet.credential_providers.unwrap().folder.as_str(),
+            "/opt/credential-providers/bin"
+        );
+    }
+
+    #[test]
+    fn every_setting_of_the_example_is_read() {
+        let document = Document::parse(WHOLE).unwrap();
         let settings: Vec<String> = document.settings().iter().map(Setting::to_string).collect();
         assert_eq!(
             settings,
@@ -230,6 +245,10 @@ mod tests {
                 "link br0 made bridge ports=eth1,eth2 stp=on",
                 "link bond0 made bond mode=802.3ad ports=eth3,eth4 lacp-rate=fast \
                  xmit-hash-policy=layer3+4",
+                "link wg0 made wireguard private-key=(hidden) listen-port=51820 fwmark=0x200 \
+                 peers=lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=,preshared-key=(hidden),\
+                 endpoint=198.51.100.9:51820,keepalive=25,allowed=10.7.0.0/24,\
+                 allowed=2001:db8:7::/64",
                 "address eth0 192.0.2.7 24",
                 "address eth0 2001:db8::7 64",
                 "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
@@ -261,16 +280,6 @@ mod tests {
                 "node-label topology.kubernetes.io/zone zone-a",
                 "node-taint dedicated:NoSchedule database",
             ]
-        );
-        let kubelet = document.kubelet;
-        assert_eq!(kubelet.node_ip.unwrap().to_string(), "192.0.2.7,2001:db8::7");
-        assert_eq!(kubelet.labels.iter().count(), 2);
-        assert_eq!(kubelet.taints[0].0.to_string(), "dedicated=database:NoSchedule");
-        assert_eq!(kubelet.cloud_provider, Some(CloudProvider::External));
-        assert_eq!(kubelet.provider_id.as_deref(), Some("example://zone-a/7"));
-        assert_eq!(
-            kubelet.credential_providers.unwrap().folder.as_str(),
-            "/opt/credential-providers/bin"
         );
     }
 
@@ -501,6 +510,33 @@ mod tests {
         ] {
             let refusal = Document::parse(&rule.replacen(from, to, 1)).unwrap_err();
             assert!(refusal.reason.contains(reason), "{to}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn a_tunnel_that_cannot_be_is_refused_without_its_keys() {
+        let key = "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=";
+        let peer = "lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
+        let text = format!(
+            "[[links]]\nlink = \"wg0\"\n[links.wireguard]\nprivate-key = \"{key}\"\n\
+             [[links.wireguard.peers]]\npublic-key = \"{peer}\"\n"
+        );
+        assert!(Document::parse(&text).is_ok());
+        let short = &key[..30];
+        for (from, to, reason) in [
+            (key, short, "the private key of a WireGuard link is 32 bytes in base64"),
+            (peer, "a", "`a` is not a public key"),
+            ("public-key", "key", "unknown field `key`"),
+            ("private-key", "key", "unknown field `key`"),
+            ("public-key", "endpoint = \"vpn.example:1\"\npublic-key", "not the endpoint"),
+            ("public-key", "allowed-ips = [\"10.0.0.1/8\"]\npublic-key", "`10.0.0.0/8`?"),
+            ("public-key", &format!("preshared-key = \"{short}\"\npublic-key"), "preshared key"),
+            ("[links.w", "dhcp = true\n[links.w", "a link of WireGuard, which has no DHCP"),
+            ("[links.w", "bridge = {}\n[links.w", "cannot be both a bridge and a wireguard"),
+        ] {
+            let refusal = Document::parse(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(refusal.reason.contains(reason), "{to}: {refusal}");
+            assert!(!refusal.reason.contains(short), "{refusal}");
         }
     }
 

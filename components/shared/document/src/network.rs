@@ -3,9 +3,9 @@
 //! the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
-    BondOptions, FirewallRule, LinkName, MadeLink, Metric, NetworkSetting, Refusal, RouteTable,
-    RoutingRule, RoutingRuleOptions, RuleOptions, StaticAddress, StaticRoute, Subnet,
-    firewall_conflict, link_conflicts,
+    BondOptions, FirewallRule, LinkName, MadeLink, Metric, NetworkSetting, PeerOptions, Refusal,
+    RouteTable, RoutingRule, RoutingRuleOptions, RuleOptions, StaticAddress, StaticRoute, Subnet,
+    WireGuard, WireGuardOptions, WireGuardPeer, firewall_conflict, link_conflicts,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -23,6 +23,7 @@ struct Link {
     vlan: Option<VlanLink>,
     bridge: Option<BridgeLink>,
     bond: Option<BondLink>,
+    wireguard: Option<WireguardLink>,
 }
 
 #[derive(Deserialize)]
@@ -121,13 +122,57 @@ struct BondLink {
     primary: String,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct WireguardLink {
+    private_key: String,
+    #[serde(default)]
+    listen_port: u32,
+    #[serde(default)]
+    fwmark: String,
+    #[serde(default)]
+    peers: Vec<WireguardPeer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct WireguardPeer {
+    public_key: String,
+    preshared_key: Option<String>,
+    #[serde(default)]
+    endpoint: String,
+    #[serde(default)]
+    allowed_ips: Vec<String>,
+    #[serde(default)]
+    persistent_keepalive: u32,
+}
+
+impl WireguardLink {
+    fn made(&self) -> Result<MadeLink, Refusal> {
+        let peer = |peer: &WireguardPeer| {
+            WireGuardPeer::new(PeerOptions {
+                public_key: &peer.public_key,
+                preshared_key: peer.preshared_key.as_deref(),
+                endpoint: &peer.endpoint,
+                allowed_ips: &peer.allowed_ips,
+                keepalive: peer.persistent_keepalive,
+            })
+        };
+        let peers = self.peers.iter().map(peer).collect::<Result<_, _>>()?;
+        let WireguardLink { private_key, listen_port, fwmark, .. } = self;
+        let options = WireGuardOptions { private_key, listen_port: *listen_port, fwmark };
+        WireGuard::new(options, peers).map(MadeLink::WireGuard)
+    }
+}
+
 impl Link {
-    /// The VLAN, bridge or bond that the section describes; `None` if it describes none.
+    /// The link to make that the section describes; `None` if it describes none.
     fn made(&self) -> Result<Option<MadeLink>, Refusal> {
         let vlan = self.vlan.as_ref().map(VlanLink::made).transpose()?;
         let bridge = self.bridge.as_ref().map(BridgeLink::made).transpose()?;
         let bond = self.bond.as_ref().map(BondLink::made).transpose()?;
-        MadeLink::only(&self.link, [vlan, bridge, bond])
+        let wireguard = self.wireguard.as_ref().map(WireguardLink::made).transpose()?;
+        MadeLink::only(&self.link, [vlan, bridge, bond, wireguard])
     }
 }
 

@@ -94,6 +94,7 @@ impl Reply {
             | Request::NetworkSet(_)
             | Request::NetworkFailed { .. }
             | Request::FormerMtu { .. }
+            | Request::WireGuard(_)
             | Request::ClockSet(_)
             | Request::ClockRefused(_)
             | Request::Apply(_)

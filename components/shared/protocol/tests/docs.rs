@@ -16,7 +16,7 @@ const BOOTSTRAP: &[Socket] = &[Socket::Bootstrap];
 const RESTARTS: &[Socket] = &[Socket::Admin, Socket::Bootstrap];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 35] = [
+const ROWS: [Row; 36] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -38,7 +38,12 @@ const ROWS: [Row; 35] = [
     (HOST, "try SECONDS", "try 60", "none"),
     (HOST, "confirm", "confirm", "none"),
     (HOST, "revert", "revert", "none"),
-    (HOST, "observe", "observe", "`try`, `start`, `wanted`, `error`, `current`, `pod`"),
+    (
+        HOST,
+        "observe",
+        "observe",
+        "`try`, `start`, `wanted`, `error`, `current`, `pod`, `wireguard`",
+    ),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
     (ADMIN, "rollback", "rollback", "none"),
     (UPDATE, "await-check", "await-check", "none"),
@@ -52,7 +57,12 @@ const ROWS: [Row; 35] = [
     (ADMIN, "debug ID RIGHTS SECONDS IMAGE", DEBUG, "none"),
     (ADMIN, "end-debug", "end-debug", "none"),
     (BOOTSTRAP, "volume [after DEVICE]", "volume after vdb", "`volume`, and a descriptor"),
+    (NET, "wireguard STATE", STATE, "none"),
 ];
+
+/// A request with the state of a link of WireGuard.
+const STATE: &str =
+    "wireguard wg0 public-key=I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4= listen-port=51820";
 
 /// A request for a debug container.
 const DEBUG: &str = "debug 000102030405060708090a0b0c0d0e0f node 3600 docker.io/library/busybox";
@@ -99,6 +109,7 @@ fn row(request: &Request) -> usize {
         Request::Debug(_) => 32,
         Request::EndDebug => 33,
         Request::OpenVolume { .. } => 34,
+        Request::WireGuard(_) => 35,
     }
 }
 

@@ -8,8 +8,8 @@
 
 #![forbid(unsafe_code)]
 
-/// The protocol (`RTPROT_…`, `IFAPROT_…`) of routes and addresses of settings, and the group of
-/// links. The program that sets them finds its own by it; no other is known to use the number.
+/// The protocol (`RTPROT_…`, `IFAPROT_…`) of routes, rules and addresses of settings, and the group
+/// of links. The program that sets them finds its own by it; no other is known to use the number.
 pub const BY_SETTING: u8 = 111;
 
 /// The length of a message's header.

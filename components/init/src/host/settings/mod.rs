@@ -327,7 +327,8 @@ impl Settings {
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
         let settings = settings.collect();
-        HostSettings { tried, start, settings, pods: self.pods.states() }
+        let wireguard = self.network.wireguard().cloned().collect();
+        HostSettings { tried, start, settings, pods: self.pods.states(), wireguard }
     }
 
     /// Whether requests may change settings, see [`Try::admit`] and [`Fallback::admit`].

@@ -26,10 +26,7 @@ impl Netlink {
         made: &MadeLink,
         parent: Option<u32>,
     ) -> io::Result<()> {
-        let info = nested(&[
-            (libc::IFLA_INFO_KIND, made.kind().as_bytes()),
-            (libc::IFLA_INFO_DATA, &data_of(made, false)),
-        ]);
+        let info = info_of(made, false);
         let request = Request::new(libc::RTM_NEWLINK, CREATE, &[0; LINK])
             .with(libc::IFLA_IFNAME, &[name.as_str().as_bytes(), b"\0"].concat())
             .with(libc::IFLA_GROUP, &GROUP.to_ne_bytes())
@@ -42,10 +39,7 @@ impl Netlink {
 
     /// Gives the link with this index the options of a setting.
     pub fn set_link_options(&mut self, index: u32, made: &MadeLink) -> io::Result<()> {
-        let info = nested(&[
-            (libc::IFLA_INFO_KIND, made.kind().as_bytes()),
-            (libc::IFLA_INFO_DATA, &data_of(made, true)),
-        ]);
+        let info = info_of(made, true);
         let request = Request::new(libc::RTM_NEWLINK, EXECUTE, &fixed(index));
         self.execute(request.with(libc::IFLA_LINKINFO, &info))
     }
@@ -90,6 +84,14 @@ fn fixed(index: u32) -> Vec<u8> {
     [[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat()
 }
 
+/// The kind of a link and its options. A link of WireGuard gets its own by another family of
+/// netlink.
+fn info_of(made: &MadeLink, is_there: bool) -> Vec<u8> {
+    let (kind, data) = (made.kind().as_bytes(), data_of(made, is_there));
+    let all = [(libc::IFLA_INFO_KIND, kind), (libc::IFLA_INFO_DATA, &data)];
+    nested(if data.is_empty() { &all[..1] } else { &all })
+}
+
 /// The options of a link, as the kernel takes them: of a new link, those that differ from the
 /// kernel's own. A kernel without VLAN filtering takes not even its absence, and a bond no option
 /// that its mode does not have.
@@ -113,6 +115,7 @@ fn data_of(made: &MadeLink, is_there: bool) -> Vec<u8> {
             let first = [(BOND_MODE, &[mode][..]), (BOND_MIIMON, &miimon)];
             nested(&first.into_iter().chain(others).collect::<Vec<_>>())
         }
+        MadeLink::WireGuard(_) => Vec::new(),
     }
 }
 
@@ -141,7 +144,8 @@ pub fn difference(link: &Link, made: &MadeLink) -> Difference {
         (MadeLink::Bond(bond), LinkKind::Bond(found, _)) if *found == numbers(bond) => {
             Difference::None
         }
-        (MadeLink::Bridge(_) | MadeLink::Bond(_), _) => Difference::Kind,
+        (MadeLink::WireGuard(_), LinkKind::WireGuard) => Difference::None,
+        (MadeLink::Bridge(_) | MadeLink::Bond(_) | MadeLink::WireGuard(_), _) => Difference::Kind,
     }
 }
 

@@ -9,6 +9,7 @@ mod made;
 mod plan;
 mod rules;
 mod wanted;
+pub mod wireguard;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -23,12 +24,15 @@ use osbuild_protocol::{
 };
 
 use crate::firewall::Firewall;
+use crate::link_kind::LinkKind;
 use crate::netlink::{Link, Netlink};
+use crate::settings::MAX_ADDRESSES;
 use kernel::ChangeMonitor;
 pub use made::HostLink;
 use made::{LinkAction, LinkPlan};
 use plan::{Action, Found, FoundLink};
 use wanted::WantedSettings;
+use wireguard::Tunnels;
 
 /// The wait from a change of the host to the comparison, which covers the changes that follow it.
 const DELAY: Duration = Duration::from_millis(100);
@@ -43,6 +47,7 @@ pub struct StaticNetwork {
     source: WantedSettings,
     monitor: ChangeMonitor,
     firewall: Firewall,
+    tunnels: Tunnels,
     /// The MTU that links had before a setting; none before the first settings.
     former_mtus: BTreeMap<LinkName, Mtu>,
     /// Why settings are not in effect; none if they are.
@@ -61,6 +66,7 @@ impl StaticNetwork {
             source: WantedSettings::start(socket)?,
             monitor: ChangeMonitor::open()?,
             firewall: Firewall::start(),
+            tunnels: Tunnels::default(),
             former_mtus: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             due: None,
@@ -97,7 +103,7 @@ impl StaticNetwork {
 
     /// When [`Self::hold`] is due.
     pub fn deadline(&self) -> Option<Duration> {
-        self.due
+        self.due.into_iter().chain(self.tunnels.deadline()).min()
     }
 
     /// When [`Self::hold_firewall`] is due.
@@ -122,6 +128,12 @@ impl StaticNetwork {
         self.wanted.settings.iter().any(
             |setting| matches!(setting, NetworkSetting::Made(name, _) if name.as_str() == link),
         )
+    }
+
+    /// Whether a setting makes this link of WireGuard, which has no client, and it is on: before,
+    /// it takes no routes.
+    pub fn holds_tunnel(&self, link: &Link) -> bool {
+        link.up && link.is_made && link.kind == LinkKind::WireGuard && self.makes(&link.name)
     }
 
     /// The links that are ports of those that settings make.
@@ -166,7 +178,7 @@ impl StaticNetwork {
 
     /// The requests that report the outcome of each setting to `init`.
     pub fn requests(&self) -> impl Iterator<Item = Request> {
-        self.wanted.settings.iter().filter_map(|setting| {
+        let outcomes = self.wanted.settings.iter().filter_map(|setting| {
             let outcome = match setting {
                 NetworkSetting::FirewallRule(_) => {
                     let outcome = self.firewall.outcome();
@@ -178,6 +190,27 @@ impl StaticNetwork {
                 None => Request::NetworkSet(setting.clone()),
                 Some(reason) => Request::NetworkFailed { name: setting.name(), reason },
             })
+        });
+        let tunnels = self.tunnels.states().cloned().map(Request::WireGuard);
+        outcomes.chain(tunnels).chain(self.tunnel_addresses())
+    }
+
+    /// The reports of the addresses that links of WireGuard have of settings, as they have no
+    /// client that reports those.
+    fn tunnel_addresses(&self) -> impl Iterator<Item = Request> {
+        self.tunnels.states().filter_map(|state| {
+            let addresses = self.wanted.settings.iter().filter_map(|setting| match setting {
+                NetworkSetting::Address(address)
+                    if *address.link() == state.link
+                        && self.outcomes.get(&setting.name()) == Some(&None) =>
+                {
+                    Some(address.with_length())
+                }
+                _ => None,
+            });
+            let addresses: Vec<String> = addresses.take(MAX_ADDRESSES).collect();
+            let link = state.link.to_string();
+            (!addresses.is_empty()).then_some(Request::Addresses { addresses, link })
         })
     }
 
@@ -195,6 +228,7 @@ impl StaticNetwork {
             Err(error) => {
                 eprintln!("cannot list addresses and routes: {error}");
                 self.due = Some(now + RETRY);
+                self.tunnels.wait_until(now + RETRY);
                 return;
             }
         };
@@ -202,8 +236,10 @@ impl StaticNetwork {
         let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, links);
         let settings = self.wanted.settings.iter();
         self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
+        let all = links.iter().map(|host| &host.link);
+        let tunnels = self.tunnels.hold(&self.wanted.settings, all, now);
         let rules = rules::hold(&self.wanted.settings, netlink);
-        let problems = problems.into_iter().chain(rules.problems);
+        let problems = problems.into_iter().chain(rules.problems).chain(tunnels);
         self.outcomes.extend(problems.map(|(name, problem)| (name, Some(printable(&problem)))));
         let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
         self.is_idle = self.wanted.settings.iter().all(is_rule)

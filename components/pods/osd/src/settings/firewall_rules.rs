@@ -188,8 +188,13 @@ mod tests {
         let all = [ssh, observed(rest, Source::Api)];
         let settings = vec![Setting::parse(rest).unwrap()];
         let wanted = [Wanted { id: "all".to_owned(), version: "3".to_owned(), settings }];
-        let report =
-            Report { wanted: &wanted, observed: &all, errors: &BTreeMap::new(), pods: &[] };
+        let report = Report {
+            wanted: &wanted,
+            observed: &all,
+            errors: &BTreeMap::new(),
+            pods: &[],
+            wireguard: &[],
+        };
         let statuses = TYPE.statuses(&report);
         assert_eq!(
             statuses["ssh"].yaml,

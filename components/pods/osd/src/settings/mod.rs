@@ -27,7 +27,7 @@ mod trusted_roots;
 
 use crate::access::Role;
 use osbuild_cosi::SECRETS;
-use osbuild_protocol::{Observed, PodState, Setting, SettingName};
+use osbuild_protocol::{Observed, PodState, Setting, SettingName, WireGuardState};
 use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
 use std::collections::BTreeMap;
 
@@ -116,6 +116,8 @@ pub struct Report<'a> {
     pub errors: &'a BTreeMap<SettingName, String>,
     /// The states of static pods.
     pub pods: &'a [PodState],
+    /// The states of links of WireGuard.
+    pub wireguard: &'a [WireGuardState],
 }
 
 impl SettingType {
@@ -145,10 +147,10 @@ impl SettingType {
         wanted.collect()
     }
 
-    /// The fields of its specs that are secret.
+    /// The paths of the fields of its specs that are secret.
     pub fn secrets(&self) -> impl Iterator<Item = &'static str> {
         let message = format!("{}Spec", self.names.singular);
-        SECRETS.into_iter().filter(move |(of, _)| *of == message).map(|(_, field)| field)
+        SECRETS.into_iter().filter(move |(of, ..)| *of == message).map(|(_, path, ..)| path)
     }
 
     /// The specs of the statuses by their identifiers.
@@ -232,6 +234,12 @@ const SET: PrintColumn = column("Set", "{.set}");
 mod tests {
     use super::*;
 
+    const WIREGUARD: &str = "link wg0 made wireguard \
+         private-key=+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28= \
+         listen-port=9 fwmark=0x1 peers=I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4=,\
+         preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
+         keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
+
     fn setting(line: &str) -> Setting {
         Setting::parse(line).unwrap()
     }
@@ -259,6 +267,7 @@ mod tests {
             "link eth0.6 made vlan id=6 parent=eth0 protocol=802.1ad",
             "link br0 made bridge ports=eth1,eth2 stp=on vlan-filtering=on",
             "link br0 made bridge",
+            WIREGUARD,
             "link bond0 made bond mode=802.3ad ports=eth1 miimon=50 lacp-rate=fast \
              xmit-hash-policy=layer3+4",
             "link bond0 made bond mode=active-backup ports=eth1,eth2 primary=eth2",
@@ -300,7 +309,8 @@ mod tests {
             let message = Spec { yaml: String::new(), ..both.clone() };
             assert_eq!((one.read)(&message), Ok(settings.clone()));
             let yaml = Spec { proto: Vec::new(), ..both };
-            assert!(!yaml.yaml.contains("password: a"), "{}", yaml.yaml);
+            let shown = &yaml.yaml;
+            assert!(!shown.contains("password: a") && !shown.contains("+C5uPI"), "{shown}");
             assert_eq!((one.read)(&yaml), Ok(settings), "{}", yaml.yaml);
         }
     }
@@ -308,7 +318,7 @@ mod tests {
     #[test]
     fn every_secret_is_of_a_type() {
         let secrets = TYPES.iter().flat_map(SettingType::secrets);
-        assert!(secrets.eq(SECRETS.into_iter().map(|(_, field)| field)));
+        assert!(secrets.eq(SECRETS.into_iter().map(|(_, path, ..)| path)));
     }
 
     #[test]
@@ -324,7 +334,13 @@ mod tests {
         let errors = BTreeMap::from([(name, "the disk is full".to_owned())]);
         let settings = vec![setting("name-servers 10.0.2.9")];
         let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
-        let report = Report { wanted: &wanted, observed: &observed, errors: &errors, pods: &[] };
+        let report = Report {
+            wanted: &wanted,
+            observed: &observed,
+            errors: &errors,
+            pods: &[],
+            wireguard: &[],
+        };
         let statuses = resolvers::TYPE.statuses(&report);
         assert_eq!(
             statuses["node"].yaml.lines().collect::<Vec<_>>(),
@@ -340,7 +356,13 @@ mod tests {
                 "version: \"3\"",
             ]
         );
-        let none = Report { wanted: &[], observed: &[], errors: &BTreeMap::new(), pods: &[] };
+        let none = Report {
+            wanted: &[],
+            observed: &[],
+            errors: &BTreeMap::new(),
+            pods: &[],
+            wireguard: &[],
+        };
         assert_eq!(resolvers::TYPE.statuses(&none).len(), 1);
         assert!(kernel_parameters::TYPE.statuses(&none).is_empty());
     }
@@ -362,7 +384,7 @@ mod tests {
                 error: error.to_owned(),
             }];
             let (wanted, errors) = (std::slice::from_ref(&wanted), &BTreeMap::new());
-            let report = Report { wanted, observed: &observed, errors, pods: &[] };
+            let report = Report { wanted, observed: &observed, errors, pods: &[], wireguard: &[] };
             routes::TYPE.statuses(&report)["default"].yaml.clone()
         };
         assert!(status("via 192.0.2.1 on eth0", "").ends_with("set: true\nversion: \"1\"\n"));

@@ -33,4 +33,5 @@ mod talos;
 mod tokens;
 mod trusted_roots;
 mod watch;
+mod wireguard;
 mod world;

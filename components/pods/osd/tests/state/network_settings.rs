@@ -5,7 +5,10 @@ use crate::osd::{Osd, code, create, metadata, thing};
 use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use osbuild_cosi::v1::ApplyRequest;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
-use osbuild_protocol::{HostSettings, Observed, PodState, Reply, Request, Setting, Socket};
+use osbuild_protocol::{
+    HostSettings, MadeLink, NetworkSetting, Observed, PeerState, PodState, PublicKey, Reply,
+    Request, Setting, Socket, WireGuardPeer, WireGuardState,
+};
 use osbuild_ranks::Source;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -62,7 +65,8 @@ fn serve(mut stream: UnixStream, held: &Mutex<Vec<Setting>>) {
             Request::Observe => {
                 let settings = held.iter().map(observed).collect();
                 let pods = held.iter().filter_map(state).collect();
-                let all = HostSettings { settings, pods, ..HostSettings::default() };
+                let wireguard = held.iter().filter_map(tunnel).collect();
+                let all = HostSettings { settings, pods, wireguard, ..HostSettings::default() };
                 reply = Reply::Settings(all);
             }
             _ => {}
@@ -80,6 +84,24 @@ fn observed(setting: &Setting) -> Observed {
         false => [setting.shown(), String::new()],
     };
     Observed { name, wanted: Some(setting.clone()), source: Some(Source::Api), current, error }
+}
+
+/// The state of a tunnel: each peer has agreed on keys.
+fn tunnel(setting: &Setting) -> Option<WireGuardState> {
+    let Setting::Network(NetworkSetting::Made(link, MadeLink::WireGuard(tunnel))) = setting else {
+        return None;
+    };
+    let peer = |peer: &WireGuardPeer| PeerState {
+        public_key: peer.public_key(),
+        endpoint: peer.endpoint(),
+        last_handshake: Some(1_790_000_000),
+    };
+    Some(WireGuardState {
+        link: link.clone(),
+        public_key: PublicKey::new([7; 32]),
+        listen_port: tunnel.listen_port().unwrap_or_default(),
+        peers: tunnel.peers().iter().map(peer).collect(),
+    })
 }
 
 /// The state of a static pod: it runs.

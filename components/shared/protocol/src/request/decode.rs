@@ -7,7 +7,7 @@ use super::{BootstrapReport, ClockReport, MAX_REASON, Request};
 use crate::{
     BlockDevice, DebugContainer, DebugId, DebugRights, DebugTime, Domain, Entry, Fingerprint,
     ImageName, LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime,
-    host_name,
+    WireGuardState, host_name,
 };
 
 /// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
@@ -149,6 +149,7 @@ fn net(line: &str) -> Decoded {
             _ => Err(Refusal::malformed("this is not a setting of the network")),
         },
         ["network-failed", ..] => network_failed(&words[1..].join(" ")),
+        ["wireguard", ..] => Ok(Request::WireGuard(WireGuardState::parse(&words[1..].join(" "))?)),
         _ => Err(unknown(line)),
     }
 }
@@ -243,6 +244,9 @@ mod tests {
         };
         let (name, link) = (address.name(), LinkName::parse("eth0").unwrap());
         let failed = "network-failed address eth0 192.0.2.7 no link";
+        let state = format!("wg0 public-key={}= listen-port=9", "A".repeat(43));
+        let tunnel = format!("wireguard {state}");
+        let state = WireGuardState::parse(&state).unwrap();
         are_read_and_written(&[
             (Socket::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
             (Socket::Net, "resolv 10.0.2.3 search example.org", resolv),
@@ -269,6 +273,7 @@ mod tests {
                 Request::FormerMtu { link: link.clone(), mtu: Some(Mtu::parse("1500").unwrap()) },
             ),
             (Socket::Net, "former-mtu none on eth0", Request::FormerMtu { link, mtu: None }),
+            (Socket::Net, &tunnel, Request::WireGuard(state)),
             (Socket::Time, "last", Request::LastSeen),
             (
                 Socket::Time,

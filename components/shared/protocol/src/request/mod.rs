@@ -10,7 +10,7 @@ pub use bootstrap_report::BootstrapReport;
 
 use crate::{
     BlockDevice, DebugContainer, Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting,
-    SettingName, TryTime,
+    SettingName, TryTime, WireGuardState,
 };
 
 /// The maximum bytes of a reason why a setting of the network is not in effect.
@@ -66,6 +66,8 @@ pub enum Request {
         /// The MTU.
         mtu: Option<Mtu>,
     },
+    /// Take note of what a link of WireGuard is like, which the node makes.
+    WireGuard(WireGuardState),
     /// Reply with [`LastSeen`](crate::LastSeen).
     LastSeen,
     /// Print that the clock was set.
@@ -157,8 +159,21 @@ impl fmt::Display for ClockReport {
     }
 }
 
+impl Request {
+    /// The line for logs: without the secrets of a setting that the host has.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Apply(setting) => format!("apply {setting}"),
+            Self::NetworkSet(setting) => {
+                format!("network-set {} {}", setting.name(), setting.shown())
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Request {
-    /// Writes the line, without its end.
+    /// Writes the line, without its end, with the secrets of a setting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HostName(name) => write!(f, "hostname {name}"),
@@ -179,6 +194,7 @@ impl fmt::Display for Request {
             Self::NetworkFailed { name, reason } => write!(f, "network-failed {name} {reason}"),
             Self::FormerMtu { link, mtu: Some(mtu) } => write!(f, "former-mtu {mtu} on {link}"),
             Self::FormerMtu { link, mtu: None } => write!(f, "former-mtu none on {link}"),
+            Self::WireGuard(state) => write!(f, "wireguard {state}"),
             Self::LastSeen => f.write_str("last"),
             Self::ClockSet(report) => write!(f, "set {report}"),
             Self::ClockRefused(report) => write!(f, "refused {report}"),

@@ -32,12 +32,13 @@ pub use list::{Entry, List};
 pub use motd::{MAX_MOTD_COLUMNS, MAX_MOTD_LINES, Motd};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
-    Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, IpFamily, LacpRate, LinkName,
-    LinkPattern, MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu, NetworkKind, NetworkName,
-    NetworkSetting, NetworkSettings, PacketMark, PortRange, Ports, RouteTable, RoutingPriority,
-    RoutingRule, RoutingRuleOptions, RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder,
-    RulePriority, RuleProtocol, StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol,
-    firewall_conflict, link_conflicts, rule_that_closes,
+    AllowedNetwork, Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, IpFamily, KEY,
+    LacpRate, LinkName, LinkPattern, MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu, NetworkKind,
+    NetworkName, NetworkSetting, NetworkSettings, PacketMark, PeerOptions, PeerState, PortRange,
+    Ports, PublicKey, RouteTable, RoutingPriority, RoutingRule, RoutingRuleOptions, RuleAction,
+    RuleLink, RuleName, RuleOptions, RuleOrder, RulePriority, RuleProtocol, SecretKey,
+    StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol, WireGuard, WireGuardOptions,
+    WireGuardPeer, WireGuardState, firewall_conflict, link_conflicts, rule_that_closes,
 };
 pub use node::{
     LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,
@@ -285,6 +286,7 @@ impl Setting {
     /// The value without its secret.
     pub fn shown(&self) -> String {
         match self {
+            Self::Network(setting) => setting.shown(),
             Self::RegistryCredential(one) => one.redacted(),
             _ => self.value(),
         }

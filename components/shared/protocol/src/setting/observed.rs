@@ -2,7 +2,7 @@
 
 use osbuild_ranks::Source;
 
-use super::{PodState, Setting, SettingName, StartSettings, TryState, words};
+use super::{PodState, Setting, SettingName, StartSettings, TryState, WireGuardState, words};
 
 /// The word for no source.
 const NONE: &str = "none";
@@ -18,6 +18,8 @@ pub struct HostSettings {
     pub settings: Vec<Observed>,
     /// The states of the static pods that settings ask for, as far as they are known.
     pub pods: Vec<PodState>,
+    /// The states of the links of WireGuard that the node makes, as far as they are known.
+    pub wireguard: Vec<WireGuardState>,
 }
 
 /// A setting as `init` has it.
@@ -44,7 +46,8 @@ impl Observed {
 }
 
 /// The lines of a reply, each with its end.
-pub(crate) fn encode(HostSettings { tried, start, settings, pods }: &HostSettings) -> String {
+pub(crate) fn encode(host: &HostSettings) -> String {
+    let HostSettings { tried, start, settings, pods, wireguard } = host;
     let lines = settings.iter().map(|Observed { name, wanted, source, current, error }| {
         let wanted =
             wanted.iter().map(|wanted| format!("wanted {}\n", wanted.line())).collect::<String>();
@@ -58,7 +61,8 @@ pub(crate) fn encode(HostSettings { tried, start, settings, pods }: &HostSetting
     });
     let lines: String = lines.collect();
     let pods: String = pods.iter().map(|pod| format!("pod {}\n", pod.encode())).collect();
-    format!("try {}\nstart {}\n{lines}{pods}", tried.encode(), start.word())
+    let links: String = wireguard.iter().map(|link| format!("wireguard {link}\n")).collect();
+    format!("try {}\nstart {}\n{lines}{pods}{links}", tried.encode(), start.word())
 }
 
 /// Reads the lines of a reply. Settings that this release does not know are left out.
@@ -73,6 +77,7 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
             "wanted" => wanted = Setting::parse(value).ok(),
             "error" => error = value.to_owned(),
             "pod" => host.pods.extend(PodState::decode(value)),
+            "wireguard" => host.wireguard.extend(WireGuardState::parse(value)),
             "current" => {
                 let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
                 let error = std::mem::take(&mut error);
@@ -94,7 +99,7 @@ mod tests {
     use crate::setting::{
         MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
         MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS,
-        MAX_TAINTS, PodName,
+        MAX_TAINTS, PodName, PublicKey,
     };
 
     fn all() -> HostSettings {
@@ -135,7 +140,10 @@ mod tests {
         ];
         let pods = pods.iter().filter_map(|line| PodState::decode(line)).collect();
         let (tried, start) = (TryState::Running(59), StartSettings::GoneBack);
-        HostSettings { tried, start, settings, pods }
+        let key = format!("{}=", "A".repeat(43));
+        let state = format!("wg0 public-key={key} listen-port=51820 peers={key},handshake=9");
+        let wireguard = vec![WireGuardState::parse(&state).unwrap()];
+        HostSettings { tried, start, settings, pods, wireguard }
     }
 
     #[test]
@@ -148,6 +156,21 @@ mod tests {
         assert!(decode(&["current".to_owned()]).is_err());
     }
 
+    /// A link of WireGuard with as many peers as there may be.
+    fn longest_tunnel() -> String {
+        let key = |number: u8| PublicKey::new([number; 32]).to_string();
+        let mut line = format!("link {} made wireguard private-key={}", "a".repeat(15), key(99));
+        let peers = (1..=32).map(|number| format!("{},preshared-key={}", key(number), key(99)));
+        for (at, peer) in peers.enumerate() {
+            if line.len() + peer.len() > 3584 {
+                break;
+            }
+            line += if at == 0 { " peers=" } else { ";" };
+            line += &peer;
+        }
+        line
+    }
+
     /// The longest lines of settings: how many of each there are at most, and whether they have an
     /// error.
     fn longest_lines() -> Vec<(String, usize, bool)> {
@@ -156,13 +179,7 @@ mod tests {
         let domains = format!("search-domains {}", vec![domain; 6].join(" "));
         let servers = format!("time-servers {}", vec!["a".repeat(63); 8].join(" "));
         let host = "2001:db8:1111:2222:3333:4444:5555:6666";
-        let ports: Vec<String> = (10..26).map(|port| format!("{port}{}", "a".repeat(13))).collect();
-        let made = format!(
-            "link {} made bond mode=active-backup ports={} miimon=9999 primary={}",
-            "a".repeat(15),
-            ports.join(","),
-            ports[0]
-        );
+        let made = longest_tunnel();
         let line = format!("{}a", "%20".repeat(MAX_MOTD_COLUMNS - 1));
         let motd = format!("motd {}", vec![line; MAX_MOTD_LINES].join("%0a"));
         let route =
@@ -236,8 +253,12 @@ mod tests {
         let state = PodState::new(name, false, u32::MAX, &reason, &message);
         let all: Vec<Observed> = longest_lines().into_iter().flat_map(observed).collect();
         let pods = vec![state; MAX_STATIC_PODS];
+        // A state has no more than the setting of its link, but for the endpoint of each peer.
+        let peers = vec!["B".repeat(110); 32].join(";");
+        let tunnels = (0..MAX_NETWORK_SETTINGS).map(|_| format!("wireguard a {peers}\n").len());
+        let tunnels: usize = tunnels.sum();
         let all = HostSettings { settings: all, pods, ..HostSettings::default() };
-        let length = encode(&all).len();
+        let length = encode(&all).len() + tunnels;
         assert!(length < crate::client::MAX_REPLY, "{length}");
     }
 }

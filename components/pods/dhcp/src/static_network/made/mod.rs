@@ -13,6 +13,8 @@ use crate::netlink::Link;
 
 /// The MTU of a link without ports.
 const ETHERNET_MTU: u32 = 1500;
+/// That of a link of WireGuard: with the headers of IPv6 and WireGuard, its packets fit Ethernet.
+const WIREGUARD_MTU: u32 = 1420;
 
 /// A link of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +167,7 @@ impl Planned<'_> {
                 Ok(parent) => Some(parent),
                 Err(reason) => return self.report(name, reason),
             },
-            MadeLink::Bridge(_) | MadeLink::Bond(_) => None,
+            MadeLink::Bridge(_) | MadeLink::Bond(_) | MadeLink::WireGuard(_) => None,
         };
         let parent_index = parent.as_ref().map(|parent| parent.index);
         let Some(found) = found else {
@@ -273,6 +275,7 @@ impl Planned<'_> {
             MadeLink::Vlan(_) => parent.map(|parent| parent.mtu),
             MadeLink::Bridge(_) => ports.map(|host| host.link.mtu).min(),
             MadeLink::Bond(_) => None,
+            MadeLink::WireGuard(_) => Some(WIREGUARD_MTU),
         };
         usual.unwrap_or(ETHERNET_MTU)
     }

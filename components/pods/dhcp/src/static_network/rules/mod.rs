@@ -160,7 +160,8 @@ mod tests {
         let more = FoundRule { has_more: true, ..found(ONE) };
         for other in [found("routing-rule ipv4 2000 table=101 from=10.0.0.0/8"), more] {
             let put = RuleAction::Put(wanted[0].name(), found(ONE));
-            assert_eq!(plan(&wanted, &[other.clone()]), [RuleAction::Remove(other), put]);
+            let found = std::slice::from_ref(&other);
+            assert_eq!(plan(&wanted, found), [RuleAction::Remove(other.clone()), put]);
         }
     }
 

@@ -1,5 +1,5 @@
-//! The settings of links, addresses, routes, routing rules and the firewall. The pod `dhcp` holds the host to
-//! them.
+//! The settings of links, addresses, routes, routing rules and the firewall. The pod `dhcp` holds
+//! the host to them.
 
 mod address;
 mod firewall;
@@ -20,8 +20,9 @@ pub use firewall::{
 };
 pub use link_name::LinkName;
 pub use made::{
-    Bond, BondMode, BondOptions, Bridge, HashPolicy, LacpRate, MadeLink, Ports, Vlan, VlanProtocol,
-    link_conflicts,
+    AllowedNetwork, Bond, BondMode, BondOptions, Bridge, HashPolicy, KEY, LacpRate, MadeLink,
+    PeerOptions, PeerState, Ports, PublicKey, SecretKey, Vlan, VlanProtocol, WireGuard,
+    WireGuardOptions, WireGuardPeer, WireGuardState, link_conflicts,
 };
 pub use mtu::Mtu;
 pub use route::{Metric, StaticRoute};
@@ -207,12 +208,17 @@ impl NetworkSetting {
     ) -> Result<Vec<Self>, Refusal> {
         let link = LinkName::parse(link)?;
         let mtu = mtu.map(Mtu::new).transpose()?.map(|mtu| Self::Mtu(link.clone(), mtu));
+        if let (Some(true), Some(MadeLink::WireGuard(_))) = (dhcp, &made) {
+            let reason = format!("`{link}` is a link of WireGuard, which has no DHCP");
+            return Err(Refusal::malformed(reason));
+        }
         let dhcp = dhcp.map(|dhcp| Self::Dhcp(link.clone(), dhcp));
         let made = made.map(|made| Self::made(link.clone(), made)).transpose()?;
         match mtu.into_iter().chain(dhcp).chain(made).collect::<Vec<_>>() {
             settings if settings.is_empty() => {
-                let reason =
-                    format!("`{link}` has none of `mtu`, `dhcp`, `vlan`, `bridge` and `bond`");
+                let reason = format!(
+                    "`{link}` has none of `mtu`, `dhcp`, `vlan`, `bridge`, `bond` and `wireguard`"
+                );
                 Err(Refusal::malformed(reason))
             }
             settings => Ok(settings),
@@ -246,7 +252,15 @@ impl NetworkSetting {
         }
     }
 
-    /// The value as words with one space between.
+    /// The value as words with one space between, without secrets.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Made(_, made) => made.redacted(),
+            _ => self.value(),
+        }
+    }
+
+    /// The value as words with one space between, with its secrets if it has some.
     pub fn value(&self) -> String {
         match self {
             Self::Address(address) => address.prefix_length().to_string(),

@@ -86,7 +86,7 @@ pub(super) fn split(word: &str) -> Result<(IpAddr, u8), Refusal> {
 }
 
 /// The first address of the subnet that an address is in.
-fn first(address: IpAddr, prefix_length: u8) -> IpAddr {
+pub(super) fn first(address: IpAddr, prefix_length: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
             let host_bits = u32::MAX.checked_shr(prefix_length.into()).unwrap_or(0);

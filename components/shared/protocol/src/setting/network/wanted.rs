@@ -19,7 +19,7 @@ impl NetworkSettings {
     pub(crate) fn encode(&self) -> String {
         let settings = self.settings.iter().map(|setting| {
             let setting = Setting::Network(setting.clone());
-            format!("setting {setting}\n")
+            format!("setting {}\n", setting.line())
         });
         let former = self.former_mtus.iter();
         let former = former.map(|(link, mtu)| format!("former-mtu {mtu} on {link}\n"));

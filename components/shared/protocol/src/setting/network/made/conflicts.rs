@@ -23,7 +23,8 @@ pub fn link_conflicts<'a>(
         .collect();
     let conflict = |name: &LinkName| {
         let of_pairs = || twin(name, &made).or_else(|| shared_port(name, &made));
-        cycle(name, &made).or_else(of_pairs).or_else(|| bridge_in_bridge(name, &made))
+        let of_kinds = || bridge_in_bridge(name, &made).or_else(|| on_wireguard(name, &made));
+        cycle(name, &made).or_else(of_pairs).or_else(of_kinds)
     };
     made.keys().filter_map(|name| Some(((*name).clone(), conflict(name)?))).collect()
 }
@@ -81,6 +82,13 @@ fn bridge_in_bridge(name: &LinkName, made: &MadeLinks) -> Option<String> {
     let is_bridge = |port: &&LinkName| matches!(made.get(port), Some(MadeLink::Bridge(_)));
     let port = bridge.ports.iter().find(is_bridge)?;
     Some(format!("the bridge `{port}` cannot be a port of the bridge `{name}`"))
+}
+
+/// Whether a link of WireGuard, which has packets of IP alone, would carry it.
+fn on_wireguard(name: &LinkName, made: &MadeLinks) -> Option<String> {
+    let is_wireguard = |lower: &&LinkName| matches!(made.get(lower), Some(MadeLink::WireGuard(_)));
+    let lower = made.get(name)?.lower_links().find(is_wireguard)?;
+    Some(format!("`{lower}` is a link of WireGuard, and cannot carry `{name}`"))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod conflicts;
 mod name;
 mod ports;
 mod vlan;
+mod wireguard;
 
 pub use bond::{Bond, BondMode, BondOptions, HashPolicy, LacpRate};
 pub use bridge::Bridge;
@@ -13,10 +14,17 @@ pub use conflicts::link_conflicts;
 pub(super) use name::check as check_name;
 pub use ports::Ports;
 pub use vlan::{Vlan, VlanProtocol};
+pub use wireguard::{
+    AllowedNetwork, KEY, PeerOptions, PeerState, PublicKey, SecretKey, WireGuard, WireGuardOptions,
+    WireGuardPeer, WireGuardState,
+};
 
 use super::LinkName;
 use super::options::Options;
 use crate::Refusal;
+
+/// The kernel's name for links of WireGuard.
+const WIREGUARD: &str = "wireguard";
 
 /// A link that the node makes, without its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +35,8 @@ pub enum MadeLink {
     Bridge(Bridge),
     /// A bond.
     Bond(Bond),
+    /// A link of WireGuard.
+    WireGuard(WireGuard),
 }
 
 impl MadeLink {
@@ -38,7 +48,11 @@ impl MadeLink {
             "vlan" => Self::Vlan(Vlan::of_options(&mut options)?),
             "bridge" => Self::Bridge(Bridge::of_options(&mut options)?),
             "bond" => Self::Bond(Bond::of_options(&mut options)?),
-            _ => return Err(Refusal::malformed("a link is made as `vlan`, `bridge` or `bond`")),
+            WIREGUARD => Self::WireGuard(WireGuard::of_options(&mut options)?),
+            _ => {
+                let kinds = "a link is made as `vlan`, `bridge`, `bond` or `wireguard`";
+                return Err(Refusal::malformed(kinds));
+            }
         };
         options.end().map(|()| made)
     }
@@ -94,23 +108,33 @@ impl MadeLink {
             Self::Vlan(_) => "vlan",
             Self::Bridge(_) => "bridge",
             Self::Bond(_) => "bond",
+            Self::WireGuard(_) => WIREGUARD,
         }
     }
 
-    /// The kind and the options as words with one space between.
+    /// The kind and the options as words with one space between, with all secrets.
     pub(super) fn words(&self) -> String {
         let options = match self {
             Self::Vlan(vlan) => vlan.words(),
             Self::Bridge(bridge) => bridge.words(),
             Self::Bond(bond) => bond.words(),
+            Self::WireGuard(link) => link.words(),
         };
         format!("{} {options}", self.kind()).trim_end().to_owned()
+    }
+
+    /// The same without secrets.
+    pub(super) fn redacted(&self) -> String {
+        match self {
+            Self::WireGuard(link) => format!("{} {}", self.kind(), link.redacted()),
+            _ => self.words(),
+        }
     }
 
     /// Its ports.
     pub fn ports(&self) -> impl Iterator<Item = &LinkName> {
         let ports = match self {
-            Self::Vlan(_) => None,
+            Self::Vlan(_) | Self::WireGuard(_) => None,
             Self::Bridge(bridge) => Some(&bridge.ports),
             Self::Bond(bond) => Some(bond.ports()),
         };
@@ -121,7 +145,7 @@ impl MadeLink {
     pub fn lower_links(&self) -> impl Iterator<Item = &LinkName> {
         let parent = match self {
             Self::Vlan(vlan) => Some(vlan.parent()),
-            Self::Bridge(_) | Self::Bond(_) => None,
+            Self::Bridge(_) | Self::Bond(_) | Self::WireGuard(_) => None,
         };
         parent.into_iter().chain(self.ports())
     }

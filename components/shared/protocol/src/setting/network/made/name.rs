@@ -5,7 +5,7 @@ use crate::Refusal;
 
 /// The prefixes of the names of links that network plugins, containerd and the kernel make. A link
 /// of the node with such a name would conflict with theirs.
-const TAKEN: [&str; 23] = [
+const TAKEN: [&str; 24] = [
     "antrea",
     "cali",
     "cbr",
@@ -29,6 +29,7 @@ const TAKEN: [&str; 23] = [
     "virbr",
     "vxlan",
     "weave",
+    "wireguard.cali",
 ];
 
 /// A file in the folder of all links, once the kernel has bonds.

@@ -1,26 +1,28 @@
 //! `Links.osbuild`: settings of links, and links that the node makes.
 
+mod wireguard;
+
 use super::spec::{self, HostSpec};
 use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{BondLink, BridgeLink, LinkSettingStatusSpec, LinkSpec, VlanLink};
 use osbuild_protocol::{
-    Bond, BondOptions, Bridge, MadeLink, NetworkKind, NetworkSetting, Refusal, Setting,
-    SettingName, Vlan, VlanProtocol, link_conflicts,
+    Bond, BondOptions, Bridge, MadeLink, NetworkKind, NetworkName, NetworkSetting, Refusal,
+    Setting, SettingName, Vlan, VlanProtocol, link_conflicts,
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
 pub const TYPE: SettingType = SettingType {
     names: names("Links", "Link"),
-    columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND],
+    columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND, PORT],
     status_names: names("LinkSettingStatuses", "LinkSettingStatus"),
-    status_columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND, SET, ERROR],
+    status_columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND, PUBLIC_KEY, PORT, SET, ERROR],
     // A node without DHCP, or with an MTU that its switch drops, is off the network.
     writer: Role::Admin,
     may_disconnect: true,
-    read: spec::read::<LinkSpec>,
-    write: spec::write::<LinkSpec>,
+    read,
+    write,
     subject: |settings| format!("the link `{}`", LinkSpec::of(settings).link),
     conflict,
     covers: |name| matches!(name, SettingName::Network(name) if name.kind() == NetworkKind::Link),
@@ -33,6 +35,21 @@ const DHCP: PrintColumn = column("DHCP", "{.dhcp}");
 const VLAN: PrintColumn = column("VLAN", "{.vlan.id}");
 const BRIDGE: PrintColumn = column("Bridge", "{.bridge.ports[:]}");
 const BOND: PrintColumn = column("Bond", "{.bond.ports[:]}");
+
+const PUBLIC_KEY: PrintColumn = column("Public key", "{.wireguard.publicKey}");
+const PORT: PrintColumn = column("Port", "{.wireguard.listenPort}");
+
+fn read(spec: &Spec) -> Result<Vec<Setting>, String> {
+    spec::read_settings(spec, |mut message: LinkSpec| {
+        wireguard::reveal(&mut message, &spec.secrets);
+        message.settings().map_err(|refusal| refusal.reason)
+    })
+}
+
+fn write(settings: &[Setting]) -> Spec {
+    let secrets = wireguard::secrets(settings);
+    Spec { secrets, ..spec::write::<LinkSpec>(settings) }
+}
 
 impl HostSpec for LinkSpec {
     fn settings(&self) -> Result<Vec<Setting>, Refusal> {
@@ -54,6 +71,9 @@ impl HostSpec for LinkSpec {
                 NetworkSetting::Made(_, MadeLink::Bridge(bridge)) => {
                     spec.bridge = Some(bridge_spec(bridge));
                 }
+                NetworkSetting::Made(_, MadeLink::WireGuard(link)) => {
+                    spec.wireguard = Some(wireguard::spec_of(link));
+                }
                 _ => {}
             }
         }
@@ -61,8 +81,9 @@ impl HostSpec for LinkSpec {
     }
 }
 
-/// Returns the VLAN, bridge or bond that the node creates for the spec, if the spec has one.
-fn made(LinkSpec { link, vlan, bridge, bond, .. }: &LinkSpec) -> Result<Option<MadeLink>, Refusal> {
+/// Returns the link that the node creates for the spec, if the spec describes one.
+fn made(spec: &LinkSpec) -> Result<Option<MadeLink>, Refusal> {
+    let LinkSpec { link, vlan, bridge, bond, wireguard, .. } = spec;
     let vlan = vlan
         .as_ref()
         .map(|VlanLink { id, parent, protocol }| MadeLink::vlan(*id, parent, protocol));
@@ -75,7 +96,9 @@ fn made(LinkSpec { link, vlan, bridge, bond, .. }: &LinkSpec) -> Result<Option<M
         let options = BondOptions { mode, miimon, lacp_rate, xmit_hash_policy, primary };
         MadeLink::bond(ports, options)
     });
-    MadeLink::only(link, [vlan.transpose()?, bridge.transpose()?, bond.transpose()?])
+    let wireguard = wireguard.as_ref().map(wireguard::made);
+    let bond = bond.transpose()?;
+    MadeLink::only(link, [vlan.transpose()?, bridge.transpose()?, bond, wireguard.transpose()?])
 }
 
 fn bond_spec(bond: &Bond) -> BondLink {
@@ -112,15 +135,41 @@ fn conflict(settings: &[Setting]) -> Option<String> {
     link_conflicts(links).into_values().next()
 }
 
-/// A status for each resource, with its identifier.
+/// A status for each resource, with its identifier, and for each link of WireGuard of the document,
+/// with its name.
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {
-    let status = |wanted: &Wanted| {
-        let LinkSpec { link, mtu, dhcp, vlan, bridge, bond } = LinkSpec::of(&wanted.settings);
-        let (set, error) = (report.is_set(wanted), report.error(wanted));
-        let version = wanted.version.clone();
-        let status =
-            LinkSettingStatusSpec { link, mtu, dhcp, set, error, version, vlan, bridge, bond };
-        (wanted.id.clone(), spec::both(&status))
+    let links = report.wanted.iter().map(|wanted| (LinkSpec::of(&wanted.settings), wanted));
+    let links: Vec<(LinkSpec, &Wanted)> = links.collect();
+    let state = |link: &str| {
+        let mut states = report.wireguard.iter();
+        states.find(|state| state.link.as_str() == link).map(wireguard::status)
     };
-    report.wanted.iter().map(status).collect()
+    let others = report.others(TYPE.covers).filter_map(|observed| {
+        let SettingName::Network(NetworkName::Made(link)) = &observed.name else { return None };
+        let status = LinkSettingStatusSpec {
+            link: link.to_string(),
+            set: !observed.current.is_empty(),
+            error: observed.error.clone(),
+            wireguard: Some(state(link.as_str())?),
+            ..LinkSettingStatusSpec::default()
+        };
+        Some((link.to_string(), spec::both(&status)))
+    });
+    let of_resources = links.iter().map(|(found, wanted)| {
+        let LinkSpec { link, mtu, dhcp, vlan, bridge, bond, wireguard } = found.clone();
+        let status = LinkSettingStatusSpec {
+            set: report.is_set(wanted),
+            error: report.error(wanted),
+            version: wanted.version.clone(),
+            wireguard: wireguard.and_then(|_| state(&link)),
+            link,
+            mtu,
+            dhcp,
+            vlan,
+            bridge,
+            bond,
+        };
+        (wanted.id.clone(), spec::both(&status))
+    });
+    others.chain(of_resources).collect()
 }
