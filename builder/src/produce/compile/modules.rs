@@ -47,8 +47,8 @@ fn tristate(kconfig: &str) -> BTreeSet<&str> {
     found
 }
 
-/// The names of the modules that each of these options makes, with `_` for each `-`, from lines such
-/// as `obj-$(CONFIG_KVM_AMD) += kvm-amd.o`. A folder has lines of its own.
+/// The names of the modules that each of these options makes, with `_` for each `-`, from lines
+/// such as `obj-$(CONFIG_KVM_AMD) += kvm-amd.o`. A folder has lines of its own.
 fn modules_of<'a>(
     objects: &'a str,
     options: &BTreeSet<&str>,

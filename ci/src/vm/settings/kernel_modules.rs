@@ -7,8 +7,8 @@ use osbuild::error::Result;
 const MODULES: &str = "KernelModules";
 const STATUSES: &str = "KernelModuleStatuses";
 const ID: &str = "encryption";
-/// Modules, each with the identifier of its resource and a part of its status. The list of the image
-/// has the first, and `/sys/module` the second, which is no module elsewhere.
+/// Modules, each with the identifier of its resource and a part of its status. The list of the
+/// image has the first, and `/sys/module` the second, which is no module elsewhere.
 const CASES: [(&str, &str, &str); 4] = [
     (ID, "dm-crypt", "builtIn: true"),
     ("part", "printk", "builtIn: true"),

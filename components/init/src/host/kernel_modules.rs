@@ -152,7 +152,7 @@ mod tests {
         for source in [Source::Document, Source::Api] {
             modules.apply(source, &overlay, LIST).unwrap();
         }
-        assert_eq!(modules.of(Source::Api).collect::<Vec<_>>(), [overlay.clone()]);
+        assert!(modules.of(Source::Api).eq([overlay.clone()]));
         modules.withdraw(Source::Api, overlay.name());
         assert_eq!(observed(&modules)[0].1, Some(Source::Document));
         modules.withdraw(Source::Document, overlay.name());

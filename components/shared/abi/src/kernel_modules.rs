@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-/// What the list has about a module.
+/// Whether the kernel has a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// The kernel has it.
