@@ -16,7 +16,7 @@ pub struct Network {
     held: BTreeMap<NetworkName, Held>,
     /// The MTU that links had before, as the pod has reported it.
     former_mtus: BTreeMap<LinkName, Mtu>,
-    /// What links of WireGuard are like, as the pod has reported it.
+    /// The states of links of WireGuard, as the pod has reported them.
     wireguard: BTreeMap<LinkName, WireGuardState>,
     /// How often the settings in effect have changed.
     changes: u64,
@@ -101,8 +101,8 @@ impl Network {
         }
     }
 
-    /// Takes note of what a link of WireGuard is like. Only those of settings have a state, so
-    /// their number is bounded.
+    /// Takes note of the state of a link of WireGuard. Only those of settings have one, so their
+    /// number is bounded.
     ///
     /// # Errors
     /// No setting makes such a link.
@@ -120,7 +120,7 @@ impl Network {
         }
     }
 
-    /// What links of WireGuard are like.
+    /// The states of links of WireGuard.
     pub fn wireguard(&self) -> impl Iterator<Item = &WireGuardState> {
         self.wireguard.values()
     }

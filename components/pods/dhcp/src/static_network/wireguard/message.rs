@@ -92,7 +92,7 @@ pub struct Peer {
     pub allowed_ips: Vec<AllowedNetwork>,
 }
 
-/// What a request changes about a link. What is none stays.
+/// The changes of a link by a request. A field that is none stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChange {
     /// The key of the node.
@@ -105,7 +105,7 @@ pub struct DeviceChange {
     pub peers: Vec<PeerChange>,
 }
 
-/// What a request changes about a peer.
+/// The change of a peer by a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerChange {
     /// It goes.

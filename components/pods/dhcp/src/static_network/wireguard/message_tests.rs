@@ -9,8 +9,8 @@ const PRESHARED: &str = "fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=";
 const ONE: &str = "I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4=";
 const OTHER: &str = "lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
-/// What follows the name of the link in the request of `wg set wg0 private-key … listen-port 51820
-/// fwmark 0x100` with the peers of [`device`].
+/// The bytes behind the name of the link in the request of `wg set wg0 private-key … listen-port
+/// 51820 fwmark 0x100` with the peers of [`device`].
 const SET: &str = concat!(
     "24000300f82e6e3c8f8bc2d0f4012adc03c3b7ba7c1dc1b1f8a21d34f8542cfb43e1a36f060006006cca00000800",
     "0700000100002c0108806400008024000100236558407f2e9ea115dfe4380c5a6d9b8e8f713e0b26a53eedebaf9d",
@@ -73,7 +73,7 @@ fn whole(device: &Device) -> DeviceChange {
     }
 }
 
-/// What follows the link in a request.
+/// The bytes behind the link in a request.
 fn sent(change: &DeviceChange) -> Vec<u8> {
     change_request(0x25, 5, 7, change).finish(1)[28..].to_vec()
 }

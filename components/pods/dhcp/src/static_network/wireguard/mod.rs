@@ -35,7 +35,7 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// When the links are to be looked at again.
+    /// When [`Self::hold`] is due.
     pub fn deadline(&self) -> Option<Duration> {
         self.due
     }
@@ -45,7 +45,7 @@ impl Tunnels {
         self.due = self.due.map(|_| due);
     }
 
-    /// What the links are like.
+    /// The states of the links.
     pub fn states(&self) -> impl Iterator<Item = &WireGuardState> {
         self.states.values()
     }

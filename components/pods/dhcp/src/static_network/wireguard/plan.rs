@@ -1,4 +1,4 @@
-//! What to change about a link of WireGuard. It is pure.
+//! Plans the changes with which a link of WireGuard gets its setting. It is pure.
 
 use osbuild_protocol::{PublicKey, WireGuard, WireGuardPeer};
 

@@ -1,4 +1,4 @@
-//! What a link of WireGuard is like in the kernel, as the network pod reports it.
+//! The states of links of WireGuard in the kernel, as the network pod reports them.
 
 use std::fmt;
 use std::net::SocketAddr;
