@@ -48,7 +48,7 @@ fn every_type_has_a_message_whose_comment_explains_it() {
             let example = text.split("```yaml").nth(1).and_then(|rest| rest.split("```").next());
             let example = example.unwrap_or_else(|| panic!("{name} has no example"));
             let drafts = documents::read(example, |_| None).unwrap();
-            assert_eq!(*drafts[0].key.kind(), definition.kind, "{name}");
+            assert!(drafts.iter().any(|draft| *draft.key.kind() == definition.kind), "{name}");
         }
     }
 }

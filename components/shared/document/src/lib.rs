@@ -437,7 +437,7 @@ mod tests {
             (
                 "[[links]]\nlink = \"eth0\"\n",
                 1,
-                "`eth0` has none of `mtu`, `dhcp`, `vlan`, `bridge` and `bond`",
+                "`eth0` has none of `mtu`, `dhcp`, `vlan`, `bridge`, `bond` and `wireguard`",
             ),
             (
                 "links = [{ link = \"a\", vlan = { id = 5, parent = \"b\" } }, \
