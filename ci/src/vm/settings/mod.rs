@@ -105,25 +105,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
     running.power_off()?;
 
-    let mut running = lab.boot("again")?;
-    kernel_parameters::has_both_after_a_power_cut(node, &mut outcome)?;
-    kernel_modules::outlast_a_power_cut(node, &mut outcome)?;
-    motds::outlasts_a_power_cut(node, &mut running, &mut outcome)?;
-    mounts::outlasts_a_power_cut(node, &mut outcome)?;
-    registries::outlast_a_power_cut(node, &mut outcome)?;
-    credentials::outlast_a_power_cut(node, &mut outcome)?;
-    network::outlasts_a_power_cut(node, &mut outcome)?;
-    routing_rules::outlast_a_power_cut_and_go(node, &mut outcome)?;
-    made_links::outlast_a_power_cut_and_go(node, &mut outcome)?;
-    wireguard::outlast_a_power_cut_and_go(node, &mut outcome)?;
-    firewall::outlasts_a_power_cut_and_goes(node, &mut outcome)?;
-    network::is_back_after_a_try(node, &mut outcome)?;
-    single::are_still_set(node, "outlast a power cut", &mut outcome)?;
-    kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, &mut outcome)?;
-    proxies::outlasts_a_power_cut(node, &mut outcome)?;
-    trusted_roots::outlast_a_power_cut(node, &mut outcome)?;
-    static_pods::outlasts_a_power_cut_and_ends(node, &mut outcome)?;
-    running.power_off()?;
+    outlast_a_power_cut(&lab, &mut outcome)?;
 
     lab.change_data()?;
     let mut running = lab.boot("without-file")?;
@@ -141,6 +123,30 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
         polled.as_secs_f64()
     );
     Ok(outcome)
+}
+
+/// The same settings are in effect at the next boot. Those that go with their resource alone do.
+fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
+    let node = &lab.node;
+    let mut running = lab.boot("again")?;
+    kernel_parameters::has_both_after_a_power_cut(node, outcome)?;
+    kernel_modules::outlast_a_power_cut(node, outcome)?;
+    motds::outlasts_a_power_cut(node, &mut running, outcome)?;
+    mounts::outlasts_a_power_cut(node, outcome)?;
+    registries::outlast_a_power_cut(node, outcome)?;
+    credentials::outlast_a_power_cut(node, outcome)?;
+    network::outlasts_a_power_cut(node, outcome)?;
+    routing_rules::outlast_a_power_cut_and_go(node, outcome)?;
+    made_links::outlast_a_power_cut_and_go(node, outcome)?;
+    wireguard::outlast_a_power_cut_and_go(node, outcome)?;
+    firewall::outlasts_a_power_cut_and_goes(node, outcome)?;
+    network::is_back_after_a_try(node, outcome)?;
+    single::are_still_set(node, "outlast a power cut", outcome)?;
+    kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, outcome)?;
+    proxies::outlasts_a_power_cut(node, outcome)?;
+    trusted_roots::outlast_a_power_cut(node, outcome)?;
+    static_pods::outlasts_a_power_cut_and_ends(node, outcome)?;
+    running.power_off()
 }
 
 /// `osctl` changes settings over the network, and ends the node. A change is tried, and taken back

@@ -94,7 +94,7 @@ fn is_change(found: Option<&Condition>, wanted: &Condition) -> bool {
     before != wanted.reason
 }
 
-/// The event about a change. The kubelet, too, uses the node's name as the identifier of its object.
+/// The event about a change. The kubelet, too, has the node's name as the identifier of its object.
 fn event(node_name: &str, condition: &Condition, now: Duration) -> Value {
     let kind = if condition.status == "True" { "Warning" } else { "Normal" };
     let at = time(now);

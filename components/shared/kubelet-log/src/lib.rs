@@ -24,7 +24,7 @@ pub struct PodTrouble {
     pub message: String,
 }
 
-/// What keeps a pod from its start.
+/// The cause that keeps a pod from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// No network plugin is configured, which a pod with the network of the node does not need.
