@@ -7,5 +7,5 @@ ar p source.deb data.tar.xz | tar -xJO --wildcards './usr/src/linux-source-*.tar
 make -s -C linux ARCH="$ARCH" CROSS_COMPILE="$CROSS_COMPILE" KCONFIG_ALLCONFIG=/build/asked.config allnoconfig
 mv linux/.config kernel.config
 find linux -name 'Kconfig*' | sort | xargs cat >Kconfig
-find linux \( -name Makefile -o -name Kbuild \) \( -not -path 'linux/arch/*' -o -path "linux/arch/$ARCH/*" \) | sort | xargs cat | sed -e ':join' -e '/\\$/{N; s/\\\n//; t join' -e '}' >joined
+find linux -name Makefile -o -name Kbuild | sort | xargs cat | sed -e ':join' -e '/\\$/{N; s/\\\n//; t join' -e '}' >joined
 sed -n '/^obj-\$(CONFIG_/p' joined >objects
