@@ -61,6 +61,12 @@ fn seeds() -> Vec<Vec<u8>> {
         "apply static-pod web host-network volume=c:memory:1Mi container=web image=a/b:1 \
          arg=a%20b env=A=b limit-memory=64Mi port=80/TCP mount=c:ro:/c user=7 privileged \
          capability=CHOWN liveness=0:9:0:0:http:80:/ readiness=0:0:0:0:exec:/b,%2c",
+        "apply routing-rule ipv4 2000 table=7 from=10.0.0.0/8 iif=lo fwmark=0x1/0xff",
+        "apply route 0.0.0.0/0 512 table 7 via 10.0.2.2 on eth0",
+        "apply link wg0 made wireguard private-key=+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28= \
+         listen-port=9 fwmark=0x1 peers=I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4=,\
+         endpoint=[::1]:9,keepalive=9,allowed=::/0",
+        "wireguard wg0 public-key=I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4= listen-port=9",
         "apply motd Rack%207%0a100%25",
         "withdraw motd",
         "apply kernel-module dm-crypt built-in",

@@ -52,6 +52,11 @@ fn seeds() -> Vec<Vec<u8>> {
         "server:\n- time.example:123\n- '[2001:db8::7]'\n",
         "registry: a.example:5000\nusername: b\npassword: correct horse\n",
         "{registry: localhost, token: mF_9.B5f-4.1JqM, plainHttp: true}\n",
+        "{priority: 2000, from: 10.0.0.0/8, iif: eth0, table: 7, fwmark: 0x1/0xff}\n",
+        "link: wg0\nwireguard:\n  privateKey: +C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=\n  \
+         listenPort: 9\n  peers:\n  - publicKey: I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4=\n    \
+         presharedKey: fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=\n    \
+         endpoint: '[::1]:9'\n    allowedIps: ['::/0']\n    persistentKeepalive: 25\n",
         "name: web\nhostPID: true\nvolumes:\n- {name: c, emptyDir: {sizeLimit: 1Mi}}\n\
          - {name: d, hostPath: {path: /d}}\ncontainers:\n- name: web\n  image: a/b:1\n  \
          args: [a b]\n  env: [{name: A, value: b}]\n  resources: {limits: {cpu: 1}}\n  \
