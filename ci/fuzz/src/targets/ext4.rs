@@ -1,4 +1,4 @@
-//! The superblock of DATA, as `init` repairs it after a power cut.
+//! The superblock of DATA and of volumes, as `init` reads it, and repairs it after a power cut.
 
 use std::convert::Infallible;
 
@@ -31,6 +31,9 @@ fn run(input: &[u8]) -> Outcome {
         return Outcome::Refused;
     };
     let mut volume = Volume([*first, *second]);
+    if let Ok(Some(found)) = ext4::identity(&mut volume) {
+        assert!(!found.label.contains(char::is_control), "the label is shown");
+    }
     let Ok(Some(write)) = ext4::mend(&mut volume) else { return Outcome::Refused };
     let start = write.offset as usize - SIZE;
     let mended = &mut volume.0[0][start..start + write.bytes.len()];
