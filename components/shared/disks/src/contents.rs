@@ -31,7 +31,7 @@ const fn mark(
 }
 
 /// In order of precedence, because an old magic number can remain beside a new one.
-const MARKS: [Mark; 15] = [
+const MARKS: [Mark; 19] = [
     mark(0, b"LUKS\xBA\xBE", "LUKS", None),
     mark(0x218, b"LVM2 001", "LVM", None),
     mark(0x1000, b"\xFC\x4E\x2B\xA9", "RAID", None),
@@ -47,6 +47,10 @@ const MARKS: [Mark; 15] = [
     mark(0x36, b"FAT12   ", "FAT", Some((0x2B, 11))),
     mark(0, b"hsqs", "squashfs", None),
     mark(1024, b"\xE2\xE1\xF5\xE0", "erofs", Some((1088, 16))),
+    mark(1024, b"\x10\x20\xF5\xF2", "f2fs", None),
+    mark(0x1018, b"\xC6\x85\x73\xF6\x4E\x1A\x45\xCA", "bcache", None),
+    mark(0x1018, b"\xC6\x85\x73\xF6\x66\xCE\x90\xA9", "bcachefs", None),
+    mark(0, b"bluestore block device", "Ceph", None),
 ];
 
 /// Describes the contents of the disk with this device file and this folder below `/sys`.
@@ -102,7 +106,7 @@ fn look(file: &File, start: u64) -> Option<String> {
 }
 
 /// The format that begins with these bytes, with its label if it has one.
-fn recognize(head: &[u8]) -> Option<String> {
+pub fn recognize(head: &[u8]) -> Option<String> {
     let found = MARKS
         .iter()
         .find(|mark| head.get(mark.at..).is_some_and(|rest| rest.starts_with(mark.bytes)))?;

@@ -5,6 +5,7 @@
 //! makes a power cut harmless: a disk gets its partition table only after everything else has been
 //! written and read back.
 
+mod blank;
 mod contents;
 mod device;
 mod disk;
@@ -13,6 +14,7 @@ mod image;
 pub mod ioctl;
 pub mod write;
 
+pub use blank::{Contents, look_for_contents};
 pub use contents::contents;
 pub use device::Device;
 pub use disk::{Disk, NOT_DISKS, all, device_file};
