@@ -22,6 +22,7 @@ mod start;
 mod time_server;
 mod tried;
 mod trusted_root;
+mod volume;
 
 pub use authorities::Authorities;
 pub use domain::Domain;
@@ -62,6 +63,7 @@ pub use start::StartSettings;
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
 pub use trusted_root::{MAX_ROOTS, RootName, TrustedRoot};
+pub use volume::{DiskId, DiskText, MAX_VOLUMES, Volume, VolumeName, VolumePhase, VolumeState};
 
 use std::fmt;
 use std::net::IpAddr;
@@ -112,6 +114,8 @@ pub enum Setting {
     StaticPod(StaticPod),
     /// Authorities that the node's own programs trust.
     TrustedRoot(TrustedRoot),
+    /// A disk with a file system for pods.
+    Volume(Volume),
 }
 
 /// A setting without its value.
@@ -143,6 +147,8 @@ pub enum SettingName {
     StaticPod(PodName),
     /// Authorities that the node's own programs trust, by their name.
     TrustedRoot(RootName),
+    /// A disk with a file system for pods, by the name of the volume.
+    Volume(VolumeName),
 }
 
 /// A setting of which a node has one.
@@ -171,6 +177,7 @@ const REGISTRY_CREDENTIAL: &str = "registry-credential";
 const REGISTRY_MIRROR: &str = "registry-mirror";
 const STATIC_POD: &str = "static-pod";
 const TRUSTED_ROOT: &str = "trusted-root";
+const VOLUME: &str = "volume";
 
 impl Single {
     /// All of them.
@@ -230,6 +237,7 @@ impl Setting {
             SettingName::TrustedRoot(name) => {
                 Self::TrustedRoot(TrustedRoot::parse_words(name, value)?)
             }
+            SettingName::Volume(name) => Self::Volume(Volume::parse_words(name, value)?),
         })
     }
 
@@ -257,6 +265,7 @@ impl Setting {
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
             Self::StaticPod(pod) => SettingName::StaticPod(pod.name().clone()),
             Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
+            Self::Volume(volume) => SettingName::Volume(volume.name().clone()),
         }
     }
 
@@ -280,6 +289,7 @@ impl Setting {
             Self::RegistryMirror(mirror) => mirror.words(),
             Self::StaticPod(pod) => pod.words(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
+            Self::Volume(volume) => volume.disk().word(),
         }
     }
 
@@ -357,6 +367,10 @@ impl SettingName {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::TrustedRoot(RootName::parse(name)?), value));
         }
+        if word == VOLUME {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::Volume(VolumeName::parse(name)?), value));
+        }
         if let Some(kind) = NetworkKind::of_word(word) {
             let (name, value) = NetworkName::split(kind, rest)?;
             return Ok((Self::Network(name), value));
@@ -394,6 +408,7 @@ impl fmt::Display for SettingName {
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
             Self::StaticPod(name) => write!(f, "{STATIC_POD} {name}"),
             Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
+            Self::Volume(name) => write!(f, "{VOLUME} {name}"),
         }
     }
 }
@@ -446,6 +461,8 @@ mod tests {
             "static-pod web container=a image=b",
             "static-pod web host-network volume=c:memory:1Mi container=a image=b mount=c:ro:/c",
             "trusted-root corporate MIIB,MIIC",
+            "volume db serial=vol0123456789abcdef0",
+            "volume logs-2 wwid=t10.ATA%20%20QEMU",
         ] {
             let setting = Setting::parse(line).unwrap();
             assert_eq!(setting.line(), line);
@@ -578,6 +595,22 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_without_one_disk_is_refused() {
+        for line in [
+            "volume db",
+            "volume db /dev/sdb",
+            "volume db device=sdb",
+            "volume db serial=a wwid=b",
+            "volume ../db serial=a",
+        ] {
+            assert!(Setting::parse(line).is_err(), "{line}");
+        }
+        for line in ["volume", "volume ..", "volume db serial=a"] {
+            assert!(SettingName::parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
     fn a_setting_of_the_kubelet_without_a_valid_value_is_refused() {
         for line in [
             "kubelet-config maxPods",
@@ -632,7 +665,8 @@ mod tests {
              static-pod [a-z./-]{0,3}( (host-(pid|network|ipc)|grace=[0-9]{0,3}))?( (init-)?\
              container=[a-z-]{1,2} image=[a-z:]{1,3}( (arg=[ -~]{0,3}|user=[0-9]{1,2}|privileged))?\
              ){0,2}|\
-             trusted-root [a-z./-]{0,3} (MI[A-D]{2}|,){0,3}"
+             trusted-root [a-z./-]{0,3} (MI[A-D]{2}|,){0,3}|\
+             volume [a-z./-]{0,3} (serial|wwid)=[ -~]{0,6}"
         ) {
             if let Ok(setting) = Setting::parse(&line) {
                 prop_assert_eq!(Setting::parse(&setting.to_string()), Ok(setting));

@@ -99,7 +99,7 @@ mod tests {
     use crate::setting::{
         MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
         MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS,
-        MAX_TAINTS, PodName, PublicKey,
+        MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
     };
 
     fn all() -> HostSettings {
@@ -215,6 +215,7 @@ mod tests {
             "a".repeat(3072),
             "a".repeat(480)
         );
+        let volume = format!("volume {} wwid={}", "a".repeat(16), ["a"; 64].join("%25"));
         vec![
             // Those that are held, and those that a smaller list refuses.
             (parameter, 2 * MAX_PARAMETERS, false),
@@ -232,6 +233,7 @@ mod tests {
             (login, MAX_CREDENTIALS, true),
             (roots, MAX_ROOTS, true),
             (pod, MAX_STATIC_PODS, true),
+            (volume, MAX_VOLUMES, true),
             (domains, 1, false),
             (servers, 1, false),
             (motd, 1, false),
