@@ -119,9 +119,13 @@ fn the_root_has_every_file_and_mount_point_of_init() {
     for path in [paths::KUBELET_CONFIG, paths::CONTAINERD_CONFIG, paths::SYSCTL] {
         assert!(matches!(content(path), Some(Content::File(_))), "{path}");
     }
-    for path in
-        writable::WRITABLE.iter().map(|one| one.path).chain([paths::DATA, "/proc", "/sys", "/dev"])
-    {
+    for path in writable::WRITABLE.iter().map(|one| one.path).chain([
+        paths::DATA,
+        paths::VOLUME_MOUNTS,
+        "/proc",
+        "/sys",
+        "/dev",
+    ]) {
         assert!(content(path).is_some(), "{path}");
     }
     for (path, target) in [("/etc/hosts", paths::HOSTS), ("/etc/resolv.conf", paths::RESOLV_CONF)] {

@@ -27,7 +27,7 @@ const RESERVED: [(&str, &str); 12] = [
 ];
 
 /// Mount points of the root in addition to the writable paths. They are empty in the root.
-const MOUNT_POINTS: [&str; 4] = ["/dev", "/proc", "/sys", paths::DATA];
+const MOUNT_POINTS: [&str; 5] = ["/dev", "/proc", "/sys", paths::DATA, paths::VOLUME_MOUNTS];
 
 impl Resolver<'_> {
     /// The files of the recipe, the builder's `own` files, and the mount points, those of the

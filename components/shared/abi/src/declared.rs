@@ -5,6 +5,7 @@
 //! A declared path overlaps neither another one nor one of the table. Each mount point of `init` is
 //! a folder of the read-only root, so nothing that a pod has written affects it.
 
+use crate::paths::VOLUME_MOUNTS;
 use crate::writable::{WRITABLE, Writable};
 use core::fmt;
 
@@ -75,6 +76,9 @@ pub fn refusal(path: &str) -> Option<Refusal> {
     let first = parts.split('/').next();
     if let Some(reserved) = RESERVED.into_iter().find(|reserved| first == Some(reserved)) {
         return Some(Refusal::Reserved(reserved));
+    }
+    if overlap(VOLUME_MOUNTS, path) {
+        return Some(Refusal::Reserved("var/mnt"));
     }
     WRITABLE.iter().find(|row| overlap(row.path, path)).map(Refusal::Overlaps)
 }
@@ -212,6 +216,7 @@ mod tests {
             }
         }
         assert_eq!(refusal("/usr/lib/x"), Some(Refusal::Reserved("usr")));
+        assert_eq!(refusal("/var/mnt/db"), Some(Refusal::Reserved("var/mnt")));
         assert!(matches!(refusal("/var/lib"), Some(Refusal::Overlaps(_))));
         for path in [
             "/var/lib/rook",

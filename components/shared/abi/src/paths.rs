@@ -41,6 +41,10 @@ pub const KUBELET_FIELDS: &str = "/usr/share/osbuild/kubelet-fields.conf";
 /// The folders at and below which the `host` socket may mount: a path on each line, with comments.
 pub const MOUNT_TARGETS: &str = "/usr/share/osbuild/mount-targets.conf";
 
+/// The disks that settings may give to pods as volumes: an identifier on each line, or the start of
+/// one with `*` at its end, with comments.
+pub const VOLUME_DISKS: &str = "/usr/share/osbuild/volume-disks.conf";
+
 /// The writable paths of the recipe in the format of [`crate::declared`]; missing if it declares
 /// none.
 pub const WRITABLE_PATHS: &str = "/usr/share/osbuild/writable";
@@ -106,6 +110,9 @@ pub const MACHINE_ID: &str = "/etc/machine-id";
 
 /// The mount point of DATA.
 pub const DATA: &str = "/data";
+/// The folder with the mount point of each volume that settings ask for. It is in memory, and
+/// nothing but `init` makes an entry there.
+pub const VOLUME_MOUNTS: &str = "/var/mnt";
 /// The node document, in which the node's owner configures it.
 pub const NODE_DOCUMENT: &str = "/etc/osbuild/node.toml";
 /// The kubeconfig that `init` or the kubelet makes from the node document.
