@@ -110,6 +110,17 @@ fn the_schema_refuses_what_a_node_refuses() {
 }
 
 #[test]
+fn the_schema_refuses_the_volumes_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("name = \"db\"", "name = \"../db\""),
+        ("{ serial = \"vol0123456789abcdef0\" }", "{}"),
+        ("{ serial = \"vol", "{ device = \"vol"),
+        ("{ serial = \"vol", "{ wwid = \"a\", serial = \"vol"),
+        ("{ serial = \"vol", "{ serial = \" vol"),
+    ]);
+}
+
+#[test]
 fn the_schema_refuses_the_firewall_rules_that_a_node_refuses() {
     no_change_is_accepted(&[
         ("action = \"accept\"", "action = \"allow\""),

@@ -23,6 +23,7 @@ mod server;
 mod static_pod;
 mod token;
 mod trusted_root;
+mod volume;
 
 pub use api::Api;
 pub use cluster::{Certificates, Cluster, Domain};
@@ -38,7 +39,7 @@ use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::Motd;
 use osbuild_protocol::{
     HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, StaticPod,
-    TimeServers, TrustedRoot, rule_that_closes,
+    TimeServers, TrustedRoot, Volume, rule_that_closes,
 };
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
@@ -82,6 +83,9 @@ pub struct Document {
     /// Its mounts, where the image allows them.
     #[serde(default, deserialize_with = "mount::mounts")]
     pub mounts: Vec<Mount>,
+    /// Disks beside its own, for pods.
+    #[serde(default, deserialize_with = "volume::volumes")]
+    pub volumes: Vec<Volume>,
     /// The proxy of its own programs.
     #[serde(default, deserialize_with = "proxy::proxy")]
     pub proxy: Option<Proxy>,
@@ -148,6 +152,7 @@ impl Document {
         let network = network.flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
+        let volumes = self.volumes.iter().cloned().map(Setting::Volume);
         let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
         let roots = self.trusted_roots.iter().cloned().map(Setting::TrustedRoot);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
@@ -160,6 +165,7 @@ impl Document {
             .chain(parameters)
             .chain(network)
             .chain(mounts)
+            .chain(volumes)
             .chain(proxy)
             .chain(roots)
             .chain(registries);
@@ -261,6 +267,7 @@ mod tests {
                 "firewall-rule pods accept priority=500 links=cni0",
                 "firewall-rule rest drop",
                 "mount /run/mnt/scratch tmpfs scratch size=256m",
+                "volume db serial=vol0123456789abcdef0",
                 "proxy http=http://web-proxy.example.org:3128 \
                  https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
                 "trusted-root corporate \
@@ -538,6 +545,34 @@ mod tests {
             assert!(refusal.reason.contains(reason), "{to}: {refusal}");
             assert!(!refusal.reason.contains(short), "{refusal}");
         }
+    }
+
+    #[test]
+    fn volumes_have_each_name_and_each_disk_once() {
+        let entry = |name: &str, disk: &str| {
+            format!("[[volumes]]\nname = \"{name}\"\ndisk = {{ {disk} }}\n")
+        };
+        for (text, reason) in [
+            (
+                entry("a", "serial = \"x\"") + &entry("a", "serial = \"y\""),
+                "the volume `a` is there",
+            ),
+            (
+                entry("a", "serial = \"x\"") + &entry("b", "serial = \"x\""),
+                "the disk with the serial",
+            ),
+            (entry("A", "serial = \"x\""), "`A` is not the name of a volume"),
+            (entry("a", ""), "a disk is named by its `serial` or by its `wwid`"),
+            (entry("a", "serial = \"x\", wwid = \"y\""), "a disk is named by its"),
+            (entry("a", "serial = \" x\""), "the identifier of a disk has"),
+            (entry("a", "device = \"sdb\""), "unknown field `device`"),
+            ("[[volumes]]\nname = \"a\"\n".to_owned(), "missing field `disk`"),
+        ] {
+            let refusal = Document::parse(&text).unwrap_err();
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+        }
+        let both = entry("a", "serial = \"x\"") + &entry("b", "wwid = \"x\"");
+        assert_eq!(Document::parse(&both).unwrap().volumes.len(), 2);
     }
 
     #[test]
