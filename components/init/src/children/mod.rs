@@ -1,6 +1,7 @@
 //! The short-lived children of `init`: the same binary, started with the name of a
 //! [`Program`]. Most talk to sockets and nothing else, so that PID 1 itself needs neither gRPC nor
-//! an async runtime. Two do a part of an [update](crate::slot::update_job) on a partition.
+//! an async runtime. Two do a part of an [update](crate::slot::update_job) on a partition,
+//! and some use the disks of volumes.
 
 mod api;
 mod api_server;
@@ -27,6 +28,7 @@ mod resolver;
 mod shutdown_grace;
 mod slot;
 mod stop;
+mod volume;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -55,6 +57,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         }
         (Some(Program::PodResolvers), []) => resolver::follow(),
         (Some(Program::Tidy), []) => tidy::run(),
+        (Some(Program::Volume(_)), words) => volume::run(words),
         (Some(Program::StopPods), []) => block_on(stop::pods()),
         (Some(Program::TrySlot), [device]) => slot::verify(Path::new(device)),
         (Some(Program::ReplaceSlotboot), [device]) => {
@@ -75,6 +78,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
     let children = Program::ALL.into_iter().filter(|program| program.life() != Life::Daemon);
+    // Those of volumes differ in their number alone.
+    let children = children.filter(|program| !matches!(program, Program::Volume(1..)));
     let usages: Vec<String> = children.map(usage).collect();
     eprintln!("hint: its children are {}", usages.join(", "));
     ExitCode::from(2)
@@ -88,6 +93,7 @@ fn usage(program: Program) -> String {
         Program::NodeCondition => format!("`init {name} NODE-NAME PROBLEM…`"),
         Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
+        Program::Volume(_) => format!("`init {name} mount NAME DISK`, `init {name} unmount NAME`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
         _ => format!("`init {name}`"),
     }

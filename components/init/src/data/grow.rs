@@ -48,13 +48,18 @@ fn check(table: &Table, data: &Partition) -> Outcome {
     }
 }
 
-/// Grows the mounted file system to its partition. Returns a line for the console if it grew.
+/// Grows DATA's mounted file system to its partition. Returns a line for the console if it grew.
 pub fn file_system(data: &Partition) -> Outcome<Option<String>> {
-    let before = size()?;
-    let partition = disks::size(&data.name)?;
-    let root = File::open(DATA).explain(format_args!("open {DATA}"))?;
-    sys::ext4_resize(&root, partition / before.block).explain("grow the file system")?;
-    let after = size()?;
+    file_system_at(DATA, disks::size(&data.name)?)
+}
+
+/// Grows the file system that is mounted there to its device, which has this size in bytes. Returns
+/// a line for the console if it grew.
+pub fn file_system_at(path: &str, device: u64) -> Outcome<Option<String>> {
+    let before = size(path)?;
+    let root = File::open(path).explain(format_args!("open {path}"))?;
+    sys::ext4_resize(&root, device / before.block).explain("grow the file system")?;
+    let after = size(path)?;
     Ok((after.bytes > before.bytes)
         .then(|| format!("grown from {} MiB to {} MiB", before.bytes >> 20, after.bytes >> 20)))
 }
@@ -64,8 +69,8 @@ struct Size {
     bytes: u64,
 }
 
-fn size() -> Outcome<Size> {
-    let found = statvfs(DATA).explain(format_args!("look at {DATA}"))?;
+fn size(path: &str) -> Outcome<Size> {
+    let found = statvfs(path).explain(format_args!("look at {path}"))?;
     Ok(Size { block: found.f_frsize, bytes: found.f_blocks * found.f_frsize })
 }
 

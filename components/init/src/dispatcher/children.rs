@@ -104,6 +104,9 @@ impl Dispatcher {
             Exit::Report { text, .. } if program == Program::NodeCondition => {
                 self.on_cluster_report(&text);
             }
+            Exit::Report { text, .. } if let Program::Volume(number) = program => {
+                self.settings.volumes_mut().on_report(number, &text, uptime());
+            }
             Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
             Exit::Done if self.end.is_none() => self.on_done(program),
             Exit::Done => {}
@@ -129,6 +132,9 @@ impl Dispatcher {
     pub(super) fn on_killed(&mut self, program: Program) {
         let name = program.name();
         match program.life() {
+            Life::Task { .. } if let Program::Volume(number) = program => {
+                self.settings.volumes_mut().on_late(number);
+            }
             Life::Task { .. } => {}
             _ if self.end.is_some() => {
                 let text = format_args!("{name} does not end and is killed");

@@ -10,6 +10,8 @@ use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
 use crate::host::settings::fallback::{Fallback, MAX_FAILURES, Proof};
 use crate::host::settings::{NAME, document};
+use crate::host::volume_settings::Start;
+use crate::processes::process::Launch;
 use crate::sockets::{Answer, ClientId};
 use crate::uptime::uptime;
 
@@ -78,7 +80,8 @@ impl Dispatcher {
             | SettingName::NodeLabel(_)
             | SettingName::NodeTaint(_)
             | SettingName::Proxy
-            | SettingName::TrustedRoot(_) => {}
+            | SettingName::TrustedRoot(_)
+            | SettingName::Volume(_) => {}
             // The kubelet watches the folder of its pods. The pod that sets the clock watches the
             // file of its servers, and the one that configures links waits for a reply with others.
             // containerd reads the mirrors and the credentials of a registry at each pull.
@@ -162,6 +165,18 @@ impl Dispatcher {
         }
         let lines = self.settings.hold(uptime());
         self.say_about_settings(lines);
+        self.start_volumes();
+    }
+
+    /// Starts the children of volumes that are due.
+    fn start_volumes(&mut self) {
+        for Start { number, arguments } in self.settings.volumes_mut().starts(uptime()) {
+            let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let program = Program::Volume(number);
+            if let Err(failure) = self.run_as(program, Launch::child(program, &words)) {
+                self.settings.volumes_mut().on_report(number, &failure.to_string(), uptime());
+            }
+        }
     }
 
     pub(super) fn on_parameters_due(&mut self, now: Duration) {

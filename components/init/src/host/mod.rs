@@ -1,6 +1,7 @@
 //! The settings that `init` applies to the host: the host name and its line in `/etc/hosts`, name
 //! servers, time servers, the kernel's settings and parameters, control groups, links, mounts,
-//! mirrors of registries, fields of the kubelet's configuration, labels and taints, and the clock.
+//! volumes, mirrors of registries, fields of the kubelet's configuration, labels and taints, and
+//! the clock.
 //! Each has one file with the verbs `apply`, which sets it, and `observe`, which reads its value.
 //! Where several sources give a value, [`settings`] ranks them.
 
@@ -27,4 +28,5 @@ pub mod run_files;
 pub mod settings;
 pub mod sysctl;
 pub mod time_servers;
+pub mod volume_settings;
 pub mod watch;

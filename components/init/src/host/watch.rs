@@ -1,6 +1,6 @@
-//! Wakes PID 1 when another program changes what [`settings`](super::settings) has set: files below
-//! `/run` through inotify(7), and the host name and the mounts through files below `/proc`, on
-//! which the kernel reports each change with `POLLPRI`.
+//! Wakes PID 1 when another program changes what [`settings`](super::settings) has set, or the
+//! kernel finds a disk: files below `/run` and `/dev` through inotify(7), and the host name and the
+//! mounts through files below `/proc`, on which the kernel reports each change with `POLLPRI`.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -23,6 +23,8 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 const MOUNTS: &str = "/proc/self/mountinfo";
 /// The files below `/run`.
 const FILES: [&str; 2] = [RESOLV_CONF, NTP_SERVERS];
+/// The folder in which the kernel makes a file for each new disk.
+const DEVICES: &str = "/dev";
 
 /// The changes in a folder.
 const CHANGES: WatchFlags = WatchFlags::MODIFY
@@ -51,6 +53,8 @@ impl Watch {
             inotify::add_watch(&files, folder, CHANGES)
                 .explain(format_args!("watch {}", folder.display()))?;
         }
+        inotify::add_watch(&files, DEVICES, WatchFlags::CREATE | WatchFlags::DELETE)
+            .explain(format_args!("watch {DEVICES}"))?;
         let parents = [PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
         let parents = parents.into_iter().flatten().filter_map(Path::to_str);
         for folder in [KUBELET_CONFIGURATIONS, REGISTRIES, STATIC_PODS].into_iter().chain(parents) {

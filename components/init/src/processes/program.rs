@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use osbuild_protocol::MAX_VOLUMES;
+
 /// A program that `init` starts. Each runs at most once at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -26,6 +28,9 @@ pub enum Program {
     PodResolvers,
     /// Reports what has become of the static pods of settings.
     PodStates,
+    /// Prepares, mounts or unmounts the volume with this number, which is less than
+    /// [`MAX_VOLUMES`].
+    Volume(u8),
     /// Removes discarded files from DATA.
     Tidy,
     /// Stops all pods before the node ends.
@@ -60,12 +65,19 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(40);
 const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long [`Program::PodStates`] may run.
 const STATES_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long [`Program::Volume`] may run: 64 MiB are written, and a large file system grows. A disk
+/// that needs longer has failed.
+pub const VOLUME_TIMEOUT: Duration = Duration::from_secs(600);
+/// The names of [`Program::Volume`], which differ as those of all programs do.
+const VOLUMES: [&str; MAX_VOLUMES] = [
+    "volume-0", "volume-1", "volume-2", "volume-3", "volume-4", "volume-5", "volume-6", "volume-7",
+];
 /// How long a part of an update may run: a slot of the largest size on a slow disk.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 15] = [
+    pub const ALL: [Program; 15 + MAX_VOLUMES] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -81,6 +93,14 @@ impl Program {
         Self::Health,
         Self::TrySlot,
         Self::ReplaceSlotboot,
+        Self::Volume(0),
+        Self::Volume(1),
+        Self::Volume(2),
+        Self::Volume(3),
+        Self::Volume(4),
+        Self::Volume(5),
+        Self::Volume(6),
+        Self::Volume(7),
     ];
 
     /// Its name on the console, of its log, and as a subcommand of `init`.
@@ -101,6 +121,7 @@ impl Program {
             Self::Health => "health",
             Self::TrySlot => "try-slot",
             Self::ReplaceSlotboot => "boot-program",
+            Self::Volume(number) => VOLUMES[number as usize],
         }
     }
 
@@ -111,6 +132,7 @@ impl Program {
             Self::Health => Life::Task { timeout: HEALTH_TIMEOUT },
             Self::NodeCondition => Life::Task { timeout: CONDITION_TIMEOUT },
             Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
+            Self::Volume(_) => Life::Task { timeout: VOLUME_TIMEOUT },
             Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },
             _ => Life::Job,
         }

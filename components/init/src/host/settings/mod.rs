@@ -28,6 +28,7 @@ use super::pod_settings::{self, PodSettings};
 use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
+use super::volume_settings::{self, VolumeSettings};
 use super::{host_name, hosts, motd, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
 
@@ -49,6 +50,7 @@ pub struct Settings {
     pods: PodSettings,
     registration: Registration,
     registries: Registries,
+    volumes: VolumeSettings,
     refused: Refused,
     tried: Try,
     fallback: Fallback,
@@ -133,6 +135,8 @@ impl Settings {
             self.pods.apply(source, wanted, &pod_settings::of_image()?, now)?;
         } else if let Setting::TrustedRoot(wanted) = setting {
             self.environment.apply_root(source, wanted, now)?;
+        } else if let Setting::Volume(wanted) = setting {
+            self.volumes.apply(source, wanted, &volume_settings::allowed()?, now)?;
         } else if let SettingName::Single(single) = setting.name() {
             let former = self.values.set(source, single, Some(setting.value()));
             if let Err(failure) = self.put(single) {
@@ -186,6 +190,10 @@ impl Settings {
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
             SettingName::StaticPod(name) => self.pods.withdraw(source, name, now),
             SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
+            SettingName::Volume(name) => {
+                self.volumes.withdraw(source, name, now);
+                Ok(())
+            }
         }
     }
 
@@ -217,6 +225,11 @@ impl Settings {
     /// The same, for what becomes of them.
     pub fn pods_mut(&mut self) -> &mut PodSettings {
         &mut self.pods
+    }
+
+    /// The volumes, for their children.
+    pub fn volumes_mut(&mut self) -> &mut VolumeSettings {
+        &mut self.volumes
     }
 
     /// The labels and taints of the node in its cluster.
@@ -324,6 +337,7 @@ impl Settings {
             .chain(self.registration.observe())
             .chain(self.registries.observe())
             .chain(self.pods.observe())
+            .chain(self.volumes.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
         let settings = settings.collect();
@@ -472,6 +486,7 @@ impl Settings {
             .chain(self.registration.of(source))
             .chain(self.registries.of(source))
             .chain(self.pods.of(source))
+            .chain(self.volumes.of(source).map(Setting::Volume))
     }
 
     /// The text of the file on DATA.
@@ -506,14 +521,15 @@ impl Settings {
         self.admitted(lines, now)
     }
 
-    /// When to try again to mount or unmount what has failed, since boot.
+    /// When to try again to mount or unmount what has failed, or to look at volumes, since boot.
     pub fn mounts_deadline(&self) -> Option<Duration> {
-        self.mounts.deadline()
+        [self.mounts.deadline(), self.volumes.deadline()].into_iter().flatten().min()
     }
 
     /// Sets again what another program has changed of the others. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         let mut lines = self.mounts.hold(now);
+        lines.extend(self.volumes.hold(now));
         lines.extend(self.environment.hold());
         lines.extend(self.registries.hold());
         lines.extend(self.pods.hold());
