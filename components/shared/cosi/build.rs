@@ -14,7 +14,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 28] = [
+const FILES: [&str; 29] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -43,6 +43,7 @@ const FILES: [&str; 28] = [
     "osbuild/v1/static_pod.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
+    "osbuild/v1/volume.proto",
 ];
 
 /// The files of the API for plugins.
@@ -55,7 +56,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 96] = [
+const OPTIONAL: [&str; 102] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -148,6 +149,12 @@ const OPTIONAL: [&str; 96] = [
     "TrustedRootStatusSpec.set_by",
     "TrustedRootStatusSpec.version",
     "VlanLink.protocol",
+    "VolumeDisk.serial",
+    "VolumeDisk.wwid",
+    "VolumeStatusSpec.device",
+    "VolumeStatusSpec.error",
+    "VolumeStatusSpec.set_by",
+    "VolumeStatusSpec.version",
     "WireguardLink.fwmark",
     "WireguardPeer.endpoint",
     "WireguardPeerStatus.endpoint",
@@ -155,7 +162,7 @@ const OPTIONAL: [&str; 96] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 44] = [
+const MISSING: [(&str, &str); 45] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -196,6 +203,7 @@ const MISSING: [(&str, &str); 44] = [
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),
+    ("VolumeStatusSpec.bytes", "crate::yaml::is_zero"),
     ("WireguardLink.listen_port", "crate::yaml::is_zero"),
     ("WireguardLink.peers", "Vec::is_empty"),
     ("WireguardPeer.persistent_keepalive", "crate::yaml::is_zero"),

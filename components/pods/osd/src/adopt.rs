@@ -27,6 +27,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 | SettingName::RegistryMirror(registry) => registry.to_string(),
                 SettingName::StaticPod(name) => name.to_string(),
                 SettingName::TrustedRoot(name) => name.to_string(),
+                SettingName::Volume(name) => name.to_string(),
                 SettingName::Kubelet(_) | SettingName::Proxy | SettingName::Single(_) => {
                     "node".to_owned()
                 }

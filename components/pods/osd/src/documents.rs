@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn all_mistakes_are_named_with_their_documents() {
-        let text = "{type: Volume, id: a, spec: {source: tmpfs}}\n---\n\
+        let text = "{type: Partition, id: a, spec: {source: tmpfs}}\n---\n\
                     {type: Hostname, id: a, spec: {hostname: b}}\n---\n\
                     {type: Hostname, id: a, spec: {hostname: c}}\n---\n\
                     {type: Hostname, id: b, namespace: meta, spec: {hostname: c}}\n---\n\
                     {type: Resolver, id: a, spec: {nameserver: ns.example}}\n";
         let mistakes = read(text).unwrap_err();
         for start in [
-            "document 1: there is no type `Volume`",
+            "document 1: there is no type `Partition`",
             "document 3: ",
             "document 4: ",
             "document 5: ",

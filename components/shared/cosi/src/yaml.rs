@@ -37,8 +37,8 @@ pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
 }
 
 /// Whether a number is that of a field that is missing.
-pub fn is_zero(number: &u32) -> bool {
-    *number == 0
+pub fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// Reads a secret. The mistake does not show what is there in its place.

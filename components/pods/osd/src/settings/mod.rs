@@ -24,6 +24,7 @@ pub mod spec;
 mod static_pods;
 mod time_servers;
 mod trusted_roots;
+mod volumes;
 
 use crate::access::Role;
 use osbuild_cosi::SECRETS;
@@ -72,7 +73,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 20] = [
+pub const TYPES: [SettingType; 21] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -93,6 +94,7 @@ pub const TYPES: [SettingType; 20] = [
     static_pods::TYPE,
     time_servers::TYPE,
     trusted_roots::TYPE,
+    volumes::TYPE,
 ];
 
 /// The settings of a resource.
@@ -299,6 +301,7 @@ mod tests {
              mount=a:rw:/a mount=c:ro:/c user=0 group=7 writable-root privileged \
              capability=NET_ADMIN startup=0:0:0:9:tcp:80 liveness=1:2:3:4:http:80:/a%20b \
              readiness=0:0:0:0:exec:/bin/a,b%2c",
+            "volume logs-2 wwid=t10.ATA%20%20QEMU%25",
         ] {
             let settings = vec![setting(line)];
             let covers: Vec<_> =

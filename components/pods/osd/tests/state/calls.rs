@@ -220,6 +220,8 @@ const DEFINITIONS: &[&str] = &[
     "tokenissuers.osbuild",
     "trustedroots.osbuild",
     "trustedrootstatuses.osbuild",
+    "volumes.osbuild",
+    "volumestatuses.osbuild",
 ];
 
 #[tokio::test]

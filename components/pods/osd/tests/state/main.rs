@@ -32,6 +32,7 @@ mod static_pods;
 mod talos;
 mod tokens;
 mod trusted_roots;
+mod volumes;
 mod watch;
 mod wireguard;
 mod world;

@@ -1,0 +1,62 @@
+//! Volumes as resources, with an `init` that sets all that it is asked for.
+
+use crate::kept::get_of;
+use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::osd::{Osd, code};
+use osbuild_cosi::resource::TeardownAndDestroyRequest;
+use tonic::Code;
+
+#[tokio::test]
+async fn a_volume_reaches_init_has_a_status_and_goes_with_its_resource() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("host");
+    let held = start_init(&socket);
+    let osd = Osd::start_with(&["--host", socket.to_str().unwrap()]);
+    let document = "{type: Volume, id: ours, spec: {name: db, disk: {wwid: 't10.ATA  QEMU'}}}";
+    apply(&osd, document).await.unwrap();
+    until("init holds it", || lines(&held) == ["volume db wwid=t10.ATA%20%20QEMU"]).await;
+    let client = &mut osd.client().await;
+    let mut status = String::new();
+    for _ in 0..ATTEMPTS {
+        let found = get_of(client, "VolumeStatuses.osbuild", "ours").await;
+        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
+        if status.contains("setBy: api") {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    for line in ["name: db\n", "path: /var/mnt/db\n", "setBy: api\n", "version: \"1\"\n"] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    let request = TeardownAndDestroyRequest {
+        namespace: "system".into(),
+        r#type: "Volumes.osbuild".into(),
+        id: "ours".into(),
+        ..TeardownAndDestroyRequest::default()
+    };
+    client.teardown_and_destroy(request).await.unwrap();
+    until("init holds nothing", || lines(&held).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_volume_that_no_node_can_have_is_refused() {
+    let osd = Osd::start_with(&[]);
+    for spec in [
+        "name: db",
+        "name: db, disk: {}",
+        "name: db, disk: {serial: a, wwid: b}",
+        "name: db, disk: {serial: ' a'}",
+        "name: db, disk: {device: vdb}",
+        "name: ../db, disk: {serial: a}",
+        "name: a-long-name-of-17, disk: {serial: a}",
+        "disk: {serial: a}",
+    ] {
+        let document = format!("{{type: Volume, id: a, spec: {{{spec}}}}}");
+        assert_eq!(code(apply(&osd, &document).await), Code::InvalidArgument, "{document}");
+    }
+    let one = "{type: Volume, id: a, spec: {name: a, disk: {serial: x}}}";
+    for other in ["{name: a, disk: {serial: y}}", "{name: b, disk: {serial: x}}"] {
+        let both = format!("{one}\n---\n{{type: Volume, id: b, spec: {other}}}\n");
+        assert_eq!(code(apply(&osd, &both).await), Code::InvalidArgument, "{both}");
+    }
+}
