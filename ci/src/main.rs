@@ -190,6 +190,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: volumes",
         run: vm::volumes::a_node_takes_a_signed_document_from_its_second_disk,
     },
+    Check {
+        name: "vm: user volumes",
+        run: vm::user_volumes::a_blank_disk_becomes_a_volume_and_no_other,
+    },
     Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check {

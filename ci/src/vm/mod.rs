@@ -35,5 +35,6 @@ pub mod slots;
 pub mod time;
 mod time_server;
 pub mod update;
+pub mod user_volumes;
 pub mod volumes;
 mod web;

@@ -1,12 +1,12 @@
 //! Texts that the kernel, the firmware or the builder write and the node reads: the table of
-//! mounts, with names from pods, the command line, the list of pods, states of static pods, a
-//! firmware variable.
+//! mounts, with names from pods, the command line, the list of pods, states of static pods
+//! and of volumes, a firmware variable.
 
 use std::os::unix::ffi::OsStrExt;
 
 use init::{mountinfo, variable};
 use osbuild_abi::{cmdline, pods};
-use osbuild_protocol::PodState;
+use osbuild_protocol::{PodState, VolumeState};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -28,6 +28,12 @@ fn run(input: &[u8]) -> Outcome {
     }
     if let Some(state) = PodState::decode(text) {
         assert_eq!(PodState::decode(&state.encode()), Some(state));
+    }
+    if let Some(state) = VolumeState::parse(text) {
+        assert_eq!(
+            VolumeState::parse(&state.to_string()).map(|again| again.phase),
+            Some(state.phase)
+        );
     }
     Outcome::Accepted
 }
@@ -59,6 +65,7 @@ fn escaped(path: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     vec![
         b"console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 gpt quiet\n".to_vec(),
+        b"mounted device=nvme1n1 bytes=1073741824".to_vec(),
         b"web running=0 restarts=3 reason=ErrImagePull message=not%20found".to_vec(),
         b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),
         b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\

@@ -72,6 +72,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "apply kernel-module dm-crypt built-in",
         "withdraw kernel-module dm_crypt",
         "withdraw static-pod web",
+        "apply volume db wwid=t10.ATA%20%20QEMU",
+        "withdraw volume db",
         "serves sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ];
     let all = format!("\u{7}{}\r\n", requests.join("\n")).into_bytes();

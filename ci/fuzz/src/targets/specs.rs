@@ -57,6 +57,7 @@ fn seeds() -> Vec<Vec<u8>> {
          listenPort: 9\n  peers:\n  - publicKey: I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4=\n    \
          presharedKey: fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=\n    \
          endpoint: '[::1]:9'\n    allowedIps: ['::/0']\n    persistentKeepalive: 25\n",
+        "name: db\ndisk: {serial: vol0123456789abcdef0}\n",
         "name: web\nhostPID: true\nvolumes:\n- {name: c, emptyDir: {sizeLimit: 1Mi}}\n\
          - {name: d, hostPath: {path: /d}}\ncontainers:\n- name: web\n  image: a/b:1\n  \
          args: [a b]\n  env: [{name: A, value: b}]\n  resources: {limits: {cpu: 1}}\n  \

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 82] = [
+const LINES: [(&str, RefusalCode); 88] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -90,6 +90,12 @@ const LINES: [(&str, RefusalCode); 82] = [
     ("apply static-pod a container=a image=b device=/dev/vda", RefusalCode::Malformed),
     ("apply static-pod a volume=a:host:/srv/../etc container=a image=b", RefusalCode::Malformed),
     ("apply static-pod a volume=a:disk:9999Gi container=a image=b", RefusalCode::Malformed),
+    ("apply volume ../etc serial=a", RefusalCode::Malformed),
+    ("apply volume a device=vda", RefusalCode::Malformed),
+    ("apply volume a serial=", RefusalCode::Malformed),
+    ("apply volume a serial=a force", RefusalCode::Malformed),
+    ("apply volume a serial=%00", RefusalCode::Malformed),
+    ("apply volume a serial=a wwid=b", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

@@ -244,7 +244,7 @@ impl<'a> Lab<'a> {
     }
 
     /// A lab whose recipe adds this to that with the probe.
-    fn with(
+    pub(super) fn with(
         site: &'a Site<'a>,
         name: &'static str,
         more: impl FnOnce(&Path) -> Result<String>,
