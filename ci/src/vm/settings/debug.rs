@@ -60,7 +60,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The marks of a container on the console and in the list of processes.
 const CONSOLE: &str = "init: debug: ";
-const BEGINS: &str = "with the rights `node`, 40 s at most";
+const BEGINS: &str = "with the rights `node`, 90 s at most";
 const PROCESS: &str = "kube-system/debug-";
 
 /// Makes the image in the project's folder of recipes, and returns the sections of the recipe with
@@ -149,7 +149,7 @@ pub fn ends_without_osd(
     running: &mut NodeUnderTest,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let words = [&DEBUG[..], &["--timeout", "40s", "--", "sleep", "1000"]].concat();
+    let words = [&DEBUG[..], &["--timeout", "90s", "--", "sleep", "1000"]].concat();
     let _session = Session::start(osctl.command(&words))?;
     // The time distinguishes the line from those of earlier containers.
     running.wait_for_line(BEGINS, &[CONSOLE, IMAGE])?;
