@@ -6,6 +6,7 @@ shift 3
 configure() {
     grep -v '=n$' asked.config >kernel.config
     echo 'config EROFS_FS' >Kconfig
+    echo 'obj-$(CONFIG_EROFS_FS) += erofs.o' >objects
 }
 kernel() {
     cp /usr/lib/kernel.efi kernel

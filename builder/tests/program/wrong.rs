@@ -82,7 +82,7 @@ fn a_program_that_older_rules_accepted_is_checked_again() {
 fn an_unknown_kernel_option_is_named_with_its_line_in_the_recipe() {
     let scratch = open_with(
         "configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' \
-         >Kconfig; }\n",
+         >Kconfig; : >objects; }\n",
     );
     scratch.edit("recipes/small.toml", "EROFS_FS = true", "EROFS_FSS = true");
     let expected = "error: recipes/small.toml:5: kernel option `EROFS_FSS` is `n` in the \
