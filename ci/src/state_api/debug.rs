@@ -86,7 +86,9 @@ fn a_terminal_is_given_back(remote: &Remote, folder: &Path, outcome: &mut Outcom
     let computes = shows(&mut terminal, "echo $((6 * 7))\r", "42\r\n")?;
     let has_size = shows(&mut terminal, "stty size\r", "24 80\r\n")?;
     let resized = terminal.resize(40, 130);
-    let follows = resized.is_ok() && shows(&mut terminal, "stty size\r", "40 130\r\n")?;
+    // The size takes the way of the keys, but may come after them.
+    let is_resized = "until stty size | grep '40 130'; do sleep 1; done\r";
+    let follows = resized.is_ok() && shows(&mut terminal, is_resized, "40 130\r\n")?;
     // A terminal forgets keys that nobody has read yet when it gets Ctrl-C.
     let interrupted = shows(&mut terminal, "sleep 1000\r", "sleep 1000\r\n")?
         && shows(&mut terminal, "\u{3}", "^C")?
