@@ -12,7 +12,6 @@ use osbuild_kubeconfig::Kubeconfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, Error, StreamOwned};
-
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -246,5 +245,18 @@ mod tests {
         let kind = "Content-Type: application/merge-patch+json\r\nContent-Length: 8\r\n";
         assert!(head.starts_with("PATCH /a HTTP/1.0\r\n") && head.ends_with(kind), "{head}");
         assert_eq!(body, "{\"\u{e9}\":1}");
+    }
+
+    #[test]
+    fn an_object_or_the_reason_of_the_refusal_is_in_a_response() {
+        let read = |response: &str| {
+            object::<u32>(response.as_bytes()).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(read("HTTP/1.0 201 Created\r\nA: b\r\n\r\n7"), Ok(7));
+        let refused = "HTTP/1.0 403 Forbidden\r\n\r\n{\"message\": \"no\"}";
+        assert_eq!(read(refused), Err("the API server refuses: no".to_owned()));
+        let broken = "HTTP/1.0 502 Bad Gateway\r\n\r\n<html>";
+        let reason = "the API server refuses: it answers `HTTP/1.0 502 Bad Gateway`";
+        assert_eq!(read(broken), Err(reason.to_owned()));
     }
 }

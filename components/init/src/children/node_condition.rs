@@ -38,12 +38,20 @@ pub fn report(node_name: &str, problems: &[&str]) -> Outcome {
         Ok(()) => println!("Ready"),
         Err(reason) => println!("not Ready: {reason}"),
     }
-    write(&node, node_name, &problems).explain("show the cluster the problems of the node")
+    // Without an object there is nothing to write to, and the line above says why.
+    let Ok(conditions) = node.conditions() else { return Ok(()) };
+    write(&node, node_name, conditions, &problems)
+        .explain("show the cluster the problems of the node")
 }
 
-fn write(node: &ClusterNode, node_name: &str, problems: &[Problem]) -> Outcome {
+fn write(
+    node: &ClusterNode,
+    node_name: &str,
+    conditions: Vec<Condition>,
+    problems: &[Problem],
+) -> Outcome {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let found = node.conditions()?.into_iter().find(|condition| condition.kind == CONDITION);
+    let found = conditions.into_iter().find(|condition| condition.kind == CONDITION);
     let Some(wanted) = condition(problems, found.as_ref(), now) else { return Ok(()) };
     let server = Server::parse(node.config().server().unwrap_or_default())?;
     let path = format!("{}/status", server.node(node_name));

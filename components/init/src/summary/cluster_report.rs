@@ -47,8 +47,14 @@ impl ClusterReport {
         self.is_asking = true;
         self.shown = kinds(problems);
         self.next = now + INTERVAL;
-        let own = problems.iter().filter(|problem| problem.kind != Kind::Cluster);
-        own.map(|problem| problem.for_clients().line()).collect()
+        own(problems).map(|problem| problem.for_clients().line()).collect()
+    }
+
+    /// Another child has found that the cluster has the node as Ready: an earlier answer does not
+    /// count any more, and the node's object can be written to.
+    pub fn on_ready(&mut self, now: Duration) {
+        self.not_ready = None;
+        self.next = now;
     }
 
     /// The child has ended with this report. Returns the failure that the console has to show, if
@@ -72,9 +78,13 @@ impl ClusterReport {
     }
 }
 
+/// The problems that the cluster does not know by itself.
+fn own(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
+    problems.iter().filter(|problem| problem.kind != Kind::Cluster)
+}
+
 fn kinds(problems: &[Problem]) -> Vec<Kind> {
-    let own = problems.iter().filter(|problem| problem.kind != Kind::Cluster);
-    own.map(|problem| problem.kind).collect()
+    own(problems).map(|problem| problem.kind).collect()
 }
 
 #[cfg(test)]
@@ -114,6 +124,15 @@ mod tests {
         assert_eq!(report.not_ready(), Some("no CNI"));
         report.on_report("Ready\n");
         assert_eq!(report.not_ready(), None);
+    }
+
+    #[test]
+    fn an_answer_from_before_the_node_was_ready_is_no_problem_after_that() {
+        let mut report = ClusterReport::default();
+        report.on_asking(&[], at(100));
+        report.on_report("not Ready: the kubelet has no kubeconfig yet\n");
+        report.on_ready(at(110));
+        assert_eq!((report.not_ready(), report.deadline()), (None, Some(at(110))));
     }
 
     #[test]

@@ -102,12 +102,17 @@ fn linux_mounts_a_new_file_system_grows_it_and_finds_it_again() {
         unmount(point.as_str(), UnmountFlags::empty()).unwrap();
         let again = mounted(disk.path(), &db(), point).unwrap();
         assert_eq!(again.notes, [""; 0]);
-        assert_eq!(fs::read_to_string(format!("{point}/file")).unwrap(), "kept");
-        unmount(point.as_str(), UnmountFlags::empty()).unwrap();
-        let checked = Command::new("/sbin/e2fsck").args(["-f", "-n", &disk.device]).output();
-        let checked = checked.unwrap();
-        assert!(checked.status.success(), "{checked:?}");
+        has_its_file_and_is_sound(&disk, point);
     });
+}
+
+/// The mounted volume has its file, and e2fsck finds no mistake once it is unmounted.
+fn has_its_file_and_is_sound(disk: &Disk, point: &str) {
+    assert_eq!(fs::read_to_string(format!("{point}/file")).unwrap(), "kept");
+    unmount(point, UnmountFlags::empty()).unwrap();
+    let checked = Command::new("/sbin/e2fsck").args(["-f", "-n", &disk.device]).output();
+    let checked = checked.unwrap();
+    assert!(checked.status.success(), "{checked:?}");
 }
 
 #[test]
@@ -127,11 +132,7 @@ fn a_volume_whose_disk_has_grown_grows() {
         assert_eq!((grown.state.bytes, grown.error.as_str()), (20 << 30, error));
         assert_eq!(grown.notes.iter().any(|note| note.starts_with("grown from ")), grows);
         assert_eq!(bytes(point) > 19 << 30, grows);
-        assert_eq!(fs::read_to_string(format!("{point}/file")).unwrap(), "kept");
-        unmount(point.as_str(), UnmountFlags::empty()).unwrap();
-        let checked = Command::new("/sbin/e2fsck").args(["-f", "-n", &disk.device]).output();
-        let checked = checked.unwrap();
-        assert!(checked.status.success(), "{checked:?}");
+        has_its_file_and_is_sound(&disk, point);
     });
 }
 
