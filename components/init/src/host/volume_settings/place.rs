@@ -23,10 +23,14 @@ impl Place {
     /// # Errors
     /// The image has no such mount point, or the kernel refuses.
     pub fn mount() -> io::Result<Place> {
-        mount("volumes", VOLUME_MOUNTS, "tmpfs", FLAGS, c"mode=0755,size=64k")?;
+        // Pods that see later mounts get this one as it is now, and keep it so: a remount changes
+        // that of `init` alone.
+        let read_only = FLAGS | MountFlags::RDONLY;
+        mount("volumes", VOLUME_MOUNTS, "tmpfs", read_only, c"mode=0755,size=64k")?;
+        mount_remount(VOLUME_MOUNTS, FLAGS, c"")?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let folder = open_tree(CWD, VOLUME_MOUNTS, flags)?;
-        mount_remount(VOLUME_MOUNTS, MountFlags::BIND | MountFlags::RDONLY | FLAGS, c"")?;
+        mount_remount(VOLUME_MOUNTS, MountFlags::BIND | read_only, c"")?;
         Ok(Place { folder })
     }
 
@@ -51,4 +55,41 @@ impl Place {
 /// The mount point of a volume.
 pub fn path(name: &str) -> String {
     format!("{VOLUME_MOUNTS}/{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+
+    use crate::sys::own_mounts;
+
+    #[test]
+    fn a_pod_that_sees_later_mounts_writes_beside_no_volume() {
+        let inside = || {
+            own_mounts().expect("this test requires uid 0 and CAP_SYS_ADMIN");
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+            mount("node", "/var", "tmpfs", MountFlags::empty(), None).unwrap();
+            fs::create_dir("/var/mnt").unwrap();
+            mount_change("/var", MountPropagationFlags::SHARED).unwrap();
+            // As `HostToContainer` of a pod is.
+            let pod = tempfile::tempdir().unwrap();
+            mount_bind("/var", pod.path()).unwrap();
+            mount_change(pod.path(), MountPropagationFlags::DOWNSTREAM).unwrap();
+            let place = Place::mount().unwrap();
+            place.make("db").unwrap();
+            let seen = pod.path().join("mnt");
+            assert!(seen.join("db").is_dir());
+            for folder in [seen.as_path(), VOLUME_MOUNTS.as_ref()] {
+                let error = fs::create_dir(folder.join("other")).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem, "{folder:?}");
+            }
+            place.remove("db");
+            assert!(!seen.join("db").exists());
+        };
+        let ended = std::thread::scope(|scope| scope.spawn(inside).join());
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
 }
