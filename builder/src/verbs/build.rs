@@ -167,11 +167,12 @@ pub fn summarize_remote(session: &Session) -> Result<()> {
 /// The use of the shared cache so far, for `--json`; null without a cache.
 fn remote(session: &Session) -> Result<Value> {
     let Some(remote) = session.remote()? else { return Ok(Value::Null) };
-    let Use { hits, misses, executed, traffic } = remote.used();
+    let Use { hits, misses, executed, saved, traffic } = remote.used();
     Ok(json!({
         "hits": hits,
         "misses": misses,
         "executed": executed,
+        "saved-s": saved.as_secs_f64(),
         "bytes-received": traffic.received,
         "bytes-sent": traffic.sent,
     }))

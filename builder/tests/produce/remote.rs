@@ -110,9 +110,10 @@ fn what_a_cache_did_is_counted() {
     let casd = Casd::start();
     let bench = Bench::new();
     let writer = remote(&bench, &casd.url(), Mode::CacheWrite);
-    executor(&bench, &writer).run(&action(&bench)).unwrap();
+    let made = executor(&bench, &writer).run(&action(&bench)).unwrap();
     let used = writer.used();
     assert_eq!((used.hits, used.misses, used.traffic.received), (0, 1, 0));
+    assert_eq!(used.saved.as_millis(), 0);
     assert!(used.traffic.sent > 0);
     let bench = Bench::new();
     let reader = remote(&bench, &casd.url(), Mode::Cache);
@@ -120,6 +121,7 @@ fn what_a_cache_did_is_counted() {
     executor(&bench, &reader).run(&action(&bench)).unwrap();
     let used = reader.used();
     assert_eq!((used.hits, used.misses, used.traffic.sent), (1, 0, 0), "the store had the second");
+    assert_eq!(used.saved.as_millis(), made.wall.as_millis());
     assert!(used.traffic.received > 0);
 }
 

@@ -36,6 +36,7 @@ fn one_users_build_is_read_by_another_with_an_empty_store() {
     let read = build(&reader, &["--remote", &casd.url()]);
     assert_eq!(hits(&read), (steps, 0), "{read}");
     assert!(read["bytes-received"].as_u64().unwrap() > 0, "{read}");
+    assert!(read["saved-s"].as_f64().unwrap() > 0.0, "{read}");
     assert_eq!(products(&reader), products(&writer));
     assert_eq!(hits(&build(&reader, &["--remote", &casd.url()])), (0, 0), "the store has them");
 }

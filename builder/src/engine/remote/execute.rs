@@ -14,7 +14,6 @@ use osbuild_remote::{BlobId, Fault, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The state of a service that executes steps, as known to a build.
@@ -99,12 +98,9 @@ impl Remote {
         };
         match self.try_execute(store, action, launcher, log) {
             Ok(executed) => {
-                if executed.is_cached {
-                    // It lacked the result under the key of the local store alone.
-                    self.misses.fetch_sub(1, Ordering::Relaxed);
-                    self.hits.fetch_add(1, Ordering::Relaxed);
-                } else {
-                    self.executed.fetch_add(1, Ordering::Relaxed);
+                match executed.is_cached {
+                    true => self.counters.late_hit(&executed.result),
+                    false => self.counters.execution(),
                 }
                 Ok(Some(executed))
             }

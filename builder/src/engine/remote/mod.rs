@@ -5,6 +5,7 @@
 //! A cache can be down, slow or wrong. A read that fails ends the use of the cache for this build,
 //! with one warning, and the steps run here. No fault of a cache fails a build.
 
+mod counters;
 mod execute;
 mod foreign;
 mod listing;
@@ -14,6 +15,7 @@ mod remote_action;
 mod sources;
 mod way;
 
+pub use counters::Use;
 pub use execute::Executed;
 pub use foreign::foreign;
 pub use mode::{Mode, Trust};
@@ -24,12 +26,14 @@ use super::stop;
 use super::store::{Incoming, Store};
 use crate::error::{Error, Result};
 use crate::report::{self, Report};
+use counters::Counters;
 use execute::Execution;
-use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Protocol, Retry, Source, Traffic};
+use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Protocol, Retry, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A shared cache, as the steps of one command use it.
 pub struct Remote {
@@ -43,25 +47,10 @@ pub struct Remote {
     is_read_off: AtomicBool,
     /// Whether writes have failed.
     is_write_off: AtomicBool,
-    hits: AtomicUsize,
-    misses: AtomicUsize,
-    executed: AtomicUsize,
+    counters: Counters,
     execution: Execution,
     /// Held by the first step to be executed there, while it finds out whether that is possible.
     first_step: Mutex<()>,
-}
-
-/// The counters of a command's use of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Use {
-    /// Results that came from the cache.
-    pub hits: usize,
-    /// Results that it lacked.
-    pub misses: usize,
-    /// Steps that it executed.
-    pub executed: usize,
-    /// Bytes of blobs.
-    pub traffic: Traffic,
 }
 
 impl Remote {
@@ -92,8 +81,7 @@ impl Remote {
             Error::usage(format!("cannot use the cache `{address}`")).cause(fault)
         })?;
         let (is_read_off, is_write_off) = Default::default();
-        let (hits, misses, executed) = Default::default();
-        let (execution, first_step) = Default::default();
+        let (counters, execution, first_step) = Default::default();
         Ok(Remote {
             cache,
             address,
@@ -102,9 +90,7 @@ impl Remote {
             report,
             is_read_off,
             is_write_off,
-            hits,
-            misses,
-            executed,
+            counters,
             execution,
             first_step,
         })
@@ -122,23 +108,22 @@ impl Remote {
 
     /// The counters so far.
     pub fn used(&self) -> Use {
-        Use {
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
-            executed: self.executed.load(Ordering::Relaxed),
-            traffic: self.cache.traffic(),
-        }
+        self.counters.used(self.cache.traffic())
     }
 
     /// The same in one line for people.
     pub fn summary(&self) -> String {
-        let Use { hits, misses, executed, traffic } = self.used();
+        let Use { hits, misses, executed, saved, traffic } = self.used();
         let executed = match self.mode {
             Mode::Execute => format!(" and executed {executed} steps"),
             _ => String::new(),
         };
+        let saved = match saved {
+            Duration::ZERO => String::new(),
+            saved => format!(", which took {} to make", report::duration(saved)),
+        };
         format!(
-            "the cache {} had {hits} of {} results{executed}: {} received, {} sent",
+            "the cache {} had {hits} of {} results{saved}{executed}: {} received, {} sent",
             self.address,
             hits + misses,
             report::bytes(traffic.received),
@@ -162,7 +147,7 @@ impl Remote {
         }
         match self.try_fetch(store, key, action) {
             Ok(Some(result)) => {
-                self.hits.fetch_add(1, Ordering::Relaxed);
+                self.counters.hit(&result);
                 return Ok(Some(result));
             }
             Ok(None) => {}
@@ -181,7 +166,7 @@ impl Remote {
                 self.turn_off(&self.is_read_off, &fault, "the steps run here");
             }
         }
-        self.misses.fetch_add(1, Ordering::Relaxed);
+        self.counters.miss();
         Ok(None)
     }
 
