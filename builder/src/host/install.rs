@@ -3,7 +3,7 @@
 use super::lack::Lack;
 use super::missing;
 use super::program::find_program;
-use super::tool::{Probe, Remedy, Tool};
+use super::tool::{Remedy, Tool};
 use crate::engine::stop;
 use crate::error::{Error, Result};
 use crate::report::{Outcome, Report};
@@ -29,8 +29,7 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     }
     let (lacking, lacks): (Vec<&Tool>, Vec<Lack>) = lacking.into_iter().unzip();
     let commands = commands(&lacking);
-    let is_incurable = lacking.iter().any(|tool| matches!(tool.probe, Probe::Processor(_)));
-    if is_incurable || commands.is_empty() || consent.offline || !may_install(report, &lacking) {
+    if commands.is_empty() || consent.offline || !may_install(report, &lacking) {
         return Err(missing(lacks));
     }
     for tool in lacking.iter().filter(|tool| !matches!(tool.remedy, Remedy::Words(_))) {

@@ -2,6 +2,7 @@
 //! remedy. The contents of an image do not depend on them: the compilers of a build come from the
 //! lock.
 
+mod amd64;
 mod install;
 mod lack;
 mod program;
@@ -28,8 +29,8 @@ pub fn for_steps() -> Vec<Tool> {
         other(
             "amd64",
             "is the architecture of the compilers of a build",
-            Probe::Processor(Architecture::Amd64),
-            "build on an amd64 machine; `check`, `plan`, `inspect` and `diff` work here",
+            Probe::Amd64,
+            amd64::REMEDY,
         ),
         Tool::package("bwrap", "bubblewrap", "runs each step of the build in a sandbox"),
         other(

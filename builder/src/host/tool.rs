@@ -2,7 +2,6 @@
 
 use super::lack::Lack;
 use super::program::find_program;
-use crate::plan::Architecture;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,8 +38,8 @@ pub enum Probe {
     },
     /// A sandbox of bubblewrap. If bubblewrap is missing, only its own check fails.
     Sandbox,
-    /// The processor of this machine.
-    Processor(Architecture),
+    /// Programs for amd64 run in a sandbox, by the processor or by an emulator.
+    Amd64,
 }
 
 /// How to install a tool.
@@ -100,9 +99,7 @@ impl Tool {
                 None => false,
             },
             Probe::Sandbox => return super::sandbox::lack(),
-            Probe::Processor(architecture) => {
-                return self.other_processor(*architecture, std::env::consts::ARCH);
-            }
+            Probe::Amd64 => return super::amd64::lack(),
         };
         (!is_there).then(|| Lack {
             problem: format!("`{}` is not installed: it {}", self.name, self.why),
@@ -127,14 +124,6 @@ impl Tool {
                 self.why
             ),
             cause: Some(output),
-            remedy: self.remedy.to_string(),
-        })
-    }
-
-    fn other_processor(&self, required: Architecture, found: &str) -> Option<Lack> {
-        (required.machine() != found).then(|| Lack {
-            problem: format!("this machine's processor is {found}: `{required}` {}", self.why),
-            cause: None,
             remedy: self.remedy.to_string(),
         })
     }
@@ -232,17 +221,6 @@ mod tests {
         assert_eq!(lack.problem, "`go` is older than 1.21, or does not run: it fetches Go modules");
         assert_eq!(lack.cause.as_deref(), Some("go version go1.19.8 linux/amd64"));
         assert_eq!(tool.too_old(&old, (1, 19)), None);
-    }
-
-    #[test]
-    fn another_processor_is_named() {
-        let tool = Tool::other("amd64", "runs the steps of a build", "build on another machine");
-        assert_eq!(tool.other_processor(Architecture::Amd64, "x86_64"), None);
-        let lack = tool.other_processor(Architecture::Amd64, "aarch64").unwrap();
-        assert_eq!(
-            lack.problem,
-            "this machine's processor is aarch64: `amd64` runs the steps of a build"
-        );
     }
 
     #[test]

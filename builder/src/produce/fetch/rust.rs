@@ -11,7 +11,8 @@ use crate::report::Step;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The build machine's target, whose standard library build scripts and procedural macros link.
+/// The target of the compiler itself, whose standard library build scripts and procedural macros
+/// link. It is the same on every machine ([`crate::host`]).
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
 /// Installs the toolchain with rustup, and puts its tar file into the store.
@@ -33,18 +34,15 @@ pub fn toolchain(store: &Store, requirement: &RustRequirement, step: &Step) -> R
 /// files of a running compiler.
 fn complete(requirement: &RustRequirement, step: &Step) -> Result<()> {
     let targets = || requirement.targets.iter().map(String::as_str);
-    let is_there = Client::new("rustup")
-        .args(["which", "--toolchain", &requirement.version, "rustc"])
-        .run()
-        .is_ok();
     let rustup = Client::new("rustup").shown(step);
-    let rustup = match is_there {
-        true => rustup.args(["target", "add", "--toolchain", &requirement.version]).args(targets()),
-        false => {
+    let rustup = match compiler(requirement) {
+        Ok(_) => rustup.args(["target", "add", "--toolchain", &name(requirement)]).args(targets()),
+        Err(_) => {
             let install = [
                 "toolchain",
                 "install",
-                &requirement.version,
+                &name(requirement),
+                "--force-non-host",
                 "--profile",
                 "minimal",
                 "--no-self-update",
@@ -55,11 +53,20 @@ fn complete(requirement: &RustRequirement, step: &Step) -> Result<()> {
     rustup.run().map(drop)
 }
 
+/// The path of the installed compiler.
+fn compiler(requirement: &RustRequirement) -> Result<String> {
+    Client::new("rustup").args(["which", "--toolchain", &name(requirement), "rustc"]).run()
+}
+
+/// The name of the toolchain for rustup, with its target: on a machine of another architecture, the
+/// version alone would be a toolchain for that machine.
+fn name(requirement: &RustRequirement) -> String {
+    format!("{}-{HOST}", requirement.version)
+}
+
 /// The folder of the installed toolchain, and its files.
 fn installed(requirement: &RustRequirement) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
-    let compiler = Client::new("rustup")
-        .args(["which", "--toolchain", &requirement.version, "rustc"])
-        .run()?;
+    let compiler = compiler(requirement)?;
     let root = Path::new(compiler.trim()).parent().and_then(Path::parent);
     let root = root.ok_or_else(|| {
         Error::build(format!("`rustup which` printed the invalid path `{}`", compiler.trim()))
