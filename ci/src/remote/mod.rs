@@ -15,8 +15,11 @@ use osbuild::error::{Error, Result};
 /// How many steps the service executes at once.
 const STEPS: usize = 2;
 
-/// Every step of the image runs on a service, for a machine with an empty store, and the products
-/// are those of this machine's own build.
+/// The starts of the names of steps that `osbuild` does itself: it takes a file out of a package.
+const INSIDE: [&str; 2] = ["ca-certificates ", "systemd-boot-efi "];
+
+/// Every step of the image that runs a program does so on a service, for a machine with an empty
+/// store, and the products are those of this machine's own build.
 pub fn a_service_makes_the_same_image(site: &Site) -> Result<Outcome> {
     let service = Casd::executing(STEPS)?;
     let url = service.url();
@@ -29,8 +32,9 @@ pub fn a_service_makes_the_same_image(site: &Site) -> Result<Outcome> {
         "remote-sources",
         site.osbuild()?.args(["sources", "export", RECIPE]).arg(&sources),
     )?;
-    let built =
+    let mut built =
         newcomer.build(RECIPE, "execute", &["--sources", &sources.display().to_string()])?;
+    built.steps.retain(|step, _| !INSIDE.iter().any(|name| step.starts_with(name)));
     all_made(&built, &format!("executed by {url}"))?;
     named(same::compare(&site.project(), &newcomer.project(), RECIPE)?, &built)
 }
