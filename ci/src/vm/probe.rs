@@ -51,6 +51,9 @@ pub const PLUGIN: u16 = 7093;
 /// back.
 pub const TABLE: u16 = 7094;
 
+/// The start of a reply in place of what was asked for: the reason follows.
+pub const ERROR: &str = "error: ";
+
 /// How long a closed port may stay silent before it counts as such, on an emulated processor.
 pub const FACTS_TIMEOUT: Duration = Duration::from_secs(20);
 

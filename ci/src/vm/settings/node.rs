@@ -141,9 +141,16 @@ impl Node<'_> {
         probe::request(self.files, |stream| write!(stream, "{path}"))
     }
 
-    /// Overwrites a file behind `init`'s back.
+    /// Overwrites a file behind `init`'s back. The text is not empty.
+    ///
+    /// # Errors
+    /// The node does not let it be written.
     pub fn write(&self, path: &str, text: &str) -> Result<()> {
-        probe::request(self.files, |stream| write!(stream, "{path} {text}")).map(drop)
+        let reply = probe::request(self.files, |stream| write!(stream, "{path} {text}"))?;
+        match reply.strip_prefix(probe::ERROR) {
+            None => Ok(()),
+            Some(why) => Err(Error::build(format!("cannot write `{path}` on the node")).cause(why)),
+        }
     }
 
     /// Waits until a file has this text. Returns how long it took, unless that was too long.

@@ -18,7 +18,7 @@ pub fn are_set(node: &Node, certificates: &str, outcome: &mut Outcome) -> Result
     let text = node.read(TRUSTED_ROOTS)?;
     let is_ours = text.trim_end() == certificates.trim_end();
     outcome.check("daemons and pods read the authorities", is_ours, || text.clone());
-    node.write(TRUSTED_ROOTS, "")?;
+    node.write(TRUSTED_ROOTS, "no certificate")?;
     let within = node.becomes(TRUSTED_ROOTS, &text)?;
     was_repaired("the authorities are put back", within, EVENT_TIMEOUT, outcome);
     Ok(())
