@@ -26,8 +26,7 @@ fn main() -> ExitCode {
 
 /// Compiles the checks, and executes them.
 fn start(words: &[OsString]) -> io::Result<Infallible> {
-    let (profile, folder) =
-        if words.first().is_some_and(|word| word == MEASURES) { MEASURED } else { CHECKED };
+    let (profile, folder) = if measures(words) { MEASURED } else { CHECKED };
     let mut cargo =
         Compiled::usual()?.cargo(start::checkout(), |waits| eprintln!("note: {waits}"))?;
     cargo.args([
@@ -48,4 +47,22 @@ fn start(words: &[OsString]) -> io::Result<Infallible> {
     // This program may be in the folder of another profile.
     let program = start::target()?.join(folder).join("ci");
     Err(Command::new(program).args(words).exec())
+}
+
+/// Whether the command measures. An option may stand before its subcommand.
+fn measures(words: &[OsString]) -> bool {
+    let mut words = words.iter().filter(|word| !word.to_string_lossy().starts_with('-'));
+    words.next().is_some_and(|word| word == MEASURES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_are_compiled_with_optimizations_wherever_an_option_stands() {
+        let of = |line: &str| measures(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(of("bench") && of("bench farm") && of("--yes bench farm"));
+        assert!(!of("") && !of("--yes") && !of("format bench") && !of("full"));
+    }
 }
