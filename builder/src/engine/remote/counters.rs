@@ -23,8 +23,8 @@ pub struct Use {
     pub misses: usize,
     /// Steps that it executed.
     pub executed: usize,
-    /// The time that the steps of its results took where they ran, one after another. Who wrote the
-    /// cache chose the number.
+    /// The time that the steps of its results took where they ran, one after another. The
+    /// writer of the cache chooses this number.
     pub saved: Duration,
     /// Bytes of blobs.
     pub traffic: Traffic,
