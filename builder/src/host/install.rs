@@ -22,8 +22,9 @@ pub struct Consent {
 /// Installs the missing ones of `tools`. It lists them, and asks if there is a terminal and no
 /// consent. If nothing is missing, this only looks up files.
 pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
-    let lacking: Vec<(&Tool, Lack)> =
-        tools.iter().filter_map(|tool| Some((tool, tool.lack()?))).collect();
+    let lacks = super::lacks(tools);
+    let lacking = tools.iter().zip(lacks).filter_map(|(tool, lack)| Some((tool, lack?)));
+    let lacking: Vec<(&Tool, Lack)> = lacking.collect();
     if lacking.is_empty() {
         return Ok(());
     }
@@ -41,7 +42,7 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     for command in &commands {
         run(report, command)?;
     }
-    let lacks: Vec<Lack> = tools.iter().filter_map(Tool::lack).collect();
+    let lacks: Vec<Lack> = super::lacks(tools).into_iter().flatten().collect();
     if lacks.is_empty() { Ok(()) } else { Err(missing(lacks)) }
 }
 

@@ -17,6 +17,7 @@ use crate::error::{Error, Problem, Result};
 use crate::plan::Architecture;
 use crate::report::Report;
 use crate::ship::vm::machine::{self, Firmware, SecureBoot};
+use std::thread;
 
 /// The oldest version of Go that fetches the toolchain in a module's go.mod.
 const GO: (u32, u32) = (1, 21);
@@ -109,7 +110,7 @@ pub fn doctor(report: &Report, tools: &[Tool], fix: Option<Consent>, json: bool)
     if let Some(consent) = fix {
         set_up(report, tools, consent)?;
     }
-    let lacks: Vec<Option<Lack>> = tools.iter().map(Tool::lack).collect();
+    let lacks = lacks(tools);
     if json {
         let rows = tools.iter().zip(&lacks).map(|(tool, lack)| tool.row(lack.as_ref()));
         report.data(serde_json::Value::from_iter(rows).to_string());
@@ -120,6 +121,16 @@ pub fn doctor(report: &Report, tools: &[Tool], fix: Option<Consent>, json: bool)
     }
     let count = lacks.iter().flatten().count();
     if count == 0 { Ok(()) } else { Err(lacking(count)) }
+}
+
+/// Why each of these tools cannot be used, if it cannot. Most of the time that a probe takes is
+/// that of a program, so they run beside each other.
+fn lacks(tools: &[Tool]) -> Vec<Option<Lack>> {
+    thread::scope(|scope| {
+        let probes = tools.iter().map(|tool| scope.spawn(|| tool.lack())).collect::<Vec<_>>();
+        let joined = probes.into_iter().map(|probe| probe.join());
+        joined.map(|lack| lack.expect("a probe does not panic")).collect()
+    })
 }
 
 /// A row of `doctor`, with more lines for a tool that exists but does not work.
