@@ -4,7 +4,7 @@ use crate::check::Outcome;
 use crate::site::{Ran, Site, tail};
 use crate::workspace::{Member, members};
 use osbuild::error::{Context, Error, Problem, Result};
-use osbuild::plan::{Architecture, closure};
+use osbuild::plan::{Architecture, CargoLock};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -223,9 +223,10 @@ fn node_packages(site: &Site) -> Result<Vec<String>> {
     let path = site.root.join("Cargo.lock");
     let lock =
         std::fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let lock = CargoLock::parse(&lock)?;
     let mut names = Vec::new();
     for Member { name, .. } in on_the_node {
-        if !closure(&lock, &BTreeSet::from([name.as_str()]))?.has(C_COMPILER) {
+        if !lock.closure(&BTreeSet::from([name.as_str()]))?.has(C_COMPILER) {
             names.push(name);
         }
     }

@@ -1,5 +1,6 @@
 //! The context of one build, which its stages share.
 
+use super::compile::Workspace;
 use super::fetch::{Fetcher, Lists, SourceOrigin};
 use super::locked;
 use super::out::Out;
@@ -11,9 +12,10 @@ use crate::engine::executor::{Executor, Rebuild, Steps, Workers};
 use crate::engine::remote::{Remote, Trust};
 use crate::engine::store::Store;
 use crate::engine::toolchain;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{Crate, Locked, NodeSpec, Plan, Product, Source};
 use crate::report::Report;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ use std::sync::Arc;
 pub struct BuildOptions<'a> {
     /// The root of the project.
     pub project: &'a Path,
+    /// The workspace of the project.
+    pub workspace: Workspace,
     /// The store of sources and results.
     pub store: &'a Store,
     /// The progress report.
@@ -93,6 +97,39 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
     pub fn run(&self, script: Script<'_>) -> Result<ActionResult> {
         let action = self.sandbox.action(self.options.store, script)?;
         self.executor.run_after(&action, &|| self.supply(&action))
+    }
+
+    /// Runs a script and one that is made of its result, or finds their results. The files of the
+    /// first one are for the second one alone: they are neither made nor fetched if that has a
+    /// result.
+    ///
+    /// # Errors
+    /// Those of [`Build::run`].
+    pub fn run_both(
+        &self,
+        first: Script<'_>,
+        second: &dyn Fn(&ActionResult) -> Result<Script<'static>>,
+    ) -> Result<ActionResult> {
+        let store = self.options.store;
+        let first = self.sandbox.action(store, first)?;
+        let run_first = || self.executor.run_after(&first, &|| self.supply(&first));
+        let Some(known) = self.executor.known(&first)? else {
+            return self.run(second(&run_first()?)?);
+        };
+        let action = self.sandbox.action(store, second(&known.result)?)?;
+        let made = RefCell::new(None);
+        let result = self.executor.run_after(&action, &|| {
+            let first = made.borrow_mut().insert(run_first()?).clone();
+            match first.outputs == known.result.outputs {
+                true => self.supply(&action),
+                false => Err(Error::build("the cache has other files than the step makes here")),
+            }
+        });
+        match made.into_inner() {
+            Some(made) if made.outputs != known.result.outputs => self.run(second(&made)?),
+            Some(_) => result,
+            None => result.inspect(|_| self.executor.pass(&first, &known)),
+        }
     }
 
     /// The digest of a crate's archive.

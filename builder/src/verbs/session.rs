@@ -13,6 +13,7 @@ use crate::plan::{
     resolve_programs, skew,
 };
 use crate::produce::build::BuildOptions;
+use crate::produce::compile::Workspace;
 use crate::produce::fetch::{Fetcher, Lists, SourceOrigin};
 use crate::report::Report;
 use crate::ship::keys::Keys;
@@ -38,6 +39,7 @@ pub(super) struct Session<'a> {
     pub trust: Trust,
     /// The state that the builds of this command share.
     workers: Workers,
+    workspace: Workspace,
     /// The shared cache, once a build has asked for it.
     remote: OnceCell<Option<Arc<Remote>>>,
 }
@@ -56,7 +58,19 @@ impl<'a> Session<'a> {
         let now = now()?;
         let (trust, workers, remote) = Default::default();
         let today = Date::from_unix(now);
-        Ok(Session { common, report, checkout, project, today, now, trust, workers, remote })
+        let workspace = Workspace::of(&checkout.root);
+        Ok(Session {
+            common,
+            report,
+            checkout,
+            project,
+            today,
+            now,
+            trust,
+            workers,
+            workspace,
+            remote,
+        })
     }
 
     /// The recipes that the command line names, each once.
@@ -194,6 +208,7 @@ impl<'a> Session<'a> {
     ) -> Result<BuildOptions<'s>> {
         Ok(BuildOptions {
             project: self.root(),
+            workspace: self.workspace.clone(),
             store,
             report: self.report,
             origin,

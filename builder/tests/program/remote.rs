@@ -5,7 +5,7 @@ use crate::casd::Casd;
 use crate::provenance::provenance;
 use crate::releases::{folder, release, workshop};
 use crate::scratch::{RECIPE, Scratch};
-use crate::workshop::{host_program, kernel, open, products};
+use crate::workshop::{dependencies, host_program, kernel, open, open_with, products};
 use osbuild::engine::digest::Digest;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -111,6 +111,62 @@ fn crates_and_toolchains_come_from_the_cache_too() {
         assert!(stored.iter().any(|stored| stored == name), "{name}: {stored:?}");
     }
     assert_eq!(products(&reader), products(&writer));
+}
+
+/// The steps that ran on the reader's machine.
+#[track_caller]
+fn steps_here(reader: &Scratch, casd: &Casd) -> Vec<String> {
+    let ran = reader.osbuild(&["build", RECIPE, "--json", "--remote", &casd.url()]);
+    done(&ran);
+    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let steps = json["steps"].as_object().unwrap();
+    steps.iter().filter(|(_, made)| *made == "here").map(|(step, _)| step.clone()).collect()
+}
+
+#[test]
+fn the_compiled_dependencies_of_a_program_are_not_fetched_with_it() {
+    let (casd, writer, reader) = filled_cache();
+    let read = build(&reader, &["--remote", &casd.url()]);
+    assert_eq!(hits(&read).1, 0, "{read}");
+    assert_eq!(products(&reader), products(&writer));
+    assert!(writer.has_stored(&dependencies()) && !reader.has_stored(&dependencies()));
+    let again = build(&reader, &["--remote", &casd.url()]);
+    assert_eq!(hits(&again), (0, 0), "the store knows them");
+    assert_eq!(steps_here(&reader, &casd), [""; 0]);
+}
+
+#[test]
+fn a_program_that_is_compiled_here_gets_its_dependencies() {
+    let (casd, writer, reader) = filled_cache();
+    casd.evict(&host_program().hex());
+    let here = steps_here(&reader, &casd);
+    assert!(here.iter().any(|step| step.starts_with("init ")), "{here:?}");
+    assert!(!here.iter().any(|step| step.contains(" dependencies ")), "{here:?}");
+    assert_eq!(products(&reader), products(&writer));
+
+    let (casd, writer, reader) = filled_cache();
+    casd.evict(&host_program().hex());
+    casd.evict(&dependencies().hex());
+    let here = steps_here(&reader, &casd);
+    assert!(here.iter().any(|step| step.starts_with("init dependencies ")), "{here:?}");
+    assert_eq!(products(&reader), products(&writer));
+}
+
+#[test]
+fn a_program_is_compiled_with_dependencies_that_have_other_bytes_here() {
+    let random = "if [ -e workspace ] && [ ! -e dependencies.tar ]; then\n    \
+                  cat /proc/sys/kernel/random/uuid >dependencies.tar\n    exit\nfi\n";
+    let (casd, writer, reader) = (Casd::start(), open_with(random), open_with(random));
+    build(&writer, &["--remote", &casd.url(), "--remote-mode", "cache-write"]);
+    casd.evict(&host_program().hex());
+    // A UUID in text with its newline has 37 bytes.
+    writer.stored_of_size(37).iter().for_each(|dependencies| casd.evict(dependencies));
+    let here = steps_here(&reader, &casd);
+    for step in ["init dependencies arm64", "init arm64"] {
+        assert!(here.iter().any(|name| name == step), "{step}: {here:?}");
+    }
+    assert_eq!(products(&reader), products(&writer));
+    assert_eq!(hits(&build(&reader, &["--remote", &casd.url()])), (0, 0), "the store knows them");
 }
 
 #[test]

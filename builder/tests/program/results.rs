@@ -4,9 +4,10 @@ use crate::builds::done;
 use crate::registry::{Registry, USER};
 use crate::releases::workshop;
 use crate::scratch::{RECIPE, Ran, Scratch};
-use crate::workshop::{open, products};
+use crate::workshop::{dependencies, open, products};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use osbuild::engine::store::Store;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -67,6 +68,26 @@ fn imported_results_need_neither_sources_nor_a_network() {
     done(&reader.osbuild(&["build", RECIPE, "--unsigned", "--offline"]));
     assert_eq!(reader.stored_sources(), [""; 0]);
     assert_eq!(products(&reader), products(&writer));
+}
+
+#[test]
+fn files_that_no_build_needs_may_be_gone_before_an_export() {
+    let (writer, folder) = exported();
+    done(&writer.osbuild(&["build", RECIPE, "--unsigned"]));
+    let store = Store::open(writer.path("cache/osbuild")).unwrap();
+    assert!(store.contains(&dependencies()));
+    store.remove(&dependencies()).unwrap();
+    done(&writer.osbuild(&["results", "export", RECIPE, "--to", &folder, "--key", "mine"]));
+    assert!(!store.contains(&dependencies()));
+
+    let (reader, root) = reader(&writer);
+    reader.fill_store(|_| false);
+    let import = ["results", "import", &folder, "--root", &root, "--json"];
+    done(&reader.osbuild(&import));
+    done(&reader.osbuild(&["build", RECIPE, "--unsigned", "--offline"]));
+    assert_eq!(products(&reader), products(&writer));
+    let again: Value = serde_json::from_str(&reader.osbuild(&import).stdout).unwrap();
+    assert_eq!((&again["results"], &again["bytes"]), (&json!(0), &json!(0)), "{again}");
 }
 
 #[test]

@@ -182,6 +182,19 @@ impl Scratch {
         names(&self.plan()).into_iter().filter(is_there).collect()
     }
 
+    /// Whether the store has this file.
+    pub fn has_stored(&self, digest: &Digest) -> bool {
+        Store::open(self.path("cache/osbuild")).unwrap().contains(digest)
+    }
+
+    /// The hashes of the files in the store that have this size in bytes.
+    pub fn stored_of_size(&self, size: u64) -> Vec<String> {
+        let folders = self.path("cache/osbuild/cas/sha256").read_dir().unwrap().flatten();
+        let files = folders.flat_map(|folder| folder.path().read_dir().unwrap().flatten());
+        let sized = files.filter(|file| file.metadata().unwrap().len() == size);
+        sized.map(|file| file.file_name().into_string().unwrap()).collect()
+    }
+
     /// Every source that the lock and the recipe name.
     pub fn sources(&self) -> Vec<Source> {
         self.plan().lock(self.lock()).unwrap().sources()

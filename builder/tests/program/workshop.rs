@@ -107,6 +107,11 @@ pub fn host_program() -> Digest {
     Digest::of(&program(false))
 }
 
+/// The dependencies that the compilers make for each program of the workspace.
+pub fn dependencies() -> Digest {
+    Digest::of(b"dependencies\n")
+}
+
 /// Packages of the project for cargo's steps: their sources are only read.
 fn workspace(scratch: &Scratch) {
     let members = ["init", "mount", "pod-dhcp", "pod-pause", "slotboot"];

@@ -13,6 +13,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild::pipeline::{self, Order};
 use osbuild::plan::{Date, Strictness, resolve};
 use osbuild::produce::build::BuildOptions;
+use osbuild::produce::compile::Workspace;
 use osbuild::produce::fetch::SourceOrigin;
 use osbuild::produce::out::Out;
 use osbuild_remote::{Access, BlobId, Cache, Retry, Source};
@@ -54,6 +55,7 @@ pub fn build(site: &Site, recipe: &str, project: &Path) -> Result<Vec<Recorded>>
     let store = &site.store()?;
     let options = BuildOptions {
         project,
+        workspace: Workspace::of(project),
         store,
         report: site.report,
         origin: SourceOrigin::Registries,

@@ -2,6 +2,7 @@
 //! module starts processes of a build.
 
 mod failure;
+mod known;
 mod log;
 mod process;
 mod processors;
@@ -10,13 +11,13 @@ mod steps;
 mod there;
 mod workers;
 
+pub use known::Known;
 pub use rebuild::Rebuild;
 pub use steps::{Made, Steps};
 pub use workers::Workers;
 
 use super::action::{Action, ActionResult, Origin, OutputFile};
 use super::bubblewrap::{self, Places};
-use super::digest::Digest;
 use super::fs_error::{self, IoContext};
 use super::launcher::Launcher;
 use super::remote::{Remote, Trust};
@@ -184,7 +185,9 @@ impl Executor {
             self.done(step, action, result, Outcome::Stored);
             return Ok(result.clone());
         }
-        if let Some(result) = self.fetch(&key, action, &step)? {
+        step.doing("asking the cache");
+        let cached = self.cache().map(|remote| remote.fetch(&self.store, &key, action));
+        if let Some(result) = cached.transpose()?.flatten() {
             self.store.remember(&key, &result)?;
             self.done(step, action, &result, Outcome::Fetched);
             return Ok(result);
@@ -207,18 +210,6 @@ impl Executor {
     /// Whether a stored result counts for this build.
     fn trusts(&self, result: &ActionResult) -> bool {
         self.trust == Trust::Everywhere || result.origin.is_none()
-    }
-
-    /// The result of an action from the shared cache. A build that runs steps again, or trusts only
-    /// this machine, never reads it.
-    fn fetch(&self, key: &Digest, action: &Action, step: &Step) -> Result<Option<ActionResult>> {
-        match &self.remote {
-            Some(remote) if self.rebuild == Rebuild::Nothing && self.trust == Trust::Everywhere => {
-                step.doing("asking the cache");
-                remote.fetch(&self.store, key, action)
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Compares a result that the store had with that of a run here. Other bytes of a cache are

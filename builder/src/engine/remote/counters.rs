@@ -1,17 +1,20 @@
 //! The counters of a command's use of a shared cache.
 
 use crate::engine::action::ActionResult;
+use crate::engine::digest::Digest;
 use osbuild_remote::Traffic;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The counters, as the steps of a command change them.
 #[derive(Default)]
 pub(super) struct Counters {
-    hits: AtomicUsize,
-    misses: AtomicUsize,
+    /// The answer to each request for a result, by the digest of its action: the time that the step
+    /// took where it ran, or `None` if the cache lacks the result. A later answer counts instead.
+    answers: Mutex<BTreeMap<Digest, Option<Duration>>>,
     executed: AtomicUsize,
-    saved_ms: AtomicU64,
 }
 
 /// The counters of a command's use of a cache.
@@ -31,18 +34,14 @@ pub struct Use {
 }
 
 impl Counters {
-    /// The cache had this result.
-    pub fn hit(&self, result: &ActionResult) {
-        self.hits.fetch_add(1, Ordering::Relaxed);
-        let wall_ms = u64::try_from(result.wall.as_millis()).unwrap_or(u64::MAX);
-        let add = |saved: u64| Some(saved.saturating_add(wall_ms));
-        // The closure always returns a value, so the update cannot fail.
-        let _ = self.saved_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    /// The cache had this result of an action.
+    pub fn hit(&self, action: Digest, result: &ActionResult) {
+        self.answers().insert(action, Some(result.wall));
     }
 
-    /// The cache lacked a result.
-    pub fn miss(&self) {
-        self.misses.fetch_add(1, Ordering::Relaxed);
+    /// The cache lacked the result of an action.
+    pub fn miss(&self, action: Digest) {
+        self.answers().insert(action, None);
     }
 
     /// The service executed a step.
@@ -50,21 +49,22 @@ impl Counters {
         self.executed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The service had this result after all: it lacked it under the key of the local store alone.
-    pub fn late_hit(&self, result: &ActionResult) {
-        self.misses.fetch_sub(1, Ordering::Relaxed);
-        self.hit(result);
-    }
-
     /// The counters so far.
     pub fn used(&self, traffic: Traffic) -> Use {
+        let answers = self.answers();
+        let times = answers.values().flatten();
+        let hits = times.clone().count();
         Use {
-            hits: self.hits.load(Ordering::Relaxed),
-            misses: self.misses.load(Ordering::Relaxed),
+            hits,
+            misses: answers.len() - hits,
             executed: self.executed.load(Ordering::Relaxed),
-            saved: Duration::from_millis(self.saved_ms.load(Ordering::Relaxed)),
+            saved: times.fold(Duration::ZERO, |sum, time| sum.saturating_add(*time)),
             traffic,
         }
+    }
+
+    fn answers(&self) -> MutexGuard<'_, BTreeMap<Digest, Option<Duration>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,11 +77,26 @@ mod tests {
         let counters = Counters::default();
         let slow = ActionResult { wall: Duration::MAX, ..ActionResult::default() };
         let fast = ActionResult { wall: Duration::from_secs(2), ..ActionResult::default() };
-        counters.hit(&fast);
+        counters.hit(Digest::of(b"1"), &fast);
         assert_eq!(counters.used(Traffic::default()).saved, Duration::from_secs(2));
-        counters.hit(&slow);
-        counters.hit(&slow);
+        counters.hit(Digest::of(b"2"), &slow);
+        counters.hit(Digest::of(b"3"), &slow);
         let used = counters.used(Traffic::default());
-        assert_eq!((used.hits, used.saved), (3, Duration::from_millis(u64::MAX)));
+        assert_eq!((used.hits, used.saved), (3, Duration::MAX));
+    }
+
+    #[test]
+    fn the_last_answer_about_an_action_counts() {
+        let counters = Counters::default();
+        let (action, result) = (Digest::of(b"action"), ActionResult::default());
+        let counted = || {
+            let used = counters.used(Traffic::default());
+            (used.hits, used.misses)
+        };
+        counters.miss(action);
+        assert_eq!(counted(), (0, 1));
+        counters.hit(action, &result);
+        counters.hit(action, &result);
+        assert_eq!(counted(), (1, 0));
     }
 }

@@ -99,7 +99,7 @@ impl Remote {
         match self.try_execute(store, action, launcher, log) {
             Ok(executed) => {
                 match executed.is_cached {
-                    true => self.counters.late_hit(&executed.result),
+                    true => self.counters.hit(action.digest(), &executed.result),
                     false => self.counters.execution(),
                 }
                 Ok(Some(executed))

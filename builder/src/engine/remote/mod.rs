@@ -26,6 +26,7 @@ use super::stop;
 use super::store::{Incoming, Store};
 use crate::error::{Error, Result};
 use crate::report::{self, Report};
+use bytes::Bytes;
 use counters::Counters;
 use execute::Execution;
 use osbuild_remote::{Access, Address, BlobId, Cache, Fault, Protocol, Retry, Source};
@@ -142,12 +143,50 @@ impl Remote {
         key: &Digest,
         action: &Action,
     ) -> Result<Option<ActionResult>> {
+        self.ask(key, action, &|| {
+            let Some((mut result, printed)) = self.try_record(key, action)? else {
+                return Ok(None);
+            };
+            let outputs = result.outputs.values().map(|output| output.digest);
+            self.read(store, outputs.collect())?;
+            // A result counts without its log, which is not one of the named outputs.
+            if let Some(printed) = printed {
+                result.log = Some(store.put_bytes(&printed).map_err(local)?);
+            } else if let Some(log) = result.log {
+                match self.read(store, BTreeSet::from([log])) {
+                    Err(Fault::Missing) => result.log = None,
+                    other => other?,
+                }
+            }
+            Ok(Some(result))
+        })
+    }
+
+    /// The result of an action without its files and its log, which may be gone; `None` if the
+    /// cache has none that counts, or cannot be used.
+    ///
+    /// # Errors
+    /// The user wants to stop.
+    pub fn record(&self, key: &Digest, action: &Action) -> Result<Option<ActionResult>> {
+        self.ask(key, action, &|| {
+            let record = self.try_record(key, action)?;
+            Ok(record.map(|(result, _)| ActionResult { log: None, ..result }))
+        })
+    }
+
+    /// Asks for a result, and ends the reading for this build if the cache cannot be used.
+    fn ask(
+        &self,
+        key: &Digest,
+        action: &Action,
+        request: &dyn Fn() -> std::result::Result<Option<ActionResult>, Fault>,
+    ) -> Result<Option<ActionResult>> {
         if self.is_read_off.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        match self.try_fetch(store, key, action) {
+        match request() {
             Ok(Some(result)) => {
-                self.counters.hit(&result);
+                self.counters.hit(*key, &result);
                 return Ok(Some(result));
             }
             Ok(None) => {}
@@ -166,34 +205,24 @@ impl Remote {
                 self.turn_off(&self.is_read_off, &fault, "the steps run here");
             }
         }
-        self.counters.miss();
+        self.counters.miss(*key);
         Ok(None)
     }
 
-    fn try_fetch(
+    /// The result of an action as the cache has it, and what the step printed if that is in the
+    /// result itself.
+    fn try_record(
         &self,
-        store: &Store,
         key: &Digest,
         action: &Action,
-    ) -> std::result::Result<Option<ActionResult>, Fault> {
+    ) -> std::result::Result<Option<(ActionResult, Option<Bytes>)>, Fault> {
         let Some(bytes) = self.cache.result(&blob(key))? else { return Ok(None) };
-        let Some((mut result, printed)) = foreign(&bytes, action, &self.address.to_string()) else {
+        let result = foreign(&bytes, action, &self.address.to_string());
+        if result.is_none() {
             self.report
                 .detail(format!("{} has no result of `{}` that counts", self.address, action.name));
-            return Ok(None);
-        };
-        let outputs = result.outputs.values().map(|output| output.digest);
-        self.read(store, outputs.collect())?;
-        // A result counts without its log, which is not one of the named outputs.
-        if let Some(printed) = printed {
-            result.log = Some(store.put_bytes(&printed).map_err(local)?);
-        } else if let Some(log) = result.log {
-            match self.read(store, BTreeSet::from([log])) {
-                Err(Fault::Missing) => result.log = None,
-                other => other?,
-            }
         }
-        Ok(Some(result))
+        Ok(result)
     }
 
     /// Reads those of the blobs that the store lacks.

@@ -14,11 +14,18 @@ impl Store {
     /// The result of an action, if the store has it and all its files with their sizes. Their
     /// content is checked when they are read, because this must stay cheap.
     pub fn recall(&self, action: &Digest) -> Option<ActionResult> {
-        let result = ActionResult::decode(&read_sealed(&self.result_path(action))?)?;
-        result.outputs.values().all(|output| self.contains(&output.digest)).then_some(result)
+        let is_here = |result: &ActionResult| {
+            result.outputs.values().all(|output| self.contains(&output.digest))
+        };
+        self.record(action).filter(is_here)
     }
 
-    /// Stores the result of an action, whose files must be in the store.
+    /// The result of an action, if the store has it, with or without its files.
+    pub fn record(&self, action: &Digest) -> Option<ActionResult> {
+        ActionResult::decode(&read_sealed(&self.result_path(action))?)
+    }
+
+    /// Stores the result of an action. It counts for [`Store::recall`] when its files are there.
     ///
     /// # Errors
     /// The store cannot be written.

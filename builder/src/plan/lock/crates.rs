@@ -5,13 +5,14 @@ use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Deserialize)]
-struct CargoLock {
+/// The packages of a `Cargo.lock`.
+#[derive(Debug, Deserialize)]
+pub struct CargoLock {
     #[serde(default)]
     package: Vec<Package>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Package {
     name: String,
     version: String,
@@ -46,35 +47,44 @@ impl Closure {
     }
 }
 
-/// The closure of `packages` in the text of a `Cargo.lock`.
-///
-/// # Errors
-/// The text is not a `Cargo.lock`, lacks a package, or has one that does not come from a registry.
-pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure> {
-    let lock: CargoLock = toml::from_str(cargo_lock)
-        .map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))?;
-    let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
-    for package in &lock.package {
-        by_name.entry(&package.name).or_default().push(package);
+impl CargoLock {
+    /// Reads the text of a `Cargo.lock`.
+    ///
+    /// # Errors
+    /// The text is not a `Cargo.lock`.
+    pub fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text)
+            .map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))
     }
-    let mut reached: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let mut open: Vec<String> = packages.iter().map(|&name| name.to_owned()).collect();
-    let (mut members, mut crates) = (BTreeSet::new(), BTreeSet::new());
-    while let Some(name) = open.pop() {
-        let package = find(&by_name, &name).ok_or_else(|| {
-            Error::usage(format!("`Cargo.lock` has no package `{name}`"))
-                .hint("`cargo metadata` brings it up to date")
-        })?;
-        if !reached.insert((&package.name, &package.version)) {
-            continue;
+
+    /// The closure of `packages`.
+    ///
+    /// # Errors
+    /// A package is not in the lock, or does not come from a registry.
+    pub fn closure(&self, packages: &BTreeSet<&str>) -> Result<Closure> {
+        let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
+        for package in &self.package {
+            by_name.entry(&package.name).or_default().push(package);
         }
-        open.extend(package.dependencies.iter().cloned());
-        match from_registry(package)? {
-            Some(krate) => crates.insert(krate),
-            None => members.insert(package.name.clone()),
-        };
+        let mut reached: BTreeSet<(&str, &str)> = BTreeSet::new();
+        let mut open: Vec<&str> = packages.iter().copied().collect();
+        let (mut members, mut crates) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(name) = open.pop() {
+            let package = find(&by_name, name).ok_or_else(|| {
+                Error::usage(format!("`Cargo.lock` has no package `{name}`"))
+                    .hint("`cargo metadata` brings it up to date")
+            })?;
+            if !reached.insert((&package.name, &package.version)) {
+                continue;
+            }
+            open.extend(package.dependencies.iter().map(String::as_str));
+            match from_registry(package)? {
+                Some(krate) => crates.insert(krate),
+                None => members.insert(package.name.clone()),
+            };
+        }
+        Ok(Closure { members, crates: crates.into_iter().collect() })
     }
-    Ok(Closure { members, crates: crates.into_iter().collect() })
 }
 
 /// Finds the package of a dependency: `name`, `name version` or `name version (source)`.
@@ -136,9 +146,13 @@ mod tests {
         checksum = "cc"
     "#;
 
+    fn closure(lock: &str, package: &str) -> Result<Closure> {
+        CargoLock::parse(lock)?.closure(&BTreeSet::from([package]))
+    }
+
     #[test]
     fn the_closure_has_only_what_the_node_needs() {
-        let crates = closure(LOCK, &BTreeSet::from(["init"])).unwrap().crates;
+        let crates = closure(LOCK, "init").unwrap().crates;
         assert_eq!(
             crates,
             [Crate { name: "libc".into(), version: "0.2.1".into(), sha256: "cc".into() }]
@@ -149,21 +163,11 @@ mod tests {
     fn a_crate_without_a_digest_is_refused() {
         let git =
             LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
-        assert!(
-            closure(&git, &BTreeSet::from(["init"]))
-                .unwrap_err()
-                .to_string()
-                .contains("cannot be pinned")
-        );
+        assert!(closure(&git, "init").unwrap_err().to_string().contains("cannot be pinned"));
     }
 
     #[test]
     fn an_absent_package_is_named() {
-        assert!(
-            closure(LOCK, &BTreeSet::from(["kubelet"]))
-                .unwrap_err()
-                .to_string()
-                .contains("`kubelet`")
-        );
+        assert!(closure(LOCK, "kubelet").unwrap_err().to_string().contains("`kubelet`"));
     }
 }

@@ -8,7 +8,7 @@ mod requirements;
 mod source;
 
 pub use changes::{Moved, moved, moved_crates, moved_releases};
-pub use crates::{Closure, closure};
+pub use crates::{CargoLock, Closure};
 pub use pin::Pins;
 pub use previous::PreviousLock;
 pub use requirements::{

@@ -5,9 +5,9 @@ use crate::error::Problem;
 use crate::plan::document::Located;
 use crate::plan::keys::{DebianName, List, RecipeFile};
 use crate::plan::{
-    Architecture, Compile, Content, Crate, DebianProgram, DebianRequirement, GoComponent,
-    GoRequirement, HostComponent, HostPrograms, ImageFrom, NodeSpec, Product, Requirements,
-    RustRequirement, closure,
+    Architecture, CargoLock, Compile, Content, Crate, DebianProgram, DebianRequirement,
+    GoComponent, GoRequirement, HostComponent, HostPrograms, ImageFrom, NodeSpec, Product,
+    Requirements, RustRequirement,
 };
 use std::collections::BTreeSet;
 
@@ -119,7 +119,8 @@ impl Resolver<'_> {
 
     fn crates(&mut self, packages: &BTreeSet<&str>) -> Option<Vec<Crate>> {
         let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
-        let closure = closure(text, packages).map_err(|error| self.problems.extend(error.problems));
+        let closure = CargoLock::parse(text).and_then(|lock| lock.closure(packages));
+        let closure = closure.map_err(|error| self.problems.extend(error.problems));
         closure.ok().map(|closure| closure.crates)
     }
 }

@@ -5,8 +5,10 @@ mod cargo;
 mod go;
 pub mod kernel;
 mod modules;
+mod workspace;
 
 pub use kernel::CompiledKernel;
+pub use workspace::Workspace;
 
 use super::build::Build;
 use crate::engine::digest::Digest;

@@ -45,11 +45,13 @@ pub fn export(
     let (mut list, mut kept) = (List::default(), BTreeMap::new());
     for (name, Made { action, .. }) in made {
         step.doing(name.clone());
-        let result = store.recall(action).ok_or_else(|| {
+        let result = store.record(action).ok_or_else(|| {
             Error::build(format!("the store lost the result of `{name}`")).hint("build it again")
         })?;
         list.add(name, action, &result);
-        for file in files(&result) {
+        // The store may lack files of a step whose result was enough for the build. Another build
+        // does not need them either.
+        for file in files(&result).into_iter().filter(|file| store.contains(file)) {
             stop::check()?;
             if let std::collections::btree_map::Entry::Vacant(new) = kept.entry(file) {
                 new.insert(compress(store, &file, folder)?);

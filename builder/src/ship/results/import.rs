@@ -45,16 +45,14 @@ pub fn import(
     let mut imported = Imported::default();
     for (action, mut result) in list.results()? {
         stop::check()?;
-        if store.recall(&action).is_some() {
+        let lacking = list.kept(files(&result).into_iter().filter(|file| !store.contains(file)))?;
+        if lacking.is_empty() && store.record(&action).is_some() {
             imported.known += 1;
             continue;
         }
-        for file in files(&result) {
-            if !store.contains(&file) {
-                let kept = list.kept(&file)?;
-                step.doing(format!("{} of {}", file, crate::report::bytes(kept.size())));
-                imported.bytes += take(store, source, &file, &kept)?;
-            }
+        for (file, kept) in lacking {
+            step.doing(format!("{} of {}", file, crate::report::bytes(kept.size())));
+            imported.bytes += take(store, source, &file, &kept)?;
         }
         result.origin = Some(Origin::Cache(origin.clone()));
         store.remember(&action, &result)?;

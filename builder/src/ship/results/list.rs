@@ -62,13 +62,17 @@ impl List {
         self.results.iter().map(|one| read(one).ok_or_else(wrong)).collect()
     }
 
-    /// How a file of a result is kept.
+    /// How each of these files of results is kept. The artifact lacks those that no build needs.
     ///
     /// # Errors
-    /// The list lacks it.
-    pub fn kept(&self, file: &Digest) -> Result<Digest> {
-        let kept = self.files.get(&text(file)).and_then(|kept| kept.parse().ok());
-        kept.ok_or_else(|| Error::digest(format!("the list does not say where the file {file} is")))
+    /// The list has no digest for one.
+    pub fn kept(&self, files: impl Iterator<Item = Digest>) -> Result<BTreeMap<Digest, Digest>> {
+        let wrong = |file| Error::digest(format!("the list does not say where the file {file} is"));
+        let kept = |file| {
+            let kept = self.files.get(&text(&file))?;
+            Some(kept.parse().map(|kept| (file, kept)).map_err(|_| wrong(file)))
+        };
+        files.filter_map(kept).collect()
     }
 
     /// The list, signed.
@@ -126,8 +130,9 @@ mod tests {
         assert_eq!(opened, list());
         let results = opened.results().unwrap();
         assert_eq!((results.len(), results[0].0), (1, Digest::of(b"action")));
-        assert_eq!(opened.kept(&Digest::of(b"log")).unwrap(), Digest::of(b"kept"));
-        assert!(opened.kept(&Digest::of(b"other")).is_err());
+        let (log, absent) = (Digest::of(b"log"), Digest::of(b"absent"));
+        let kept = opened.kept([log, absent].into_iter()).unwrap();
+        assert_eq!(kept, BTreeMap::from([(log, Digest::of(b"kept"))]));
         assert!(List::open(&sealed, &[other.public()]).is_err());
     }
 
