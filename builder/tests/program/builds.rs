@@ -2,6 +2,7 @@
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{open, open_with, products};
+use osbuild::engine::digest::Digest;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -174,6 +175,23 @@ fn installer_settings_change_its_image_and_rebuild_covers_its_node() {
         "one for the stick and one for its node: {}",
         ran.stderr
     );
+}
+
+#[test]
+fn an_installer_and_the_node_that_it_installs_are_built_together() {
+    let (together, alone) = (open(), open());
+    with_stick(&together);
+    with_stick(&alone);
+    let images = |scratch: &Scratch| {
+        let image = |recipe| scratch.project().join("out").join(recipe).join("image.raw");
+        [RECIPE, "stick"].map(|recipe| Digest::of_file(&image(recipe)).unwrap())
+    };
+    let ran = together.osbuild(&["build", "stick", RECIPE]);
+    done(&ran);
+    let lines = |step: &str| ran.stderr.lines().filter(|line| line.starts_with(step)).count();
+    assert_eq!((lines("kernel arm64 "), lines("runc arm64 ")), (1, 1), "{}", ran.stderr);
+    [RECIPE, "stick"].iter().for_each(|recipe| done(&alone.osbuild(&["build", recipe])));
+    assert_eq!(images(&together), images(&alone));
 }
 
 #[test]
