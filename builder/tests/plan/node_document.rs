@@ -136,6 +136,23 @@ fn the_schema_refuses_the_firewall_rules_that_a_node_refuses() {
 }
 
 #[test]
+fn the_schema_refuses_the_nat_rules_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("action = \"masquerade\"", "action = \"translate\""),
+        ("action = \"masquerade\"", "action = \"source\""),
+        ("action = \"masquerade\"", "action = \"destination\""),
+        ("action = \"masquerade\"\nlink = \"eth0\"\n", "action = \"masquerade\"\n"),
+        ("action = \"masquerade\"", "action = \"masquerade\"\nport = 80"),
+        ("action = \"masquerade\"", "action = \"masquerade\"\nto = \"192.0.2.7\""),
+        ("port = 8080", "port = 0"),
+        ("port = 8080\n", ""),
+        ("to = \"10.8.0.5\"\n", ""),
+        ("to = \"10.8.0.5\"", "to = \"10.8.0.5:80\""),
+        ("to-port = 80", "to-port = 0"),
+    ]);
+}
+
+#[test]
 fn the_schema_refuses_the_credentials_that_a_node_refuses() {
     let password = "password = \"correct horse battery staple\"";
     no_change_is_accepted(&[

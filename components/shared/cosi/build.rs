@@ -14,7 +14,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 29] = [
+const FILES: [&str; 30] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -29,6 +29,7 @@ const FILES: [&str; 29] = [
     "osbuild/v1/kubelet.proto",
     "osbuild/v1/motd.proto",
     "osbuild/v1/mount.proto",
+    "osbuild/v1/nat.proto",
     "osbuild/v1/network.proto",
     "osbuild/v1/network_status.proto",
     "osbuild/v1/node.proto",
@@ -56,7 +57,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 102] = [
+const OPTIONAL: [&str; 114] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -89,6 +90,18 @@ const OPTIONAL: [&str; 102] = [
     "MotdStatusSpec.version",
     "MountStatusSpec.error",
     "MountStatusSpec.version",
+    "NatSpec.address",
+    "NatSpec.link",
+    "NatSpec.protocol",
+    "NatSpec.to",
+    "NatStatusSpec.action",
+    "NatStatusSpec.address",
+    "NatStatusSpec.error",
+    "NatStatusSpec.link",
+    "NatStatusSpec.protocol",
+    "NatStatusSpec.set_by",
+    "NatStatusSpec.to",
+    "NatStatusSpec.version",
     "NodeLabelSpec.value",
     "NodeLabelStatusSpec.error",
     "NodeLabelStatusSpec.set_by",
@@ -162,7 +175,7 @@ const OPTIONAL: [&str; 102] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 45] = [
+const MISSING: [(&str, &str); 50] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -184,6 +197,11 @@ const MISSING: [(&str, &str); 45] = [
     ("LinkSpec.vlan", "Option::is_none"),
     ("LinkSpec.wireguard", "Option::is_none"),
     ("LinkStatusSpec.vlan_id", "crate::yaml::is_zero"),
+    ("NatSpec.port", "crate::yaml::is_zero"),
+    ("NatSpec.to_port", "crate::yaml::is_zero"),
+    ("NatStatusSpec.port", "crate::yaml::is_zero"),
+    ("NatStatusSpec.sources", "Vec::is_empty"),
+    ("NatStatusSpec.to_port", "crate::yaml::is_zero"),
     ("PluginGrantSpec.inputs", "Vec::is_empty"),
     ("PluginGrantSpec.outputs", "Vec::is_empty"),
     ("PluginInput.id", "Option::is_none"),
@@ -324,13 +342,14 @@ const POD_IS_EMPTY: [&str; 5] = [
 ];
 
 /// Lists in it, for which a person may write one word.
-const LISTS: [&str; 10] = [
+const LISTS: [&str; 11] = [
     "BondLink.ports",
     "BridgeLink.ports",
     "FirewallRuleSpec.links",
     "FirewallRuleSpec.ports",
     "FirewallRuleSpec.sources",
     "MountSpec.options",
+    "NatSpec.sources",
     "ResolverSpec.nameserver",
     "ResolverSpec.search",
     "TimeServerSpec.server",
@@ -338,10 +357,11 @@ const LISTS: [&str; 10] = [
 ];
 
 /// Those of them that are left out of the YAML when they are empty.
-const OMITTED_LISTS: [&str; 4] = [
+const OMITTED_LISTS: [&str; 5] = [
     "FirewallRuleSpec.links",
     "FirewallRuleSpec.ports",
     "FirewallRuleSpec.sources",
+    "NatSpec.sources",
     "WireguardPeer.allowed_ips",
 ];
 

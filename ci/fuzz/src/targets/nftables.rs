@@ -1,8 +1,8 @@
 //! The kernel's lists of a table of nftables, which any program with the capability may have made.
 
 use osbuild_nftables::{
-    Batch, Chain, Decision, Expression, Header, Hook, KeyKind, Listing, Meta, Rule, Set, Table,
-    is_about,
+    Batch, Chain, ChainKind, Decision, Expression, Family, Header, Hook, KeyKind, Listing, Meta,
+    Rule, Set, Side, Table, is_about,
 };
 use osbuild_rtnetlink::answers;
 
@@ -65,13 +65,25 @@ fn seeds() -> Vec<Vec<u8>> {
             Expression::Lookup(ports),
             Expression::Decision(Decision::Drop),
         ],
+        vec![
+            Expression::AddressType(Side::Destination),
+            Expression::Value(vec![10, 8, 0, 5]),
+            Expression::SecondValue(vec![0, 80]),
+            Expression::Translate { side: Side::Destination, family: Family::Ipv4, has_port: true },
+            Expression::Masquerade,
+        ],
     ];
     let table = |rules: &[Vec<Expression>]| {
         let rule = |expressions: &Vec<Expression>| Rule {
             comment: "api".to_owned(),
             expressions: expressions.clone(),
         };
-        let hook = Hook { number: Hook::INPUT, priority: -10, policy: Decision::Accept };
+        let hook = Hook {
+            kind: ChainKind::Nat,
+            number: Hook::PREROUTING,
+            priority: -10,
+            policy: Decision::Accept,
+        };
         let chain = Chain {
             name: "input".to_owned(),
             hook: Some(hook),

@@ -62,6 +62,9 @@ fn seeds() -> Vec<Vec<u8>> {
          arg=a%20b env=A=b limit-memory=64Mi port=80/TCP mount=c:ro:/c user=7 privileged \
          capability=CHOWN liveness=0:9:0:0:http:80:/ readiness=0:0:0:0:exec:/b,%2c",
         "apply routing-rule ipv4 2000 table=7 from=10.0.0.0/8 iif=lo fwmark=0x1/0xff",
+        "apply nat lan masquerade link=wwan* sources=10.8.0.0/24,fd00::/64",
+        "apply nat web destination link=eth0 protocol=tcp address=192.0.2.7 port=80 to=10.8.0.5 \
+         to-port=8080",
         "apply route 0.0.0.0/0 512 table 7 via 10.0.2.2 on eth0",
         "apply link wg0 made wireguard private-key=+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28= \
          listen-port=9 fwmark=0x1 peers=I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4=,\

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 88] = [
+const LINES: [(&str, RefusalCode); 92] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -59,6 +59,10 @@ const LINES: [(&str, RefusalCode); 88] = [
     ("apply routing-rule ipv4 0 table=100", RefusalCode::Malformed),
     ("apply routing-rule ipv4 2000 table=255", RefusalCode::Malformed),
     ("apply routing-rule ipv4 2000 table=100 iif=../a", RefusalCode::Malformed),
+    ("apply nat ../a masquerade link=eth0 sources=10.8.0.0/24", RefusalCode::Malformed),
+    ("apply nat a masquerade link=eth0;flush sources=10.8.0.0/24", RefusalCode::Malformed),
+    ("apply nat a destination protocol=tcp port=0 to=10.8.0.5", RefusalCode::Malformed),
+    ("apply nat a destination protocol=tcp port=50000 to=10.8.0.5", RefusalCode::Malformed),
     ("apply firewall-rule ../a drop", RefusalCode::Malformed),
     ("apply firewall-rule a drop links=lo", RefusalCode::Malformed),
     ("apply firewall-rule a accept ports=22", RefusalCode::Malformed),

@@ -13,6 +13,7 @@ mod kubelet_fields;
 mod made_links;
 mod motds;
 mod mounts;
+mod nat;
 mod network;
 pub(super) mod node;
 mod node_labels;
@@ -64,12 +65,12 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
-/// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port, asks
-/// for a kernel module, or has the node run a pod. The setting is put back when another program
-/// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What the
-/// image does not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to
-/// register. Without its file `osd` begins with what `init` holds. The node document is in effect
-/// where there is no resource.
+/// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
+/// translates addresses, asks for a kernel module, or has the node run a pod. The setting is put
+/// back when another program changes it, outlasts a crash of `osd` and a power cut, and goes with
+/// its resource. What the image does not allow is refused, also to a hostile `osd`. Labels and
+/// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
+/// node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -91,6 +92,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     // It looks at the processes of the node through the port that is closed then.
     static_pods::runs(node, &mut outcome)?;
     firewall::closes_a_port(node, &mut outcome)?;
+    nat::is_set(node, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;
@@ -139,6 +141,7 @@ fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
     routing_rules::outlast_a_power_cut_and_go(node, outcome)?;
     made_links::outlast_a_power_cut_and_go(node, outcome)?;
     wireguard::outlast_a_power_cut_and_go(node, outcome)?;
+    nat::outlasts_a_power_cut_and_goes(node, outcome)?;
     firewall::outlasts_a_power_cut_and_goes(node, outcome)?;
     network::is_back_after_a_try(node, outcome)?;
     single::are_still_set(node, "outlast a power cut", outcome)?;

@@ -1,7 +1,7 @@
 //! A DHCPv4 client (RFC 2131) that gets a node its addresses, reads what IPv6 routers advertise
 //! (RFC 8106), makes the links and sets the addresses and routes of settings ([`static_network`]),
-//! and sets their firewall rules ([`firewall`]). The library is for the tests; the program is
-//! `main.rs`.
+//! and sets their firewall and NAT rules ([`firewall`]). The library is for the tests; the program
+//! is `main.rs`.
 //!
 //! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`],
 //! [`osbuild_rtnetlink`]), what they mean ([`terms`], [`link_kind`]), what to do next ([`choice`],

@@ -1,6 +1,6 @@
 //! The `dhcp` pod: gets and keeps an IPv4 address for every Ethernet device of the node, makes the
-//! kernel accept router advertisements there, makes the links and sets the addresses, routes and
-//! firewall rules that `init` asks for, and reports the results to `init`.
+//! kernel accept router advertisements there, makes the links and sets the addresses, routes,
+//! firewall rules and NAT rules that `init` asks for, and reports the results to `init`.
 //!
 //! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
 //! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
@@ -110,8 +110,8 @@ impl ServedLinks {
             if self.static_network.deadline().is_some_and(|deadline| deadline <= now()) {
                 self.hold_settings()?;
             }
-            if self.static_network.firewall_deadline().is_some_and(|deadline| deadline <= now()) {
-                self.static_network.hold_firewall(now());
+            if self.static_network.tables_deadline().is_some_and(|deadline| deadline <= now()) {
+                self.static_network.hold_tables(now());
             }
             self.send_to_init();
             let (mut links_changed, readable) = self.wait()?;
@@ -244,7 +244,7 @@ impl ServedLinks {
     /// have messages to read.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let deadlines = self.clients.values().filter_map(LinkClient::deadline);
-        let of_settings = [self.static_network.deadline(), self.static_network.firewall_deadline()];
+        let of_settings = [self.static_network.deadline(), self.static_network.tables_deadline()];
         let deadlines = deadlines.chain(of_settings.into_iter().flatten());
         let deadline = deadlines.chain(self.init_retry).min();
         let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));

@@ -51,7 +51,7 @@ fn id_of(name: &NetworkName) -> String {
         NetworkName::Mtu(link) | NetworkName::Dhcp(link) | NetworkName::Made(link) => {
             link.to_string()
         }
-        NetworkName::FirewallRule(name) => name.to_string(),
+        NetworkName::FirewallRule(name) | NetworkName::Nat(name) => name.to_string(),
     }
 }
 

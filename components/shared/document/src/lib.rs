@@ -80,6 +80,9 @@ pub struct Document {
     /// Rules for packets to it.
     #[serde(default, deserialize_with = "network::firewall_rules")]
     pub firewall_rules: Vec<NetworkEntry>,
+    /// Rules that translate addresses in packets that it forwards.
+    #[serde(default, deserialize_with = "network::nat")]
+    pub nat: Vec<NetworkEntry>,
     /// Its mounts, where the image allows them.
     #[serde(default, deserialize_with = "mount::mounts")]
     pub mounts: Vec<Mount>,
@@ -147,7 +150,7 @@ impl Document {
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
         let modules = self.kernel_modules.iter().cloned().map(Setting::KernelModule);
-        let rules = [&self.routing_rules, &self.firewall_rules];
+        let rules = [&self.routing_rules, &self.firewall_rules, &self.nat];
         let network = [&self.links, &self.addresses, &self.routes].into_iter().chain(rules);
         let network = network.flatten();
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);

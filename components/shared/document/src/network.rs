@@ -1,11 +1,12 @@
-//! Links, addresses, routes, rules for them and the firewall: `[[links]]`, `[[addresses]]`,
-//! `[[routes]]`, `[[routing-rules]]` and `[[firewall-rules]]`. Their names and values are those of
-//! the specs of `osbuild.v1`.
+//! Links, addresses, routes, rules for them, the firewall and NAT: `[[links]]`, `[[addresses]]`,
+//! `[[routes]]`, `[[routing-rules]]`, `[[firewall-rules]]` and `[[nat]]`. Their names and values
+//! are those of the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
-    BondOptions, FirewallRule, LinkName, MadeLink, Metric, NetworkSetting, PeerOptions, Refusal,
-    RouteTable, RoutingRule, RoutingRuleOptions, RuleOptions, StaticAddress, StaticRoute, Subnet,
-    WireGuard, WireGuardOptions, WireGuardPeer, firewall_conflict, link_conflicts,
+    BondOptions, FirewallRule, LinkName, MadeLink, Metric, Nat, NatOptions, NetworkSetting,
+    PeerOptions, Refusal, RouteTable, RoutingRule, RoutingRuleOptions, RuleOptions, StaticAddress,
+    StaticRoute, Subnet, WireGuard, WireGuardOptions, WireGuardPeer, firewall_conflict,
+    link_conflicts, nat_conflict,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -85,6 +86,26 @@ struct Rule {
     sources: Vec<String>,
     #[serde(default)]
     links: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct NatRule {
+    name: String,
+    action: String,
+    #[serde(default)]
+    link: String,
+    #[serde(default)]
+    sources: Vec<String>,
+    #[serde(default)]
+    protocol: String,
+    #[serde(default)]
+    address: String,
+    #[serde(default)]
+    port: u32,
+    #[serde(default)]
+    to: String,
+    to_port: Option<u32>,
 }
 
 /// A port, or a range of them.
@@ -289,6 +310,29 @@ impl TryFrom<Rule> for Settings {
     }
 }
 
+impl TryFrom<NatRule> for Settings {
+    type Error = String;
+
+    fn try_from(rule: NatRule) -> Result<Self, String> {
+        if rule.to_port == Some(0) {
+            return Err("the `to-port` of a NAT rule is 1 to 65535".to_owned());
+        }
+        let rule = Nat::new(NatOptions {
+            name: &rule.name,
+            action: &rule.action,
+            link: &rule.link,
+            sources: &rule.sources,
+            protocol: &rule.protocol,
+            address: &rule.address,
+            port: rule.port,
+            to: &rule.to,
+            to_port: rule.to_port.unwrap_or_default(),
+        });
+        let rule = rule.map_err(|refusal| refusal.reason)?;
+        Ok(Self(vec![NetworkSetting::Nat(rule)]))
+    }
+}
+
 /// Reads `[[links]]`. Those that the node makes do not exclude each other.
 pub fn links<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Settings>, D::Error> {
     let links = distinct::<Link, D>(deserializer)?;
@@ -321,6 +365,15 @@ pub fn firewall_rules<'de, D: Deserializer<'de>>(
 ) -> Result<Vec<Settings>, D::Error> {
     let rules = distinct::<Rule, D>(deserializer)?;
     match firewall_conflict(rules.iter().flat_map(Settings::iter)) {
+        None => Ok(rules),
+        Some(reason) => Err(D::Error::custom(reason)),
+    }
+}
+
+/// Reads `[[nat]]`. No two translate the same connection to different places.
+pub fn nat<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Settings>, D::Error> {
+    let rules = distinct::<NatRule, D>(deserializer)?;
+    match nat_conflict(rules.iter().flat_map(Settings::iter)) {
         None => Ok(rules),
         Some(reason) => Err(D::Error::custom(reason)),
     }

@@ -61,6 +61,8 @@ fn every_setting_of_the_example_is_read() {
                  sources=192.0.2.0/24,2001:db8::/32",
             "firewall-rule pods accept priority=500 links=cni0",
             "firewall-rule rest drop",
+            "nat lan masquerade link=eth0 sources=10.8.0.0/24,fd00:8::/64",
+            "nat camera destination link=eth0 protocol=tcp port=8080 to=10.8.0.5 to-port=80",
             "mount /run/mnt/scratch tmpfs scratch size=256m",
             "volume db serial=vol0123456789abcdef0",
             "proxy http=http://web-proxy.example.org:3128 \
@@ -292,6 +294,25 @@ fn a_firewall_that_contradicts_itself_is_refused() {
         ),
     ] {
         let refusal = Document::parse(&format!("[[firewall-rules]]\n{text}")).unwrap_err();
+        assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+    }
+}
+
+#[test]
+fn a_nat_rule_that_leads_nowhere_or_to_two_places_is_refused() {
+    let web = "name = \"a\"\naction = \"destination\"\nprotocol = \"tcp\"\nport = 80\n\
+               to = \"10.8.0.5\"\n";
+    assert!(Document::parse(&format!("[[nat]]\n{web}")).is_ok());
+    let other = web.replace("\"a\"", "\"b\"");
+    for (text, reason) in [
+        (web.replace("80", "0"), "`port` of `destination` is 1 to 65535"),
+        (web.replace("80", "50000"), "port 50000 is that of the node API"),
+        (format!("{web}to-port = 0\n"), "`to-port` of a NAT rule is 1 to 65535"),
+        (format!("{web}address = \"fd00::1\"\n"), "IPv4 and IPv6"),
+        (format!("{web}[[nat]]\n{other}"), "`a` and `b` both forward the port 80 of `tcp`"),
+        (format!("{web}[[nat]]\n{web}"), "`nat a` is set twice"),
+    ] {
+        let refusal = Document::parse(&format!("[[nat]]\n{text}")).unwrap_err();
         assert!(refusal.reason.contains(reason), "{text}: {refusal}");
     }
 }

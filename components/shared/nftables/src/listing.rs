@@ -7,7 +7,7 @@ use osbuild_rtnetlink::{Answer, Request, attributes};
 use crate::attribute::{FIXED, find, find_name, find_u32, name, request};
 use crate::expression::{Decision, Expression};
 use crate::set::Set;
-use crate::table::{Chain, Hook, Rule, Table};
+use crate::table::{Chain, ChainKind, Hook, Rule, Table};
 use crate::uapi::{
     NFNL_SUBSYS_NFTABLES, NFPROTO_INET, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSET,
     NFT_MSG_GETSETELEM, NFT_MSG_GETTABLE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWSET,
@@ -160,14 +160,14 @@ fn chain(name: &str, bytes: &[u8]) -> Option<Chain> {
             let policy = find_u32(bytes, NFTA_CHAIN_POLICY)?;
             let policy = Decision::ALL.into_iter().find(|one| one.code() == policy)?;
             Some(Hook {
+                kind: ChainKind::read(bytes)?,
                 number: find_u32(place, NFTA_HOOK_HOOKNUM)?,
                 priority: find_u32(place, NFTA_HOOK_PRIORITY)?.cast_signed(),
                 policy,
             })
         }
     };
-    let is_ours = hook.is_none() || Chain::is_filter(bytes);
-    is_ours.then(|| Chain { name: name.to_owned(), hook, rules: Vec::new() })
+    Some(Chain { name: name.to_owned(), hook, rules: Vec::new() })
 }
 
 fn rule(bytes: &[u8], sets: &BTreeMap<String, Set>) -> Rule {
@@ -181,7 +181,7 @@ fn rule(bytes: &[u8], sets: &BTreeMap<String, Set>) -> Rule {
 mod tests {
     use super::*;
     use crate::uapi::NLM_F_ACK;
-    use crate::{Batch, Header, KeyKind, Meta};
+    use crate::{Batch, Family, Header, KeyKind, Meta, Side};
     use osbuild_rtnetlink::answers;
     use proptest::prelude::*;
 
@@ -190,7 +190,12 @@ mod tests {
             .into_iter()
             .enumerate()
             .map(|(number, expressions)| Rule { comment: format!("rule {number}"), expressions });
-        let hook = Hook { number: Hook::INPUT, priority: -10, policy: Decision::Accept };
+        let hook = Hook {
+            kind: ChainKind::Nat,
+            number: Hook::INPUT,
+            priority: -10,
+            policy: Decision::Accept,
+        };
         let chain = Chain { name: "input".to_owned(), hook: Some(hook), rules: rules.collect() };
         Table { name: "osbuild".to_owned(), flags: 0, chains: vec![chain] }
     }
@@ -206,8 +211,22 @@ mod tests {
         let bytes = || prop::collection::vec(any::<u8>(), 1..17);
         let decision = prop::sample::select(vec![Decision::Accept, Decision::Drop]);
         prop_oneof![
-            prop::sample::select(vec![Meta::InputLink, Meta::Family, Meta::Protocol])
-                .prop_map(Expression::Meta),
+            prop::sample::select(Meta::ALL.to_vec()).prop_map(Expression::Meta),
+            prop::sample::select(vec![Side::Source, Side::Destination])
+                .prop_map(Expression::AddressType),
+            bytes().prop_map(Expression::Value),
+            any::<[u8; 2]>().prop_map(|port| Expression::SecondValue(port.to_vec())),
+            Just(Expression::Masquerade),
+            (
+                prop::sample::select(vec![Side::Source, Side::Destination]),
+                prop::sample::select(vec![Family::Ipv4, Family::Ipv6]),
+                any::<bool>(),
+            )
+                .prop_map(|(side, family, has_port)| Expression::Translate {
+                    side,
+                    family,
+                    has_port
+                }),
             (prop::sample::select(vec![Header::Network, Header::Transport]), 0..40_u32, 1..17_u32)
                 .prop_map(|(header, offset, length)| Expression::Payload {
                     header,

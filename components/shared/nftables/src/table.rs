@@ -5,14 +5,13 @@ use osbuild_rtnetlink::{Request, nested};
 use crate::attribute::{find_name, name, request};
 use crate::expression::{Decision, Expression};
 use crate::uapi::{
-    NF_INET_LOCAL_IN, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK,
-    NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM,
-    NFTA_HOOK_PRIORITY, NFTA_LIST_ELEM, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE,
-    NFTA_RULE_USERDATA, NFTA_TABLE_NAME, NLM_F_APPEND, NLM_F_CREATE,
+    NF_INET_LOCAL_IN, NF_INET_POST_ROUTING, NF_INET_PRE_ROUTING, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE,
+    NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE,
+    NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_LIST_ELEM, NFTA_RULE_CHAIN,
+    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_RULE_USERDATA, NFTA_TABLE_NAME, NLM_F_APPEND,
+    NLM_F_CREATE,
 };
 
-/// The type of chains that accept and drop packets.
-const FILTER: &str = "filter";
 /// The first byte of a rule's comment: its type (`NFTNL_UDATA_RULE_COMMENT`).
 const COMMENT: u8 = 0;
 /// The maximum bytes of a comment: its length has one byte, and counts the final zero.
@@ -40,9 +39,20 @@ pub struct Chain {
     pub rules: Vec<Rule>,
 }
 
+/// The type of a chain with a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainKind {
+    /// It accepts and drops packets.
+    Filter,
+    /// It translates addresses. Only the first packet of a connection comes to it.
+    Nat,
+}
+
 /// Where packets come to a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hook {
+    /// The type of the chain.
+    pub kind: ChainKind,
     /// The place in the way of a packet.
     pub number: u32,
     /// The chain's place among others there: those with lower numbers come first.
@@ -63,6 +73,27 @@ pub struct Rule {
 impl Hook {
     /// The hook of packets to the machine itself.
     pub const INPUT: u32 = NF_INET_LOCAL_IN;
+    /// The hook of packets that have arrived, before the kernel looks for their route.
+    pub const PREROUTING: u32 = NF_INET_PRE_ROUTING;
+    /// The hook of packets that leave.
+    pub const POSTROUTING: u32 = NF_INET_POST_ROUTING;
+}
+
+impl ChainKind {
+    const ALL: [Self; 2] = [Self::Filter, Self::Nat];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Nat => "nat",
+        }
+    }
+
+    /// Reads the type of a chain with a hook; nothing if it is another one.
+    pub(crate) fn read(description: &[u8]) -> Option<Self> {
+        let word = find_name(description, NFTA_CHAIN_TYPE)?;
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
 }
 
 impl Table {
@@ -94,12 +125,7 @@ impl Chain {
         request
             .with(NFTA_CHAIN_HOOK, &place)
             .with(NFTA_CHAIN_POLICY, &hook.policy.code().to_be_bytes())
-            .with(NFTA_CHAIN_TYPE, &name(FILTER))
-    }
-
-    /// Whether a description names the type of our chains with a hook.
-    pub(crate) fn is_filter(description: &[u8]) -> bool {
-        find_name(description, NFTA_CHAIN_TYPE) == Some(FILTER)
+            .with(NFTA_CHAIN_TYPE, &name(hook.kind.word()))
     }
 }
 

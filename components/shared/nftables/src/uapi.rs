@@ -8,8 +8,10 @@ pub const NFPROTO_INET: u8 = 1;
 /// IPv4 and IPv6, as `meta nfproto` has them.
 pub const NFPROTO_IPV4: u8 = 2;
 pub const NFPROTO_IPV6: u8 = 10;
-/// The hook of packets to the machine itself.
+/// The hooks of packets that have arrived, of those to the machine itself, and of those that leave.
+pub const NF_INET_PRE_ROUTING: u32 = 0;
 pub const NF_INET_LOCAL_IN: u32 = 1;
+pub const NF_INET_POST_ROUTING: u32 = 4;
 
 /// Decisions.
 pub const NF_DROP: u32 = 0;
@@ -89,10 +91,12 @@ pub const NFTA_VERDICT_CODE: u16 = 1;
 /// The register of decisions, and that of values, which has 16 bytes.
 pub const NFT_REG_VERDICT: u32 = 0;
 pub const NFT_REG_1: u32 = 1;
+pub const NFT_REG_2: u32 = 2;
 
 pub const NFTA_META_DREG: u16 = 1;
 pub const NFTA_META_KEY: u16 = 2;
 pub const NFT_META_IIFNAME: u32 = 6;
+pub const NFT_META_OIFNAME: u32 = 7;
 pub const NFT_META_NFPROTO: u32 = 15;
 pub const NFT_META_L4PROTO: u32 = 16;
 
@@ -128,3 +132,27 @@ pub const NFT_BITWISE_BOOL: u32 = 0;
 
 pub const NFTA_IMMEDIATE_DREG: u16 = 1;
 pub const NFTA_IMMEDIATE_DATA: u16 = 2;
+
+pub const NFTA_FIB_DREG: u16 = 1;
+pub const NFTA_FIB_RESULT: u16 = 2;
+pub const NFTA_FIB_FLAGS: u16 = 3;
+pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
+pub const NFTA_FIB_F_SADDR: u32 = 1;
+pub const NFTA_FIB_F_DADDR: u32 = 2;
+
+pub const NFTA_NAT_TYPE: u16 = 1;
+pub const NFTA_NAT_FAMILY: u16 = 2;
+pub const NFTA_NAT_REG_ADDR_MIN: u16 = 3;
+pub const NFTA_NAT_REG_ADDR_MAX: u16 = 4;
+pub const NFTA_NAT_REG_PROTO_MIN: u16 = 5;
+pub const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
+pub const NFTA_NAT_FLAGS: u16 = 7;
+pub const NFT_NAT_SNAT: u32 = 0;
+pub const NFT_NAT_DNAT: u32 = 1;
+/// Flags that the kernel itself adds: there is an address, and there is a port
+/// (`linux/netfilter/nf_nat.h`).
+pub const NF_NAT_RANGE_MAP_IPS: u32 = 1;
+pub const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
+
+pub const NFTA_MASQ_FLAGS: u16 = 1;
+pub const NFTA_MASQ_REG_PROTO_MIN: u16 = 2;

@@ -9,25 +9,24 @@ use osbuild_rtnetlink::{Answer, answers};
 
 use crate::netlink::Netlink;
 
-/// The name of the table, which no other program uses.
-pub const TABLE: &str = "osbuild";
-
 /// How often a list is asked for that others change meanwhile.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// A connection to the kernel.
 pub struct Netfilter {
+    /// The name of the table.
+    name: &'static str,
     netlink: Netlink,
     reports: Socket,
 }
 
 impl Netfilter {
-    /// Opens a connection, which receives every change from now on.
-    pub fn open() -> io::Result<Self> {
+    /// Opens a connection for the table of this name, which receives every change from now on.
+    pub fn open(name: &'static str) -> io::Result<Self> {
         let mut reports = Socket::new(NETLINK_NETFILTER)?;
         reports.bind(&SocketAddr::new(0, 1 << (REPORTS - 1)))?;
         reports.set_non_blocking(true)?;
-        Ok(Self { netlink: Netlink::open_for(NETLINK_NETFILTER)?, reports })
+        Ok(Self { name, netlink: Netlink::open_for(NETLINK_NETFILTER)?, reports })
     }
 
     /// The descriptor to poll for changes of tables.
@@ -43,7 +42,7 @@ impl Netfilter {
         loop {
             buffer.clear();
             match self.reports.recv_from(&mut buffer, 0) {
-                Ok(_) => has_changed |= answers(&buffer).any(|answer| is_about(&answer, TABLE)),
+                Ok(_) => has_changed |= answers(&buffer).any(|answer| is_about(&answer, self.name)),
                 // ENOBUFS: the kernel has dropped messages, and reports it once.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => has_changed = true,
                 Err(_) => return has_changed,
@@ -64,7 +63,7 @@ impl Netfilter {
 
     /// Lists the table. Returns also whether nothing has changed meanwhile, in this or another one.
     fn list(&mut self) -> io::Result<(Option<Table>, bool)> {
-        let (mut listing, mut is_whole) = (Listing::new(TABLE), true);
+        let (mut listing, mut is_whole) = (Listing::new(self.name), true);
         while let Some(request) = listing.question() {
             let read = |answer: &Answer| Some((answer.kind, answer.flags, answer.payload.to_vec()));
             for (kind, flags, payload) in self.netlink.list(request, read)? {
@@ -79,7 +78,7 @@ impl Netfilter {
     pub fn set(&mut self, table: Option<&Table>) -> io::Result<()> {
         self.netlink.carry_out(match table {
             Some(table) => Batch::replacement(table),
-            None => Batch::removal(TABLE),
+            None => Batch::removal(self.name),
         })
     }
 }

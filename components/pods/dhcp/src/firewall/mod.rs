@@ -1,8 +1,9 @@
-//! Holds the host to the firewall rules that `init` asks for: a table of its own in nftables, which
-//! is replaced at once, put back when another program changes or removes it, and removed with the
-//! last rule. It leaves alone all other tables.
+//! Holds the host to the firewall rules and the NAT rules that `init` asks for: a table of its own
+//! in nftables for each of both, which is replaced at once, put back when another program changes
+//! or removes it, and removed with the last rule. It leaves alone all other tables.
 
 mod kernel;
+mod nat;
 mod ruleset;
 
 use std::io;
@@ -10,17 +11,21 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use osbuild_nftables::Table;
-use osbuild_protocol::{FirewallRule, NetworkSetting};
+use osbuild_protocol::NetworkSetting;
 
-use kernel::{Netfilter, TABLE};
+use kernel::Netfilter;
 
 /// The wait from a change of the table to the comparison, which covers the changes that follow it.
 const DELAY: Duration = Duration::from_millis(100);
 /// The wait before rules that the kernel has refused are tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The rules, and what has become of them.
-pub struct Firewall {
+/// The rules of one kind, and what has become of them.
+pub struct HeldTable {
+    /// The name of the table, which no other program uses.
+    name: &'static str,
+    /// Makes the table of the settings, or none.
+    table: fn(&str, &[NetworkSetting]) -> Option<Table>,
     /// The connection to the kernel; none if it has no nftables.
     netfilter: io::Result<Netfilter>,
     /// The table that shall be there, or none; unknown before `init` has replied.
@@ -33,11 +38,22 @@ pub struct Firewall {
     due: Option<Duration>,
 }
 
-impl Firewall {
-    /// Connects to the kernel.
-    pub fn start() -> Self {
+impl HeldTable {
+    /// Connects to the kernel for the firewall rules.
+    pub fn firewall() -> Self {
+        Self::start("osbuild", ruleset::table)
+    }
+
+    /// Connects to the kernel for the NAT rules. A kernel without NAT has the firewall.
+    pub fn nat() -> Self {
+        Self::start("osbuild-nat", nat::table)
+    }
+
+    fn start(name: &'static str, table: fn(&str, &[NetworkSetting]) -> Option<Table>) -> Self {
         Self {
-            netfilter: Netfilter::open(),
+            name,
+            table,
+            netfilter: Netfilter::open(name),
             wanted: None,
             was_set: false,
             problem: None,
@@ -58,14 +74,7 @@ impl Firewall {
     /// Takes the rules among new settings, and sets them at once: a link that is switched on next
     /// never receives without them.
     pub fn take_settings(&mut self, settings: &[NetworkSetting], now: Duration) {
-        let rules: Vec<&FirewallRule> = settings
-            .iter()
-            .filter_map(|setting| match setting {
-                NetworkSetting::FirewallRule(rule) => Some(rule),
-                _ => None,
-            })
-            .collect();
-        let wanted = Some(ruleset::table(TABLE, &rules));
+        let wanted = Some((self.table)(self.name, settings));
         if self.wanted != wanted {
             self.wanted = wanted;
             self.was_set = false;
@@ -96,12 +105,12 @@ impl Firewall {
                 return;
             }
         };
-        match hold(netfilter, wanted.as_ref(), self.was_set) {
+        match hold(netfilter, self.name, wanted.as_ref(), self.was_set) {
             Ok(()) => (self.problem, self.was_set) = (None, true),
             Err(error) => {
                 let reason = error.to_string();
                 if self.problem.as_ref() != Some(&reason) {
-                    eprintln!("cannot set the firewall: {reason}");
+                    eprintln!("cannot set the table `{}` of nftables: {reason}", self.name);
                 }
                 self.problem = Some(reason);
                 self.due = Some(now + RETRY);
@@ -110,12 +119,17 @@ impl Firewall {
     }
 }
 
-fn hold(netfilter: &mut Netfilter, wanted: Option<&Table>, was_set: bool) -> io::Result<()> {
+fn hold(
+    netfilter: &mut Netfilter,
+    name: &str,
+    wanted: Option<&Table>,
+    was_set: bool,
+) -> io::Result<()> {
     if netfilter.table()?.as_ref() == wanted {
         return Ok(());
     }
     if was_set {
-        eprintln!("another program changed the table `{TABLE}` of nftables, it is set again");
+        eprintln!("another program changed the table `{name}` of nftables, it is set again");
     }
     netfilter.set(wanted)?;
     match netfilter.table()?.as_ref() == wanted {

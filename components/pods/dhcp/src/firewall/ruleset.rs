@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use osbuild_nftables::{
-    Chain, Decision, Expression, Header, Hook, KeyKind, Meta, Rule, Set, Table,
+    Chain, ChainKind, Decision, Expression, Header, Hook, KeyKind, Meta, Rule, Set, Table,
 };
-use osbuild_protocol::{FirewallRule, LinkPattern, RuleAction, Subnet};
+use osbuild_protocol::{FirewallRule, LinkPattern, NetworkSetting, RuleAction, Subnet};
 
 /// The chain, and its place among others at the hook: before those of other programs.
 const CHAIN: &str = "input";
@@ -29,19 +29,31 @@ const ICMPV6_TYPES: [(u8, u8); 5] = [(1, 4), (130, 136), (141, 143), (148, 149),
 const DHCP: [u8; 4] = ports(67, 68);
 const DHCPV6: [u8; 4] = ports(547, 546);
 
+/// Loads the port that a packet goes to, which stands second in all headers with ports.
+pub(super) const PORT: Expression = payload(Header::Transport, 2, 2);
+
 /// The families of IP.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub(super) enum Family {
     V4,
     V6,
 }
 
-/// The table with these rules in their order; none without a rule.
-pub fn table(name: &str, rules: &[&FirewallRule]) -> Option<Table> {
-    let mut sorted = rules.to_vec();
+/// The table with the firewall rules among these settings in their order; none without a rule.
+pub fn table(name: &str, settings: &[NetworkSetting]) -> Option<Table> {
+    let rules = settings.iter().filter_map(|setting| match setting {
+        NetworkSetting::FirewallRule(rule) => Some(rule),
+        _ => None,
+    });
+    let mut sorted: Vec<&FirewallRule> = rules.collect();
     sorted.sort_by(|one, other| one.order().cmp(&other.order()));
     let rules: Vec<Rule> = sorted.into_iter().flat_map(of_setting).collect();
-    let hook = Hook { number: Hook::INPUT, priority: PRIORITY, policy: Decision::Accept };
+    let hook = Hook {
+        kind: ChainKind::Filter,
+        number: Hook::INPUT,
+        priority: PRIORITY,
+        policy: Decision::Accept,
+    };
     (!rules.is_empty()).then(|| Table {
         name: name.to_owned(),
         flags: 0,
@@ -124,7 +136,7 @@ fn expressions(rule: &FirewallRule, family: Option<Family>) -> Vec<Expression> {
         let bytes = |port: u16| port.to_be_bytes().to_vec();
         let ranges = rule.ports().iter().map(|range| (bytes(range.first()), bytes(range.last())));
         let ports = Set::new(KeyKind::Port, ranges);
-        expressions.extend([payload(Header::Transport, 2, 2), Expression::Lookup(ports)]);
+        expressions.extend([PORT, Expression::Lookup(ports)]);
     }
     expressions.push(Expression::Decision(match rule.action() {
         RuleAction::Accept => Decision::Accept,
@@ -145,11 +157,15 @@ impl Family {
         has_source && has_protocol
     }
 
-    fn has(self, address: IpAddr) -> bool {
-        address.is_ipv4() == (self == Self::V4)
+    pub(super) fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    fn expressions(self) -> Vec<Expression> {
+    pub(super) fn has(self, address: IpAddr) -> bool {
+        self == Self::of(address)
+    }
+
+    pub(super) fn expressions(self) -> Vec<Expression> {
         let number = match self {
             Self::V4 => Meta::IPV4,
             Self::V6 => Meta::IPV6,
@@ -157,7 +173,7 @@ impl Family {
         vec![Expression::Meta(Meta::Family), Expression::Equal(vec![number])]
     }
 
-    fn key_kind(self) -> KeyKind {
+    pub(super) fn key_kind(self) -> KeyKind {
         match self {
             Self::V4 => KeyKind::Ipv4,
             Self::V6 => KeyKind::Ipv6,
@@ -165,28 +181,40 @@ impl Family {
     }
 
     /// Loads the source of a packet (RFC 791, RFC 8200).
-    fn source(self) -> Expression {
+    pub(super) fn source(self) -> Expression {
         match self {
             Self::V4 => payload(Header::Network, 12, 4),
             Self::V6 => payload(Header::Network, 8, 16),
         }
     }
+
+    /// Loads the destination, which follows the source.
+    pub(super) fn destination(self) -> Expression {
+        match self {
+            Self::V4 => payload(Header::Network, 16, 4),
+            Self::V6 => payload(Header::Network, 24, 16),
+        }
+    }
 }
 
-fn payload(header: Header, offset: u32, length: u32) -> Expression {
+const fn payload(header: Header, offset: u32, length: u32) -> Expression {
     Expression::Payload { header, offset, length }
 }
 
-fn source_range(source: &Subnet) -> (Vec<u8>, Vec<u8>) {
-    let octets = |address| match address {
+/// The bytes of an address in a packet.
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
-    };
+    }
+}
+
+pub(super) fn source_range(source: &Subnet) -> (Vec<u8>, Vec<u8>) {
     (octets(source.address()), octets(source.last()))
 }
 
 /// The names of links that match: the one, or all that begin with it.
-fn link_range(pattern: &LinkPattern) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn link_range(pattern: &LinkPattern) -> (Vec<u8>, Vec<u8>) {
     let first = link_name(pattern.name());
     let mut last = first.clone();
     if pattern.is_start() {

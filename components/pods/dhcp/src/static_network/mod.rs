@@ -1,7 +1,7 @@
-//! Holds the host to the links, addresses, routes, MTU, routing rules and firewall rules that
-//! `init` asks for: sets them, puts them back when another program changes them, and removes what
-//! is withdrawn. It leaves alone what it did not set. After a restart the kernel shows what is its
-//! own.
+//! Holds the host to the links, addresses, routes, MTU, routing rules, firewall rules and NAT rules
+//! that `init` asks for: sets them, puts them back when another program changes them, and removes
+//! what is withdrawn. It leaves alone what it did not set. After a restart the kernel shows what is
+//! its own.
 
 mod kernel;
 pub(crate) mod links;
@@ -23,7 +23,7 @@ use osbuild_protocol::{
     Client, LinkName, MAX_REASON, Mtu, NetworkName, NetworkSetting, NetworkSettings, Request,
 };
 
-use crate::firewall::Firewall;
+use crate::firewall::HeldTable;
 use crate::link_kind::LinkKind;
 use crate::netlink::{Link, Netlink};
 use crate::settings::MAX_ADDRESSES;
@@ -46,7 +46,8 @@ pub struct StaticNetwork {
     wanted: NetworkSettings,
     source: WantedSettings,
     monitor: ChangeMonitor,
-    firewall: Firewall,
+    firewall: HeldTable,
+    nat: HeldTable,
     tunnels: Tunnels,
     /// The MTU that links had before a setting; none before the first settings.
     former_mtus: BTreeMap<LinkName, Mtu>,
@@ -65,7 +66,8 @@ impl StaticNetwork {
             wanted: NetworkSettings::default(),
             source: WantedSettings::start(socket)?,
             monitor: ChangeMonitor::open()?,
-            firewall: Firewall::start(),
+            firewall: HeldTable::firewall(),
+            nat: HeldTable::nat(),
             tunnels: Tunnels::default(),
             former_mtus: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -77,7 +79,8 @@ impl StaticNetwork {
     /// The descriptors to poll: for new settings, and for changes of the host.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let own = [self.source.as_fd(), self.monitor.as_fd()];
-        own.into_iter().chain(self.firewall.descriptor()).collect()
+        let tables = [&self.firewall, &self.nat].into_iter().filter_map(HeldTable::descriptor);
+        own.into_iter().chain(tables).collect()
     }
 
     /// Takes new settings from `init`. Returns whether there are any.
@@ -87,6 +90,7 @@ impl StaticNetwork {
             self.former_mtus = settings.former_mtus.iter().cloned().collect();
         }
         self.firewall.take_settings(&settings.settings, now);
+        self.nat.take_settings(&settings.settings, now);
         self.wanted = settings;
         self.due = Some(now);
         self.is_idle = false;
@@ -99,6 +103,7 @@ impl StaticNetwork {
             self.due.get_or_insert(now + DELAY);
         }
         self.firewall.take_changes(now);
+        self.nat.take_changes(now);
     }
 
     /// When [`Self::hold`] is due.
@@ -106,14 +111,15 @@ impl StaticNetwork {
         self.due.into_iter().chain(self.tunnels.deadline()).min()
     }
 
-    /// When [`Self::hold_firewall`] is due.
-    pub fn firewall_deadline(&self) -> Option<Duration> {
-        self.firewall.deadline()
+    /// When [`Self::hold_tables`] is due.
+    pub fn tables_deadline(&self) -> Option<Duration> {
+        [&self.firewall, &self.nat].into_iter().filter_map(HeldTable::deadline).min()
     }
 
-    /// Compares the firewall of the host with the rules, and replaces it if it differs.
-    pub fn hold_firewall(&mut self, now: Duration) {
+    /// Compares the firewall and the NAT of the host with the rules, and replaces what differs.
+    pub fn hold_tables(&mut self, now: Duration) {
         self.firewall.hold(now);
+        self.nat.hold(now);
     }
 
     /// Whether DHCP may configure a link.
@@ -178,12 +184,13 @@ impl StaticNetwork {
 
     /// The requests that report the outcome of each setting to `init`.
     pub fn requests(&self) -> impl Iterator<Item = Request> {
-        let outcomes = self.wanted.settings.iter().filter_map(|setting| {
+        let of_table = |table: &HeldTable| {
+            table.outcome().map(|problem| problem.map(|reason| printable(&reason)))
+        };
+        let outcomes = self.wanted.settings.iter().filter_map(move |setting| {
             let outcome = match setting {
-                NetworkSetting::FirewallRule(_) => {
-                    let outcome = self.firewall.outcome();
-                    outcome.map(|problem| problem.map(|reason| printable(&reason)))
-                }
+                NetworkSetting::FirewallRule(_) => of_table(&self.firewall),
+                NetworkSetting::Nat(_) if self.nat.outcome() != Some(None) => of_table(&self.nat),
                 _ => self.outcomes.get(&setting.name()).cloned(),
             };
             Some(match outcome? {
@@ -240,6 +247,7 @@ impl StaticNetwork {
         let tunnels = self.tunnels.hold(&self.wanted.settings, all, now);
         let rules = rules::hold(&self.wanted.settings, netlink);
         let problems = problems.into_iter().chain(rules.problems).chain(tunnels);
+        let problems = problems.chain(awaited_links(&self.wanted.settings, links));
         self.outcomes.extend(problems.map(|(name, problem)| (name, Some(printable(&problem)))));
         let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
         self.is_idle = self.wanted.settings.iter().all(is_rule)
@@ -351,6 +359,20 @@ fn change_link(action: &LinkAction, netlink: &mut Netlink) -> io::Result<()> {
         LinkAction::SwitchOn(index, _) => netlink.switch_on(*index),
         LinkAction::SetMtu { index, mtu, .. } => netlink.set_mtu(*index, *mtu),
     }
+}
+
+/// The problem of each NAT rule whose link is not there. The rule is in the kernel, and has an
+/// effect as soon as it is.
+fn awaited_links(
+    settings: &[NetworkSetting],
+    links: &[HostLink],
+) -> impl Iterator<Item = (NetworkName, String)> {
+    settings.iter().filter_map(|setting| {
+        let NetworkSetting::Nat(rule) = setting else { return None };
+        let name = rule.link()?;
+        let is_there = links.iter().any(|host| name.matches(&host.link.name));
+        (!is_there).then(|| (setting.name(), format!("it waits for a link `{name}`")))
+    })
 }
 
 /// Has `init` remember or forget the former MTU of a link.

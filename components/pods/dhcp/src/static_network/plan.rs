@@ -122,7 +122,8 @@ pub fn plan(
             NetworkSetting::Dhcp(..)
             | NetworkSetting::Made(..)
             | NetworkSetting::FirewallRule(_)
-            | NetworkSetting::RoutingRule(_) => {}
+            | NetworkSetting::RoutingRule(_)
+            | NetworkSetting::Nat(_) => {}
         }
     }
     puts.sort_by_key(|action| match action {
@@ -202,7 +203,8 @@ impl Found {
             NetworkSetting::Dhcp(..)
             | NetworkSetting::Made(..)
             | NetworkSetting::FirewallRule(_)
-            | NetworkSetting::RoutingRule(_) => true,
+            | NetworkSetting::RoutingRule(_)
+            | NetworkSetting::Nat(_) => true,
         }
     }
 

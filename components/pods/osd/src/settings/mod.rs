@@ -11,6 +11,7 @@ mod kubelet_configs;
 mod links;
 mod motds;
 mod mounts;
+mod nats;
 mod node_labels;
 mod node_taints;
 mod proxies;
@@ -73,7 +74,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 21] = [
+pub const TYPES: [SettingType; 22] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -83,6 +84,7 @@ pub const TYPES: [SettingType; 21] = [
     links::TYPE,
     motds::TYPE,
     mounts::TYPE,
+    nats::TYPE,
     node_labels::TYPE,
     node_taints::TYPE,
     proxies::TYPE,
@@ -242,6 +244,16 @@ mod tests {
          preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
          keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
+    const RULES: [&str; 6] = [
+        "nat lan masquerade link=wwan* sources=10.8.0.0/24,fd00:8::/64",
+        "nat fixed source link=eth0 sources=10.8.0.5/32 to=192.0.2.7",
+        "nat web destination link=eth0 protocol=tcp address=192.0.2.7 port=80 to=10.8.0.5 \
+         to-port=8080",
+        "firewall-rule rest drop",
+        "firewall-rule api accept protocol=tcp ports=22,50000-50001 sources=10.0.0.0/8,::/0",
+        "firewall-rule pods drop priority=7 protocol=4 links=cali*,cni0",
+    ];
+
     fn setting(line: &str) -> Setting {
         Setting::parse(line).unwrap()
     }
@@ -273,9 +285,6 @@ mod tests {
             "link bond0 made bond mode=802.3ad ports=eth1 miimon=50 lacp-rate=fast \
              xmit-hash-policy=layer3+4",
             "link bond0 made bond mode=active-backup ports=eth1,eth2 primary=eth2",
-            "firewall-rule rest drop",
-            "firewall-rule api accept protocol=tcp ports=22,50000-50001 sources=10.0.0.0/8,::/0",
-            "firewall-rule pods drop priority=7 protocol=4 links=cali*,cni0",
             "kubelet-config maxPods 50",
             "kubelet-config registryPullQPS 0",
             "kubelet-config serializeImagePulls false",
@@ -302,7 +311,10 @@ mod tests {
              capability=NET_ADMIN startup=0:0:0:9:tcp:80 liveness=1:2:3:4:http:80:/a%20b \
              readiness=0:0:0:0:exec:/bin/a,b%2c",
             "volume logs-2 wwid=t10.ATA%20%20QEMU%25",
-        ] {
+        ]
+        .into_iter()
+        .chain(RULES)
+        {
             let settings = vec![setting(line)];
             let covers: Vec<_> =
                 TYPES.iter().filter(|one| (one.covers)(&settings[0].name())).collect();

@@ -186,6 +186,8 @@ const DEFINITIONS: &[&str] = &[
     "mounts.osbuild",
     "mountstatuses.osbuild",
     "namespaces.meta.cosi.dev",
+    "nats.osbuild",
+    "natstatuses.osbuild",
     "nodeaddresses.osbuild",
     "nodelabels.osbuild",
     "nodelabelstatuses.osbuild",

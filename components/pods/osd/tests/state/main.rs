@@ -13,6 +13,7 @@ mod kubelet_configs;
 mod limits;
 mod motds;
 mod mount_settings;
+mod nats;
 mod network;
 mod network_settings;
 mod node_labels;

@@ -33,13 +33,14 @@ pub use list::{Entry, List};
 pub use motd::{MAX_MOTD_COLUMNS, MAX_MOTD_LINES, Motd};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
-    AllowedNetwork, Bond, BondMode, BondOptions, Bridge, FirewallRule, HashPolicy, IpFamily, KEY,
-    LacpRate, LinkName, LinkPattern, MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu, NetworkKind,
-    NetworkName, NetworkSetting, NetworkSettings, PacketMark, PeerOptions, PeerState, PortRange,
-    Ports, PublicKey, RouteTable, RoutingPriority, RoutingRule, RoutingRuleOptions, RuleAction,
-    RuleLink, RuleName, RuleOptions, RuleOrder, RulePriority, RuleProtocol, SecretKey,
-    StaticAddress, StaticRoute, Subnet, Vlan, VlanProtocol, WireGuard, WireGuardOptions,
-    WireGuardPeer, WireGuardState, firewall_conflict, link_conflicts, rule_that_closes,
+    AllowedNetwork, Bond, BondMode, BondOptions, Bridge, FirewallRule, Forwarding, HashPolicy,
+    IpFamily, KEY, LacpRate, LinkName, LinkPattern, MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu,
+    Nat, NatOptions, NetworkKind, NetworkName, NetworkSetting, NetworkSettings, PacketMark,
+    PeerOptions, PeerState, PortRange, Ports, PublicKey, RouteTable, RoutingPriority, RoutingRule,
+    RoutingRuleOptions, RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder, RulePriority,
+    RuleProtocol, SecretKey, StaticAddress, StaticRoute, Subnet, Translation, Vlan, VlanProtocol,
+    WireGuard, WireGuardOptions, WireGuardPeer, WireGuardState, firewall_conflict, link_conflicts,
+    nat_conflict, rule_that_closes,
 };
 pub use node::{
     LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,
@@ -98,7 +99,7 @@ pub enum Setting {
     Kubelet(KubeletField),
     /// A mount.
     Mount(Mount),
-    /// An address, a route, a setting of a link, a firewall rule, or a routing rule.
+    /// An address, a route, a setting of a link, a firewall rule, a routing rule, or a NAT rule.
     Network(NetworkSetting),
     /// A label of the node in its cluster.
     NodeLabel(NodeLabel),
@@ -131,7 +132,7 @@ pub enum SettingName {
     Kubelet(KubeletKey),
     /// A mount, by its target.
     Mount(MountPath),
-    /// An address, a route, a setting of a link, a firewall rule, or a routing rule.
+    /// An address, a route, a setting of a link, a firewall rule, a routing rule, or a NAT rule.
     Network(NetworkName),
     /// A label of the node in its cluster, by its key.
     NodeLabel(LabelKey),

@@ -19,6 +19,9 @@ fn every_setting_is_one_line() {
         "link eth0 mtu 1400",
         "link eth0 dhcp off",
         "firewall-rule rest drop",
+        "nat lan masquerade link=eth0 sources=10.0.0.0/24,fd00::/64",
+        "nat web destination link=eth0 protocol=tcp address=192.0.2.7 port=80 to=10.0.0.5 \
+         to-port=8080",
         "firewall-rule api accept priority=7 protocol=tcp ports=50000 sources=::/0 links=eth*",
         "kubelet-config maxPods 50",
         "kubelet-config evictionHard.memory.available 10%",
@@ -123,6 +126,8 @@ fn a_name_of_no_setting_is_refused() {
         "link eth0",
         "link eth0 mtu 1400",
         "route 0.0.0.0/0",
+        "nat",
+        "nat lan masquerade",
         "firewall-rule",
         "firewall-rule api accept",
         "mount",
@@ -226,6 +231,9 @@ proptest! {
          (via [0-9a-f.:]{3,9} )?on eth0|\
          routing-rule ipv[46] 2[0-9]{3} table=[0-9]{1,3}( (from|to|iif|oif|fwmark)\
          =([0-9a-f.:]{3,9}/[0-9]{1,3}|lo|eth0|0x[0-9a-f]{0,3}(/[0-9]{1,3})?)){0,3}|\
+         nat [a-z]{1,3} (masquerade|source|destination)\
+         ( (link|sources|protocol|address|port|to|to-port)\
+         =([0-9]{0,5}|tcp|udp|[0-9.]{7}(/8)?|[0-9a-f:]{3,9}|eth[0*])){0,5}|\
          firewall-rule [a-z-]{0,3} (accept|drop)\
          ( (priority|protocol|ports|sources|links)\
          =([0-9,-]{0,9}|tcp|icmp(v6)?|[0-9a-f.:]{3,9}/[0-9]{1,3}|[a-z*,]{0,5})){0,4}|\

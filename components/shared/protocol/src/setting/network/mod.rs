@@ -1,11 +1,12 @@
-//! The settings of links, addresses, routes, routing rules and the firewall. The pod `dhcp` holds
-//! the host to them.
+//! The settings of links, addresses, routes, routing rules, the firewall and NAT. The pod `dhcp`
+//! holds the host to them.
 
 mod address;
 mod firewall;
 mod link_name;
 mod made;
 mod mtu;
+mod nat;
 mod options;
 mod route;
 mod routing_rule;
@@ -25,6 +26,7 @@ pub use made::{
     WireGuardOptions, WireGuardPeer, WireGuardState, link_conflicts,
 };
 pub use mtu::Mtu;
+pub use nat::{Forwarding, Nat, NatOptions, Translation, nat_conflict};
 pub use route::{Metric, StaticRoute};
 pub use routing_rule::{
     IpFamily, PacketMark, RoutingPriority, RoutingRule, RoutingRuleOptions, RuleLink,
@@ -58,6 +60,8 @@ pub enum NetworkSetting {
     FirewallRule(FirewallRule),
     /// A rule that chooses the table of routes for a packet.
     RoutingRule(RoutingRule),
+    /// A rule that translates addresses.
+    Nat(Nat),
 }
 
 /// A setting of the network, without its value.
@@ -77,6 +81,8 @@ pub enum NetworkName {
     FirewallRule(RuleName),
     /// A rule that chooses the table of routes for a packet.
     RoutingRule(IpFamily, RoutingPriority),
+    /// A rule that translates addresses.
+    Nat(RuleName),
 }
 
 /// The kind of object that a setting of the network configures.
@@ -92,11 +98,13 @@ pub enum NetworkKind {
     FirewallRule,
     /// Rules that choose the table of routes for a packet.
     RoutingRule,
+    /// Rules that translate addresses.
+    Nat,
 }
 
 impl NetworkKind {
-    const ALL: [Self; 5] =
-        [Self::Address, Self::Route, Self::Link, Self::FirewallRule, Self::RoutingRule];
+    const ALL: [Self; 6] =
+        [Self::Address, Self::Route, Self::Link, Self::FirewallRule, Self::RoutingRule, Self::Nat];
 
     /// The word for it in lines.
     pub const fn word(self) -> &'static str {
@@ -106,6 +114,7 @@ impl NetworkKind {
             Self::Link => "link",
             Self::FirewallRule => "firewall-rule",
             Self::RoutingRule => "routing-rule",
+            Self::Nat => "nat",
         }
     }
 
@@ -117,7 +126,7 @@ impl NetworkKind {
 
 impl NetworkName {
     /// Reads the two words that follow that of the kind, perhaps with the table of a route, or the
-    /// name of a firewall rule, and returns the text behind them.
+    /// name of a rule, and returns the text behind them.
     pub(super) fn split(kind: NetworkKind, line: &str) -> Result<(Self, &str), Refusal> {
         let (first, behind) = line.split_once(' ').unwrap_or((line, ""));
         let (second, rest) = behind.split_once(' ').unwrap_or((behind, ""));
@@ -125,6 +134,7 @@ impl NetworkName {
             (NetworkKind::FirewallRule, _) => {
                 return Ok((Self::FirewallRule(RuleName::parse(first)?), behind));
             }
+            (NetworkKind::Nat, _) => return Ok((Self::Nat(RuleName::parse(first)?), behind)),
             (NetworkKind::Address, address) => {
                 let refuse = || Refusal::malformed(format!("`{address}` is not an IP address"));
                 Self::Address(LinkName::parse(first)?, address.parse().map_err(|_| refuse())?)
@@ -156,6 +166,7 @@ impl NetworkName {
             Self::Mtu(_) | Self::Dhcp(_) | Self::Made(_) => NetworkKind::Link,
             Self::FirewallRule(_) => NetworkKind::FirewallRule,
             Self::RoutingRule(..) => NetworkKind::RoutingRule,
+            Self::Nat(_) => NetworkKind::Nat,
         }
     }
 }
@@ -181,6 +192,7 @@ impl NetworkSetting {
             NetworkName::FirewallRule(name) => {
                 Self::FirewallRule(FirewallRule::parse_words(&name, value)?)
             }
+            NetworkName::Nat(name) => Self::Nat(Nat::parse_words(&name, value)?),
             NetworkName::RoutingRule(family, priority) => {
                 Self::RoutingRule(RoutingRule::parse_words(family, priority, value)?)
             }
@@ -239,6 +251,7 @@ impl NetworkSetting {
             Self::Made(link, _) => NetworkName::Made(link.clone()),
             Self::FirewallRule(rule) => NetworkName::FirewallRule(rule.name().clone()),
             Self::RoutingRule(rule) => NetworkName::RoutingRule(rule.family(), rule.priority()),
+            Self::Nat(rule) => NetworkName::Nat(rule.name().clone()),
         }
     }
 
@@ -248,7 +261,7 @@ impl NetworkSetting {
             Self::Address(address) => Some(address.link()),
             Self::Route(route) => Some(route.link()),
             Self::Mtu(link, _) | Self::Dhcp(link, _) | Self::Made(link, _) => Some(link),
-            Self::FirewallRule(_) | Self::RoutingRule(_) => None,
+            Self::FirewallRule(_) | Self::RoutingRule(_) | Self::Nat(_) => None,
         }
     }
 
@@ -271,6 +284,7 @@ impl NetworkSetting {
             Self::Made(_, made) => made.words(),
             Self::FirewallRule(rule) => rule.words(),
             Self::RoutingRule(rule) => rule.words(),
+            Self::Nat(rule) => rule.words(),
         }
     }
 }
@@ -289,7 +303,7 @@ impl fmt::Display for NetworkName {
             Self::Mtu(link) => write!(f, "{kind} {link} mtu"),
             Self::Dhcp(link) => write!(f, "{kind} {link} dhcp"),
             Self::Made(link) => write!(f, "{kind} {link} made"),
-            Self::FirewallRule(name) => write!(f, "{kind} {name}"),
+            Self::FirewallRule(name) | Self::Nat(name) => write!(f, "{kind} {name}"),
             Self::RoutingRule(family, priority) => write!(f, "{kind} {family} {priority}"),
         }
     }

@@ -29,13 +29,17 @@ impl LinkPattern {
         self.0.ends_with('*')
     }
 
+    /// Whether the link of a name matches.
+    pub fn matches(&self, name: &str) -> bool {
+        match self.is_start() {
+            true => name.starts_with(self.name()),
+            false => name == self.name(),
+        }
+    }
+
     /// Whether a link can match both.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        let covers = |one: &Self, name: &str| match one.is_start() {
-            true => name.starts_with(one.name()),
-            false => name == one.name(),
-        };
-        covers(self, other.name()) || covers(other, self.name())
+    pub(in super::super) fn overlaps(&self, other: &Self) -> bool {
+        self.matches(other.name()) || other.matches(self.name())
     }
 }
 

@@ -191,7 +191,7 @@ impl FirewallRule {
 }
 
 /// Reads the entries of a list.
-fn entries<T: Ord>(
+pub(super) fn entries<T: Ord>(
     words: &[String],
     plural: &str,
     parse: fn(&str) -> Result<T, Refusal>,
@@ -205,7 +205,7 @@ fn entries<T: Ord>(
     }
 }
 
-fn texts<T: fmt::Display>(entries: &[T]) -> Vec<String> {
+pub(super) fn texts<T: fmt::Display>(entries: &[T]) -> Vec<String> {
     entries.iter().map(T::to_string).collect()
 }
 
@@ -224,10 +224,8 @@ impl RuleName {
             true => Ok(Self(text.to_owned())),
             false => {
                 let start: String = text.chars().take(64).collect();
-                let reason = format!(
-                    "`{start}` is not the name of a firewall rule: lower-case letters, digits, `.` \
-                     and `-`"
-                );
+                let letters = "lower-case letters, digits, `.` and `-`";
+                let reason = format!("`{start}` is not the name of a rule: {letters}");
                 Err(Refusal::malformed(reason))
             }
         }

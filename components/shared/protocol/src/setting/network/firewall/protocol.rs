@@ -17,7 +17,8 @@ pub struct RuleProtocol(u8);
 impl RuleProtocol {
     /// Those with ports, for messages.
     pub(super) const WITH_PORTS: &'static str = "`tcp`, `udp` or `sctp`";
-    pub(super) const TCP: Self = Self(6);
+    pub(in super::super) const TCP: Self = Self(6);
+    pub(in super::super) const UDP: Self = Self(17);
     const ICMP: Self = Self(1);
     const ICMPV6: Self = Self(58);
 
