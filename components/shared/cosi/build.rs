@@ -14,7 +14,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 30] = [
+const FILES: [&str; 31] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -41,6 +41,7 @@ const FILES: [&str; 30] = [
     "osbuild/v1/registry_credential.proto",
     "osbuild/v1/resolver.proto",
     "osbuild/v1/routing_rule.proto",
+    "osbuild/v1/seccomp_profile.proto",
     "osbuild/v1/static_pod.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
@@ -57,7 +58,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 114] = [
+const OPTIONAL: [&str; 117] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -149,6 +150,9 @@ const OPTIONAL: [&str; 114] = [
     "RoutingRuleStatusSpec.set_by",
     "RoutingRuleStatusSpec.to",
     "RoutingRuleStatusSpec.version",
+    "SeccompProfileStatusSpec.error",
+    "SeccompProfileStatusSpec.set_by",
+    "SeccompProfileStatusSpec.version",
     "StaticPodStatusSpec.error",
     "StaticPodStatusSpec.message",
     "StaticPodStatusSpec.reason",
@@ -175,7 +179,7 @@ const OPTIONAL: [&str; 114] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 50] = [
+const MISSING: [(&str, &str); 56] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -218,6 +222,12 @@ const MISSING: [(&str, &str); 50] = [
     ("RouteSpec.metric", "crate::yaml::is_zero"),
     ("RouteSpec.table", "crate::yaml::is_zero"),
     ("RoutingRuleStatusSpec.table", "crate::yaml::is_zero"),
+    ("SeccompArgument.value_two", "crate::yaml::is_zero"),
+    ("SeccompProfileSpec.architectures", "Vec::is_empty"),
+    ("SeccompProfileSpec.default_errno_ret", "Option::is_none"),
+    ("SeccompProfileSpec.syscalls", "Vec::is_empty"),
+    ("SeccompSyscalls.args", "Vec::is_empty"),
+    ("SeccompSyscalls.errno_ret", "Option::is_none"),
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),

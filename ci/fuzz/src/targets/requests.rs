@@ -72,6 +72,9 @@ fn seeds() -> Vec<Vec<u8>> {
         "wireguard wg0 public-key=I2VYQH8unqEV3+Q4DFptm46PcT4LJqU+7euvnbk9pl4= listen-port=9",
         "apply motd Rack%207%0a100%25",
         "withdraw motd",
+        "apply seccomp-profile a default=ERRNO/1 architectures=X86 calls=LOG:read \
+         argument=0:1:0:EQ",
+        "withdraw seccomp-profile a",
         "apply kernel-module dm-crypt built-in",
         "withdraw kernel-module dm_crypt",
         "withdraw static-pod web",

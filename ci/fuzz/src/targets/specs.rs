@@ -48,6 +48,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "hostname: edge-7.example.org\n",
         "text: |\n  Rack 7\n   100 %\n",
         "name: dm-crypt\n",
+        "name: a\ndefaultAction: SCMP_ACT_LOG\nsyscalls:\n\
+         - names: [read]\n  action: SCMP_ACT_TRAP\n",
         "{nameserver: [10.0.2.3, 'fec0::3'], search: local}\n",
         "server:\n- time.example:123\n- '[2001:db8::7]'\n",
         "registry: a.example:5000\nusername: b\npassword: correct horse\n",

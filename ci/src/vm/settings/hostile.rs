@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 92] = [
+const LINES: [(&str, RefusalCode); 97] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -94,6 +94,11 @@ const LINES: [(&str, RefusalCode); 92] = [
     ("apply static-pod a container=a image=b device=/dev/vda", RefusalCode::Malformed),
     ("apply static-pod a volume=a:host:/srv/../etc container=a image=b", RefusalCode::Malformed),
     ("apply static-pod a volume=a:disk:9999Gi container=a image=b", RefusalCode::Malformed),
+    ("apply seccomp-profile ../../pki/a default=ALLOW", RefusalCode::Malformed),
+    ("apply seccomp-profile a default=NOTIFY", RefusalCode::Malformed),
+    ("apply seccomp-profile a default=ALLOW listener=/run/a", RefusalCode::Malformed),
+    ("apply seccomp-profile a default=ALLOW calls=LOG:read\"],\"a", RefusalCode::Malformed),
+    ("apply seccomp-profile a default=ERRNO/4096", RefusalCode::Malformed),
     ("apply volume ../etc serial=a", RefusalCode::Malformed),
     ("apply volume a device=vda", RefusalCode::Malformed),
     ("apply volume a serial=", RefusalCode::Malformed),

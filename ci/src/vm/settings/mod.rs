@@ -23,6 +23,7 @@ mod proxies;
 mod registries;
 pub(super) mod remote;
 mod routing_rules;
+mod seccomp_profiles;
 mod single;
 mod static_pods;
 mod tries;
@@ -66,11 +67,11 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
-/// translates addresses, asks for a kernel module, or has the node run a pod. The setting is put
-/// back when another program changes it, outlasts a crash of `osd` and a power cut, and goes with
-/// its resource. What the image does not allow is refused, also to a hostile `osd`. Labels and
-/// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
-/// node document is in effect where there is no resource.
+/// translates addresses, asks for a kernel module, writes a seccomp profile, or has the node run a
+/// pod. The setting is put back when another program changes it, outlasts a crash of `osd` and a
+/// power cut, and goes with its resource. What the image does not allow is refused, also to a
+/// hostile `osd`. Labels and taints wait for the node to register. Without its file `osd` begins
+/// with what `init` holds. The node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -81,6 +82,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
     kernel_modules::have_statuses(node, &mut outcome)?;
+    seccomp_profiles::is_written(node, &mut outcome)?;
     motds::is_shown(node, &mut running, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
@@ -133,6 +135,7 @@ fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
     let mut running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, outcome)?;
     kernel_modules::outlast_a_power_cut(node, outcome)?;
+    seccomp_profiles::outlasts_a_power_cut_and_goes(node, outcome)?;
     motds::outlasts_a_power_cut(node, &mut running, outcome)?;
     mounts::outlasts_a_power_cut(node, outcome)?;
     registries::outlast_a_power_cut(node, outcome)?;

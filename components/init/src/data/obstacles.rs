@@ -16,6 +16,7 @@ use osbuild_folder::Folder;
 use rustix::fs::FileType;
 
 use crate::data;
+use crate::host::seccomp_profiles;
 
 /// The folder in which pods write what the kubelet needs to join a cluster.
 const KUBERNETES: &str = "/etc/kubernetes";
@@ -26,8 +27,9 @@ const KUBELET: &str = "/var/lib/kubelet";
 /// The folder from which containerd reads the network configuration of pods.
 const CNI: &str = "/etc/cni/net.d";
 
-/// Folders that the kubelet makes below [`KUBELET`]. It exits if one of them is not a folder.
-const OF_THE_KUBELET: [&str; 7] = [
+/// Folders that the kubelet or `init` make below [`KUBELET`]. The kubelet exits if one of its own
+/// is not a folder.
+const OF_THE_KUBELET: [&str; 8] = [
     "checkpoints",
     "device-plugins",
     "pki",
@@ -35,6 +37,7 @@ const OF_THE_KUBELET: [&str; 7] = [
     "plugins_registry",
     "pod-resources",
     "pods",
+    "seccomp",
 ];
 
 /// Those of them with files that the kubelet reads at its start.
@@ -46,7 +49,8 @@ const REMOVED: [(&str, &[&str]); 2] = [
     ("pki", &["kubelet.crt", "kubelet.key"]),
 ];
 
-/// Clears all those folders, and makes those of the kubelet's drop-ins and of the cluster's CA.
+/// Clears all those folders, and makes those of the kubelet's drop-ins and of the cluster's CA, and
+/// the link to the seccomp profiles.
 /// Returns the failures.
 pub fn clear(data: &Folder) -> Vec<Failure> {
     let done = [clear_for_joining(data), clear_for_kubelet(data), clear_for_cni(data)];
@@ -82,6 +86,7 @@ fn clear_for_kubelet(data: &Folder) -> Outcome {
         for folder in OF_THE_KUBELET {
             leave(&kubelet, folder, &[FileType::Directory])?;
         }
+        seccomp_profiles::link(&kubelet)?;
         readable(&kubelet)?;
         for folder in WITH_FILES {
             if kubelet.kind(folder)?.is_some() {

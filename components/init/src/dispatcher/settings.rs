@@ -84,6 +84,7 @@ impl Dispatcher {
             | SettingName::Volume(_) => {}
             // The kubelet watches the folder of its pods. The pod that sets the clock watches the
             // file of its servers, and the one that configures links waits for a reply with others.
+            // containerd reads a seccomp profile when it makes a container.
             // containerd reads the mirrors and the credentials of a registry at each pull.
             // The summary shows the message when it has changed.
             SettingName::Single(Single::TimeServers | Single::Motd)
@@ -93,6 +94,7 @@ impl Dispatcher {
             | SettingName::Network(_)
             | SettingName::RegistryCredential(_)
             | SettingName::RegistryMirror(_)
+            | SettingName::SeccompProfile(_)
             | SettingName::StaticPod(_) => {}
         }
     }

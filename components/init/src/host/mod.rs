@@ -25,6 +25,7 @@ pub mod registration;
 pub mod registries;
 pub mod resolver;
 pub mod run_files;
+pub mod seccomp_profiles;
 pub mod settings;
 pub mod sysctl;
 pub mod time_servers;

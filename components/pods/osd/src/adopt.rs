@@ -25,6 +25,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::NodeTaint(name) => name.to_string(),
                 SettingName::RegistryCredential(registry)
                 | SettingName::RegistryMirror(registry) => registry.to_string(),
+                SettingName::SeccompProfile(name) => name.to_string(),
                 SettingName::StaticPod(name) => name.to_string(),
                 SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Volume(name) => name.to_string(),

@@ -19,6 +19,7 @@ mod node_addresses;
 mod path;
 mod proxy;
 mod registry;
+mod seccomp;
 mod server;
 mod static_pod;
 mod token;
@@ -38,8 +39,8 @@ pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::Motd;
 use osbuild_protocol::{
-    HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror, Setting, StaticPod,
-    TimeServers, TrustedRoot, Volume, rule_that_closes,
+    HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror, SeccompFilter,
+    Setting, StaticPod, TimeServers, TrustedRoot, Volume, rule_that_closes,
 };
 pub use path::AbsolutePath;
 pub use server::ServerUrl;
@@ -101,6 +102,9 @@ pub struct Document {
     /// The credentials that it sends to hosts that serve images.
     #[serde(default, deserialize_with = "registry::credentials")]
     pub registry_credentials: Vec<RegistryCredential>,
+    /// Seccomp profiles that pods may name.
+    #[serde(default, deserialize_with = "seccomp::profiles")]
+    pub seccomp_profiles: Vec<SeccompFilter>,
     /// Pods that it runs by itself.
     #[serde(default, deserialize_with = "static_pod::pods")]
     pub static_pods: Vec<StaticPod>,
@@ -172,8 +176,10 @@ impl Document {
             .chain(proxy)
             .chain(roots)
             .chain(registries);
+        let profiles = self.seccomp_profiles.iter().cloned().map(Setting::SeccompProfile);
         let pods = self.static_pods.iter().cloned().map(Setting::StaticPod);
-        let several = several.chain(logins).chain(pods).chain(fields).chain(registered);
+        let several =
+            several.chain(logins).chain(profiles).chain(pods).chain(fields).chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
 

@@ -28,6 +28,7 @@ use super::pod_settings::{self, PodSettings};
 use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
+use super::seccomp_profiles::SeccompProfiles;
 use super::volume_settings::{self, VolumeSettings};
 use super::{host_name, hosts, motd, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
@@ -50,6 +51,7 @@ pub struct Settings {
     pods: PodSettings,
     registration: Registration,
     registries: Registries,
+    seccomp_profiles: SeccompProfiles,
     volumes: VolumeSettings,
     refused: Refused,
     tried: Try,
@@ -131,6 +133,8 @@ impl Settings {
             self.registries.apply_credential(source, wanted)?;
         } else if let Setting::RegistryMirror(wanted) = setting {
             self.registries.apply(source, wanted)?;
+        } else if let Setting::SeccompProfile(wanted) = setting {
+            self.seccomp_profiles.apply(source, wanted)?;
         } else if let Setting::StaticPod(wanted) = setting {
             self.pods.apply(source, wanted, &pod_settings::of_image()?, now)?;
         } else if let Setting::TrustedRoot(wanted) = setting {
@@ -188,6 +192,7 @@ impl Settings {
                 self.registries.withdraw_credential(source, registry)
             }
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
+            SettingName::SeccompProfile(name) => self.seccomp_profiles.withdraw(source, name),
             SettingName::StaticPod(name) => self.pods.withdraw(source, name, now),
             SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
             SettingName::Volume(name) => {
@@ -336,6 +341,7 @@ impl Settings {
             .chain(self.environment.observe())
             .chain(self.registration.observe())
             .chain(self.registries.observe())
+            .chain(self.seccomp_profiles.observe())
             .chain(self.pods.observe())
             .chain(self.volumes.observe())
             .chain(refused);
@@ -485,6 +491,7 @@ impl Settings {
             .chain(self.environment.of(source))
             .chain(self.registration.of(source))
             .chain(self.registries.of(source))
+            .chain(self.seccomp_profiles.of(source).map(Setting::SeccompProfile))
             .chain(self.pods.of(source))
             .chain(self.volumes.of(source).map(Setting::Volume))
     }
@@ -532,6 +539,7 @@ impl Settings {
         lines.extend(self.volumes.hold(now));
         lines.extend(self.environment.hold());
         lines.extend(self.registries.hold());
+        lines.extend(self.seccomp_profiles.hold());
         lines.extend(self.pods.hold());
         lines.extend(self.kubelet.hold());
         for single in Single::ALL {

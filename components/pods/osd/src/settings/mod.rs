@@ -21,6 +21,7 @@ mod registry_mirrors;
 mod resolvers;
 mod routes;
 mod routing_rules;
+mod seccomp_profiles;
 pub mod spec;
 mod static_pods;
 mod time_servers;
@@ -74,7 +75,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 22] = [
+pub const TYPES: [SettingType; 23] = [
     addresses::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -93,6 +94,7 @@ pub const TYPES: [SettingType; 22] = [
     resolvers::TYPE,
     routes::TYPE,
     routing_rules::TYPE,
+    seccomp_profiles::TYPE,
     static_pods::TYPE,
     time_servers::TYPE,
     trusted_roots::TYPE,

@@ -213,6 +213,8 @@ const DEFINITIONS: &[&str] = &[
     "routestatuses.osbuild",
     "routingrules.osbuild",
     "routingrulestatuses.osbuild",
+    "seccompprofiles.osbuild",
+    "seccompprofilestatuses.osbuild",
     "securitystates.osbuild",
     "slotstatuses.osbuild",
     "staticpods.osbuild",

@@ -29,6 +29,7 @@ mod remote;
 mod revocations;
 mod roles;
 mod routing_rules;
+mod seccomp_profiles;
 mod static_pods;
 mod talos;
 mod tokens;

@@ -17,6 +17,7 @@ mod observed;
 mod pod;
 mod proxy;
 mod registry;
+mod seccomp;
 mod secret;
 mod start;
 mod time_server;
@@ -58,6 +59,9 @@ pub use proxy::{MAX_EXCLUSIONS, NEVER_PROXIED, Proxy, ProxyExclusion, ProxyUrl};
 pub use registry::{
     MAX_CREDENTIALS, MAX_REGISTRIES, MirrorHost, RegistryCredential, RegistryLogin, RegistryMirror,
     RegistryName, RegistryUrl,
+};
+pub use seccomp::{
+    MAX_PROFILES, SeccompAction, SeccompArgument, SeccompFilter, SeccompName, SeccompRule,
 };
 pub use secret::{REDACTED, Secret};
 pub use start::StartSettings;
@@ -111,6 +115,8 @@ pub enum Setting {
     RegistryCredential(RegistryCredential),
     /// The mirrors of a registry.
     RegistryMirror(RegistryMirror),
+    /// A seccomp profile for pods.
+    SeccompProfile(SeccompFilter),
     /// A static pod.
     StaticPod(StaticPod),
     /// Authorities that the node's own programs trust.
@@ -144,6 +150,8 @@ pub enum SettingName {
     RegistryCredential(RegistryName),
     /// The mirrors of a registry.
     RegistryMirror(RegistryName),
+    /// A seccomp profile for pods, by its name.
+    SeccompProfile(SeccompName),
     /// A static pod, by its name.
     StaticPod(PodName),
     /// Authorities that the node's own programs trust, by their name.
@@ -176,6 +184,7 @@ const NODE_TAINT: &str = "node-taint";
 const PROXY: &str = "proxy";
 const REGISTRY_CREDENTIAL: &str = "registry-credential";
 const REGISTRY_MIRROR: &str = "registry-mirror";
+const SECCOMP_PROFILE: &str = "seccomp-profile";
 const STATIC_POD: &str = "static-pod";
 const TRUSTED_ROOT: &str = "trusted-root";
 const VOLUME: &str = "volume";
@@ -234,6 +243,9 @@ impl Setting {
             SettingName::RegistryMirror(registry) => {
                 Self::RegistryMirror(RegistryMirror::parse_words(registry, value)?)
             }
+            SettingName::SeccompProfile(name) => {
+                Self::SeccompProfile(SeccompFilter::parse_words(name, value)?)
+            }
             SettingName::StaticPod(name) => Self::StaticPod(StaticPod::parse_words(name, value)?),
             SettingName::TrustedRoot(name) => {
                 Self::TrustedRoot(TrustedRoot::parse_words(name, value)?)
@@ -264,6 +276,7 @@ impl Setting {
                 SettingName::RegistryCredential(one.registry().clone())
             }
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
+            Self::SeccompProfile(one) => SettingName::SeccompProfile(one.name().clone()),
             Self::StaticPod(pod) => SettingName::StaticPod(pod.name().clone()),
             Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
             Self::Volume(volume) => SettingName::Volume(volume.name().clone()),
@@ -288,6 +301,7 @@ impl Setting {
             Self::Proxy(proxy) => proxy.words(),
             Self::RegistryCredential(one) => one.words().to_string(),
             Self::RegistryMirror(mirror) => mirror.words(),
+            Self::SeccompProfile(profile) => profile.words(),
             Self::StaticPod(pod) => pod.words(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
             Self::Volume(volume) => volume.disk().word(),
@@ -360,6 +374,10 @@ impl SettingName {
             let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
         }
+        if word == SECCOMP_PROFILE {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::SeccompProfile(SeccompName::parse(name)?), value));
+        }
         if word == STATIC_POD {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::StaticPod(PodName::of_pod(name)?), value));
@@ -407,6 +425,7 @@ impl fmt::Display for SettingName {
             Self::Proxy => f.write_str(PROXY),
             Self::RegistryCredential(registry) => write!(f, "{REGISTRY_CREDENTIAL} {registry}"),
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
+            Self::SeccompProfile(name) => write!(f, "{SECCOMP_PROFILE} {name}"),
             Self::StaticPod(name) => write!(f, "{STATIC_POD} {name}"),
             Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
             Self::Volume(name) => write!(f, "{VOLUME} {name}"),

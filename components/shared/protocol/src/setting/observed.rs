@@ -98,8 +98,8 @@ mod tests {
     use crate::request::MAX_REASON;
     use crate::setting::{
         MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
-        MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS,
-        MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
+        MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_REGISTRIES, MAX_ROOTS,
+        MAX_STATIC_PODS, MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
     };
 
     fn all() -> HostSettings {
@@ -215,6 +215,8 @@ mod tests {
             "a".repeat(3072),
             "a".repeat(480)
         );
+        let calls = vec!["a".repeat(6); 508].join(",");
+        let profile = format!("seccomp-profile {} default=ALLOW calls=LOG:{calls}", "a".repeat(63));
         let volume = format!("volume {} wwid={}", "a".repeat(16), ["a"; 64].join("%25"));
         vec![
             // Those that are held, and those that a smaller list refuses.
@@ -233,6 +235,7 @@ mod tests {
             (login, MAX_CREDENTIALS, true),
             (roots, MAX_ROOTS, true),
             (pod, MAX_STATIC_PODS, true),
+            (profile, MAX_PROFILES, true),
             (volume, MAX_VOLUMES, true),
             (domains, 1, false),
             (servers, 1, false),

@@ -37,6 +37,8 @@ fn every_setting_is_one_line() {
         "registry-mirror docker.io mirror=https://a:5000 pull=https://[::1]/b ca=MIIB,MIIC",
         "registry-mirror localhost:5000 server=https://c",
         "proxy http=http://proxy.example:3128 https=https://[::1]:443 no-proxy=a,10.0.0.0/8",
+        "seccomp-profile audit default=LOG",
+        "seccomp-profile a default=ALLOW architectures=X86_64 calls=ERRNO/1:mount,umount2",
         "static-pod web container=a image=b",
         "static-pod web host-network volume=c:memory:1Mi container=a image=b mount=c:ro:/c",
         "trusted-root corporate MIIB,MIIC",
