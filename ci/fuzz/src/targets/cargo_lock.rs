@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use osbuild::plan::closure;
+use osbuild::plan::CargoLock;
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -12,7 +12,7 @@ pub const TARGET: Target =
 
 fn run(input: &[u8]) -> Outcome {
     let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
-    let read = closure(text, &BTreeSet::from(["init"]));
+    let read = CargoLock::parse(text).and_then(|lock| lock.closure(&BTreeSet::from(["init"])));
     match &read {
         Ok(closure) => {
             assert!(closure.has("init"));
