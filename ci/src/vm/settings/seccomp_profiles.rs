@@ -12,6 +12,7 @@ const ID: &str = "quiet";
 const SPEC: &str = "{name: no-mounts, defaultAction: SCMP_ACT_ALLOW, syscalls: [{names: [mount], \
      action: SCMP_ACT_ERRNO, errnoRet: 1}]}";
 const NAME: &str = "no-mounts.json";
+/// Its file, as the probe answers with it: without the newline at the end.
 const TEXT: &str = "{
   \"defaultAction\": \"SCMP_ACT_ALLOW\",
   \"syscalls\": [
@@ -23,8 +24,7 @@ const TEXT: &str = "{
       ]
     }
   ]
-}
-";
+}";
 
 /// Its file is below the kubelet's folder of profiles, and is put back.
 pub fn is_written(node: &Node, outcome: &mut Outcome) -> Result<()> {
