@@ -99,12 +99,9 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
         self.executor.run_after(&action, &|| self.supply(&action))
     }
 
-    /// Runs a script and one that is made of its result, or finds their results. The files of the
-    /// first one are for the second one alone: they are neither made nor fetched if that has a
-    /// result.
-    ///
-    /// # Errors
-    /// Those of [`Build::run`].
+    /// Runs a script and one that is made of its result, or finds their results. Only the second
+    /// one reads the files of the first one: they are neither made nor fetched if it has a result.
+    /// Errors are those of [`Build::run`].
     pub fn run_both(
         &self,
         first: Script<'_>,

@@ -5,6 +5,7 @@ use crate::engine::action::{Action, ActionResult};
 use crate::engine::remote::{Remote, Trust};
 use crate::error::Result;
 use crate::report::Outcome;
+use std::sync::Arc;
 
 /// The result of an action, whose files may not be in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub struct Known {
 }
 
 impl Executor {
-    /// The result of an action, as far as the store or the shared cache knows it. `None` if nobody
-    /// knows it, or the step is to run again.
+    /// The result of an action that the store or the shared cache has. `None` if neither has it, or
+    /// the step is to run again.
     ///
     /// # Errors
     /// The store cannot be written, or the user wants to stop.
@@ -41,10 +42,10 @@ impl Executor {
         self.done(self.report.step(&action.name), action, &known.result, known.outcome);
     }
 
-    /// The shared cache that the build reads. A build that runs steps again, or trusts only this
-    /// machine, never reads one.
-    pub(super) fn cache(&self) -> Option<&Remote> {
-        let reads = self.rebuild == Rebuild::Nothing && self.trust == Trust::Everywhere;
-        self.remote.as_deref().filter(|_| reads)
+    /// The shared cache whose results count. None do if steps run again, or only this machine may
+    /// make them.
+    pub(super) fn cache(&self) -> Option<&Arc<Remote>> {
+        let counts = self.rebuild == Rebuild::Nothing && self.trust == Trust::Everywhere;
+        self.remote.as_ref().filter(|_| counts)
     }
 }

@@ -185,12 +185,13 @@ impl Executor {
             self.done(step, action, result, Outcome::Stored);
             return Ok(result.clone());
         }
-        step.doing("asking the cache");
-        let cached = self.cache().map(|remote| remote.fetch(&self.store, &key, action));
-        if let Some(result) = cached.transpose()?.flatten() {
-            self.store.remember(&key, &result)?;
-            self.done(step, action, &result, Outcome::Fetched);
-            return Ok(result);
+        if let Some(remote) = self.cache() {
+            step.doing("asking the cache");
+            if let Some(result) = remote.fetch(&self.store, &key, action)? {
+                self.store.remember(&key, &result)?;
+                self.done(step, action, &result, Outcome::Fetched);
+                return Ok(result);
+            }
         }
         // Nothing here reads them again: they let people and programs look up the action.
         action.messages(&mut |message| self.store.put_bytes(message).map(drop))?;

@@ -1,9 +1,9 @@
 //! Runs an action on a service of remote execution instead of here.
 
+use super::Executor;
 use super::log::Log;
-use super::{Executor, Rebuild};
 use crate::engine::action::{Action, ActionResult};
-use crate::engine::remote::{Executed, Remote, Trust};
+use crate::engine::remote::{Executed, Remote};
 use crate::error::Result;
 use crate::report::{Outcome, Step};
 use std::sync::Arc;
@@ -12,8 +12,7 @@ impl Executor {
     /// The service that may execute the actions. Steps that run again, or that only this machine
     /// may make, never run there.
     pub fn service(&self) -> Option<&Arc<Remote>> {
-        let may_execute = self.rebuild == Rebuild::Nothing && self.trust == Trust::Everywhere;
-        self.remote.as_ref().filter(|remote| may_execute && remote.executes())
+        self.cache().filter(|remote| remote.executes())
     }
 
     /// The result of an action that a service executed, and whether it had that result before.

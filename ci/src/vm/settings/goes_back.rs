@@ -17,9 +17,10 @@ const RESOLVERS: (&str, &str) = ("Resolvers", "dns");
 const GOOD: (&str, &str) = ("nameserver: 192.0.2.1", "nameserver 192.0.2.1");
 const UNPROVEN: &str = "nameserver: 192.0.2.9";
 
-/// The kubelet watches more control groups than this, and exits if it cannot.
+/// The watches of `init` and containerd fit into this. The kubelet watches more control groups, and
+/// exits if it cannot.
 const PARAMETERS: (&str, &str) = ("KernelParameters", "inotify");
-const BAD: (&str, &str) = ("key: fs.inotify.max_user_watches\nvalue: 8\n", "8");
+const BAD: (&str, &str) = ("key: fs.inotify.max_user_watches\nvalue: 10\n", "10");
 const PATH: &str = "/proc/sys/fs/inotify/max_user_watches";
 
 /// The message of `init` when it continues with the settings of the last good start.

@@ -50,8 +50,7 @@ const REMOVED: [(&str, &[&str]); 2] = [
 ];
 
 /// Clears all those folders, and makes those of the kubelet's drop-ins and of the cluster's CA, and
-/// the link to the seccomp profiles.
-/// Returns the failures.
+/// the link to the seccomp profiles. Returns the failures.
 pub fn clear(data: &Folder) -> Vec<Failure> {
     let done = [clear_for_joining(data), clear_for_kubelet(data), clear_for_cni(data)];
     done.into_iter().filter_map(Outcome::err).collect()
