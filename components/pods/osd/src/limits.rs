@@ -13,6 +13,10 @@ pub const MAX_CONNECTIONS: usize = 64;
 /// Connections at a time over the network.
 pub const MAX_REMOTE_CONNECTIONS: usize = 64;
 
+/// Connections on the network whose clients have shown neither a certificate nor a token that
+/// counts yet. HTTP/2 holds the headers of all streams of each of them.
+pub const MAX_STRANGERS: usize = 16;
+
 /// Calls at a time of all clients on the network, watches among them. One caller has a quarter of
 /// this, and of the connections and bytes.
 pub const MAX_REMOTE_CALLS: usize = 256;

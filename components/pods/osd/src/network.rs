@@ -135,7 +135,7 @@ async fn shake_hands(
         }
         // It takes the place of its ServiceAccount with its first token.
         None => {
-            let session = TokenSession::new(rules.clone(), quotas.clone(), from);
+            let session = TokenSession::begin(rules.clone(), quotas.clone(), from).await;
             (Proof::Tokens(Arc::new(session)), None)
         }
     };

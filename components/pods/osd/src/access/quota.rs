@@ -1,10 +1,11 @@
 //! Quotas of the clients on the network. All clients share each limit, and each caller has at most
 //! a quarter of it, so that one client does not keep out the others.
 
-use crate::limits::{MAX_REMOTE_BYTES, MAX_REMOTE_CALLS, MAX_REMOTE_CONNECTIONS};
+use crate::limits::{MAX_REMOTE_BYTES, MAX_REMOTE_CALLS, MAX_REMOTE_CONNECTIONS, MAX_STRANGERS};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
 /// One caller may hold this part of everything.
@@ -46,11 +47,15 @@ impl Display for Limited {
 pub type Holder = [u8; 32];
 
 /// The usage of all clients on the network together, and of each caller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Quotas {
     all: Arc<Usage>,
     callers: Mutex<BTreeMap<Holder, Weak<Usage>>>,
+    strangers: Arc<Semaphore>,
 }
+
+/// The place of a connection whose client is not known yet.
+pub type StrangerPlace = OwnedSemaphorePermit;
 
 /// How much is held of each that is limited.
 #[derive(Debug, Default)]
@@ -71,7 +76,19 @@ pub struct Held {
     amount: usize,
 }
 
+impl Default for Quotas {
+    fn default() -> Quotas {
+        let strangers = Arc::new(Semaphore::new(MAX_STRANGERS));
+        Quotas { all: Arc::default(), callers: Mutex::default(), strangers }
+    }
+}
+
 impl Quotas {
+    /// Waits until a stranger's connection has a place.
+    pub async fn of_stranger(&self) -> StrangerPlace {
+        self.strangers.clone().acquire_owned().await.expect("nothing closes this semaphore")
+    }
+
     /// The quota of a caller, which its other connections share.
     pub fn of(&self, holder: Holder) -> Quota {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);

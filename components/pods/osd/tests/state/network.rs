@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tonic::{Code, Response, Status, Streaming};
 
 /// How long a call may go on that waits for another one.
-const WAIT: Duration = Duration::from_millis(300);
+pub const WAIT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn a_call_that_its_client_aborts_is_recorded() {

@@ -3,7 +3,7 @@
 use super::issuer::{Moment, ShownToken};
 use super::{Claims, MAX_TOKEN};
 use crate::access::caller::Caller;
-use crate::access::quota::{Held, Holder, Limited, Quota, Quotas};
+use crate::access::quota::{Held, Holder, Limited, Quota, Quotas, StrangerPlace};
 use crate::access::record;
 use crate::access::rules::Rules;
 use sha2::{Digest, Sha256};
@@ -28,10 +28,17 @@ pub struct TokenSession {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     refused: u8,
-    admitted: Option<Admitted>,
+    client: Client,
+}
+
+enum Client {
+    /// It has not shown a token that counts.
+    Stranger {
+        _place: StrangerPlace,
+    },
+    Admitted(Box<Admitted>),
 }
 
 /// The client, once it has shown a token that counts.
@@ -45,20 +52,20 @@ struct Admitted {
 }
 
 impl TokenSession {
-    /// The client of a connection from this address.
-    pub fn new(rules: Arc<Rules>, quotas: Arc<Quotas>, from: SocketAddr) -> TokenSession {
-        TokenSession { rules, quotas, from, state: Mutex::default() }
+    /// The client of a connection from this address. Waits until there is a place for a stranger.
+    pub async fn begin(rules: Arc<Rules>, quotas: Arc<Quotas>, from: SocketAddr) -> TokenSession {
+        let client = Client::Stranger { _place: quotas.of_stranger().await };
+        TokenSession { rules, quotas, from, state: Mutex::new(State { refused: 0, client }) }
     }
 
     /// The client, which is nobody until it has shown a token.
     pub fn caller(&self) -> Arc<Caller> {
-        let state = self.lock();
-        state.admitted.as_ref().map_or_else(Caller::unknown, |admitted| admitted.caller.clone())
+        self.lock().client.admitted().map_or_else(Caller::unknown, |client| client.caller.clone())
     }
 
     /// The time at which the last of its tokens expires.
     pub fn expires(&self) -> Option<SystemTime> {
-        self.lock().admitted.as_ref().map(|admitted| admitted.expires)
+        self.lock().client.admitted().map(|client| client.expires)
     }
 
     /// Verifies the token of a call. All tokens of a connection have to be of one client, as it is
@@ -80,18 +87,22 @@ impl TokenSession {
             state.refused += 1;
             Status::unauthenticated(reason)
         })?;
-        match &mut state.admitted {
-            Some(admitted) if admitted.token.is_of_same_client(&token) => {
+        match &mut state.client {
+            Client::Admitted(admitted) if admitted.token.is_of_same_client(&token) => {
                 admitted.expires = admitted.expires.max(token.claims.expires);
                 (admitted.caller, admitted.token) = (Arc::new(caller), token);
+                Ok((admitted.caller.clone(), admitted.quota.clone()))
             }
-            Some(_) => {
-                return Err(Status::unauthenticated("this connection is of another pod"));
+            Client::Admitted(_) => {
+                Err(Status::unauthenticated("this connection is of another pod"))
             }
-            none => *none = Some(self.first(caller, token)?),
+            stranger @ Client::Stranger { .. } => {
+                let first = self.first(caller, token)?;
+                let admitted = (first.caller.clone(), first.quota.clone());
+                *stranger = Client::Admitted(Box::new(first));
+                Ok(admitted)
+            }
         }
-        let admitted = state.admitted.as_ref().expect("it has just been admitted");
-        Ok((admitted.caller.clone(), admitted.quota.clone()))
     }
 
     /// The client with its first token.
@@ -105,6 +116,15 @@ impl TokenSession {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    fn admitted(&self) -> Option<&Admitted> {
+        match self {
+            Client::Admitted(admitted) => Some(admitted),
+            Client::Stranger { .. } => None,
+        }
     }
 }
 

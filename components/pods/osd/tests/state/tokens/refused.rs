@@ -2,12 +2,14 @@
 
 use super::signer::{self, Signer, Wanted};
 use super::{accepting, get, with};
-use crate::network::{MEMORY_LIMIT, peak_memory};
+use crate::network::{MEMORY_LIMIT, WAIT, peak_memory};
 use crate::osd::{Client, NAMESPACE, TYPE};
 use crate::remote::RemoteOsd;
 use futures_util::future::join_all;
 use osbuild_cosi::resource::GetRequest;
+use pod_osd::limits::MAX_STRANGERS;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Status};
 
@@ -154,6 +156,26 @@ async fn a_connection_has_three_tokens_that_do_not_count() {
     let refused = get(client, &good).await.unwrap_err();
     assert!(refused.message().contains("connect again"), "{refused}");
     get(&mut remote.stranger().await, &good).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stranger_waits_while_sixteen_others_have_no_token_that_counts() {
+    let signer = Signer::start();
+    let remote = accepting(&signer, &[("observer", "reader")]).await;
+    let good = signer.of_pod("observer", "one", 600);
+    let mut strangers = Vec::new();
+    for _ in 0..MAX_STRANGERS {
+        let mut stranger = remote.stranger().await;
+        get(&mut stranger, "none").await.unwrap_err();
+        strangers.push(stranger);
+    }
+    let mut next = remote.stranger().await;
+    assert!(timeout(WAIT, get(&mut next, &good)).await.is_err());
+    let alice = remote.identity("alice", "admin");
+    let answer = call(&mut remote.state(&alice).await, Request::new(request())).await;
+    assert_eq!(answer.unwrap_err().code(), Code::NotFound);
+    get(&mut strangers[0], &good).await.unwrap();
+    get(&mut next, &good).await.unwrap();
 }
 
 #[tokio::test]
