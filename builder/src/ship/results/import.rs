@@ -43,7 +43,9 @@ pub fn import(
     let origin = format!("results@sha256:{}", Digest::of(&manifest));
     let list = read_list(store, &manifest, keys, source)?;
     let mut imported = Imported::default();
-    for (action, mut result) in list.results()? {
+    let results = list.results()?;
+    let count = results.len();
+    for (number, (name, action, mut result)) in (1..).zip(results) {
         stop::check()?;
         let lacking = list.kept(files(&result).into_iter().filter(|file| !store.contains(file)))?;
         if lacking.is_empty() && store.record(&action).is_some() {
@@ -51,7 +53,8 @@ pub fn import(
             continue;
         }
         for (file, kept) in lacking {
-            step.doing(format!("{} of {}", file, crate::report::bytes(kept.size())));
+            let size = crate::report::bytes(kept.size());
+            step.doing(format!("{number} of {count}: {name}, {size}"));
             imported.bytes += take(store, source, &file, &kept)?;
         }
         result.origin = Some(Origin::Cache(origin.clone()));

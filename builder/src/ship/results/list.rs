@@ -36,6 +36,14 @@ struct Listed {
     result: String,
 }
 
+impl Listed {
+    /// The name of the step, its action, and its result; nothing if one is malformed.
+    fn read(&self, action: &str) -> Option<(&str, Digest, ActionResult)> {
+        let result = STANDARD.decode(&self.result).ok()?;
+        Some((&self.step, action.parse().ok()?, ActionResult::decode(&result)?))
+    }
+}
+
 impl List {
     /// Adds a result. The caller adds its files with [`List::keep`].
     pub fn add(&mut self, step: &str, action: &Digest, result: &ActionResult) {
@@ -48,18 +56,14 @@ impl List {
         self.files.insert(text(file), text(kept));
     }
 
-    /// The results by action.
+    /// The results: the name of the step, its action, and its result.
     ///
     /// # Errors
     /// A digest or a result is malformed.
-    pub fn results(&self) -> Result<Vec<(Digest, ActionResult)>> {
-        let read = |(action, listed): (&String, &Listed)| {
-            let bytes = STANDARD.decode(&listed.result).ok();
-            let result = bytes.and_then(|bytes| ActionResult::decode(&bytes));
-            action.parse().ok().zip(result)
-        };
+    pub fn results(&self) -> Result<Vec<(&str, Digest, ActionResult)>> {
         let wrong = || Error::digest("the list has a malformed result");
-        self.results.iter().map(|one| read(one).ok_or_else(wrong)).collect()
+        let results = self.results.iter();
+        results.map(|(action, listed)| listed.read(action).ok_or_else(wrong)).collect()
     }
 
     /// How each of these files of results is kept. The artifact lacks those that no build needs.
@@ -129,7 +133,10 @@ mod tests {
         let opened = List::open(&sealed, &[other.public(), key.public()]).unwrap();
         assert_eq!(opened, list());
         let results = opened.results().unwrap();
-        assert_eq!((results.len(), results[0].0), (1, Digest::of(b"action")));
+        assert_eq!(
+            results.iter().map(|one| (one.0, one.1)).collect::<Vec<_>>(),
+            [("step", Digest::of(b"action"))]
+        );
         let (log, absent) = (Digest::of(b"log"), Digest::of(b"absent"));
         let kept = opened.kept([log, absent].into_iter()).unwrap();
         assert_eq!(kept, BTreeMap::from([(log, Digest::of(b"kept"))]));
