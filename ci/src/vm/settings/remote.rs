@@ -152,12 +152,27 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// An archive has the state of the node.
+/// The secrets of the document in [`SECRETS`]: two in clear, and the password as containerd has it.
+const PLANTED: [&str; 3] = [
+    "pl4nted-s3cret",
+    "bm9kZTpwbDRudGVkLXMzY3JldA==",
+    "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=",
+];
+
+/// Credentials of a registry, and a link of WireGuard.
+const SECRETS: &str = "\
+    type: RegistryCredential\nid: planted\n\
+    spec: {registry: planted.example, username: node, password: pl4nted-s3cret}\n\
+    ---\ntype: Link\nid: wg9\n\
+    spec: {link: wg9, wireguard: {privateKey: +C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=}}\n";
+
+/// An archive has the state of the node, and none of its secrets.
 fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let path = osctl.project.join("out/support.tar.gz");
     // That of an earlier run may be there.
     let _ = fs::remove_file(&path);
     let path = path.display().to_string();
+    osctl.finish(&["apply", "--no-try", "-f", &osctl.write("secrets", SECRETS)?])?;
     osctl.finish(&["support", &path])?;
     let mut tar = Command::new("tar");
     let names = osctl.site.finish("settings-tar", tar.args(["-tzf", &path]))?.output;
@@ -171,7 +186,14 @@ fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     ];
     let has = |part: &&str| names.lines().any(|name| name.ends_with(part));
     outcome.check("osctl collects what the node shows", parts.iter().all(has), || names.clone());
-    Ok(())
+    let mut tar = Command::new("tar");
+    let text = osctl.site.finish("settings-support", tar.args(["-xzOf", &path]))?.output;
+    let is_hidden = text.contains("planted.example") && text.contains("(hidden)");
+    outcome.check("among it resources with secrets", is_hidden, || path.clone());
+    let found = PLANTED.into_iter().chain(["PRIVATE KEY"]).find(|secret| text.contains(secret));
+    outcome.check("but no secret", found.is_none(), || format!("`{path}` has {found:?}"));
+    osctl.finish(&["delete", "registrycredential", "planted"])?;
+    osctl.finish(&["delete", "link", "wg9", "--no-try"]).map(drop)
 }
 
 /// The node tries what it reaches, itself and the gateway of QEMU's network among it.
