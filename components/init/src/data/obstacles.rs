@@ -9,7 +9,7 @@ use std::path::Path;
 
 use osbuild_abi::paths::{
     BOOTSTRAP_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_KUBECONFIG, KUBECONFIG,
-    KUBELET_CONFIG_DIR,
+    KUBELET_CONFIG_DIR, SECCOMP_LINK,
 };
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
@@ -103,6 +103,13 @@ fn clear_for_kubelet(data: &Folder) -> Outcome {
         Ok(())
     };
     clear().explain(format_args!("clear {KUBELET}"))
+}
+
+/// Makes the link to the seccomp profiles again, if a pod has put something else in its place.
+/// Returns whether one had.
+pub fn clear_for_profiles(data: &Folder) -> Outcome<bool> {
+    let kubelet = data::folder::behind(data, KUBELET)?;
+    seccomp_profiles::link(&kubelet).explain(format_args!("make {SECCOMP_LINK}"))
 }
 
 fn clear_for_cni(data: &Folder) -> Outcome {

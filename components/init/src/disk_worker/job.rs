@@ -110,6 +110,8 @@ pub enum Job {
     KeepClock,
     /// Measures the room on DATA.
     MeasureRoom,
+    /// Makes the link to the seccomp profiles again, if it has gone.
+    LinkSeccompProfiles,
 }
 
 /// The result of a job.
@@ -180,6 +182,8 @@ pub enum Done {
     FailedBootCounted(Outcome<String>),
     /// Of [`Job::MeasureRoom`].
     RoomMeasured(Outcome<room::Left>),
+    /// Of [`Job::LinkSeccompProfiles`]: whether it had gone.
+    SeccompProfilesLinked(Outcome<bool>),
 }
 
 impl Job {
@@ -223,6 +227,7 @@ impl Job {
             Self::ForgetFailedBoots => "forget-failed-boots",
             Self::KeepClock => "keep-clock",
             Self::MeasureRoom => "measure-room",
+            Self::LinkSeccompProfiles => "link-seccomp-profiles",
         }
     }
 
@@ -298,6 +303,10 @@ impl Job {
                 Done::Plain(Ok(()))
             }
             Self::MeasureRoom => Done::RoomMeasured(room::measure()),
+            Self::LinkSeccompProfiles => {
+                let link = |data| obstacles::clear_for_profiles(&data);
+                Done::SeccompProfilesLinked(data::folder::open().and_then(link))
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ impl Machine<Step> for Dispatcher {
             Step::Writable => self.ask_in_phase(Job::MountWritable),
             Step::Logs => {
                 self.console.keep_log(log_files::start(&self.writer, "init")?);
-                self.measure_room();
+                self.look_at_data();
                 Ok(())
             }
             Step::Panics => self.ask_in_phase(Job::MovePanics),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use osbuild_abi::paths::SECCOMP_LINK;
 use osbuild_failure::Outcome;
 use osbuild_protocol::{Refusal, RefusalCode, Reply, Slots};
 
@@ -43,8 +44,10 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Asks how much room DATA has.
-    pub(super) fn measure_room(&mut self) {
+    /// Asks how much room DATA has, and whether the link to the seccomp profiles is there: nothing
+    /// reports either of them.
+    pub(super) fn look_at_data(&mut self) {
+        self.ask(Job::LinkSeccompProfiles);
         let is_asked = self.ask(Job::MeasureRoom).is_some();
         self.room.on_asked(is_asked, uptime());
     }
@@ -92,6 +95,11 @@ impl Dispatcher {
                     self.console.say(subject, line);
                 }
             }
+            Done::SeccompProfilesLinked(Ok(true)) => self.say_about_settings([format!(
+                "another program changed the link {SECCOMP_LINK}, it is as before again"
+            )]),
+            // A DATA that does not take it fails other jobs, whose lines say so.
+            Done::SeccompProfilesLinked(Ok(false) | Err(_)) => {}
             Done::Plain(outcome) => match (client, outcome) {
                 (Some(client), outcome) => self.reply(Some(client), outcome),
                 (None, Err(failure)) => self.console.say(subject, failure),
@@ -324,6 +332,16 @@ mod tests {
         assert!(matches!(node.stage, Stage::Runs));
         node.on_disk_deadline(uptime() + MAX_JOB_TIME);
         assert!(matches!(node.stage, Stage::Failed(_)) && !has_deadline(&node));
+    }
+
+    #[test]
+    fn the_link_to_the_seccomp_profiles_is_looked_at_as_often_as_the_room() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        for jobs in [2, 4] {
+            node.handle(Event::Deadline(Deadline::Room));
+            assert_eq!(node.disk.left(), jobs);
+        }
     }
 
     #[test]

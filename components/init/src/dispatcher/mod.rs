@@ -346,7 +346,7 @@ impl Dispatcher {
             Deadline::StaticPods => self.place_static_pods(),
             Deadline::PodStates => self.ask_for_pod_states(),
             Deadline::Debug => self.on_debug_deadline(now),
-            Deadline::Room => self.measure_room(),
+            Deadline::Room => self.look_at_data(),
             Deadline::KernelParameters => self.on_parameters_due(now),
             Deadline::KubeletFields => self.write_kubelet_config(),
             Deadline::Environment => self.on_environment_due(now),

@@ -34,21 +34,26 @@ struct Held {
     error: String,
 }
 
-/// Makes the link in the kubelet's folder, in the place of all else of its name.
+/// Makes the link in the kubelet's folder, in the place of all else of its name. Returns whether it
+/// was not there.
 ///
 /// # Errors
 /// DATA does not take it.
-pub fn link(kubelet: &Folder) -> std::io::Result<()> {
-    let folder = kubelet.folder(FOLDER, 0o755)?;
+pub fn link(kubelet: &Folder) -> std::io::Result<bool> {
     let name = Path::new(SECCOMP_LINK).file_name().unwrap_or_default();
-    let path = folder.magic_path().join(name);
-    if std::fs::read_link(&path).is_ok_and(|target| target == Path::new(TARGET)) {
-        return Ok(());
+    let is_there = |folder: Folder| {
+        let target = std::fs::read_link(folder.magic_path().join(name));
+        target.is_ok_and(|target| target == Path::new(TARGET))
+    };
+    if kubelet.existing_folder(FOLDER).is_ok_and(is_there) {
+        return Ok(false);
     }
+    let folder = kubelet.folder(FOLDER, 0o755)?;
     if folder.kind(name)?.is_some() {
         folder.move_aside(name)?;
     }
-    std::os::unix::fs::symlink(TARGET, path)
+    std::os::unix::fs::symlink(TARGET, folder.magic_path().join(name))?;
+    Ok(true)
 }
 
 impl SeccompProfiles {
@@ -188,6 +193,10 @@ fn set_errno(value: &mut Value, key: &str, action: SeccompAction) {
 mod tests {
     use super::*;
 
+    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+    use crate::sys::own_mounts;
+
     fn profile(line: &str) -> SeccompFilter {
         match Setting::parse(&format!("seccomp-profile {line}")).unwrap() {
             Setting::SeccompProfile(profile) => profile,
@@ -222,6 +231,87 @@ mod tests {
         );
     }
 
+    /// Runs a test on a thread where `/run` is as on a node.
+    fn on_a_node(work: impl FnOnce(&mut SeccompProfiles) + Send) {
+        let inside = || {
+            own_mounts().expect("these tests require uid 0 and CAP_SYS_ADMIN");
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+            mount("node", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).unwrap();
+            work(&mut SeccompProfiles::default());
+        };
+        let ended = std::thread::scope(|scope| scope.spawn(inside).join());
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+
+    #[test]
+    fn a_file_that_another_program_changes_is_written_again() {
+        on_a_node(|profiles| {
+            let wanted = profile("a default=LOG");
+            profiles.apply(Source::Document, &wanted).unwrap();
+            assert!(profiles.hold().is_empty());
+            let file = path(wanted.name());
+            let changes: [fn(&str); 4] = [
+                |file| std::fs::write(file, "{}").unwrap(),
+                |file| std::fs::remove_file(file).unwrap(),
+                |file| {
+                    std::fs::remove_file(file).unwrap();
+                    std::fs::create_dir(file).unwrap();
+                },
+                |_| std::fs::remove_dir_all(SECCOMP_PROFILES).unwrap(),
+            ];
+            for (index, change) in changes.iter().enumerate() {
+                change(&file);
+                assert_eq!(profiles.observe().next().unwrap().current, "", "change {index}");
+                let again =
+                    ["another program changed the seccomp profile `a`, it is as before again"];
+                assert_eq!(profiles.hold(), again, "change {index}");
+                assert_eq!(std::fs::read_to_string(&file).unwrap(), text(&wanted));
+            }
+        });
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_again_is_an_error_of_its_profile_once() {
+        on_a_node(|profiles| {
+            profiles.apply(Source::Api, &profile("a default=LOG")).unwrap();
+            mount("full", SECCOMP_PROFILES, "tmpfs", MountFlags::RDONLY, None).unwrap();
+            let lines = profiles.hold();
+            assert!(lines.len() == 1 && lines[0].contains("Read-only"), "{lines:?}");
+            assert!(profiles.hold().is_empty());
+            assert!(profiles.observe().next().unwrap().error.contains("Read-only"));
+            let refused = profiles.apply(Source::Api, &profile("a default=ALLOW"));
+            assert!(refused.is_err());
+            assert_eq!(profiles.of(Source::Api).collect::<Vec<_>>(), [profile("a default=LOG")]);
+        });
+    }
+
+    #[test]
+    fn the_document_is_in_effect_where_no_request_is_and_the_file_goes_with_the_last_value() {
+        on_a_node(|profiles| {
+            let [document, api] = ["LOG", "ALLOW"].map(|one| profile(&format!("a default={one}")));
+            profiles.apply(Source::Document, &document).unwrap();
+            profiles.apply(Source::Api, &api).unwrap();
+            let file = path(api.name());
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text(&api));
+            profiles.withdraw(Source::Api, api.name()).unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text(&document));
+            profiles.withdraw(Source::Document, api.name()).unwrap();
+            assert!(!std::fs::exists(&file).unwrap() && profiles.observe().next().is_none());
+        });
+    }
+
+    #[test]
+    fn the_number_of_profiles_is_bounded() {
+        on_a_node(|profiles| {
+            let numbered = |number| profile(&format!("p{number} default=LOG"));
+            for number in 0..MAX_PROFILES {
+                profiles.apply(Source::Api, &numbered(number)).unwrap();
+            }
+            assert!(profiles.apply(Source::Api, &numbered(MAX_PROFILES)).is_err());
+            assert!(profiles.apply(Source::Document, &numbered(0)).is_ok());
+        });
+    }
+
     #[test]
     fn the_link_leads_to_the_profiles() {
         let mut path = Path::new(SECCOMP_LINK).parent().unwrap();
@@ -238,13 +328,21 @@ mod tests {
         let kubelet = Folder::open(&root.path().canonicalize().unwrap(), ".aside").unwrap();
         let path = root.path().join("seccomp/osbuild");
         std::fs::create_dir_all(path.join("a")).unwrap();
-        for _ in 0..2 {
-            link(&kubelet).unwrap();
-            assert_eq!(std::fs::read_link(&path).unwrap(), Path::new(TARGET));
+        let changes: [fn(&Path); 4] = [
+            |_| {},
+            |path| std::fs::remove_file(path).unwrap(),
+            |path| {
+                std::fs::remove_file(path).unwrap();
+                std::os::unix::fs::symlink("/etc", path).unwrap();
+            },
+            |path| std::fs::remove_dir_all(path.parent().unwrap()).unwrap(),
+        ];
+        for (index, change) in changes.iter().enumerate() {
+            change(&path);
+            for is_made in [true, false] {
+                assert_eq!(link(&kubelet).unwrap(), is_made, "change {index}");
+                assert_eq!(std::fs::read_link(&path).unwrap(), Path::new(TARGET));
+            }
         }
-        std::fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink("/etc", &path).unwrap();
-        link(&kubelet).unwrap();
-        assert_eq!(std::fs::read_link(&path).unwrap(), Path::new(TARGET));
     }
 }

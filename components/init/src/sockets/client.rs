@@ -78,7 +78,8 @@ impl Client {
     /// readable as long as there is more. A line that is too long is cut.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut buffer = [0u8; MAX_LINE];
-        let free = MAX_LINE - self.line.pending();
+        let max = self.socket.max_line();
+        let free = max - self.line.pending();
         let arrived = fd_passing::peek(&self.stream, &mut buffer[..free])?;
         let end = buffer[..arrived].iter().position(|byte| *byte == b'\n');
         let length = end.map_or(arrived, |end| end + 1);
@@ -88,7 +89,7 @@ impl Client {
         }
         self.descriptor = descriptor.and_then(in_memory).or(self.descriptor.take());
         self.line.push(&buffer[..read]);
-        Ok(self.line.take(MAX_LINE))
+        Ok(self.line.take(max))
     }
 
     /// Receives bytes. Only requests of the `update` socket have a descriptor; the kernel discards

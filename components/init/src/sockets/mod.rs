@@ -13,7 +13,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use osbuild_failure::{Explain, Outcome};
-use osbuild_protocol::{Refusal, Reply, Request, Socket};
+use osbuild_protocol::{MAX_REPLY, Refusal, Reply, Request, Socket};
+use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
 use client::{Client, Read};
 
@@ -121,6 +122,10 @@ impl Sockets {
                 if stream.set_nonblocking(true).is_err() {
                     continue;
                 }
+                if *socket == Socket::Host {
+                    // The reply with all settings may be longer than a socket's usual room.
+                    let _ = set_socket_send_buffer_size_force(&stream, MAX_REPLY);
+                }
                 let mut same = self.clients.iter().filter(|client| client.socket == *socket);
                 if let (Some(oldest), MAX_CLIENTS..) = (same.next(), same.count() + 1) {
                     let oldest = oldest.id;
@@ -145,7 +150,7 @@ pub fn listen(path: &Path) -> Outcome<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osbuild_protocol::{ClientError, RefusalCode, fd_passing};
+    use osbuild_protocol::{ClientError, HostSettings, Observed, RefusalCode, Single, fd_passing};
     use rustix::fs::{MemfdFlags, memfd_create};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
@@ -156,7 +161,7 @@ mod tests {
     fn listening() -> (Sockets, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let mut sockets = Sockets::default();
-        for socket in [Socket::Admin, Socket::Update] {
+        for socket in [Socket::Admin, Socket::Update, Socket::Host] {
             sockets.listen(socket, &place(&folder, socket)).unwrap();
         }
         (sockets, folder)
@@ -214,7 +219,7 @@ mod tests {
         let first = sockets.poll().remove(0);
         assert_eq!(first.request, Request::Reboot);
         assert!(sockets.poll().is_empty());
-        assert_eq!(sockets.descriptors().count(), 2, "only the listeners are watched");
+        assert_eq!(sockets.descriptors().count(), 3, "only the listeners are watched");
         sockets.reply(first.client, Ok(Reply::Done.into()));
         let second = sockets.poll().remove(0);
         assert_eq!(second.request, Request::PowerOff);
@@ -234,6 +239,39 @@ mod tests {
         client.write_all(&[b'x'; 5000]).unwrap();
         assert!(sockets.poll().is_empty());
         assert!(line(&client).ends_with("[code=1]\n"), "4096 bytes without an end are a line");
+    }
+
+    #[test]
+    fn the_line_of_a_seccomp_profile_is_longer_than_that_of_another_socket() {
+        let (mut sockets, folder) = listening();
+        let names = vec!["a".repeat(20); 500].join(",");
+        let line = format!("apply seccomp-profile a default=ALLOW calls=LOG:{names}\n");
+        let mut client = connect_to(&folder, Socket::Host);
+        client.write_all(line.as_bytes()).unwrap();
+        assert_eq!(requests(&mut sockets)[0].to_string(), line.trim_end());
+        let mut client = connect_to(&folder, Socket::Admin);
+        client.write_all(line.as_bytes()).unwrap();
+        assert!(requests(&mut sockets).is_empty());
+        assert!(self::line(&client).ends_with("[code=1]\n"));
+    }
+
+    #[test]
+    fn the_longest_reply_with_settings_waits_for_a_slow_client() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect_to(&folder, Socket::Host);
+        client.write_all(b"observe\n").unwrap();
+        let request = sockets.poll().remove(0);
+        let motd = Observed {
+            name: Single::Motd.into(),
+            wanted: None,
+            source: None,
+            current: "a".repeat(MAX_REPLY - 100),
+            error: String::new(),
+        };
+        let settings = HostSettings { settings: vec![motd], ..HostSettings::default() };
+        assert!(sockets.reply(request.client, Ok(Reply::Settings(settings).into())));
+        let mut reply = BufReader::new(client).lines();
+        assert!(reply.any(|line| line.unwrap() == "ok"));
     }
 
     #[test]

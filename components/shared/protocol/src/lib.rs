@@ -7,7 +7,8 @@
 //!
 //! # Form
 //!
-//! A line is printable ASCII, at most [`MAX_LINE`] bytes with its newline. A request is a verb and
+//! A line is printable ASCII. That of a request has at most as many bytes as its
+//! [socket takes](Socket::max_line), with its newline. A request is a verb and
 //! its words, with one space between. A reply is lines of data, `KEY VALUE` each, and then `ok`, or
 //! `error: REASON [code=N]` with a [`RefusalCode`]. Values that programs act on are `KEY=VALUE`
 //! fields; the sentences beside them are for people.
@@ -85,7 +86,7 @@ mod version0;
 #[cfg(feature = "std")]
 pub use block_device::BlockDevice;
 #[cfg(feature = "std")]
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, MAX_REPLY};
 #[cfg(feature = "std")]
 pub use debug::{DebugContainer, DebugId, DebugRights, DebugTime, ImageName};
 #[cfg(feature = "std")]
@@ -132,7 +133,7 @@ pub use slots_status::{
 #[cfg(feature = "std")]
 pub use socket::Socket;
 
-/// The maximum bytes of a line, with its newline.
-pub const MAX_LINE: usize = 4096;
+/// The maximum bytes of the line of a request to any socket, with its newline.
+pub const MAX_LINE: usize = 16 << 10;
 /// The maximum bytes of a boot program.
 pub const MAX_BOOT_PROGRAM: u64 = 4 << 20;

@@ -4,6 +4,8 @@ use osbuild_abi::paths::{
     ADMIN_SOCKET, BOOTSTRAP_SOCKET, HOST_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET,
 };
 
+use crate::MAX_LINE;
+
 /// A socket of `init`. All pods run as uid 0, so the socket itself is the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
@@ -35,6 +37,15 @@ impl Socket {
             Self::Time => TIME_SOCKET,
             Self::Host => HOST_SOCKET,
             Self::Bootstrap => BOOTSTRAP_SOCKET,
+        }
+    }
+
+    /// The maximum bytes of the line of a request, with its newline. A setting of the host may be a
+    /// seccomp profile, which is longer than any other request.
+    pub fn max_line(self) -> usize {
+        match self {
+            Self::Host => MAX_LINE,
+            _ => 4096,
         }
     }
 }

@@ -215,7 +215,7 @@ mod tests {
             "a".repeat(3072),
             "a".repeat(480)
         );
-        let calls = vec!["a".repeat(6); 508].join(",");
+        let calls = vec!["a".repeat(31); 383].join(",");
         let profile = format!("seccomp-profile {} default=ALLOW calls=LOG:{calls}", "a".repeat(63));
         let volume = format!("volume {} wwid={}", "a".repeat(16), ["a"; 64].join("%25"));
         vec![

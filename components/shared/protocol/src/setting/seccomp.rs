@@ -12,8 +12,9 @@ pub const MAX_PROFILES: usize = 8;
 const MAX_NAME: usize = 63;
 /// The maximum bytes of the name of a system call.
 const MAX_CALL: usize = 40;
-/// The maximum bytes of a value, so that it fits in the line of a request or a reply.
-const MAX_LENGTH: usize = 3584;
+/// The maximum bytes of a value, so that it fits in the line of a request. containerd's own profile
+/// has less than half of it.
+const MAX_LENGTH: usize = 12 << 10;
 /// The highest number of an error (`MAX_ERRNO` of the kernel).
 const MAX_ERRNO: u32 = 4095;
 /// The arguments that a system call has.
@@ -378,6 +379,7 @@ impl fmt::Display for SeccompArgument {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Request, Setting, Socket};
 
     fn read(name: &str, words: &str) -> Result<SeccompFilter, Refusal> {
         SeccompFilter::parse_words(SeccompName::parse(name)?, words)
@@ -393,6 +395,17 @@ mod tests {
         ] {
             assert_eq!(read("a.b-7", words).unwrap().words(), words);
         }
+    }
+
+    #[test]
+    fn a_filter_with_as_many_system_calls_as_an_architecture_has_fits() {
+        let names: Vec<String> =
+            (0..480).map(|number| format!("{}{number:03}", "a".repeat(20))).collect();
+        let words =
+            format!("default=ERRNO/1 architectures=X86_64,X86,X32 calls=ALLOW:{}", names.join(","));
+        let filter = read(&"a".repeat(63), &words).unwrap();
+        let request = Request::Apply(Setting::SeccompProfile(filter));
+        assert!(request.to_string().len() < Socket::Host.max_line());
     }
 
     #[test]
