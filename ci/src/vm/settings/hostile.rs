@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 97] = [
+const LINES: [(&str, RefusalCode); 98] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -63,6 +63,7 @@ const LINES: [(&str, RefusalCode); 97] = [
     ("apply nat a masquerade link=eth0;flush sources=10.8.0.0/24", RefusalCode::Malformed),
     ("apply nat a destination protocol=tcp port=0 to=10.8.0.5", RefusalCode::Malformed),
     ("apply nat a destination protocol=tcp port=50000 to=10.8.0.5", RefusalCode::Malformed),
+    ("apply nat a destination protocol=tcp port=10250 to=10.8.0.5", RefusalCode::Malformed),
     ("apply firewall-rule ../a drop", RefusalCode::Malformed),
     ("apply firewall-rule a drop links=lo", RefusalCode::Malformed),
     ("apply firewall-rule a accept ports=22", RefusalCode::Malformed),

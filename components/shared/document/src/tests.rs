@@ -308,6 +308,7 @@ fn a_nat_rule_that_leads_nowhere_or_to_two_places_is_refused() {
     for (text, reason) in [
         (web.replace("80", "0"), "`port` of `destination` is 1 to 65535"),
         (web.replace("80", "50000"), "port 50000 is that of the node API"),
+        (web.replace("80", "10250"), "port 10250 is that of the kubelet"),
         (format!("{web}to-port = 0\n"), "`to-port` of a NAT rule is 1 to 65535"),
         (format!("{web}address = \"fd00::1\"\n"), "IPv4 and IPv6"),
         (format!("{web}[[nat]]\n{other}"), "`a` and `b` both forward the port 80 of `tcp`"),

@@ -14,6 +14,9 @@ use super::options::{Options, number};
 use crate::Refusal;
 use osbuild_abi::osd::PORT;
 
+/// The ports of TCP by which an administrator and the API server reach the node, with their owners.
+const OF_THE_NODE: [(u16, &str); 2] = [(PORT, "the node API"), (10_250, "the kubelet")];
+
 /// A rule that translates addresses of connections which go through the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nat {
@@ -228,8 +231,9 @@ impl NatOptions<'_> {
             return refuse("the `protocol` of `destination` is `tcp` or `udp`".to_owned());
         };
         let port = port("port", self.port)?;
-        if (protocol, port) == (RuleProtocol::TCP, PORT) {
-            return refuse(format!("port {PORT} is that of the node API, and stays with it"));
+        let of_the_node = OF_THE_NODE.into_iter().find(|(number, _)| *number == port);
+        if let Some((_, owner)) = of_the_node.filter(|_| protocol == RuleProtocol::TCP) {
+            return refuse(format!("port {port} is that of {owner}, and stays with it"));
         }
         let to = self.new_address()?;
         let address = Some(self.address).filter(|word| !word.is_empty());

@@ -18,6 +18,7 @@ fn every_rule_is_one_line() {
         "nat dns destination link=eth0 protocol=udp address=2001:db8::7 port=53 to=fd00:7::5 \
          to-port=5353",
         "nat udp destination protocol=udp port=50000 to=10.0.0.5",
+        "nat to destination protocol=tcp port=80 to=10.0.0.5 to-port=10250",
     ] {
         assert_eq!(Setting::parse(line).unwrap().to_string(), line);
     }
@@ -55,6 +56,8 @@ fn a_rule_that_no_kernel_can_follow_is_refused_and_the_reason_names_the_field() 
         (&format!("{web} port=80 to=10.0.0.5 address=fd00::1"), "IPv4 and IPv6"),
         (&format!("{web} port=80 to=10.0.0.5 sources=10.0.0.0/8"), "cannot have `sources`"),
         (&format!("{web} port=50000 to=10.0.0.5"), "port 50000 is that of the node API"),
+        (&format!("{web} port=10250 to=10.0.0.5"), "port 10250 is that of the kubelet"),
+        (&format!("{web} port=10250 to=10.0.0.5 to-port=80 link=eth0"), "of the kubelet"),
         (&format!("{web} port=80 to=10.0.0.5 more=1"), "more"),
     ] {
         let refusal = Setting::parse(&format!("nat {line}")).unwrap_err();
