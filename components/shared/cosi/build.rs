@@ -58,7 +58,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 117] = [
+const OPTIONAL: [&str; 121] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -165,6 +165,10 @@ const OPTIONAL: [&str; 117] = [
     "TrustedRootStatusSpec.error",
     "TrustedRootStatusSpec.set_by",
     "TrustedRootStatusSpec.version",
+    "UpdateStatusSpec.last_check_time",
+    "UpdateStatusSpec.next_check_time",
+    "UpdateStatusSpec.offered_version",
+    "UpdateStatusSpec.report_time",
     "VlanLink.protocol",
     "VolumeDisk.serial",
     "VolumeDisk.wwid",
@@ -179,7 +183,7 @@ const OPTIONAL: [&str; 117] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 56] = [
+const MISSING: [(&str, &str); 58] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -231,6 +235,8 @@ const MISSING: [(&str, &str); 56] = [
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),
+    ("UpdateStatusSpec.received_bytes", "crate::yaml::is_zero"),
+    ("UpdateStatusSpec.total_bytes", "crate::yaml::is_zero"),
     ("VolumeStatusSpec.bytes", "crate::yaml::is_zero"),
     ("WireguardLink.listen_port", "crate::yaml::is_zero"),
     ("WireguardLink.peers", "Vec::is_empty"),

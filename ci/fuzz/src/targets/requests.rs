@@ -80,6 +80,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "withdraw static-pod web",
         "apply volume db wwid=t10.ATA%20%20QEMU",
         "withdraw volume db",
+        "progress 2 comes [phase=downloading received=1 of=2 offered=2 checked=1 next=2]",
         "serves sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ];
     let all = format!("\u{7}{}\r\n", requests.join("\n")).into_bytes();

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use osbuild_abi::console::PHASE;
 use osbuild_failure::{Failure, Outcome};
-use osbuild_protocol::{BootstrapReport, Fingerprint};
+use osbuild_protocol::{Fingerprint, ReportText};
 
 use crate::boot::BOOT;
 use crate::console::Console;
@@ -49,6 +49,7 @@ use crate::sequence::{Condition, OnFailure, Progress, Sequence, Surroundings};
 use crate::shutdown::hurry::Hurry;
 use crate::shutdown::power::{self, End};
 use crate::shutdown::{READING_TIME, SHUTDOWN, disks};
+use crate::slot::last_report::LastReport;
 use crate::slot::reached::Reach;
 use crate::slot::trial::Trial;
 use crate::slot::update_job::UpdateJob;
@@ -111,7 +112,7 @@ pub struct Dispatcher {
     /// The fingerprint with which the node API is served on the network.
     served: Option<Fingerprint>,
     /// The report of the pod `bootstrap` about the machine's node document.
-    bootstrap: Option<BootstrapReport>,
+    bootstrap: Option<ReportText>,
     node_name: NodeName,
     kubelet_start: KubeletStart,
     /// Whether the kubelet starts again when its configuration is written, even without a change.
@@ -130,6 +131,8 @@ pub struct Dispatcher {
     update: Option<UpdateJob>,
     /// The client that waits for a request to check for a release.
     updater: Option<ClientId>,
+    /// The last report of the updater.
+    last_report: LastReport,
     /// The client that waits for other settings of the network, and the revision that it has.
     network_client: Option<(ClientId, u64)>,
     #[cfg(test)]
@@ -195,6 +198,7 @@ impl Dispatcher {
             reach: Reach::default(),
             update: None,
             updater: None,
+            last_report: LastReport::default(),
             network_client: None,
             #[cfg(test)]
             _alone: NODE.lock().unwrap_or_else(std::sync::PoisonError::into_inner),

@@ -3,10 +3,9 @@
 use osbuild_abi::console::ADDRESS;
 use osbuild_abi::osd;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{
-    BootstrapReport, Fingerprint, Refusal, RefusalCode, Reply, Request, Single,
-};
+use osbuild_protocol::{Fingerprint, Refusal, RefusalCode, Reply, ReportText, Request, Single};
 use osbuild_ranks::Source;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{Dispatcher, End};
 use crate::disk_worker::Job;
@@ -90,6 +89,7 @@ impl Dispatcher {
                 self.updater = Some(client);
                 return Ok(None);
             }
+            Request::Progress(report) => self.last_report.on_report(report, unix_time(), client),
             Request::CheckNow => self.wake_updater()?,
             Request::RollBack => {
                 return self.begin_update_job(Work::RollBack, client, None).map(|()| None);
@@ -145,7 +145,7 @@ impl Dispatcher {
     }
 
     /// Prints what became of the machine's node document, unless it is the last report.
-    fn on_bootstrap(&mut self, report: BootstrapReport) {
+    fn on_bootstrap(&mut self, report: ReportText) {
         if self.bootstrap.as_ref() != Some(&report) {
             self.console.say(BOOTSTRAP, &report);
             self.bootstrap = Some(report);
@@ -172,6 +172,11 @@ impl Dispatcher {
         }
         Ok(())
     }
+}
+
+/// Seconds since 1970; 0 if the clock shows an earlier time.
+fn unix_time() -> u64 {
+    clock_gettime(ClockId::Realtime).tv_sec.try_into().unwrap_or_default()
 }
 
 /// The words as one line; nothing if there are none.

@@ -19,6 +19,7 @@ impl Dispatcher {
             secure_boot: self.facts.secure_boot().word().to_owned(),
             watchdog: self.watchdog.word().to_owned(),
             slots,
+            updater: self.last_report.state(|client| self.sockets.is_connected(client)),
             addresses: self.addresses.iter().cloned().collect(),
             processes: self.processes.iter().filter(lasting).map(status).collect(),
             problems: self.problems(),

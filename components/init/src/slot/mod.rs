@@ -3,6 +3,7 @@
 
 pub mod boot_source;
 pub mod content;
+pub mod last_report;
 pub mod reached;
 pub mod trial;
 pub mod update_job;

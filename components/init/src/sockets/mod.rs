@@ -114,6 +114,11 @@ impl Sockets {
         sent.is_ok()
     }
 
+    /// Whether a client is still connected.
+    pub fn is_connected(&self, client: ClientId) -> bool {
+        self.clients.iter().any(|other| other.id == client)
+    }
+
     fn accept(&mut self) {
         for (socket, listener) in &self.listeners {
             // More of them are accepted in the next turn.
@@ -272,6 +277,38 @@ mod tests {
         assert!(sockets.reply(request.client, Ok(Reply::Settings(settings).into())));
         let mut reply = BufReader::new(client).lines();
         assert!(reply.any(|line| line.unwrap() == "ok"));
+    }
+
+    #[test]
+    fn a_bad_report_of_the_updater_is_refused_and_a_good_one_follows() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect_to(&folder, Socket::Update);
+        let too_long = format!("progress {} [phase=idle]\n", "x".repeat(513));
+        let endless = format!("progress {}\n", "x".repeat(5000));
+        for (bytes, refusals) in [
+            (&b"progress a\x1b[2J [phase=idle]\n"[..], 1),
+            (b"progress \xff\xfe [phase=idle]\n", 1),
+            (b"progress a [phase=dancing]\n", 1),
+            (b"progress a [phase=failed offered=../1]\n", 1),
+            (too_long.as_bytes(), 1),
+            (endless.as_bytes(), 2),
+        ] {
+            client.write_all(bytes).unwrap();
+            for _ in 0..refusals {
+                assert!(sockets.poll().is_empty());
+                let reply = line(&client);
+                assert!(reply.starts_with("error: "), "{reply}");
+            }
+        }
+        client.write_all(b"progress a [phase=failed]\n").unwrap();
+        let report = osbuild_protocol::UpdateReport::parse("a [phase=failed]").unwrap();
+        let received = sockets.poll().remove(0);
+        assert_eq!(received.request, Request::Progress(report));
+        sockets.reply(received.client, Ok(Reply::Done.into()));
+        assert!(sockets.is_connected(received.client));
+        drop(client);
+        sockets.poll();
+        assert!(!sockets.is_connected(received.client), "its updater has ended");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use bootstrap::clouds::Service;
 use bootstrap::dmi;
 use osbuild_abi::paths;
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_protocol::{BootstrapReport, Client, Request};
+use osbuild_protocol::{Client, ReportText, Request};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Settings {
     /// Prints a line on stderr, and on the console of the node.
     pub fn say(&self, text: &str) {
         eprintln!("{text}");
-        let request = Request::Bootstrap(BootstrapReport::new(text));
+        let request = Request::Bootstrap(ReportText::new(text));
         let sent = Client::connect(&self.socket, REPORT_TIMEOUT)
             .and_then(|mut init| init.send(&request))
             .explain("have init print that");

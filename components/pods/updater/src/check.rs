@@ -22,6 +22,7 @@ use crate::decision::{Decision, decide};
 use crate::firmware::{Firmware, Trust};
 use crate::own_node::OwnNode;
 use crate::pace::Pace;
+use crate::report::Reporter;
 use crate::repository::{Repository, for_each_piece, wait_for_first_piece};
 use crate::settings::Settings;
 use crate::slot::{Slot, Uki};
@@ -49,6 +50,8 @@ pub struct Updater {
     pub firmware: Firmware,
     /// How fast a server must be.
     pub pace: Pace,
+    /// Tells `init` what happens.
+    pub reporter: Reporter,
 }
 
 /// The result of a check. The strings are lines for the log.
@@ -58,8 +61,10 @@ pub enum CheckOutcome {
     Idle(String),
     /// Nothing can be done yet.
     Waits(String),
-    /// The release's rollout does not allow it yet.
+    /// The release's publisher has stopped it.
     Held(String),
+    /// The release's rollout does not allow it yet: it waits for its wave or its window.
+    AwaitsTurn(String),
     /// This version is installed, and the cluster has not granted the reboot yet.
     Asks(String),
     /// The node reboots into this version.
@@ -74,6 +79,7 @@ pub enum CheckOutcome {
 pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     let repository = Repository::load(&updater.settings, &updater.seen, updater.pace).await?;
     let document = repository.document(&updater.settings).await?;
+    updater.reporter.on_offered(&document.version);
     fits(&document, &updater.settings)?;
     let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
     let decision = decide(&slots, &document);
@@ -99,6 +105,7 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
             (false, None)
         }
     };
+    updater.reporter.on_installed();
     if !updater.is_granted(&document.version).await? {
         return Ok(CheckOutcome::Asks(document.version));
     }
@@ -110,7 +117,11 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
 }
 
 fn held(document: &Document, hold: Hold) -> CheckOutcome {
-    CheckOutcome::Held(format!("{} {hold}", document.version))
+    let line = format!("{} {hold}", document.version);
+    match hold {
+        Hold::Stopped => CheckOutcome::Held(line),
+        Hold::Unreached(_) | Hold::Wave(_) | Hold::Window(_) => CheckOutcome::AwaitsTurn(line),
+    }
 }
 
 impl Updater {
@@ -228,7 +239,14 @@ async fn install(
     let stream = wait_for_first_piece(stream).await?;
     let (slot, length) = init.open_slot(permit).explain("ask init for the other slot")?;
     let mut slot = Slot::new(File::from(slot), length)?;
-    for_each_piece(stream, |piece| slot.push(piece)).await?;
+    let mut received = 0;
+    for_each_piece(stream, |piece| {
+        slot.push(piece)?;
+        received += piece.len() as u64;
+        updater.reporter.on_received(received, file.length);
+        Ok(())
+    })
+    .await?;
     let uki = slot.finish()?;
     verify(&uki, document, trust.as_ref())?;
     init.replace_boot_program(&boot).explain("have init replace slotboot")?;
@@ -291,6 +309,6 @@ fn check_epoch(document: &Document, name: &str, program: &[u8]) -> Outcome {
 }
 
 /// Seconds since 1970; 0 if the clock is before that.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

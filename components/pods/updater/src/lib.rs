@@ -18,6 +18,7 @@ mod objects;
 mod own_node;
 pub mod pace;
 pub mod proxy;
+pub mod report;
 pub mod repository;
 mod request;
 pub mod request_for_check;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use osbuild_abi::paths;
 use osbuild_failure::{Explain, Outcome};
+use osbuild_protocol::UpdatePhase;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::sleep;
 use updater::check::{CheckOutcome, Updater, check};
@@ -17,6 +18,7 @@ use updater::firmware::Firmware;
 use updater::grantor::grant;
 use updater::pace::Pace;
 use updater::proxy;
+use updater::report::Reporter;
 use updater::request_for_check;
 use updater::settings::Settings;
 
@@ -111,7 +113,9 @@ fn run(paths: Paths) -> Outcome {
     eprintln!("follows {} of {} at {}", settings.channel, settings.recipe, settings.url);
     let Paths { socket, seen, kubeconfigs, machine_id, proxy, .. } = paths;
     let (firmware, pace) = (Firmware::new(&paths.firmware), Pace::DEFAULT);
-    let updater = Updater { settings, socket, kubeconfigs, machine_id, seen, firmware, pace };
+    let reporter = Reporter::new(socket.clone());
+    let updater =
+        Updater { settings, socket, kubeconfigs, machine_id, seen, firmware, pace, reporter };
     block_on(check_forever(&updater, &proxy))
 }
 
@@ -125,43 +129,52 @@ fn block_on(forever: impl Future<Output = ()>) -> Outcome {
 async fn check_forever(updater: &Updater, proxy: &Path) {
     let interval = Duration::from_secs(updater.settings.interval_s);
     let (mut retry, mut last) = (FIRST_RETRY, String::new());
+    updater.reporter.on_start();
     loop {
         if let Err(failure) = proxy::follow(proxy) {
             eprintln!("{failure}");
         }
-        let (mut asked, mut longest) = (None, interval);
-        let (line, is_settled) = match check(updater).await {
-            Ok(CheckOutcome::Idle(why)) => (why, true),
-            Ok(CheckOutcome::Held(why)) => {
-                longest = interval.min(HELD_INTERVAL);
-                (why, true)
-            }
-            Ok(CheckOutcome::Waits(why)) => (why, false),
-            Ok(CheckOutcome::Asks(version)) => {
-                let line = format!("{version} is installed, and waits for the cluster's grant");
-                asked = Some(version);
-                (line, true)
-            }
-            Ok(CheckOutcome::Reboots(version)) => {
-                (format!("{version} is installed: the node reboots into it"), true)
-            }
-            Err(failure) => (failure.to_string(), false),
+        let outcome = check(updater).await;
+        let (phase, line) = described(&outcome);
+        let pause = match phase {
+            UpdatePhase::Blocked | UpdatePhase::Failed => retry.min(interval),
+            UpdatePhase::Held | UpdatePhase::Waiting => interval.min(HELD_INTERVAL),
+            _ => interval,
         };
+        let is_settled = !matches!(phase, UpdatePhase::Blocked | UpdatePhase::Failed);
+        retry = if is_settled { FIRST_RETRY } else { retry.saturating_mul(2).min(interval) };
+        let pause = with_jitter(pause, random());
+        updater.reporter.on_checked(phase, &line, pause);
         if line != last {
             eprintln!("{line}");
             last = line;
         }
-        let pause = if is_settled { longest } else { retry.min(interval) };
-        retry = if is_settled { FIRST_RETRY } else { retry.saturating_mul(2).min(interval) };
-        let pause = with_jitter(pause, random());
-        match asked {
-            Some(version) => wait_for_grant(updater, &version, pause).await,
-            None if request_for_check::comes_within(pause, &updater.socket).await => {
+        match outcome {
+            Ok(CheckOutcome::Asks(version)) => wait_for_grant(updater, &version, pause).await,
+            _ if request_for_check::comes_within(pause, &updater.socket).await => {
                 eprintln!("checks now, on request");
                 last = String::new();
             }
-            None => {}
+            _ => {}
         }
+    }
+}
+
+/// The phase and the line for a result of a check.
+fn described(outcome: &Outcome<CheckOutcome>) -> (UpdatePhase, String) {
+    match outcome {
+        Ok(CheckOutcome::Idle(why)) => (UpdatePhase::Idle, why.clone()),
+        Ok(CheckOutcome::Held(why)) => (UpdatePhase::Held, why.clone()),
+        Ok(CheckOutcome::AwaitsTurn(why)) => (UpdatePhase::Waiting, why.clone()),
+        Ok(CheckOutcome::Waits(why)) => (UpdatePhase::Blocked, why.clone()),
+        Ok(CheckOutcome::Asks(version)) => (
+            UpdatePhase::Installed,
+            format!("{version} is installed, and waits for the cluster's grant"),
+        ),
+        Ok(CheckOutcome::Reboots(version)) => {
+            (UpdatePhase::Installed, format!("{version} is installed: the node reboots into it"))
+        }
+        Err(failure) => (UpdatePhase::Failed, failure.to_string()),
     }
 }
 

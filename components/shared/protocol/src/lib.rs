@@ -81,6 +81,8 @@ mod slots_status;
 #[cfg(feature = "std")]
 mod socket;
 #[cfg(feature = "std")]
+mod updater_state;
+#[cfg(feature = "std")]
 mod version0;
 
 #[cfg(feature = "std")]
@@ -100,7 +102,7 @@ pub use refusal::{Refusal, RefusalCode};
 #[cfg(feature = "std")]
 pub use reply::{ERROR, LastSeen, OK, Reply};
 #[cfg(feature = "std")]
-pub use request::{BootstrapReport, ClockReport, MAX_REASON, Request};
+pub use request::{ClockReport, MAX_REASON, ReportText, Request, UpdatePhase, UpdateReport};
 #[cfg(feature = "std")]
 pub use setting::{
     AllowedNetwork, Authorities, Bond, BondMode, BondOptions, Bridge, ByteSize, Capability,
@@ -132,6 +134,8 @@ pub use slots_status::{
 };
 #[cfg(feature = "std")]
 pub use socket::Socket;
+#[cfg(feature = "std")]
+pub use updater_state::UpdaterState;
 
 /// The maximum bytes of the line of a request to any socket, with its newline.
 pub const MAX_LINE: usize = 16 << 10;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::Slots;
 use crate::fields::printable;
+use crate::{Slots, UpdaterState};
 
 /// The state of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct NodeStatus {
     pub watchdog: String,
     /// The slots.
     pub slots: Slots,
+    /// The state of the updater.
+    pub updater: UpdaterState,
     /// The addresses of all links, each `ADDRESS/PREFIX-LENGTH on LINK`.
     pub addresses: Vec<String>,
     /// The daemons and jobs.
@@ -93,6 +95,7 @@ impl NodeStatus {
         let _ = writeln!(text, "secure-boot {}", printable(&self.secure_boot));
         let _ = writeln!(text, "watchdog {}", printable(&self.watchdog));
         text.push_str(&self.slots.encode());
+        text.push_str(&self.updater.encode());
         for address in &self.addresses {
             let _ = writeln!(text, "address {}", printable(address));
         }
@@ -131,6 +134,7 @@ impl NodeStatus {
             secure_boot: text("secure-boot")?,
             watchdog: text("watchdog")?,
             slots: Slots::decode(lines)?,
+            updater: line("updater").map_or(UpdaterState::Unreported, UpdaterState::decode),
             addresses: addresses.map(str::to_owned).collect(),
             processes: lines.iter().filter_map(|line| process(line)).collect(),
             problems: problems.collect(),
@@ -152,7 +156,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 8] = [
+    const KEYS: [&str; 9] = [
         "hostname",
         "node-name",
         "secure-boot",
@@ -161,6 +165,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         "slot-why",
         "address",
         "problem",
+        "updater",
     ];
     (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
 }

@@ -113,6 +113,7 @@ impl Reply {
             | Request::Reboot
             | Request::RollBack
             | Request::AwaitCheck
+            | Request::Progress(_)
             | Request::CheckNow
             | Request::PowerOff => Self::Done,
         })

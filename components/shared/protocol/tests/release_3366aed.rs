@@ -4,7 +4,7 @@
 use osbuild_protocol::{
     BootReport, ClockReport, Contents, NodeStatus, PassReason, ProcessState, ProcessStatus,
     Refusal, RefusalCode, Release, Reply, Request, SlotState, SlotStatus, Slots, SlotsStatus,
-    Socket, StartReason,
+    Socket, StartReason, UpdaterState,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -359,6 +359,7 @@ fn the_status_of_the_node_has_the_lines_that_it_had() {
         secure_boot: "on".to_owned(),
         watchdog: "none".to_owned(),
         slots: Slots::Unknown,
+        updater: UpdaterState::Unreported,
         addresses: vec!["10.0.2.15/24 on eth0".to_owned()],
         processes: vec![
             process(

@@ -21,6 +21,7 @@ mod route;
 mod rows;
 mod security_state;
 mod slot;
+mod update;
 
 use crate::settings;
 use crate::shared::SharedStore;
@@ -53,7 +54,7 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 11] = [
+pub const TYPES: [ObservedType; 12] = [
     address::TYPE,
     diagnostic::TYPE,
     kernel_info::TYPE,
@@ -65,6 +66,7 @@ pub const TYPES: [ObservedType; 11] = [
     route::TYPE,
     security_state::TYPE,
     slot::TYPE,
+    update::TYPE,
 ];
 
 impl ObservedType {

@@ -2,7 +2,7 @@
 
 use super::publisher::Publisher;
 use super::{
-    REFRESH, diagnostic, kernel_info, node_address, os_image, process, security_state, slot,
+    REFRESH, diagnostic, kernel_info, node_address, os_image, process, security_state, slot, update,
 };
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
@@ -52,6 +52,7 @@ fn publish(publisher: &Publisher, status: Result<&NodeStatus, &str>) {
     publisher.publish(&os_image::TYPE, image);
     publisher.publish(&security_state::TYPE, of().map(security_state::rows));
     publisher.publish(&slot::TYPE, of().and_then(slot::rows));
+    publisher.publish(&update::TYPE, of().map(update::rows));
     publisher.publish(&process::TYPE, of().map(process::rows));
     publisher.publish(&diagnostic::TYPE, of().map(diagnostic::rows));
     publisher.publish(&node_address::TYPE, of().map(node_address::rows));

@@ -224,6 +224,7 @@ const DEFINITIONS: &[&str] = &[
     "tokenissuers.osbuild",
     "trustedroots.osbuild",
     "trustedrootstatuses.osbuild",
+    "updatestatuses.osbuild",
     "volumes.osbuild",
     "volumestatuses.osbuild",
 ];

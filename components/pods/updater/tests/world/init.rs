@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use osbuild_abi::slot::HEADER_SIZE;
-use osbuild_protocol::{Reply, Slots, fd_passing};
+use osbuild_protocol::{Reply, Request, Slots, Socket, UpdateReport, fd_passing};
 use osbuild_slots::Header;
 use sha2::{Digest, Sha256};
 
@@ -23,6 +23,8 @@ pub struct Init {
 struct State {
     status: String,
     verbs: Vec<String>,
+    progress: Vec<UpdateReport>,
+    refuses_progress: bool,
     boot_program: Vec<u8>,
 }
 
@@ -38,6 +40,8 @@ impl Init {
                 "SLOT-B, empty: not to be booted",
             ),
             verbs: Vec::new(),
+            progress: Vec::new(),
+            refuses_progress: false,
             boot_program: Vec::new(),
         }));
         let (path, shared) = (slot.clone(), Arc::clone(&state));
@@ -66,7 +70,17 @@ impl Init {
         self.state.lock().unwrap().status = Reply::Slots(slots).encode();
     }
 
-    /// The verbs of all requests but `status` and `await-check`, which change nothing.
+    /// Refuses reports from now on, as an `init` of an earlier release does.
+    pub fn refuses_progress(&self) {
+        self.state.lock().unwrap().refuses_progress = true;
+    }
+
+    /// The reports of the updater.
+    pub fn progress(&self) -> Vec<UpdateReport> {
+        self.state.lock().unwrap().progress.clone()
+    }
+
+    /// The verbs of all requests but `status`, `await-check` and `progress`, which change nothing.
     pub fn verbs(&self) -> Vec<String> {
         self.state.lock().unwrap().verbs.clone()
     }
@@ -92,6 +106,17 @@ fn serve(client: &UnixStream, slot: &Path, size: u64, state: &Mutex<State>) {
         match verb.as_str() {
             "status" => {
                 send(client, &state.status, None);
+                continue;
+            }
+            report if report.starts_with("progress ") => {
+                let mut reply = "error: `progress` is not a verb of this socket [code=1]\n";
+                if !state.refuses_progress {
+                    let report = Request::decode(Socket::Update, report).unwrap();
+                    let Request::Progress(report) = report else { panic!("{report}") };
+                    state.progress.push(report);
+                    reply = "ok\n";
+                }
+                send(client, reply, None);
                 continue;
             }
             // Nobody asks for a check, so there is no reply until the client ends.

@@ -28,6 +28,7 @@ use tempfile::TempDir;
 use updater::check::{CheckOutcome, Updater, check};
 use updater::firmware::Firmware;
 use updater::pace::Pace;
+use updater::report::Reporter;
 use updater::settings::Settings;
 
 /// The recipe of all releases.
@@ -168,6 +169,7 @@ impl World {
             seen,
             firmware: Firmware::new(&self.firmware()),
             pace: self.pace,
+            reporter: Reporter::new(self.folder("socket")),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(check(&updater))

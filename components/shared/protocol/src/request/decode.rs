@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::{BootstrapReport, ClockReport, MAX_REASON, Request};
+use super::{ClockReport, MAX_REASON, ReportText, Request, UpdateReport};
 use crate::{
     BlockDevice, DebugContainer, DebugId, DebugRights, DebugTime, Domain, Entry, Fingerprint,
     ImageName, LinkName, Mtu, Refusal, RefusalCode, Setting, SettingName, Socket, TryTime,
@@ -79,7 +79,10 @@ fn update(line: &str) -> Decoded {
         "boot-program" => Ok(Request::ReplaceBootProgram),
         "await-check" => Ok(Request::AwaitCheck),
         "reboot" => Ok(Request::Reboot),
-        _ => Err(unknown(line)),
+        _ => match line.split_once(' ') {
+            Some(("progress", report)) => Ok(Request::Progress(UpdateReport::parse(report)?)),
+            _ => Err(unknown(line)),
+        },
     }
 }
 
@@ -112,7 +115,7 @@ fn host(line: &str) -> Decoded {
 
 fn bootstrap(line: &str) -> Decoded {
     match line.split_once(' ') {
-        Some(("report", text)) => Ok(Request::Bootstrap(BootstrapReport::parse(text)?)),
+        Some(("report", text)) => Ok(Request::Bootstrap(ReportText::parse(text)?)),
         _ if line == "restart kubelet" => Ok(Request::RestartKubelet),
         _ if line == "volume" => Ok(Request::OpenVolume { after: None }),
         _ => match line.strip_prefix("volume after ") {
@@ -309,7 +312,7 @@ mod tests {
             (
                 Socket::Bootstrap,
                 "report line 3: unknown field `a`",
-                Request::Bootstrap(BootstrapReport::new("line 3: unknown field `a`")),
+                Request::Bootstrap(ReportText::new("line 3: unknown field `a`")),
             ),
             (Socket::Bootstrap, "restart kubelet", Request::RestartKubelet),
             (Socket::Bootstrap, "volume", Request::OpenVolume { after: None }),
@@ -333,6 +336,11 @@ mod tests {
             (Socket::Update, "try", Request::TrySlot),
             (Socket::Update, "boot-program", Request::ReplaceBootProgram),
             (Socket::Update, "reboot", Request::Reboot),
+            (
+                Socket::Update,
+                "progress 2 runs [phase=idle offered=2]",
+                Request::Progress(UpdateReport::parse("2 runs [phase=idle offered=2]").unwrap()),
+            ),
         ]);
     }
 
@@ -345,7 +353,7 @@ mod tests {
             assert!(Request::decode(Socket::Admin, line).is_err(), "{line}");
             assert!(Request::decode(Socket::Update, line).is_err(), "{line}");
         }
-        for line in ["slot", "try", "boot-program"] {
+        for line in ["slot", "try", "boot-program", "progress a [phase=idle]"] {
             assert!(
                 Request::decode(Socket::Net, line).is_err()
                     && Request::decode(Socket::Admin, line).is_err(),
@@ -389,7 +397,7 @@ mod tests {
         ] {
             assert!(Request::decode(Socket::Bootstrap, line).is_err(), "{line}");
         }
-        for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
+        for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A", "progress"] {
             assert!(Request::decode(Socket::Update, line).is_err(), "{line}");
         }
     }

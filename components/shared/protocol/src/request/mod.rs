@@ -1,12 +1,15 @@
 //! The requests of clients to `init`.
 
-mod bootstrap_report;
 mod decode;
+mod report_text;
+mod update_report;
 
 use std::fmt;
 use std::net::IpAddr;
 
-pub use bootstrap_report::BootstrapReport;
+pub use report_text::ReportText;
+pub(crate) use update_report::PHASE;
+pub use update_report::{UpdatePhase, UpdateReport};
 
 use crate::{
     BlockDevice, DebugContainer, Fingerprint, LinkName, Mtu, NetworkName, NetworkSetting, Setting,
@@ -93,7 +96,7 @@ pub enum Request {
     Serves(Fingerprint),
     /// Print what became of the node document of the machine, so that a person at the console can
     /// tell why the node has the settings that it has.
-    Bootstrap(BootstrapReport),
+    Bootstrap(ReportText),
     /// Reply with the first volume of the label `cidata` or `config-2` in the order of the names of
     /// devices, after this device, and with a descriptor of it for reading. Refused if the image
     /// does not allow it.
@@ -119,6 +122,8 @@ pub enum Request {
     /// Reply once another client has sent [`CheckNow`](Self::CheckNow): the updater waits so for
     /// its next check. The last one that sends this is the one that gets the reply.
     AwaitCheck,
+    /// Take note of what the updater does, as long as it keeps the connection open.
+    Progress(UpdateReport),
     /// Have the updater check for a release now. Refused if it does not wait for its next check.
     CheckNow,
     /// Replace slotboot on the system partition with the file in memory (memfd_create(2)) that
@@ -213,6 +218,7 @@ impl fmt::Display for Request {
             Self::TrySlot => f.write_str("try"),
             Self::RollBack => f.write_str("rollback"),
             Self::AwaitCheck => f.write_str("await-check"),
+            Self::Progress(report) => write!(f, "progress {report}"),
             Self::CheckNow => f.write_str("check"),
             Self::ReplaceBootProgram => f.write_str("boot-program"),
             Self::Debug(container) => write!(f, "debug {container}"),

@@ -11,7 +11,7 @@ use osbuild_cosi::resource::{
 };
 use osbuild_protocol::{
     Contents, NodeStatus, Problem, ProcessState, ProcessStatus, Release, Reply, SlotState,
-    SlotStatus, Slots, SlotsStatus, StartReason,
+    SlotStatus, Slots, SlotsStatus, StartReason, UpdateReport, UpdaterState,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -239,6 +239,7 @@ async fn what_init_reports_is_seen_until_it_goes() {
         ("ProcessStatuses", "kubelet", ["state: running", "pid: 42", "sinceMilliseconds: 1500"]),
         ("ProcessStatuses", "containerd", ["state: failed", "pid: 0", "failures: 3"]),
         ("OsImages", "node", ["version: 1.2.3", "sha256: 0123abcd", "sourceEpoch:"]),
+        ("UpdateStatuses", "node", ["version: 1.2.3", "phase: waiting", "offeredVersion: 1.2.4"]),
         ("SecurityStates", "node", ["secureBoot: on", "slot: SLOT-A", ""]),
         ("Diagnostics", "gateway", ["problem: the gateway 192.0.2.1 does not answer", "", ""]),
         ("NodeAddresses", "node", ["addresses:", "- 192.0.2.7/24 on eth0", ""]),
@@ -300,6 +301,11 @@ fn status() -> NodeStatus {
             other: Some(slot("SLOT-B", Contents::Empty, SlotState::NotBootable)),
             is_outage: false,
         }),
+        updater: UpdaterState::Reported {
+            report: UpdateReport::parse("a window [phase=waiting offered=1.2.4]").unwrap(),
+            at: 1_790_000_000,
+            is_running: true,
+        },
         addresses: vec!["192.0.2.7/24 on eth0".into()],
         processes: vec![
             process("kubelet", ProcessState::Running { pid: 42, since }),

@@ -1,4 +1,4 @@
-//! The report of the pod `bootstrap`.
+//! Reports of pods for people.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use crate::Refusal;
 /// The longest report in bytes.
 const MAX_LENGTH: usize = 512;
 
-/// A report on the search for the machine's node document: one line of printable ASCII.
+/// The text of a report: one line of printable ASCII.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BootstrapReport(String);
+pub struct ReportText(String);
 
-impl BootstrapReport {
+impl ReportText {
     /// Makes a report of any text: what is not printable becomes `?`, and the end of a long text is
     /// left out.
     pub fn new(text: &str) -> Self {
@@ -38,7 +38,7 @@ impl BootstrapReport {
     }
 }
 
-impl fmt::Display for BootstrapReport {
+impl fmt::Display for ReportText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -52,15 +52,15 @@ mod tests {
     #[test]
     fn a_report_that_is_no_short_line_is_refused() {
         for text in ["", " ", " a", "a\nb", "\u{e4}", &"a".repeat(MAX_LENGTH + 1)] {
-            assert!(BootstrapReport::parse(text).is_err(), "{text:?}");
+            assert!(ReportText::parse(text).is_err(), "{text:?}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_becomes_a_report_that_is_accepted(text in "(?s).{0,600}") {
-            let report = BootstrapReport::new(&text);
-            prop_assert_eq!(BootstrapReport::parse(&report.to_string()), Ok(report));
+            let report = ReportText::new(&text);
+            prop_assert_eq!(ReportText::parse(&report.to_string()), Ok(report));
         }
     }
 }
