@@ -141,6 +141,10 @@ impl Disks {
 }
 
 fn is_formatted(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
+    let disk = lab.node.resource("DeviceInfos", "disk/vdb")?;
+    let parts = ["serial: volume-1\n", &format!("bytes: {SIZE}\n"), "- virtio_blk\n"];
+    let holds = parts.iter().all(|part| yaml(&disk).contains(part));
+    outcome.check("a disk is shown with its serial number", holds, || disk.to_string());
     lab.node.create(VOLUMES, "db", DB)?;
     let expected = format!("path: /var/mnt/db\ndevice: vdb\nbytes: {SIZE}\nsetBy: api\n");
     let holds = |yaml: &str| yaml.contains("phase: mounted\n") && yaml.contains(&expected);

@@ -14,13 +14,14 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 31] = [
+const FILES: [&str; 32] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
     "machine/machine.proto",
     "osbuild/v1/access.proto",
     "osbuild/v1/configuration.proto",
+    "osbuild/v1/device.proto",
     "osbuild/v1/firewall_rule.proto",
     "osbuild/v1/hostname.proto",
     "osbuild/v1/inspect.proto",
@@ -58,12 +59,26 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 121] = [
+const OPTIONAL: [&str; 135] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
     "BondLink.xmit_hash_policy",
     "ControllerStatusSpec.last_reconcile",
+    "DeviceInfoSpec.class",
+    "DeviceInfoSpec.class_id",
+    "DeviceInfoSpec.firmware",
+    "DeviceInfoSpec.modalias",
+    "DeviceInfoSpec.model",
+    "DeviceInfoSpec.parent",
+    "DeviceInfoSpec.product_id",
+    "DeviceInfoSpec.serial",
+    "DeviceInfoSpec.transport",
+    "DeviceInfoSpec.uuid",
+    "DeviceInfoSpec.vendor",
+    "DeviceInfoSpec.vendor_id",
+    "DeviceInfoSpec.version",
+    "DeviceInfoSpec.wwid",
     "FirewallRuleSpec.protocol",
     "FirewallRuleStatusSpec.error",
     "FirewallRuleStatusSpec.protocol",
@@ -183,10 +198,15 @@ const OPTIONAL: [&str; 121] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 58] = [
+const MISSING: [(&str, &str); 63] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
+    ("DeviceInfoSpec.bytes", "crate::yaml::is_zero"),
+    ("DeviceInfoSpec.drivers", "Vec::is_empty"),
+    ("DeviceInfoSpec.read_only", "std::ops::Not::not"),
+    ("DeviceInfoSpec.removable", "std::ops::Not::not"),
+    ("DeviceInfoSpec.rotational", "std::ops::Not::not"),
     ("FirewallRuleSpec.priority", "crate::yaml::is_zero"),
     ("FirewallRuleStatusSpec.links", "Vec::is_empty"),
     ("FirewallRuleStatusSpec.ports", "Vec::is_empty"),

@@ -4,6 +4,7 @@ mod cargo_lock;
 mod console;
 mod cpio;
 mod deb;
+mod devices;
 mod dhcp_lease;
 mod dhcp_message;
 mod dhcp_names;
@@ -59,6 +60,7 @@ pub const TARGETS: &[Target] = &[
     tokens::TARGET,
     node_text::TARGET,
     node_document::TARGET,
+    devices::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,
     dhcp_router::TARGET,

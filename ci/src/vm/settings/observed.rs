@@ -6,6 +6,11 @@ use osbuild::error::Result;
 
 /// The address that QEMU's network gives.
 const ADDRESS: &str = "eth0/10.0.2.15/24";
+/// The disk that the node was booted from, and the file with its size in sectors.
+const DISK: &str = "disk/vda";
+const SECTORS: &str = "/sys/block/vda/size";
+/// QEMU's bridge to the processor, which needs no driver.
+const BRIDGE: &str = "pci/0000:00:00.0";
 /// The file of the kernel's release.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
@@ -17,5 +22,26 @@ pub fn is_what_the_node_has(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let (kernel, release) = (node.resource("KernelInfos", "node")?, node.read(RELEASE)?);
     let holds = !release.is_empty() && yaml(&kernel).contains(release.trim());
     outcome.check("a resource has the kernel's release", holds, || kernel.to_string());
+    shows_devices(node, outcome)
+}
+
+/// The pod sees the hardware, with the sysfs that each container has.
+fn shows_devices(node: &Node, outcome: &mut Outcome) -> Result<()> {
+    let disk = node.resource("DeviceInfos", DISK)?;
+    let sectors: u64 = node.read(SECTORS)?.trim().parse().unwrap_or_default();
+    let parts = [&format!("bytes: {}\n", sectors * 512), "- virtio_blk\n", "transport: virtio\n"];
+    let holds = sectors > 0 && parts.iter().all(|part| yaml(&disk).contains(part));
+    outcome.check("a disk has its size and its driver", holds, || disk.to_string());
+    let parent = yaml(&disk).split("parent: ").nth(1).unwrap_or_default().trim();
+    let card = node.resource("DeviceInfos", parent.trim_matches('"'))?;
+    let parts = ["class: storage\n", "vendorId: 1af4\n", "- virtio-pci\n"];
+    let holds = parts.iter().all(|part| yaml(&card).contains(part));
+    outcome.check("its device of PCI has numbers and a driver", holds, || card.to_string());
+    let bridge = node.resource("DeviceInfos", BRIDGE)?;
+    let holds = yaml(&bridge).contains("class: bridge") && !yaml(&bridge).contains("drivers");
+    outcome.check("a device without a driver has none", holds, || bridge.to_string());
+    let machine = node.resource("DeviceInfos", "machine/dmi")?;
+    let holds = yaml(&machine).contains("vendor: QEMU\n");
+    outcome.check("the machine is what its firmware says", holds, || machine.to_string());
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Observes the state of the node. Each type is a row of [`TYPES`] and a file here, which reads
 //! the source and builds the specs. The program alone writes the resources.
 //!
-//! Two threads observe: [`network`] the kernel's links, addresses and routes, [`node`] the kernel
-//! itself and the reports of `init`. [`publisher`] writes the differences.
+//! Three threads observe: [`network`] the kernel's links, addresses and routes, [`device`] the
+//! hardware, and [`node`] the kernel itself and the reports of `init`. [`publisher`] writes the
+//! differences.
 
 mod address;
+pub mod device;
 mod diagnostic;
 mod kernel_info;
 mod link;
@@ -54,8 +56,9 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 12] = [
+pub const TYPES: [ObservedType; 13] = [
     address::TYPE,
+    device::TYPE,
     diagnostic::TYPE,
     kernel_info::TYPE,
     link::TYPE,
@@ -95,5 +98,7 @@ pub fn start(store: Arc<SharedStore>, admin: Option<PathBuf>) -> Outcome<()> {
     };
     let same = publisher.clone();
     spawn("network", Box::new(move || network::observe(&same)))?;
+    let same = publisher.clone();
+    spawn("devices", Box::new(move || device::observe(&same)))?;
     spawn("node", Box::new(move || node::observe(&publisher, admin.as_deref())))
 }

@@ -150,8 +150,8 @@ fn differences<M: Message + Serialize>(
 mod tests {
     use super::*;
     use crate::limits::STORE;
-    use crate::observed::{TYPES, address, link, route};
-    use osbuild_cosi::v1::{AddressStatusSpec, LinkStatusSpec, RouteStatusSpec};
+    use crate::observed::{TYPES, address, device, link, route};
+    use osbuild_cosi::v1::{AddressStatusSpec, DeviceInfoSpec, LinkStatusSpec, RouteStatusSpec};
 
     const ADDRESS: &str = "2001:db8:1111:2222:3333:4444:5555:6666";
 
@@ -214,15 +214,31 @@ mod tests {
         }
     }
 
+    fn device() -> DeviceInfoSpec {
+        DeviceInfoSpec {
+            kind: "disk".into(),
+            vendor: "TOSHIBA".into(),
+            model: "SAMSUNG MZVL21T0HCLR-00B00".into(),
+            serial: "S676NF0R908202".into(),
+            wwid: format!("nvme.144d-{}-00000001", "53".repeat(60)),
+            drivers: vec!["nvme".into()],
+            bytes: 1 << 40,
+            transport: "nvme".into(),
+            parent: "pci/0000:03:00.0".into(),
+            ..DeviceInfoSpec::default()
+        }
+    }
+
     #[test]
     fn as_much_as_may_be_observed_has_room_and_leaves_clients_theirs() {
         let publisher = publisher();
         publisher.publish(&link::TYPE, Ok(full(&link::TYPE, &link())));
         publisher.publish(&address::TYPE, Ok(full(&address::TYPE, &address())));
         publisher.publish(&route::TYPE, Ok(full(&route::TYPE, &route())));
+        publisher.publish(&device::TYPE, Ok(full(&device::TYPE, &device())));
         let query = Query::default();
         let store = &publisher.store;
-        for one in [&link::TYPE, &address::TYPE, &route::TYPE] {
+        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE] {
             let kind = one.kind();
             assert_eq!(store.read(|store| store.list(&kind, &query).count()), one.max_count);
             let found = &publisher.observations.lock().unwrap()[one.names.plural];

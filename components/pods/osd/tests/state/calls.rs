@@ -166,6 +166,7 @@ const DEFINITIONS: &[&str] = &[
     "addresssettingstatuses.osbuild",
     "addressstatuses.osbuild",
     "controllerstatuses.osbuild",
+    "deviceinfos.osbuild",
     "diagnostics.osbuild",
     "firewallrules.osbuild",
     "firewallrulestatuses.osbuild",
