@@ -174,6 +174,27 @@ fn count(output: &str) -> Counted {
     counted
 }
 
+/// Compiles `osbuild` for an arm64 host.
+///
+/// # Errors
+/// It does not compile.
+pub fn osbuild_for_arm64(site: &Site) -> Result<PathBuf> {
+    const COMPILER: &str = "aarch64-linux-gnu-gcc";
+    let target = Architecture::Arm64.rust_musl();
+    let name = target.replace('-', "_");
+    let mut cargo = site.cargo()?;
+    cargo
+        .args(["build", "--release", "--locked", "--message-format=json", "--target", target])
+        .args(["--package", "osbuild"])
+        .env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), COMPILER)
+        .env(format!("CC_{name}"), COMPILER);
+    let ran = site.finish("osbuild-for-arm64", &mut cargo)?;
+    let messages = ran.output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut program =
+        messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    program.next_back().ok_or_else(|| ran.failure("cargo compiled no program"))
+}
+
 /// The node's crates compile for arm64 with Rust's own linker, except crates that contain C: only
 /// `osbuild`'s sandbox has a cross compiler.
 pub fn node_for_arm64(site: &Site) -> Result<Outcome> {

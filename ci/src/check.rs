@@ -38,6 +38,13 @@ impl Outcome {
         Outcome { passed: usize::from(problems.is_empty()), problems, summary: summary.into() }
     }
 
+    /// Adds the claims of another outcome, whose summary replaces this one's.
+    pub fn add(&mut self, other: Outcome) {
+        self.passed += other.passed;
+        self.problems.extend(other.problems);
+        self.summary = other.summary;
+    }
+
     /// Adds a claim. `why` gives the reason if it does not hold.
     pub fn check(&mut self, name: &str, holds: bool, why: impl FnOnce() -> String) {
         self.claim(name, if holds { Ok(()) } else { Err(why()) });

@@ -5,6 +5,7 @@
 //! `cargo ci fuzz SECONDS|TARGET…` runs the check `fuzz` for longer or for some targets.
 
 mod bench;
+mod build_host;
 mod cargo;
 mod check;
 mod dependencies;
@@ -102,6 +103,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
+    Check { name: "arm64 host", run: build_host::arm64_builds_the_same_image },
     Check { name: "full lab", run: image::builds_the_full_lab },
     Check { name: "newer lab", run: vm::cluster::builds_the_newer_minors },
     Check { name: "conformance tests", run: image::builds_the_conformance_tests },

@@ -6,6 +6,11 @@ use osbuild::plan::Architecture;
 
 /// Program, Debian package, and purpose.
 const ORACLES: &[(&str, &str, &str)] = &[
+    (
+        "aarch64-linux-gnu-gcc",
+        "gcc-aarch64-linux-gnu",
+        "compiles the C code of `osbuild` for a build host with arm64",
+    ),
     ("apache2", "apache2-bin", "keeps results of builds over plain HTTP"),
     ("busctl", "systemd", "calls our logind, as does `systemd-inhibit` of the same package"),
     ("busybox", "busybox-static", "is the only program in the sandboxes of our tests"),

@@ -53,11 +53,16 @@ pub fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
 
 /// Compares the products of a recipe in two checkouts.
 pub fn compare(one: &Path, other: &Path, recipe: &str) -> Result<Outcome> {
+    let [one, other] = [one, other].map(|checkout| checkout.join("out").join(recipe));
+    compare_products(&one, &other)
+}
+
+/// Compares the products in two folders.
+pub fn compare_products(one: &Path, other: &Path) -> Result<Outcome> {
     let mut problems = Vec::new();
     let mut output = String::new();
     for name in PRODUCTS {
-        let [first, second] = [one, other]
-            .map(|checkout| Digest::of_file(&checkout.join("out").join(recipe).join(name)));
+        let [first, second] = [one, other].map(|folder| Digest::of_file(&folder.join(name)));
         let (first, second) = (first?, second?);
         if first != second {
             problems.push(Problem::new(format!(

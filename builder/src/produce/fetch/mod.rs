@@ -3,7 +3,7 @@
 
 mod client;
 mod crates;
-mod debian;
+pub mod debian;
 pub mod git;
 mod go;
 mod gone;
