@@ -59,11 +59,14 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 135] = [
+const OPTIONAL: [&str; 138] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
     "BondLink.xmit_hash_policy",
+    "CniStatusSpec.changed",
+    "CniStatusSpec.cni_version",
+    "CniStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
     "DeviceInfoSpec.class",
     "DeviceInfoSpec.class_id",
@@ -198,10 +201,11 @@ const OPTIONAL: [&str; 135] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 63] = [
+const MISSING: [(&str, &str); 64] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
+    ("CniStatusSpec.missing_plugins", "Vec::is_empty"),
     ("DeviceInfoSpec.bytes", "crate::yaml::is_zero"),
     ("DeviceInfoSpec.drivers", "Vec::is_empty"),
     ("DeviceInfoSpec.read_only", "std::ops::Not::not"),

@@ -1,6 +1,7 @@
 //! The table of targets, and a module for each.
 
 mod cargo_lock;
+mod cni;
 mod console;
 mod cpio;
 mod deb;
@@ -60,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     tokens::TARGET,
     node_text::TARGET,
     node_document::TARGET,
+    cni::TARGET,
     devices::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,

@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod cni;
 mod credentials;
 mod cut_off;
 mod debug;
@@ -119,6 +120,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "need no osd", &mut outcome)?;
     kernel_parameters::gives_the_value_back(node, &mut outcome)?;
     single::are_given_back(node, &before, &mut outcome)?;
+    cni::has_its_error(node, &mut outcome)?;
     let slowest = reported.into_iter().max().unwrap_or_default();
     outcome.summary = format!(
         "{} claims; put back after {:.2} s, kernel parameters after {:.2} s",

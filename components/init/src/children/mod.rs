@@ -22,6 +22,7 @@ mod node_certificate;
 mod node_condition;
 mod node_document;
 mod node_labels;
+mod node_plugins;
 mod pod_states;
 mod proxy_exclusions;
 mod resolver;
@@ -55,6 +56,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::PodStates), [node_name, pods @ ..]) => {
             block_on(pod_states::report(node_name, pods))
         }
+        (Some(Program::NodePlugins), []) => node_plugins::report(),
         (Some(Program::PodResolvers), []) => resolver::follow(),
         (Some(Program::Tidy), []) => tidy::run(),
         (Some(Program::Volume(_)), words) => volume::run(words),

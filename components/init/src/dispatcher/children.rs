@@ -98,6 +98,9 @@ impl Dispatcher {
                 }
             }
             Exit::Report { text, .. } if program == Program::Health => self.on_health(&text),
+            Exit::Report { text, .. } if program == Program::NodePlugins => {
+                self.node_plugins.on_report(&text);
+            }
             Exit::Report { text, .. } if program == Program::PodStates => {
                 self.settings.pods_mut().on_states(&text, uptime());
             }
@@ -179,6 +182,20 @@ impl Dispatcher {
         match self.run(Program::Health) {
             Ok(()) => self.health.on_asking(),
             Err(failure) => self.console.say(Program::Health.name(), failure),
+        }
+    }
+
+    /// Has a child look at the plugins of the node, unless one has done so shortly before. Without
+    /// containerd there is nothing to see.
+    pub(super) fn look_at_plugins(&mut self, now: Duration) {
+        let has_started = self.processes.get(Program::Containerd).is_some();
+        if !has_started || self.end.is_some() || !self.node_plugins.is_due(now) {
+            return;
+        }
+        let started = self.run(Program::NodePlugins);
+        self.node_plugins.on_asked(started.is_ok(), now);
+        if let Err(failure) = started {
+            self.console.say(Program::NodePlugins.name(), failure);
         }
     }
 

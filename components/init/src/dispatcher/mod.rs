@@ -40,6 +40,7 @@ use crate::hardware::buttons::Buttons;
 use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
+use crate::host::node_plugins::NodePlugins;
 use crate::host::settings::Settings;
 use crate::host::watch::Watch;
 use crate::logind::Logind;
@@ -125,6 +126,7 @@ pub struct Dispatcher {
     cluster_report: ClusterReport,
     last_errors: LastErrors,
     health: Health,
+    node_plugins: NodePlugins,
     trial: Trial,
     reach: Reach,
     /// The part of an update for which a client waits.
@@ -194,6 +196,7 @@ impl Dispatcher {
             cluster_report: ClusterReport::default(),
             last_errors: LastErrors::default(),
             health: Health::default(),
+            node_plugins: NodePlugins::default(),
             trial: Trial::default(),
             reach: Reach::default(),
             update: None,

@@ -78,6 +78,7 @@ impl Dispatcher {
             Request::Bootstrap(report) => self.on_bootstrap(report),
             Request::OpenVolume { after } => return self.wait_for(client, Job::OpenVolume(after)),
             Request::Status => {
+                self.look_at_plugins(uptime());
                 return self.ask_for(client, Wants::NodeStatus, Job::ReadSlots).map(|()| None);
             }
             Request::SlotsStatus => return self.wait_for(client, Job::ReadSlots),

@@ -23,6 +23,7 @@ impl Dispatcher {
             addresses: self.addresses.iter().cloned().collect(),
             processes: self.processes.iter().filter(lasting).map(status).collect(),
             problems: self.problems(),
+            cni: self.node_plugins.cni().cloned(),
         }
     }
 

@@ -19,6 +19,7 @@ pub mod motd;
 pub mod mount_settings;
 pub mod mounts;
 pub mod network;
+pub mod node_plugins;
 pub mod pod_resolvers;
 pub mod pod_settings;
 pub mod registration;

@@ -24,6 +24,8 @@ pub enum Program {
     Cluster,
     /// Shows the cluster what is wrong with the node, and reports whether it is Ready there.
     NodeCondition,
+    /// Looks at the plugins that give pods a network.
+    NodePlugins,
     /// Updates the name servers of running pods.
     PodResolvers,
     /// Reports what has become of the static pods of settings.
@@ -63,6 +65,8 @@ pub enum Life {
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long [`Program::NodeCondition`] may run: three requests of which each answers in time.
 const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long [`Program::NodePlugins`] may run.
+const PLUGINS_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long [`Program::PodStates`] may run.
 const STATES_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long [`Program::Volume`] may run: 64 MiB are written, and a large file system grows. A disk
@@ -77,7 +81,7 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 15 + MAX_VOLUMES] = [
+    pub const ALL: [Program; 16 + MAX_VOLUMES] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -86,6 +90,7 @@ impl Program {
         Self::Trial,
         Self::Cluster,
         Self::NodeCondition,
+        Self::NodePlugins,
         Self::PodResolvers,
         Self::PodStates,
         Self::Tidy,
@@ -114,6 +119,7 @@ impl Program {
             Self::Trial => "trial",
             Self::Cluster => "cluster",
             Self::NodeCondition => "node-condition",
+            Self::NodePlugins => "node-plugins",
             Self::PodResolvers => "resolver",
             Self::PodStates => "pod-states",
             Self::Tidy => "tidy",
@@ -131,6 +137,7 @@ impl Program {
             Self::Containerd | Self::Kubelet => Life::Daemon,
             Self::Health => Life::Task { timeout: HEALTH_TIMEOUT },
             Self::NodeCondition => Life::Task { timeout: CONDITION_TIMEOUT },
+            Self::NodePlugins => Life::Task { timeout: PLUGINS_TIMEOUT },
             Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
             Self::Volume(_) => Life::Task { timeout: VOLUME_TIMEOUT },
             Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },

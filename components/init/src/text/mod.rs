@@ -1,5 +1,6 @@
 //! Readers of text that other programs have written. All of it is pure.
 
+pub mod cni;
 pub mod lines;
 pub mod meminfo;
 pub mod mountinfo;

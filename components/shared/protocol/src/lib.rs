@@ -59,6 +59,8 @@ mod block_device;
 #[cfg(feature = "std")]
 mod client;
 #[cfg(feature = "std")]
+mod cni_state;
+#[cfg(feature = "std")]
 mod debug;
 #[cfg(feature = "std")]
 pub mod fd_passing;
@@ -89,6 +91,8 @@ mod version0;
 pub use block_device::BlockDevice;
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError, MAX_REPLY};
+#[cfg(feature = "std")]
+pub use cni_state::CniState;
 #[cfg(feature = "std")]
 pub use debug::{DebugContainer, DebugId, DebugRights, DebugTime, ImageName};
 #[cfg(feature = "std")]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::fields::printable;
-use crate::{Slots, UpdaterState};
+use crate::{CniState, Slots, UpdaterState};
 
 /// The state of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct NodeStatus {
     pub processes: Vec<ProcessStatus>,
     /// The problems of the node, the most urgent first.
     pub problems: Vec<Problem>,
+    /// The network configuration of pods; none if it was not looked at.
+    pub cni: Option<CniState>,
 }
 
 /// A problem of the node.
@@ -102,6 +104,9 @@ impl NodeStatus {
         for problem in &self.problems {
             let _ = writeln!(text, "problem {}", problem.line());
         }
+        if let Some(cni) = &self.cni {
+            let _ = writeln!(text, "cni {}", cni.encode());
+        }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
                 ProcessState::Running { pid, since } => {
@@ -138,6 +143,7 @@ impl NodeStatus {
             addresses: addresses.map(str::to_owned).collect(),
             processes: lines.iter().filter_map(|line| process(line)).collect(),
             problems: problems.collect(),
+            cni: line("cni").and_then(CniState::decode),
         })
     }
 }
@@ -156,7 +162,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 9] = [
+    const KEYS: [&str; 10] = [
         "hostname",
         "node-name",
         "secure-boot",
@@ -166,6 +172,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         "address",
         "problem",
         "updater",
+        "cni",
     ];
     (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
 }

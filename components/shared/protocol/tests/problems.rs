@@ -32,6 +32,7 @@ fn status() -> NodeStatus {
         addresses: Vec::new(),
         processes: Vec::new(),
         problems: Vec::new(),
+        cni: None,
     }
 }
 

@@ -370,6 +370,7 @@ fn the_status_of_the_node_has_the_lines_that_it_had() {
             process("images", ProcessState::Ended),
         ],
         problems: Vec::new(),
+        cni: None,
     };
     let reply = Reply::Node(Box::new(status));
     assert_eq!(reply.encode(), format!("{text}ok\n"));

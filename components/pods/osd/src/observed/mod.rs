@@ -6,6 +6,7 @@
 //! differences.
 
 mod address;
+mod cni;
 pub mod device;
 mod diagnostic;
 mod kernel_info;
@@ -56,8 +57,9 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 13] = [
+pub const TYPES: [ObservedType; 14] = [
     address::TYPE,
+    cni::TYPE,
     device::TYPE,
     diagnostic::TYPE,
     kernel_info::TYPE,

@@ -2,7 +2,8 @@
 
 use super::publisher::Publisher;
 use super::{
-    REFRESH, diagnostic, kernel_info, node_address, os_image, process, security_state, slot, update,
+    REFRESH, cni, diagnostic, kernel_info, node_address, os_image, process, security_state, slot,
+    update,
 };
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
@@ -55,5 +56,6 @@ fn publish(publisher: &Publisher, status: Result<&NodeStatus, &str>) {
     publisher.publish(&update::TYPE, of().map(update::rows));
     publisher.publish(&process::TYPE, of().map(process::rows));
     publisher.publish(&diagnostic::TYPE, of().map(diagnostic::rows));
+    publisher.publish(&cni::TYPE, of().and_then(cni::rows));
     publisher.publish(&node_address::TYPE, of().map(node_address::rows));
 }

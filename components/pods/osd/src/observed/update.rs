@@ -97,6 +97,7 @@ mod tests {
             addresses: Vec::new(),
             processes: Vec::new(),
             problems: Vec::new(),
+            cni: None,
         };
         rows(&status).into_specs().remove(NODE).unwrap()
     }

@@ -165,6 +165,7 @@ const DEFINITIONS: &[&str] = &[
     "addresses.osbuild",
     "addresssettingstatuses.osbuild",
     "addressstatuses.osbuild",
+    "cnistatuses.osbuild",
     "controllerstatuses.osbuild",
     "deviceinfos.osbuild",
     "diagnostics.osbuild",

@@ -3,7 +3,7 @@
 
 mod authorities;
 mod domain;
-mod escape;
+pub(crate) mod escape;
 mod host;
 mod kernel_module;
 mod kernel_parameter;

@@ -10,8 +10,8 @@ use osbuild_cosi::resource::{
     Event, EventType, ListRequest, Resource, WatchOptions, WatchRequest, WatchResponse,
 };
 use osbuild_protocol::{
-    Contents, NodeStatus, Problem, ProcessState, ProcessStatus, Release, Reply, SlotState,
-    SlotStatus, Slots, SlotsStatus, StartReason, UpdateReport, UpdaterState,
+    CniState, Contents, NodeStatus, Problem, ProcessState, ProcessStatus, Release, Reply,
+    SlotState, SlotStatus, Slots, SlotsStatus, StartReason, UpdateReport, UpdaterState,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -242,6 +242,11 @@ async fn what_init_reports_is_seen_until_it_goes() {
         ("UpdateStatuses", "node", ["version: 1.2.3", "phase: waiting", "offeredVersion: 1.2.4"]),
         ("SecurityStates", "node", ["secureBoot: on", "slot: SLOT-A", ""]),
         ("Diagnostics", "gateway", ["problem: the gateway 192.0.2.1 does not answer", "", ""]),
+        (
+            "CniStatuses",
+            "node",
+            ["plugins:\n- ptp\n- portmap", "changed: 2026-09-21T", "error: gone"],
+        ),
         ("NodeAddresses", "node", ["addresses:", "- 192.0.2.7/24 on eth0", ""]),
     ] {
         let yaml = wait_for(client, &format!("{type_name}.osbuild"), id).await;
@@ -315,5 +320,12 @@ fn status() -> NodeStatus {
             id: "gateway".into(),
             text: "the gateway 192.0.2.1 does not answer".into(),
         }],
+        cni: Some(CniState {
+            file: "10-pods.conflist".into(),
+            plugins: vec!["ptp".into(), "portmap".into()],
+            changed: 1_790_000_000,
+            error: "gone".into(),
+            ..CniState::default()
+        }),
     }
 }

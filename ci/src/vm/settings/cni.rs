@@ -1,0 +1,41 @@
+//! A pod writes network configurations, as the pod of a network plugin does.
+
+use super::node::{Node, yaml};
+use crate::check::Outcome;
+use osbuild::error::Result;
+
+const STATUSES: &str = "CniStatuses";
+const FILE: &str = "/etc/cni/net.d/10-pods.conflist";
+
+/// A valid configuration whose plugin is not installed, and what is left of it when its pod is
+/// interrupted.
+const VALID: &str = r#"{"name": "pods", "cniVersion": "1.0.0", "plugins": [{"type": "ptp"}]}"#;
+const BROKEN: &str = r#"{"name": "pods", "cniVersion": "1.0.0", "plu"#;
+
+/// The status says why pods get no network: there is no configuration, a program is missing, or the
+/// configuration is broken.
+pub fn has_its_error(node: &Node, outcome: &mut Outcome) -> Result<()> {
+    let none = ["/etc/cni/net.d has no network configuration"];
+    is_shown(node, &none, "a node without a network for pods says so", outcome)?;
+    node.write(FILE, VALID)?;
+    let missing = [
+        "file: 10-pods.conflist\n",
+        "name: pods\n",
+        "missingPlugins:\n- ptp\n",
+        "the program of the plugin `ptp` is not in /opt/cni/bin",
+    ];
+    is_shown(node, &missing, "a missing program of a CNI plugin is named", outcome)?;
+    node.write(FILE, BROKEN)?;
+    let broken =
+        ["file: 10-pods.conflist\n", "10-pods.conflist: it is not JSON: EOF while parsing"];
+    is_shown(node, &broken, "a broken CNI configuration is named with its mistake", outcome)
+}
+
+fn is_shown(node: &Node, parts: &[&str], claim: &str, outcome: &mut Outcome) -> Result<()> {
+    // A long text may be in several lines.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let holds = |yaml: &str| parts.iter().all(|part| words(yaml).contains(&words(part)));
+    let status = node.resource_with(STATUSES, "node", holds)?;
+    outcome.check(claim, holds(yaml(&status)), || status.to_string());
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The plugins that give pods a network, as the child `init node-plugins` finds them. It looks when
+//! a client asks for the state of the node, at most once in an interval.
+
+use std::time::Duration;
+
+use osbuild_protocol::CniState;
+
+/// The shortest time between two looks.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What was found last.
+#[derive(Debug, Default)]
+pub struct NodePlugins {
+    /// When to look next, since boot.
+    due: Duration,
+    /// Whether a child looks.
+    is_looking: bool,
+    cni: Option<CniState>,
+}
+
+impl NodePlugins {
+    /// Whether a child is to look now. `now` is the time since boot.
+    pub fn is_due(&self, now: Duration) -> bool {
+        !self.is_looking && now >= self.due
+    }
+
+    /// A child looks, or could not be started.
+    pub fn on_asked(&mut self, is_looking: bool, now: Duration) {
+        (self.is_looking, self.due) = (is_looking, now + INTERVAL);
+    }
+
+    /// The child has ended with this report. Nothing is known after one without a line.
+    pub fn on_report(&mut self, report: &str) {
+        self.is_looking = false;
+        self.cni = report.lines().find_map(|line| CniState::decode(line.strip_prefix("cni ")?));
+    }
+
+    /// The network configuration of pods, if it was looked at.
+    pub fn cni(&self) -> Option<&CniState> {
+        self.cni.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_child_looks_at_a_time_and_once_in_an_interval() {
+        let mut plugins = NodePlugins::default();
+        let at = Duration::from_secs;
+        assert!(plugins.is_due(at(1)) && plugins.cni().is_none());
+        plugins.on_asked(true, at(1));
+        assert!(!plugins.is_due(at(60)));
+        let state = CniState { name: "pods".to_owned(), ..CniState::default() };
+        plugins.on_report(&format!("cni {}\n", state.encode()));
+        assert_eq!(plugins.cni(), Some(&state));
+        assert!(!plugins.is_due(at(10)) && plugins.is_due(at(11)));
+        plugins.on_asked(true, at(11));
+        plugins.on_report("");
+        assert_eq!(plugins.cni(), None);
+        plugins.on_asked(false, at(60));
+        assert!(!plugins.is_due(at(61)) && plugins.is_due(at(70)));
+    }
+}
