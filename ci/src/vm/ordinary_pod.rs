@@ -6,9 +6,13 @@ use super::probe::{self, free_port};
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
+use osbuild_abi::paths::{ADMIN_SOCKET, NODE_DOCUMENT};
+use osbuild_protocol::{OK, Request};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The recipe of this check, and its pod.
 const ORDINARY: &str = "ordinary";
@@ -41,6 +45,17 @@ const TEXT: &str = "written before the reboot";
 /// The port of the node that leads to the pod.
 const HOST_PORT: u16 = 18080;
 
+/// The port of the pod.
+const POD_PORT: u16 = 8080;
+
+/// The port of the node that a NAT rule forwards to the pod.
+const NAT_PORT: u16 = 18081;
+
+/// How long the network may take to follow a node document.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause before the port is asked again.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// The greeting of a server outside the node.
 const GREETING: &str = "hello from outside";
 
@@ -50,19 +65,25 @@ const POD_NETWORK: &str = "10.88.";
 /// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached
 /// through `portmap`, and reaches a server outside, which can only answer to the node's address. At
 /// the second boot the plugins and their state exist already. The pod mounts host paths as a
-/// DaemonSet does: those that the recipe declares, and that of kernel modules.
+/// DaemonSet does: those that the recipe declares, and that of kernel modules. A NAT rule of the
+/// node document forwards another port of the node to it.
 pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(ORDINARY);
     site.copy_to(&project)?;
     recipe::inherit(site, &project, ORDINARY, SINGLE, RECIPE)?;
     let disk = KeptDisk::in_project(&project, ORDINARY);
     let (server, facts) = (start_server()?, free_port()?);
+    let document = Document { files: free_port()?, sockets: free_port()? };
+    let forwarded = free_port()?;
     let mut pod = Pod { port: free_port()?, outcome: Outcome::default() };
     let boot = |log: &str, port: u16| {
         Machine::of_recipe_in(site, &project, ORDINARY, log)?
             .keep(disk.path())
             .forward(port, HOST_PORT)
             .forward(facts, probe::FACTS)
+            .forward(document.files, probe::FILE)
+            .forward(document.sockets, probe::SOCKET)
+            .forward(forwarded, NAT_PORT)
             .boot()
     };
 
@@ -72,11 +93,30 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     let facts = probe::report(facts)?;
     pod.host_mounts_are_as_declared(&facts);
     pod.has_its_system_calls_filtered(&facts);
+    pod.is_behind_a_nat_rule(&document, forwarded, &address)?;
     drop(node);
     let _node = boot("ordinary-second", pod.port)?;
     pod.has_a_network(server)?;
     pod.finds_what_it_wrote_on_data()?;
     Ok(Outcome { summary: format!("the pod has {address}"), ..pod.outcome })
+}
+
+/// The ports of this host by which the node gets a node document.
+struct Document {
+    files: u16,
+    sockets: u16,
+}
+
+impl Document {
+    /// Writes it, and has `init` read it.
+    fn place(&self, text: &str) -> Result<()> {
+        probe::request(self.files, |stream| write!(stream, "{NODE_DOCUMENT} {text}"))?;
+        let answer = probe::ask_init(self.sockets, ADMIN_SOCKET, &Request::RestartKubelet)?;
+        match answer.as_str() {
+            OK => Ok(()),
+            _ => Err(Error::build("`init` does not restart the kubelet").cause(answer)),
+        }
+    }
 }
 
 /// The pod, and the claims about it.
@@ -103,6 +143,32 @@ impl Pod {
         let addresses = self.step("address", POD_NETWORK)?;
         self.step(&format!("reach {HOST}:{server}"), GREETING)?;
         Ok(addresses.split(' ').next().unwrap_or_default().to_owned())
+    }
+
+    /// Connections to another port of the node reach the pod once a rule forwards them to its
+    /// address, and no longer than that.
+    fn is_behind_a_nat_rule(
+        &mut self,
+        document: &Document,
+        forwarded: u16,
+        address: &str,
+    ) -> Result<()> {
+        let ask = || probe::request(forwarded, |stream| stream.write_all(b"address"));
+        let answers = || ask().is_ok_and(|answer| answer.starts_with(address));
+        let is_silent = !answers();
+        self.outcome.check("without a rule nobody answers at a port", is_silent, String::new);
+        document.place(&format!(
+            "[[nat]]\nname = \"pod\"\naction = \"destination\"\nprotocol = \"tcp\"\n\
+             port = {NAT_PORT}\nto = \"{address}\"\nto-port = {POD_PORT}\n"
+        ))?;
+        let reaches = becomes(true, answers);
+        self.outcome.check("a NAT rule forwards a port to the pod", reaches, || {
+            format!("the port answers {:?}", ask())
+        });
+        document.place("# nothing")?;
+        let is_silent = becomes(false, answers);
+        self.outcome.check("it does as long as there is the rule", is_silent, String::new);
+        Ok(())
     }
 
     fn writes_to_host_paths(&mut self) -> Result<()> {
@@ -146,6 +212,18 @@ impl Pod {
             self.outcome.check(&claim, holds, || format!("the host's mount is `{mount}`"));
         }
     }
+}
+
+/// Waits until it is so.
+fn becomes(expected: bool, is_so: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while is_so() != expected {
+        if began.elapsed() > TIMEOUT {
+            return false;
+        }
+        sleep(PAUSE);
+    }
+    true
 }
 
 /// Starts a server on this host that sends [`GREETING`] to every client, and returns its port.
