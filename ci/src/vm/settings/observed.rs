@@ -22,6 +22,9 @@ pub fn is_what_the_node_has(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let (kernel, release) = (node.resource("KernelInfos", "node")?, node.read(RELEASE)?);
     let holds = !release.is_empty() && yaml(&kernel).contains(release.trim());
     outcome.check("a resource has the kernel's release", holds, || kernel.to_string());
+    let update = node.resource("UpdateStatuses", "node")?;
+    let holds = yaml(&update).contains("phase: none");
+    outcome.check("a node without updates shows that it has none", holds, || update.to_string());
     shows_devices(node, outcome)
 }
 

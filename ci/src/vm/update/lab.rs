@@ -52,6 +52,8 @@ pub struct Lab<'a> {
     architecture: Architecture,
     /// The kubelet is of the minor after the peg.
     has_next_kubelet: bool,
+    /// The node has the pod `osd`.
+    has_osd: bool,
 }
 
 impl<'a> Lab<'a> {
@@ -65,6 +67,7 @@ impl<'a> Lab<'a> {
             osbuild: None,
             architecture: Architecture::Amd64,
             has_next_kubelet: false,
+            has_osd: false,
         }
     }
 
@@ -106,6 +109,11 @@ impl<'a> Lab<'a> {
     /// Builds from now on for nodes with the kubelet of the minor after the peg.
     pub fn with_next_kubelet(self) -> Self {
         Lab { has_next_kubelet: true, ..self }
+    }
+
+    /// Builds for nodes with the pod `osd`.
+    pub fn with_osd(self) -> Self {
+        Lab { has_osd: true, ..self }
     }
 
     /// The path of a check's file.
@@ -154,9 +162,10 @@ impl<'a> Lab<'a> {
             Releases::Web(port) => (format!("https://{SERVER}:{port}"), self.trust_the_server()?),
             Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
         };
+        let osd = if self.has_osd { "osd = { component = \"osd\" }\n" } else { "" };
         let more = format!(
             "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n\
-             [pods]\nupdater = {{ component = \"updater\" }}\n{probe}\n\
+             [pods]\nupdater = {{ component = \"updater\" }}\n{osd}{probe}\n\
              [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
         );
         recipe::inherit_with(self.site, self.command()?, &self.project, NAME, base, &more)

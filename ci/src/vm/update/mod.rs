@@ -6,6 +6,7 @@ pub mod lab;
 mod old_release;
 mod release_3366aed;
 pub mod server;
+mod status;
 
 use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
@@ -26,11 +27,12 @@ use osbuild_protocol::Contents;
 use osbuild_slots::{Header, State};
 pub use release_3366aed::a_node_of_3366aed_updates_itself_and_goes_back;
 use server::Server;
+use status::{Statuses, phases_of_installation};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread::sleep;
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 /// The version that boots first, and the version of the update.
@@ -64,7 +66,8 @@ const LATER: &str = "begins = '2999-01-01T00:00:00Z'";
 const WAITS: &str = "1.0.1 waits for its wave, which begins at 2999-01-01T00:00:00Z";
 
 /// The node waits until the release's rollout allows the update. Then it writes the release to its
-/// other slot, replaces slotboot, reboots into the slot by itself, and becomes good.
+/// other slot, replaces slotboot, reboots into the slot by itself, and becomes good. Its status
+/// shows all of it.
 pub fn a_node_updates_itself(site: &Site) -> Result<Outcome> {
     let recorded = RecordedUpdate::new(site)?;
     let summary = format!(
@@ -72,7 +75,7 @@ pub fn a_node_updates_itself(site: &Site) -> Result<Outcome> {
         recorded.took,
         recorded.lab.plain_copy()?
     );
-    Ok(Outcome { passed: 6, summary, ..Outcome::default() })
+    Ok(Outcome { passed: 10, summary, ..Outcome::default() })
 }
 
 /// A node's first boot, its update, and the first boot of the update, with a recording of every
@@ -105,14 +108,14 @@ impl<'a> RecordedUpdate<'a> {
     /// # Errors
     /// The node does not update itself.
     pub fn new(site: &'a Site<'a>) -> Result<Self> {
-        let lab = Lab::new(site, NAME)?;
+        let lab = Lab::new(site, NAME)?.with_osd();
         let server = Server::start(site, &lab, 0)?;
         lab.write_recipe(OLD, Releases::Web(server.port()))?;
         lab.build()?;
         lab.replace_boot_program()?;
         lab.keep_old()?;
         let disk = SlotDisk::of(site, lab.old(), lab.keys()?, NAME)?;
-        let took = record(&lab, &server, &disk)?;
+        let took = record(site, &lab, &server, &disk)?;
         is_installed(site, &lab, &disk)?;
         let note = format!("{} {}", image(site)?, server.port());
         fs::write(lab.file(RECORDED), note)
@@ -131,19 +134,30 @@ fn image(site: &Site) -> Result<String> {
     Ok(Digest::of_file(&site.project().join("out").join(RECIPE).join("image.raw"))?.hex())
 }
 
-/// Boots the node and updates it, and returns the seconds that the update took.
-fn record(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<f64> {
-    let [port, log, socket] = [free_port()?, free_port()?, free_port()?];
+/// Boots the node and updates it, and returns the seconds that the update took. Its status shows
+/// each phase.
+fn record(site: &Site, lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<f64> {
+    let [port, log, socket, osd] = [free_port()?, free_port()?, free_port()?, free_port()?];
     let machine = disk.machine()?.disk_size(DISK_MIB).record(lab.file(RECORDING));
     let machine = machine.forward(log, probe::LOG).forward(socket, probe::SOCKET);
+    let machine = machine.forward(osd, probe::OSD);
     let mut node = machine.forward(port, probe::SYNC).timeout(TIMEOUT).start()?;
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
+    let statuses = Statuses::new(site, osd)?;
+    statuses.shows_a_failure(&node)?;
     probe::command(port, |stream| write!(stream, "{SYNCED}"))?;
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.release_by(LATER)?;
     waits(&node, log, socket)?;
+    statuses.shows_the_offer(&node, WAITS)?;
+    let phases = spawn(move || phases_of_installation(socket));
     lab.release_to_all()?;
     let took = installs(&mut node)?;
+    let phases = phases.join().expect("the thread does not panic");
+    if !phases.ends_with(&["downloading", "installed"]) {
+        return Err(node.failure(format!("the updater has reported the phases {phases:?}")));
+    }
+    statuses.shows_the_update(&node)?;
     node.power_off()?;
     Ok(took)
 }
