@@ -59,7 +59,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 138] = [
+const OPTIONAL: [&str; 139] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -176,6 +176,7 @@ const OPTIONAL: [&str; 138] = [
     "StaticPodStatusSpec.reason",
     "StaticPodStatusSpec.set_by",
     "StaticPodStatusSpec.version",
+    "StorageDriverSpec.error",
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",

@@ -1,7 +1,8 @@
-//! Network configurations of pods (CNI), which pods write, and the line about one.
+//! Network configurations of pods (CNI), which pods write, the line about one, and those about
+//! storage drivers.
 
 use init::cni;
-use osbuild_protocol::CniState;
+use osbuild_protocol::{CniState, StorageDriver, StorageDrivers};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -9,7 +10,13 @@ use crate::target::{Memory, Outcome, Target};
 pub const TARGET: Target = Target { name: "cni", seeds, run, memory: Memory::per_byte(256) };
 
 fn run(input: &[u8]) -> Outcome {
-    if let Some(state) = str::from_utf8(input).ok().and_then(CniState::decode) {
+    let text = str::from_utf8(input).unwrap_or_default();
+    if let Some(drivers) = StorageDrivers::decode(text.lines()) {
+        let lines = drivers.encode();
+        let again = StorageDrivers::decode(lines.lines()).map(|again| again.encode());
+        assert_eq!(again, Some(lines));
+    }
+    if let Some(state) = CniState::decode(text) {
         let line = state.encode();
         assert_eq!(CniState::decode(&line).map(|again| again.encode()), Some(line));
     }
@@ -25,5 +32,9 @@ fn run(input: &[u8]) -> Outcome {
 fn seeds() -> Vec<Vec<u8>> {
     let list = br#"{"name": "a", "cniVersion": "1.0.0", "plugins": [{"type": "ptp"}]}"#;
     let state = CniState { plugins: vec!["ptp".to_owned()], ..CniState::default() };
-    vec![list.to_vec(), br#"{"name": "a", "type": "ptp"}"#.to_vec(), state.encode().into_bytes()]
+    let driver = StorageDriver { name: "a.csi".to_owned(), ..StorageDriver::default() };
+    let drivers = StorageDrivers { left_out: 1, drivers: vec![driver] };
+    let one = br#"{"name": "a", "type": "ptp"}"#;
+    let lines = [state.encode(), drivers.encode()].map(String::into_bytes);
+    [list.to_vec(), one.to_vec()].into_iter().chain(lines).collect()
 }

@@ -24,6 +24,7 @@ impl Dispatcher {
             processes: self.processes.iter().filter(lasting).map(status).collect(),
             problems: self.problems(),
             cni: self.node_plugins.cni().cloned(),
+            storage_drivers: self.node_plugins.storage_drivers().cloned(),
         }
     }
 

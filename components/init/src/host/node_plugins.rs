@@ -1,14 +1,14 @@
-//! The plugins that give pods a network, as the child `init node-plugins` finds them. It looks when
-//! a client asks for the state of the node, at most once in an interval.
+//! The plugins that give pods a network and storage, as the child `init node-plugins` finds them.
+//! It looks when a client asks for the state of the node, at most once in an interval.
 
 use std::time::Duration;
 
-use osbuild_protocol::CniState;
+use osbuild_protocol::{CniState, StorageDrivers};
 
 /// The shortest time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// What was found last.
+/// The last report, and when to look again.
 #[derive(Debug, Default)]
 pub struct NodePlugins {
     /// When to look next, since boot.
@@ -16,6 +16,7 @@ pub struct NodePlugins {
     /// Whether a child looks.
     is_looking: bool,
     cni: Option<CniState>,
+    storage_drivers: Option<StorageDrivers>,
 }
 
 impl NodePlugins {
@@ -33,11 +34,17 @@ impl NodePlugins {
     pub fn on_report(&mut self, report: &str) {
         self.is_looking = false;
         self.cni = report.lines().find_map(|line| CniState::decode(line.strip_prefix("cni ")?));
+        self.storage_drivers = StorageDrivers::decode(report.lines());
     }
 
     /// The network configuration of pods, if it was looked at.
     pub fn cni(&self) -> Option<&CniState> {
         self.cni.as_ref()
+    }
+
+    /// The storage drivers of pods, if they were looked at.
+    pub fn storage_drivers(&self) -> Option<&StorageDrivers> {
+        self.storage_drivers.as_ref()
     }
 }
 
@@ -53,8 +60,9 @@ mod tests {
         plugins.on_asked(true, at(1));
         assert!(!plugins.is_due(at(60)));
         let state = CniState { name: "pods".to_owned(), ..CniState::default() };
-        plugins.on_report(&format!("cni {}\n", state.encode()));
-        assert_eq!(plugins.cni(), Some(&state));
+        let drivers = StorageDrivers { left_out: 7, ..StorageDrivers::default() };
+        plugins.on_report(&format!("cni {}\n{}", state.encode(), drivers.encode()));
+        assert_eq!((plugins.cni(), plugins.storage_drivers()), (Some(&state), Some(&drivers)));
         assert!(!plugins.is_due(at(10)) && plugins.is_due(at(11)));
         plugins.on_asked(true, at(11));
         plugins.on_report("");

@@ -55,6 +55,10 @@ pub const CNI: &str = "/usr/share/osbuild/cni";
 pub const CNI_PLUGINS: &str = "/opt/cni/bin";
 /// The folder of network configurations. containerd uses the first one by name.
 pub const CNI_CONFIGURATIONS: &str = "/etc/cni/net.d";
+/// The folder of sockets at which the kubelet finds plugins, such as storage drivers.
+pub const KUBELET_REGISTRATIONS: &str = "/var/lib/kubelet/plugins_registry";
+/// The folder of their other files, such as the sockets at which the kubelet uses them.
+pub const KUBELET_PLUGINS: &str = "/var/lib/kubelet/plugins";
 
 /// The settings of a node that updates itself; missing on other nodes.
 pub const UPDATE: &str = "/usr/share/osbuild/update";

@@ -83,6 +83,7 @@ mod slots_status;
 #[cfg(feature = "std")]
 mod socket;
 #[cfg(feature = "std")]
+mod storage_driver;
 mod updater_state;
 #[cfg(feature = "std")]
 mod version0;
@@ -139,6 +140,7 @@ pub use slots_status::{
 #[cfg(feature = "std")]
 pub use socket::Socket;
 #[cfg(feature = "std")]
+pub use storage_driver::{DriverSocket, MAX_DRIVERS, StorageDriver, StorageDrivers};
 pub use updater_state::UpdaterState;
 
 /// The maximum bytes of the line of a request to any socket, with its newline.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::fields::printable;
-use crate::{CniState, Slots, UpdaterState};
+use crate::{CniState, Slots, StorageDrivers, UpdaterState};
 
 /// The state of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct NodeStatus {
     pub problems: Vec<Problem>,
     /// The network configuration of pods; none if it was not looked at.
     pub cni: Option<CniState>,
+    /// The storage drivers of pods; none if they were not looked at.
+    pub storage_drivers: Option<StorageDrivers>,
 }
 
 /// A problem of the node.
@@ -107,6 +109,9 @@ impl NodeStatus {
         if let Some(cni) = &self.cni {
             let _ = writeln!(text, "cni {}", cni.encode());
         }
+        if let Some(drivers) = &self.storage_drivers {
+            text.push_str(&drivers.encode());
+        }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
                 ProcessState::Running { pid, since } => {
@@ -144,6 +149,7 @@ impl NodeStatus {
             processes: lines.iter().filter_map(|line| process(line)).collect(),
             problems: problems.collect(),
             cni: line("cni").and_then(CniState::decode),
+            storage_drivers: StorageDrivers::decode(lines.iter().map(String::as_str)),
         })
     }
 }
@@ -162,7 +168,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 10] = [
+    const KEYS: [&str; 12] = [
         "hostname",
         "node-name",
         "secure-boot",
@@ -173,6 +179,8 @@ fn process(line: &str) -> Option<ProcessStatus> {
         "problem",
         "updater",
         "cni",
+        "storage-driver",
+        "storage-drivers",
     ];
     (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
 }

@@ -33,6 +33,7 @@ fn status() -> NodeStatus {
         processes: Vec::new(),
         problems: Vec::new(),
         cni: None,
+        storage_drivers: None,
     }
 }
 

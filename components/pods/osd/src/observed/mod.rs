@@ -24,6 +24,7 @@ mod route;
 mod rows;
 mod security_state;
 mod slot;
+mod storage_driver;
 mod update;
 
 use crate::settings;
@@ -57,7 +58,7 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 14] = [
+pub const TYPES: [ObservedType; 15] = [
     address::TYPE,
     cni::TYPE,
     device::TYPE,
@@ -71,6 +72,7 @@ pub const TYPES: [ObservedType; 14] = [
     route::TYPE,
     security_state::TYPE,
     slot::TYPE,
+    storage_driver::TYPE,
     update::TYPE,
 ];
 

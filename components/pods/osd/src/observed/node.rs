@@ -3,7 +3,7 @@
 use super::publisher::Publisher;
 use super::{
     REFRESH, cni, diagnostic, kernel_info, node_address, os_image, process, security_state, slot,
-    update,
+    storage_driver, update,
 };
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
@@ -57,5 +57,6 @@ fn publish(publisher: &Publisher, status: Result<&NodeStatus, &str>) {
     publisher.publish(&process::TYPE, of().map(process::rows));
     publisher.publish(&diagnostic::TYPE, of().map(diagnostic::rows));
     publisher.publish(&cni::TYPE, of().and_then(cni::rows));
+    publisher.publish(&storage_driver::TYPE, of().and_then(storage_driver::rows));
     publisher.publish(&node_address::TYPE, of().map(node_address::rows));
 }

@@ -98,6 +98,7 @@ mod tests {
             processes: Vec::new(),
             problems: Vec::new(),
             cni: None,
+            storage_drivers: None,
         };
         rows(&status).into_specs().remove(NODE).unwrap()
     }

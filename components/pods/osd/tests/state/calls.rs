@@ -221,6 +221,7 @@ const DEFINITIONS: &[&str] = &[
     "slotstatuses.osbuild",
     "staticpods.osbuild",
     "staticpodstatuses.osbuild",
+    "storagedrivers.osbuild",
     "timeservers.osbuild",
     "timeserverstatuses.osbuild",
     "tokenissuers.osbuild",

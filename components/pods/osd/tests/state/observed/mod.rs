@@ -10,8 +10,9 @@ use osbuild_cosi::resource::{
     Event, EventType, ListRequest, Resource, WatchOptions, WatchRequest, WatchResponse,
 };
 use osbuild_protocol::{
-    CniState, Contents, NodeStatus, Problem, ProcessState, ProcessStatus, Release, Reply,
-    SlotState, SlotStatus, Slots, SlotsStatus, StartReason, UpdateReport, UpdaterState,
+    CniState, Contents, DriverSocket, NodeStatus, Problem, ProcessState, ProcessStatus, Release,
+    Reply, SlotState, SlotStatus, Slots, SlotsStatus, StartReason, StorageDriver, StorageDrivers,
+    UpdateReport, UpdaterState,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -247,6 +248,11 @@ async fn what_init_reports_is_seen_until_it_goes() {
             "node",
             ["plugins:\n- ptp\n- portmap", "changed: 2026-09-21T", "error: gone"],
         ),
+        (
+            "StorageDrivers",
+            "a.csi",
+            ["registrationListens: true", "endpointListens: false", "listens at /p/a.csi/csi.sock"],
+        ),
         ("NodeAddresses", "node", ["addresses:", "- 192.0.2.7/24 on eth0", ""]),
     ] {
         let yaml = wait_for(client, &format!("{type_name}.osbuild"), id).await;
@@ -326,6 +332,17 @@ fn status() -> NodeStatus {
             changed: 1_790_000_000,
             error: "gone".into(),
             ..CniState::default()
+        }),
+        storage_drivers: Some(StorageDrivers {
+            left_out: 0,
+            drivers: vec![StorageDriver {
+                name: "a.csi".into(),
+                registration: Some(DriverSocket {
+                    path: "/r/a.csi-reg.sock".into(),
+                    listens: true,
+                }),
+                endpoint: Some(DriverSocket { path: "/p/a.csi/csi.sock".into(), listens: false }),
+            }],
         }),
     }
 }

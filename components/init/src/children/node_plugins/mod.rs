@@ -1,12 +1,15 @@
-//! `init node-plugins` reports the network configuration with which containerd gives pods a network,
-//! as a line `cni STATE`. Pods write it, so PID 1 reads only the line.
+//! `init node-plugins` reports the network configuration with which containerd gives pods a
+//! network, as a line `cni STATE`, and the [storage drivers](storage). Pods write both, so PID 1
+//! reads only the lines.
+
+mod storage;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use osbuild_abi::paths::{CNI_CONFIGURATIONS, CNI_PLUGINS};
+use osbuild_abi::paths::{CNI_CONFIGURATIONS, CNI_PLUGINS, KUBELET_PLUGINS, KUBELET_REGISTRATIONS};
 use osbuild_failure::Outcome;
 use osbuild_protocol::CniState;
 use rustix::fs::OFlags;
@@ -16,10 +19,12 @@ use init::cni::{self, Configuration, SUFFIXES};
 /// The maximum bytes of a configuration.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Reports it.
+/// Reports them.
 pub fn report() -> Outcome {
     let state = cni(Path::new(CNI_CONFIGURATIONS), Path::new(CNI_PLUGINS));
     println!("cni {}", state.encode());
+    let drivers = storage::drivers(Path::new(KUBELET_REGISTRATIONS), Path::new(KUBELET_PLUGINS));
+    print!("{}", drivers.encode());
     Ok(())
 }
 
@@ -29,8 +34,8 @@ fn cni(configurations: &Path, programs: &Path) -> CniState {
         Ok(Some(file)) => file,
         Ok(None) => {
             let error = format!(
-                "{CNI_CONFIGURATIONS} has no network configuration: the pod of the cluster's network \
-                 plugin writes it there"
+                "{CNI_CONFIGURATIONS} has no network configuration: the pod of the cluster's \
+                 network plugin writes it there"
             );
             return CniState { error, ..CniState::default() };
         }
@@ -144,7 +149,8 @@ mod tests {
         assert!(found.changed > 0);
         assert_eq!(
             found.error,
-            "/etc/cni/net.d/20-b.conflist: the program of the plugin `portmap` is not in /opt/cni/bin"
+            "/etc/cni/net.d/20-b.conflist: the program of the plugin `portmap` is not in \
+             /opt/cni/bin"
         );
         add_program(&programs, "portmap", 0o755);
         assert_eq!((state().error.as_str(), state().missing.len()), ("", 0));
@@ -153,7 +159,8 @@ mod tests {
         assert_eq!((found.file.as_str(), found.name.as_str()), ("10-a.conflist", ""));
         assert_eq!(
             found.error,
-            "/etc/cni/net.d/10-a.conflist: it is not JSON: EOF while parsing an object at line 1 column 1"
+            "/etc/cni/net.d/10-a.conflist: it is not JSON: EOF while parsing an object at line 1 \
+             column 1"
         );
     }
 
