@@ -94,6 +94,9 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     wireguard::reach_each_other(node, &mut outcome)?;
     // It looks at the processes of the node through the port that is closed then.
     static_pods::runs(node, &mut outcome)?;
+    seccomp_profiles::bind_pods(node, &mut outcome)?;
+    // It is answered at the port that is closed then, too.
+    nat::forwards_a_port(node, &mut outcome)?;
     firewall::closes_a_port(node, &mut outcome)?;
     nat::is_set(node, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
@@ -274,6 +277,8 @@ impl<'a> Lab<'a> {
             tables: free_port()?,
             facts: free_port()?,
             places: free_port()?,
+            logs: free_port()?,
+            forwarded: free_port()?,
         };
         Ok(Lab { site, name, project, disk, node, osctl })
     }
@@ -305,7 +310,9 @@ impl<'a> Lab<'a> {
             .forward(self.node.sockets, probe::SOCKET)
             .forward(self.node.tables, probe::TABLE)
             .forward(self.node.facts, probe::FACTS)
-            .forward(self.node.places, probe::PLACE))
+            .forward(self.node.places, probe::PLACE)
+            .forward(self.node.logs, probe::LOG)
+            .forward(self.node.forwarded, nat::FORWARDED_PORT))
     }
 
     /// The certificate of the CA of clients, which can be that of servers as well.

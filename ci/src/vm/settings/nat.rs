@@ -23,6 +23,14 @@ const ALL: [(&str, &str); 3] = [
 /// A rule of a link that the machine does not have.
 const MODEM: (&str, &str) =
     ("modem", "{name: modem, action: masquerade, link: wwan0, sources: [10.8.0.0/24]}");
+/// A rule that forwards a port at which no program listens to that of the pod `probe`.
+const FORWARDED: (&str, &str) = (
+    "facts",
+    "{name: facts, action: destination, link: eth0, protocol: tcp, port: 8081, to: 10.0.2.15, \
+     toPort: 7070}",
+);
+/// The port.
+pub const FORWARDED_PORT: u16 = 8081;
 /// Their table.
 const TABLE: &str = "osbuild-nat";
 
@@ -37,11 +45,35 @@ pub fn is_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
     was_repaired("a table of NAT that is removed is back", within, REPAIR_TIMEOUT, outcome);
     node.create(RULES, MODEM.0, MODEM.1)?;
     has_status(node, MODEM.0, "it waits for a link `wwan0`", outcome)?;
-    let api = "{name: api, action: destination, protocol: tcp, port: 50000, to: 10.8.0.5}";
-    let refused = node.create(RULES, "api", api).err();
-    let reason = refused.map(|error| format!("{error:?}")).unwrap_or_default();
-    let holds = reason.contains("port 50000 is that of the node API");
-    outcome.check("a node does not forward the port of its API", holds, || reason);
+    for (port, owner) in [(50000, "the node API"), (10250, "the kubelet")] {
+        let rule = format!(
+            "{{name: own, action: destination, protocol: tcp, port: {port}, to: 10.8.0.5}}"
+        );
+        let refused = node.create(RULES, "own", &rule).err();
+        let reason = refused.map(|error| format!("{error:?}")).unwrap_or_default();
+        let holds = reason.contains(&format!("port {port} is that of {owner}"));
+        outcome.check(&format!("a node does not forward the port of {owner}"), holds, || reason);
+    }
+    Ok(())
+}
+
+/// Connections from outside to a port of the node reach the pod to which a rule forwards them, as
+/// long as there is the rule.
+pub fn forwards_a_port(node: &Node, outcome: &mut Outcome) -> Result<()> {
+    let answers = || probe::answers(node.forwarded, probe::FACTS_TIMEOUT);
+    outcome.check("without a rule nobody answers at a port", !answers(), String::new);
+    let (id, spec) = FORWARDED;
+    node.create(RULES, id, spec)?;
+    has_status(node, id, "set: true", outcome)?;
+    let report = probe::report(node.forwarded);
+    let is_whole = report.as_ref().is_ok_and(|facts| facts.lines().count() > 10);
+    outcome.check("the pod answers at the port that is forwarded to it", is_whole, || {
+        format!("{report:?}")
+    });
+    node.destroy(RULES, id)?;
+    let is_gone = node.is_gone(STATUSES, id)?;
+    outcome.check("its status goes with the rule", is_gone, || "it has a status".to_owned());
+    outcome.check("without the rule nobody answers there again", !answers(), String::new);
     Ok(())
 }
 

@@ -29,6 +29,8 @@ pub struct Node<'a> {
     pub tables: u16,
     pub facts: u16,
     pub places: u16,
+    pub logs: u16,
+    pub forwarded: u16,
 }
 
 impl Node<'_> {

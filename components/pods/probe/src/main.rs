@@ -4,8 +4,10 @@
 //!
 //! `/proc/1/root` is the host's root.
 //!
-//! With the argument `ends` it has no ports, and ends on SIGTERM.
+//! With the argument `ends` it has no ports, and ends on SIGTERM. With `calls` it has none either,
+//! and prints every second which system calls it may make.
 
+mod calls;
 mod cgroups;
 mod contents;
 mod ending;
@@ -68,8 +70,10 @@ const PLUGIN_SOCKET: &str = "/run/osbuild/plugins/full-name/socket";
 const RELEASES: &str = "/releases";
 
 fn main() -> io::Result<()> {
-    if std::env::args().nth(1).as_deref() == Some("ends") {
-        return ending::on_request();
+    match std::env::args().nth(1).as_deref() {
+        Some("ends") => return ending::on_request(),
+        Some("calls") => calls::print_for_ever(),
+        _ => {}
     }
     let bound: io::Result<Vec<_>> = PORTS
         .iter()
