@@ -83,21 +83,16 @@ impl Dispatcher {
             }
             Request::SlotsStatus => return self.wait_for(client, Job::ReadSlots),
             Request::OpenSlot => return self.open_slot(client).map(|()| None),
-            Request::TrySlot => {
-                return self.begin_update_job(Work::Try, client, None).map(|()| None);
-            }
+            Request::TrySlot => return self.begin_update_job(Work::Try, client, None),
             Request::AwaitCheck => {
                 self.updater = Some(client);
                 return Ok(None);
             }
             Request::Progress(report) => self.last_report.on_report(report, unix_time(), client),
             Request::CheckNow => self.wake_updater()?,
-            Request::RollBack => {
-                return self.begin_update_job(Work::RollBack, client, None).map(|()| None);
-            }
+            Request::RollBack => return self.begin_update_job(Work::RollBack, client, None),
             Request::ReplaceBootProgram => {
-                let work = Work::BootProgram;
-                return self.begin_update_job(work, client, descriptor).map(|()| None);
+                return self.begin_update_job(Work::BootProgram, client, descriptor);
             }
             Request::Debug(container) => self.begin_debug(&container)?,
             Request::EndDebug => self.end_debug(uptime())?,

@@ -146,17 +146,17 @@ impl Dispatcher {
         }
     }
 
-    /// Begins a part of an update, for which `client` waits: finds its partition.
+    /// Begins a part of an update: finds its partition. The client waits.
     pub(super) fn begin_update_job(
         &mut self,
         work: Work,
         client: ClientId,
         input: Option<OwnedFd>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Answer>, Refusal> {
         update_job::check_free(self.update.as_ref())?;
         self.ask_for(client, Wants::Disk, Job::FindPartition(work))?;
         self.update = Some(UpdateJob { work, client, input });
-        Ok(())
+        Ok(None)
     }
 
     /// The partition was found, or that has failed: a child goes on. If the client has gone, there
