@@ -84,6 +84,7 @@ mod slots_status;
 mod socket;
 #[cfg(feature = "std")]
 mod storage_driver;
+#[cfg(feature = "std")]
 mod updater_state;
 #[cfg(feature = "std")]
 mod version0;
@@ -141,6 +142,7 @@ pub use slots_status::{
 pub use socket::Socket;
 #[cfg(feature = "std")]
 pub use storage_driver::{DriverSocket, MAX_DRIVERS, StorageDriver, StorageDrivers};
+#[cfg(feature = "std")]
 pub use updater_state::UpdaterState;
 
 /// The maximum bytes of the line of a request to any socket, with its newline.
