@@ -5,6 +5,7 @@ use super::*;
 
 use std::fs::{self, File};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
@@ -12,6 +13,33 @@ use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 use crate::sys::own_mounts;
 
 const SIZE: u64 = 400 << 20;
+
+/// How long another program may claim a device.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Mounts a volume. While other tests look for a free loop device, Linux claims this one for a
+/// moment (`loop_configure` in `drivers/block/loop.c`).
+fn mounted(
+    device: &Path,
+    name: &VolumeName,
+    point: &str,
+) -> Result<Report, (VolumePhase, Failure)> {
+    let began = Instant::now();
+    loop {
+        match super::mounted(device, name, point) {
+            Err((VolumePhase::Failed, failure))
+                if is_busy(&failure) && began.elapsed() < TIMEOUT =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn is_busy(failure: &Failure) -> bool {
+    failure.to_string().contains("resource busy")
+}
 
 /// A loop device, which goes with this value.
 struct Disk {
