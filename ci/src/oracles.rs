@@ -74,6 +74,11 @@ const ORACLES: &[(&str, &str, &str)] = &[
 /// Oracles that are not programs: file, Debian package, and purpose.
 const FILES: &[(&str, &str, &str)] = &[
     (
+        "/usr/aarch64-linux-gnu/include/stdio.h",
+        "libc6-dev-arm64-cross",
+        "has the headers of the C code of `osbuild` for arm64",
+    ),
+    (
         "/usr/lib/python3/dist-packages/jsonschema",
         "python3-jsonschema",
         "validates recipes against our schemas",
