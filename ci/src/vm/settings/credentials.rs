@@ -11,8 +11,8 @@ const STATUSES: &str = "RegistryCredentialStatuses";
 const ID: &str = "private";
 const SPEC: &str = "{registry: private.example, username: node, password: pl4nted-s3cret}";
 /// The password, and what the registry gets (RFC 7617).
-const SECRET: &str = "pl4nted-s3cret";
-const BASIC: &str = "bm9kZTpwbDRudGVkLXMzY3JldA==";
+pub const SECRET: &str = "pl4nted-s3cret";
+pub const BASIC: &str = "bm9kZTpwbDRudGVkLXMzY3JldA==";
 /// The file that containerd reads, and its text with this resource.
 const FILE: &str = "/run/osbuild/registries/private.example/hosts.toml";
 const TEXT: &str = "server = \"https://private.example\"\n[header]\n\

@@ -1,6 +1,8 @@
 //! `osctl` changes the settings of a node over the network.
 
+use super::credentials::{BASIC, SECRET};
 use super::node::{Node, TIMEOUT, yaml};
+use super::wireguard;
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use crate::vm::node::NodeUnderTest;
@@ -152,19 +154,16 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// The secrets of the document in [`SECRETS`]: two in clear, and the password as containerd has it.
-const PLANTED: [&str; 3] = [
-    "pl4nted-s3cret",
-    "bm9kZTpwbDRudGVkLXMzY3JldA==",
-    "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=",
-];
-
 /// Credentials of a registry, and a link of WireGuard.
-const SECRETS: &str = "\
-    type: RegistryCredential\nid: planted\n\
-    spec: {registry: planted.example, username: node, password: pl4nted-s3cret}\n\
-    ---\ntype: Link\nid: wg9\n\
-    spec: {link: wg9, wireguard: {privateKey: +C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=}}\n";
+fn secrets() -> String {
+    format!(
+        "type: RegistryCredential\nid: planted\n\
+         spec: {{registry: planted.example, username: node, password: {SECRET}}}\n\
+         ---\ntype: Link\nid: wg9\n\
+         spec: {{link: wg9, wireguard: {{privateKey: {}}}}}\n",
+        wireguard::PRIVATE[0]
+    )
+}
 
 /// An archive has the state of the node, and none of its secrets.
 fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
@@ -172,7 +171,7 @@ fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     // That of an earlier run may be there.
     let _ = fs::remove_file(&path);
     let path = path.display().to_string();
-    osctl.finish(&["apply", "--no-try", "-f", &osctl.write("secrets", SECRETS)?])?;
+    osctl.finish(&["apply", "--no-try", "-f", &osctl.write("secrets", &secrets())?])?;
     osctl.finish(&["support", &path])?;
     let mut tar = Command::new("tar");
     let names = osctl.site.finish("settings-tar", tar.args(["-tzf", &path]))?.output;
@@ -190,7 +189,8 @@ fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let text = osctl.site.finish("settings-support", tar.args(["-xzOf", &path]))?.output;
     let is_hidden = text.contains("planted.example") && text.contains("(hidden)");
     outcome.check("among it resources with secrets", is_hidden, || path.clone());
-    let found = PLANTED.into_iter().chain(["PRIVATE KEY"]).find(|secret| text.contains(secret));
+    let planted = [SECRET, BASIC, wireguard::PRIVATE[0], "PRIVATE KEY"];
+    let found = planted.into_iter().find(|secret| text.contains(secret));
     outcome.check("but no secret", found.is_none(), || format!("`{path}` has {found:?}"));
     osctl.finish(&["delete", "registrycredential", "planted"])?;
     osctl.finish(&["delete", "link", "wg9", "--no-try"]).map(drop)

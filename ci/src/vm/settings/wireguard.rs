@@ -11,7 +11,7 @@ const SETTING_STATUSES: &str = "LinkSettingStatuses";
 const STATUSES: &str = "LinkStatuses";
 
 /// Keys of `wg genkey` and `wg genpsk`.
-const PRIVATE: [&str; 2] = [
+pub const PRIVATE: [&str; 2] = [
     "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=",
     "4FMdFgpMCwN4vr4QvvJMzqAlzSzkaLOwu52k1l3djl4=",
 ];

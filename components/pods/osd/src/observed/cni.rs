@@ -2,10 +2,9 @@
 
 use super::ObservedType;
 use super::rows::Rows;
-use crate::settings::{NODE, column, names};
+use crate::settings::{NODE, column, names, time};
 use osbuild_cosi::v1::CniStatusSpec;
 use osbuild_protocol::{CniState, NodeStatus};
-use prost_types::Timestamp;
 
 pub const TYPE: ObservedType = ObservedType {
     names: names("CniStatuses", "CniStatus"),
@@ -26,15 +25,13 @@ pub const TYPE: ObservedType = ObservedType {
 pub fn rows(status: &NodeStatus) -> Result<Rows<CniStatusSpec>, String> {
     let state = status.cni.as_ref().ok_or("init has not looked at the network configuration")?;
     let CniState { file, name, version, plugins, missing, changed, error } = state.clone();
-    let seconds = i64::try_from(changed).ok().filter(|seconds| *seconds > 0);
-    let changed = seconds.map(|seconds| Timestamp { seconds, nanos: 0 }.to_string());
     let spec = CniStatusSpec {
         file,
         name,
         cni_version: version,
         plugins,
         missing_plugins: missing,
-        changed: changed.unwrap_or_default(),
+        changed: if changed == 0 { String::new() } else { time(changed) },
         error,
     };
     let mut rows = Rows::at_most(TYPE.max_count);

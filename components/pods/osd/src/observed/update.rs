@@ -2,10 +2,9 @@
 
 use super::rows::Rows;
 use super::{ObservedType, slot};
-use crate::settings::{NODE, column, names};
+use crate::settings::{NODE, column, names, time};
 use osbuild_cosi::v1::UpdateStatusSpec;
 use osbuild_protocol::{Contents, NodeStatus, SlotState, UpdatePhase, UpdateReport, UpdaterState};
-use prost_types::Timestamp;
 
 pub const TYPE: ObservedType = ObservedType {
     names: names("UpdateStatuses", "UpdateStatus"),
@@ -64,11 +63,6 @@ fn reported(report: &UpdateReport, at: u64, is_running: bool) -> UpdateStatusSpe
         (spec.received_bytes, spec.total_bytes) = (received, total);
     }
     spec
-}
-
-/// A time in seconds since 1970, as RFC 3339 has it.
-fn time(seconds: u64) -> String {
-    Timestamp { seconds: seconds.try_into().unwrap_or(0), nanos: 0 }.to_string()
 }
 
 #[cfg(test)]

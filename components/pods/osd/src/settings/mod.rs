@@ -32,6 +32,7 @@ use crate::access::Role;
 use osbuild_cosi::SECRETS;
 use osbuild_protocol::{Observed, PodState, Setting, SettingName, WireGuardState};
 use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
+use prost_types::Timestamp;
 use std::collections::BTreeMap;
 
 /// The namespace of all of them.
@@ -235,6 +236,12 @@ pub(crate) const fn column(name: &'static str, json_path: &'static str) -> Print
 const SOURCE: PrintColumn = column("Source", "{.source}");
 const ERROR: PrintColumn = column("Error", "{.error}");
 const SET: PrintColumn = column("Set", "{.set}");
+
+/// A time in seconds since 1970, as RFC 3339 has it.
+pub(crate) fn time(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    Timestamp { seconds, nanos: 0 }.to_string()
+}
 
 #[cfg(test)]
 mod tests {

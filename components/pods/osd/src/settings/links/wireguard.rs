@@ -1,5 +1,6 @@
 //! Tunnels of WireGuard in specs of links. Their keys are kept apart from both forms of a spec.
 
+use crate::settings::time;
 use osbuild_cosi::v1::{
     LinkSpec, WireguardLink, WireguardPeer, WireguardPeerStatus, WireguardStatus,
 };
@@ -8,7 +9,6 @@ use osbuild_protocol::{
     WireGuardOptions, WireGuardPeer, WireGuardState,
 };
 use osbuild_resources::Secrets;
-use prost_types::Timestamp;
 
 /// The name of the secret private key.
 const PRIVATE_KEY: &str = "wireguard.privateKey";
@@ -103,12 +103,6 @@ pub fn status(state: &WireGuardState) -> WireguardStatus {
         listen_port: state.listen_port.into(),
         peers: state.peers.iter().map(peer).collect(),
     }
-}
-
-/// A time in seconds since 1970, as people read it.
-fn time(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    Timestamp { seconds, nanos: 0 }.to_string()
 }
 
 #[cfg(test)]
