@@ -29,7 +29,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Configuration, String> {
     // The error of a mistake in the syntax has its place and no value.
     let found: Value =
         serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
-    let Value::Object(found) = found else { return Err("it is no JSON object".to_owned()) };
+    let Value::Object(found) = found else { return Err("it is not a JSON object".to_owned()) };
     let is_list = file.ends_with(LIST);
     let name = text(&found, "name")?;
     if is_list && name.is_empty() {
@@ -58,7 +58,7 @@ fn listed(found: &Map<String, Value>) -> Result<Vec<String>, String> {
         ));
     }
     let types = plugins.iter().enumerate().map(|(index, plugin)| {
-        let plugin = plugin.as_object().ok_or_else(|| "it is no JSON object".to_owned());
+        let plugin = plugin.as_object().ok_or_else(|| "it is not a JSON object".to_owned());
         plugin.and_then(program).map_err(|error| format!("plugin {}: {error}", index + 1))
     });
     types.collect()
@@ -69,7 +69,7 @@ fn program(plugin: &Map<String, Value>) -> Result<String, String> {
     match text(plugin, "type")? {
         name if name.is_empty() => Err("it has no `type`".to_owned()),
         name if name.contains('/') || name.starts_with('.') => {
-            Err("its `type` is no name of a program".to_owned())
+            Err("its `type` is not the name of a program".to_owned())
         }
         name => Ok(name),
     }
@@ -80,7 +80,7 @@ fn text(found: &Map<String, Value>, key: &str) -> Result<String, String> {
     match found.get(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("its `{key}` is no text")),
+        Some(_) => Err(format!("its `{key}` is not a string")),
     }
 }
 
@@ -108,8 +108,8 @@ mod tests {
         for (text, reason) in [
             ("", "it is not JSON: EOF while parsing a value at line 1 column 0"),
             ("{\"token\": \"s3cret\",}", "it is not JSON: trailing comma at line 1 column 20"),
-            ("[\"s3cret\"]", "it is no JSON object"),
-            (r#"{"name": 7, "plugins": []}"#, "its `name` is no text"),
+            ("[\"s3cret\"]", "it is not a JSON object"),
+            (r#"{"name": 7, "plugins": []}"#, "its `name` is not a string"),
             (r#"{"plugins": [{"type": "a"}]}"#, "it has no `name`"),
             (r#"{"name": "a", "type": "bridge"}"#, "it has no list `plugins`"),
             (
@@ -119,7 +119,7 @@ mod tests {
             (r#"{"name": "a", "plugins": [{"type": "a"}, {}]}"#, "plugin 2: it has no `type`"),
             (
                 r#"{"name": "a", "plugins": [{"type": "../s3cret"}]}"#,
-                "plugin 1: its `type` is no name of a program",
+                "plugin 1: its `type` is not the name of a program",
             ),
         ] {
             assert_eq!(read(file, text.as_bytes()), Err(reason.to_owned()), "{text}");

@@ -17,6 +17,7 @@ use osbuild_packet_filter::Connection as Ends;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -99,12 +100,20 @@ async fn serve(
     shared: (Arc<Quotas>, Arc<Rules>),
     to: Accepted,
 ) {
+    let from = stream.peer_addr();
     let shaken = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &tls, permit, &shared)).await;
-    match shaken.unwrap_or_else(|_| Err(Failure::new("it takes too long"))) {
+    match shaken.unwrap_or_else(|_| Err(too_long(from))) {
         // The server ends together with the process.
         Ok(connection) => drop(to.send(connection).await),
         Err(failure) => record::refused(&failure),
     }
+}
+
+/// The client has not finished the handshake, or was one stranger too many for all of the time.
+fn too_long(from: io::Result<SocketAddr>) -> Failure {
+    let from = from.map_or_else(|_| "a client".to_owned(), |from| from.to_string());
+    let seconds = HANDSHAKE_TIMEOUT.as_secs();
+    Failure::new(format!("{from}: the handshake, or a place for a stranger, took {seconds} s"))
 }
 
 async fn shake_hands(

@@ -93,7 +93,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     let facts = file.metadata()?;
     match facts.is_file() {
         true => Ok((file, u64::try_from(facts.mtime()).unwrap_or_default())),
-        false => Err(io::Error::other("it is no regular file")),
+        false => Err(io::Error::other("it is not a regular file")),
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(error().ends_with("10-a.conf: it is no regular file"));
+        assert!(error().ends_with("10-a.conf: it is not a regular file"));
         fs::remove_file(&path).unwrap();
         symlink("nowhere", &path).unwrap();
         assert!(error().contains("10-a.conf: No such file"));
