@@ -65,7 +65,9 @@ fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
     let mut commands = Vec::new();
     if !packages.is_empty() {
         commands.push(words("apt-get update", vec![]));
-        commands.push(words("apt-get install -y --no-install-recommends", packages));
+        // A fresh machine updates itself for minutes, and holds dpkg's lock for so long.
+        let install = "apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=600";
+        commands.push(words(install, packages));
     }
     if !targets.is_empty() {
         commands.push(words("rustup target add", targets));
@@ -159,7 +161,7 @@ mod tests {
             lines,
             [
                 "apt-get update",
-                "apt-get install -y --no-install-recommends pack-a pack-b",
+                "apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=600 pack-a pack-b",
                 "rustup target add some-target"
             ]
         );
