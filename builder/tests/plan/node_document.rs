@@ -117,6 +117,9 @@ fn the_schema_refuses_the_volumes_that_a_node_refuses() {
         ("{ serial = \"vol", "{ device = \"vol"),
         ("{ serial = \"vol", "{ wwid = \"a\", serial = \"vol"),
         ("{ serial = \"vol", "{ serial = \" vol"),
+        ("folder = true\n", ""),
+        ("folder = true\n", "folder = false\n"),
+        ("folder = true\n", "folder = true\ndisk = { wwid = \"a\" }\n"),
     ]);
 }
 

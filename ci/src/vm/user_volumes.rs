@@ -1,4 +1,4 @@
-//! A node gives its second disk to pods, and leaves its third one as it is.
+//! A node gives its second disk and a folder of DATA to pods, and leaves its third disk as it is.
 
 use super::data::Data;
 use super::node::NodeUnderTest;
@@ -29,6 +29,11 @@ const DB: &str = "{name: db, disk: {serial: volume-1}}";
 const FOREIGN: &str = "{name: foreign, disk: {serial: foreign-1}}";
 const MISSING: &str = "{name: missing, disk: {serial: volume-2}}";
 
+/// The spec of a folder, a file there, and its mount.
+const MODELS: &str = "{name: models, folder: true}";
+const MODELS_FILE: &str = "/var/mnt/models/kept";
+const MODELS_POINT: &str = " /var/mnt/models ext4 ";
+
 /// The node document that asks for the same volume.
 const DOCUMENT_FILE: &str = "osbuild/node.toml";
 const DOCUMENT: &str = "[[volumes]]\nname = \"db\"\ndisk = { serial = \"volume-1\" }\n";
@@ -51,7 +56,7 @@ const OPTIONS: &str = "rw,nosuid,nodev,noexec,noatime";
 /// A resource has a blank disk formatted and mounted for pods. Its files outlast a reboot, and the
 /// resource's end, after which a node document asks for it. A disk with another file system is
 /// refused and not written to, and one that is missing is waited for. A volume in use is unmounted
-/// once its pod has ended.
+/// once its pod has ended. A folder of DATA keeps its files as well.
 pub fn a_blank_disk_becomes_a_volume_and_no_other(site: &Site) -> Result<Outcome> {
     let lab = Lab::with(site, "user-volumes", |_| Ok(RECIPE.to_owned()))?;
     let disks = Disks::new(&lab)?;
@@ -60,6 +65,7 @@ pub fn a_blank_disk_becomes_a_volume_and_no_other(site: &Site) -> Result<Outcome
     let mut running = disks.boot(&lab, "first")?;
     is_formatted(&lab, &mut outcome)?;
     refuses_others(&lab, &mut outcome)?;
+    is_a_folder_of_data(&lab, &mut outcome)?;
     probe::ask_init(lab.node.sockets, ADMIN_SOCKET, &"power-off")?;
     running.end()?;
     // Its disk is free now.
@@ -72,6 +78,7 @@ pub fn a_blank_disk_becomes_a_volume_and_no_other(site: &Site) -> Result<Outcome
 
     let running = disks.boot(&lab, "again")?;
     outlasts_a_reboot(&lab, &mut outcome)?;
+    a_folder_outlasts_its_resource(&lab, &mut outcome)?;
     waits_for_its_pod(&lab, &mut outcome)?;
     running.power_off()?;
 
@@ -171,6 +178,34 @@ fn refuses_others(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
         lab.node.destroy(VOLUMES, id)?;
     }
     Ok(())
+}
+
+fn is_a_folder_of_data(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
+    lab.node.create(VOLUMES, "models", MODELS)?;
+    let parts = ["phase: mounted\n", "path: /var/mnt/models\n", "setBy: api\n"];
+    let holds = |yaml: &str| parts.iter().all(|part| yaml.contains(part));
+    has_status(lab, "models", holds, "a folder of DATA becomes a volume", outcome)?;
+    let mounts = lab.node.read(MOUNTS)?;
+    let mount = mounts.lines().find(|line| line.contains(MODELS_POINT)).unwrap_or_default();
+    let claim = "a folder allows no devices and programs";
+    outcome.check(claim, mount.contains(OPTIONS), || mounts.clone());
+    lab.node.write(MODELS_FILE, TEXT)
+}
+
+fn a_folder_outlasts_its_resource(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
+    let has_file = |claim: &str, outcome: &mut Outcome| -> Result<()> {
+        let holds = |yaml: &str| yaml.contains("phase: mounted\n");
+        has_status(lab, "models", holds, "a folder is mounted", outcome)?;
+        let text = lab.node.read(MODELS_FILE)?;
+        outcome.check(claim, text == TEXT, || text.clone());
+        Ok(())
+    };
+    has_file("the files of a folder outlast a reboot", outcome)?;
+    lab.node.destroy(VOLUMES, "models")?;
+    let is_gone = lab.node.is_gone(STATUSES, "models")?;
+    outcome.check("a folder goes with its resource", is_gone, || "it has a status".into());
+    lab.node.create(VOLUMES, "models", MODELS)?;
+    has_file("the files of a folder outlast its resource", outcome)
 }
 
 fn outlasts_a_reboot(lab: &Lab, outcome: &mut Outcome) -> Result<()> {

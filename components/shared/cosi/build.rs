@@ -202,7 +202,7 @@ const OPTIONAL: [&str; 139] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 64] = [
+const MISSING: [(&str, &str); 66] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
@@ -262,6 +262,8 @@ const MISSING: [(&str, &str); 64] = [
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),
     ("UpdateStatusSpec.received_bytes", "crate::yaml::is_zero"),
     ("UpdateStatusSpec.total_bytes", "crate::yaml::is_zero"),
+    ("VolumeSpec.disk", "Option::is_none"),
+    ("VolumeSpec.folder", "std::ops::Not::not"),
     ("VolumeStatusSpec.bytes", "crate::yaml::is_zero"),
     ("WireguardLink.listen_port", "crate::yaml::is_zero"),
     ("WireguardLink.peers", "Vec::is_empty"),

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 98] = [
+const LINES: [(&str, RefusalCode); 99] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -106,6 +106,7 @@ const LINES: [(&str, RefusalCode); 98] = [
     ("apply volume a serial=a force", RefusalCode::Malformed),
     ("apply volume a serial=%00", RefusalCode::Malformed),
     ("apply volume a serial=a wwid=b", RefusalCode::Malformed),
+    ("apply volume a folder=/etc", RefusalCode::Malformed),
     ("try 4294967295", RefusalCode::Malformed),
     ("confirm", RefusalCode::NoTry),
     ("hostname stolen", RefusalCode::UnknownVerb),

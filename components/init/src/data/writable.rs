@@ -8,7 +8,6 @@ use osbuild_abi::paths::WRITABLE_PATHS;
 use osbuild_abi::writable::{self, WRITABLE};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
-use rustix::fs::FileType;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
 use super::obstacles;
@@ -54,7 +53,8 @@ fn mount_declared(data: &Folder) -> Outcome {
     for Declared { path, backing, mode, exec } in rows {
         match backing {
             Backing::Data(name) => {
-                bind(&declared_folder(data, name, mode)?.magic_path(), path, flags(exec))?
+                let folder = data::folder::of_pods(data, DATA_FOLDER, name, mode)?;
+                bind(&folder.magic_path(), path, flags(exec))?
             }
             Backing::Memory(mib) => {
                 mount_one("tmpfs", path, flags(exec), &format!("mode={mode:o},size={mib}m"))?
@@ -62,19 +62,6 @@ fn mount_declared(data: &Folder) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// The folder of a declared path. It gets its mode when it is made: later, pods may have changed
-/// it.
-fn declared_folder(data: &Folder, name: &str, mode: u32) -> Outcome<Folder> {
-    let make = || {
-        let above = data.folder(DATA_FOLDER, 0o700)?;
-        match above.kind(name)? {
-            Some(FileType::Directory) => above.existing_folder(name),
-            _ => above.folder(name, mode),
-        }
-    };
-    make().explain(format_args!("make {DATA_FOLDER}/{name} on DATA"))
 }
 
 fn bind(source: &Path, path: &str, flags: MountFlags) -> Outcome {
@@ -93,8 +80,6 @@ fn flags(exec: bool) -> MountFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{Permissions, metadata, set_permissions};
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_place_is_noexec_unless_its_row_permits_execution() {
@@ -102,19 +87,5 @@ mod tests {
             assert!(flags(exec).contains(MountFlags::NOSUID | MountFlags::NODEV));
             assert_eq!(flags(exec).contains(MountFlags::NOEXEC), !exec);
         }
-    }
-
-    #[test]
-    fn a_declared_folder_gets_its_mode_once_below_a_private_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        let data = Folder::open(&root, "aside").unwrap();
-        let mode = |path: &Path| metadata(path).unwrap().permissions().mode() & 0o7777;
-        let path = root.join(DATA_FOLDER).join("longhorn");
-        declared_folder(&data, "longhorn", 0o1777).unwrap();
-        assert_eq!((mode(&path), mode(&root.join(DATA_FOLDER))), (0o1777, 0o700));
-        set_permissions(&path, Permissions::from_mode(0o750)).unwrap();
-        declared_folder(&data, "longhorn", 0o1777).unwrap();
-        assert_eq!(mode(&path), 0o750);
     }
 }

@@ -29,6 +29,8 @@ pub struct Entry {
     pub parent: u64,
     /// The numbers of its device, such as `8:1`. A file system without one has numbers of its own.
     pub device: String,
+    /// The folder of its file system that is mounted.
+    pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
     /// Its own options, such as `rw,nosuid,nodev`.
@@ -48,11 +50,12 @@ fn entry(line: &[u8]) -> Option<Entry> {
     let id = text(fields.next()?)?.parse().ok()?;
     let parent = text(fields.next()?)?.parse().ok()?;
     let device = text(fields.next()?)?;
-    let point = OsString::from_vec(unescaped(fields.nth(1)?)).into();
+    let mut path = || Some(OsString::from_vec(unescaped(fields.next()?)).into());
+    let (root, point) = (path()?, path()?);
     let options = text(fields.next()?)?;
     // Optional fields end with a hyphen.
     let kind = text(fields.skip_while(|field| *field != b"-").nth(1)?)?;
-    Some(Entry { id, parent, device, point, options, kind })
+    Some(Entry { id, parent, device, root, point, options, kind })
 }
 
 /// The bytes of a field, in which a space, for example, is written as `\040`.
@@ -95,17 +98,19 @@ mod tests {
         let table = b"5 1 0:9 / /run/a\\040b rw,nosuid - tmpfs none rw,size=64k\n\
                       6 5 8:1 /x /srv ro shared:3 master:1 - ext4 /dev/sda4 rw\n\
                       7 5 8:1 / /cut ro shared:3\nx 5 8:1 / /bad ro - ext4 /dev/sda4 rw\n";
-        let entry = |id, parent, device: &str, point: &str, options: &str, kind: &str| Entry {
-            id,
-            parent,
-            device: device.to_owned(),
-            point: point.into(),
-            options: options.to_owned(),
-            kind: kind.to_owned(),
-        };
+        let entry =
+            |id, parent, [device, root]: [&str; 2], point: &str, options: &str, kind: &str| Entry {
+                id,
+                parent,
+                device: device.to_owned(),
+                root: root.into(),
+                point: point.into(),
+                options: options.to_owned(),
+                kind: kind.to_owned(),
+            };
         let expected = [
-            entry(5, 1, "0:9", "/run/a b", "rw,nosuid", "tmpfs"),
-            entry(6, 5, "8:1", "/srv", "ro", "ext4"),
+            entry(5, 1, ["0:9", "/"], "/run/a b", "rw,nosuid", "tmpfs"),
+            entry(6, 5, ["8:1", "/x"], "/srv", "ro", "ext4"),
         ];
         assert_eq!(entries(table), expected);
     }

@@ -65,6 +65,7 @@ fn every_setting_of_the_example_is_read() {
             "nat camera destination link=eth0 protocol=tcp port=8080 to=10.8.0.5 to-port=80",
             "mount /run/mnt/scratch tmpfs scratch size=256m",
             "volume db serial=vol0123456789abcdef0",
+            "volume models folder",
             "proxy http=http://web-proxy.example.org:3128 \
                  https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
             "trusted-root corporate \
@@ -377,13 +378,15 @@ fn volumes_have_each_name_and_each_disk_once() {
         (entry("a", "serial = \"x\", wwid = \"y\""), "a disk is named by its"),
         (entry("a", "serial = \" x\""), "the identifier of a disk has"),
         (entry("a", "device = \"sdb\""), "unknown field `device`"),
-        ("[[volumes]]\nname = \"a\"\n".to_owned(), "missing field `disk`"),
+        ("[[volumes]]\nname = \"a\"\n".to_owned(), "a volume has a `disk` or `folder: true`"),
+        (entry("a", "serial = \"x\"") + "folder = true\n", "a volume has a `disk` or"),
     ] {
         let refusal = Document::parse(&text).unwrap_err();
         assert!(refusal.reason.contains(reason), "{text}: {refusal}");
     }
-    let both = entry("a", "serial = \"x\"") + &entry("b", "wwid = \"x\"");
-    assert_eq!(Document::parse(&both).unwrap().volumes.len(), 2);
+    let folders = ["c", "d"].map(|name| format!("[[volumes]]\nname = \"{name}\"\nfolder = true\n"));
+    let all = entry("a", "serial = \"x\"") + &entry("b", "wwid = \"x\"") + &folders.concat();
+    assert_eq!(Document::parse(&all).unwrap().volumes.len(), 4);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Disks beside the node's own, for pods: `[[volumes]]`. Their names and values are those of the
+//! Disks beside the node's own and folders of DATA, for pods: `[[volumes]]`. Their names and values are those of the
 //! specs of `osbuild.v1`.
 
-use osbuild_protocol::{DiskId, Volume, VolumeName};
+use osbuild_protocol::{DiskId, Volume, VolumeBacking, VolumeName};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -10,8 +10,10 @@ use serde::{Deserialize, Deserializer};
 struct Entry {
     #[serde(deserialize_with = "name")]
     name: VolumeName,
-    #[serde(deserialize_with = "disk")]
-    disk: DiskId,
+    #[serde(default, deserialize_with = "disk")]
+    disk: Option<DiskId>,
+    #[serde(default)]
+    folder: bool,
 }
 
 #[derive(Deserialize)]
@@ -28,25 +30,27 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<VolumeName, D::Err
     VolumeName::parse(&text).map_err(|refusal| D::Error::custom(refusal.reason))
 }
 
-fn disk<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DiskId, D::Error> {
+fn disk<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DiskId>, D::Error> {
     let Disk { serial, wwid } = Disk::deserialize(deserializer)?;
-    DiskId::parse(&serial, &wwid).map_err(|refusal| D::Error::custom(refusal.reason))
+    DiskId::parse(&serial, &wwid).map(Some).map_err(|refusal| D::Error::custom(refusal.reason))
 }
 
 /// Reads volumes, of which no two have the same name or the same disk.
 pub fn volumes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>, D::Error> {
     let mut volumes: Vec<Volume> = Vec::new();
-    for Entry { name, disk } in Vec::<Entry>::deserialize(deserializer)? {
+    for Entry { name, disk, folder } in Vec::<Entry>::deserialize(deserializer)? {
+        let backing = VolumeBacking::new(disk, folder);
+        let backing = backing.map_err(|refusal| D::Error::custom(refusal.reason))?;
         if volumes.iter().any(|other| *other.name() == name) {
             return Err(D::Error::custom(format!("the volume `{name}` is there twice")));
         }
-        if let Some(other) = volumes.iter().find(|other| *other.disk() == disk) {
-            let other = other.name();
-            let reason =
-                format!("the disk with the {disk} is that of the volume `{other}` already");
+        let has_disk =
+            |other: &&Volume| backing.disk().is_some() && other.backing().disk() == backing.disk();
+        if let Some(other) = volumes.iter().find(has_disk) {
+            let reason = format!("{backing} is that of the volume `{}` already", other.name());
             return Err(D::Error::custom(reason));
         }
-        volumes.push(Volume::new(name, disk));
+        volumes.push(Volume::new(name, backing));
     }
     Ok(volumes)
 }

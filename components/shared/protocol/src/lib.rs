@@ -130,8 +130,8 @@ pub use setting::{
     SeccompName, SeccompRule, Secret, SecretKey, Setting, SettingName, Single, StartSettings,
     StaticAddress, StaticPod, StaticRoute, Subnet, TaintEffect, TaintName, TimeServer, TimeServers,
     TmpfsSize, Translation, TrustedRoot, TryState, TryTime, VariableName, Vlan, VlanProtocol,
-    Volume, VolumeMount, VolumeName, VolumePhase, VolumeSource, VolumeState, WireGuard,
-    WireGuardOptions, WireGuardPeer, WireGuardState, firewall_conflict, is_subdomain,
+    Volume, VolumeBacking, VolumeMount, VolumeName, VolumePhase, VolumeSource, VolumeState,
+    WireGuard, WireGuardOptions, WireGuardPeer, WireGuardState, firewall_conflict, is_subdomain,
     link_conflicts, nat_conflict, rule_that_closes, words,
 };
 #[cfg(feature = "std")]

@@ -1,8 +1,9 @@
-//! `init volume-N mount NAME DISK` prepares and mounts a volume, and `init volume-N unmount NAME`
-//! unmounts it. It may wait for its disk for ever, so it is a child.
+//! `init volume-N mount NAME BACKING` prepares and mounts a volume, and `init volume-N unmount NAME`
+//! unmounts it. It may wait for a disk for ever, so it is a child.
 
 mod disk;
 mod find;
+mod folder;
 mod users;
 
 use std::ffi::CStr;
@@ -10,11 +11,11 @@ use std::path::Path;
 
 use osbuild_disks::device_file;
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_protocol::{DiskId, VolumeName, VolumePhase};
+use osbuild_protocol::{DiskId, VolumeBacking, VolumeName, VolumePhase};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use self::disk::Prepared;
-use crate::data::grow;
+use crate::data::{self, grow};
 use crate::host::volume_settings::{self, Report};
 
 /// After an error of the disk nothing more is written, and the status of the volume has it.
@@ -29,8 +30,9 @@ pub fn run(arguments: &[&str]) -> Outcome {
     let parse = |name| VolumeName::parse(name).map_err(|refusal| Failure::new(refusal.reason));
     let report = match arguments {
         ["mount", name, word] => {
-            let disk = DiskId::parse_word(word).map_err(|refusal| Failure::new(refusal.reason))?;
-            mount_report(&parse(name)?, &disk)
+            let backing = VolumeBacking::parse_word(word);
+            let backing = backing.map_err(|refusal| Failure::new(refusal.reason))?;
+            mount_report(&parse(name)?, &backing)
         }
         ["unmount", name] => unmount_report(&parse(name)?),
         _ => return Err(Failure::new("a volume is mounted or unmounted")),
@@ -39,13 +41,20 @@ pub fn run(arguments: &[&str]) -> Outcome {
     Ok(())
 }
 
-fn mount_report(name: &VolumeName, disk: &DiskId) -> Report {
+fn mount_report(name: &VolumeName, backing: &VolumeBacking) -> Report {
+    let point = volume_settings::path(name.as_str());
+    match backing {
+        VolumeBacking::Disk(disk) => disk_report(name, disk, &point),
+        VolumeBacking::Folder => data::folder::open()
+            .and_then(|data| folder::mount(&data, name, &point))
+            .unwrap_or_else(|failure| Report::new(VolumePhase::Failed, "", failure.to_string())),
+    }
+}
+
+fn disk_report(name: &VolumeName, disk: &DiskId, point: &str) -> Report {
     match find::disk(Path::new("/sys/block"), disk) {
-        Ok(device) => {
-            let point = volume_settings::path(name.as_str());
-            mounted(&device_file(&device), name, &point)
-                .unwrap_or_else(|(phase, failure)| Report::new(phase, &device, failure.to_string()))
-        }
+        Ok(device) => mounted(&device_file(&device), name, point)
+            .unwrap_or_else(|(phase, failure)| Report::new(phase, &device, failure.to_string())),
         Err((phase, error)) => Report::new(phase, "", error),
     }
 }

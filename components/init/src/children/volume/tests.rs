@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use osbuild_folder::Folder;
 use rustix::fs::statvfs;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
@@ -195,6 +196,36 @@ fn a_damaged_volume_is_an_error() {
         let (phase, failure) = mounted(disk.path(), &db(), point).unwrap_err();
         assert_eq!(phase, VolumePhase::Failed);
         assert!(failure.to_string().starts_with("mount /dev/loop"), "{failure}");
+    });
+}
+
+#[test]
+fn a_folder_of_data_is_mounted_and_its_users_are_not_those_of_data() {
+    alone(|folder| {
+        mount("data", folder, "tmpfs", MountFlags::empty(), None).unwrap();
+        let data = Folder::open(&folder.canonicalize().unwrap(), "aside").unwrap();
+        let places = tempfile::tempdir().unwrap();
+        mount("volumes", places.path(), "tmpfs", MountFlags::empty(), None).unwrap();
+        let [at, other] = ["db", "dbx"].map(|name| point(places.path(), name));
+        let report = super::folder::mount(&data, &db(), &at).unwrap();
+        assert_eq!(report.state.phase, VolumePhase::Mounted);
+        assert_eq!(report.state.bytes, bytes(&at));
+        super::folder::mount(&data, &VolumeName::parse("dbx").unwrap(), &other).unwrap();
+        fs::write(format!("{at}/file"), "kept").unwrap();
+        let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        let line = table.lines().find(|line| line.contains(&at)).unwrap().to_owned();
+        assert!(line.contains(" /volumes/db ") && line.contains("nosuid,nodev,noexec"), "{line}");
+        // The folder of another pod on DATA uses neither, and the one of a container uses its own.
+        let pods = tempfile::tempdir().unwrap();
+        let [pod, container] = ["pod", "container"].map(|name| point(pods.path(), name));
+        data.folder("pods", 0o755).unwrap();
+        mount_bind(folder.join("pods"), pod.as_str()).unwrap();
+        mount_bind(other.as_str(), container.as_str()).unwrap();
+        assert_eq!(users::of(&at).unwrap().len(), 0);
+        assert_eq!(users::of(&other).unwrap().into_iter().collect::<Vec<_>>(), [container]);
+        unmount(at.as_str(), UnmountFlags::empty()).unwrap();
+        super::folder::mount(&data, &db(), &at).unwrap();
+        assert_eq!(fs::read_to_string(format!("{at}/file")).unwrap(), "kept");
     });
 }
 

@@ -24,7 +24,7 @@ pub fn of(point: &str) -> Outcome<BTreeSet<String>> {
     let mounted = mounted.ok_or("it is not mounted").explain(format_args!("unmount `{point}`"))?;
     let above = own.iter().find(|entry| entry.id == mounted.parent);
     let above = above.map(|entry| entry.device.clone()).unwrap_or_default();
-    let mut users: BTreeSet<String> = others(&own, &mounted.device, &above).collect();
+    let mut users: BTreeSet<String> = others(&own, mounted, &above).collect();
     let own_view = fs::read_link("/proc/thread-self/ns/mnt").ok();
     let mut seen = BTreeSet::new();
     let folders = fs::read_dir("/proc").explain("list /proc")?;
@@ -36,7 +36,7 @@ pub fn of(point: &str) -> Outcome<BTreeSet<String>> {
             continue;
         }
         let table = table(&process.join("mountinfo")).unwrap_or_default();
-        if others(&table, &mounted.device, &above).next().is_some() {
+        if others(&table, mounted, &above).next().is_some() {
             let groups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
             users.insert(pod(&groups).unwrap_or_else(|| "a process".to_owned()));
         }
@@ -52,19 +52,22 @@ pub fn in_words(users: &BTreeSet<String>) -> String {
     format!("it is unmounted once nothing uses it: in use by {}{more}", named.join(", "))
 }
 
-/// The users in a table of mounts: all mounts of the disk except those on the folder of the
-/// volumes, whatever sees it, as these go with that of the node.
+/// The users in a table of mounts: all mounts of the volume's folder, which is the whole disk or a
+/// part of DATA, except those on the folder of the volumes, whatever sees it, as these go with that
+/// of the node.
 fn others<'a>(
     table: &'a [Entry],
-    disk: &'a str,
+    mounted: &'a Entry,
     above: &'a str,
 ) -> impl Iterator<Item = String> + 'a {
     let is_on_folder = move |entry: &Entry| {
         let parent = table.iter().find(|other| other.id == entry.parent);
         parent.is_some_and(|parent| parent.device == above)
     };
-    let of_disk = table.iter().filter(move |entry| entry.device == disk && !is_on_folder(entry));
-    of_disk.map(|entry| {
+    let is_part =
+        |entry: &Entry| entry.device == mounted.device && entry.root.starts_with(&mounted.root);
+    let parts = table.iter().filter(move |entry| is_part(entry) && !is_on_folder(entry));
+    parts.map(|entry| {
         let point = entry.point.to_string_lossy().into_owned();
         pod(&point).unwrap_or(point)
     })

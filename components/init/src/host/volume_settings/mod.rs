@@ -1,7 +1,7 @@
-//! The volumes that settings ask for: disks beside the node's own, each mounted for pods. PID 1
-//! neither reads such a disk nor looks up a name on it, as it may never answer: a child for each
-//! volume prepares, mounts and unmounts it. PID 1 decides when, from the kernel's tables of mounts
-//! and of disks, which need no disk.
+//! The volumes that settings ask for: disks beside the node's own and folders of DATA, each mounted
+//! for pods. PID 1 neither reads such a disk nor looks up a name on it, as it may never answer: a
+//! child for each volume prepares, mounts and unmounts it. PID 1 decides when, from the kernel's
+//! tables of mounts and of disks, which need no disk.
 
 mod place;
 mod report;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use osbuild_abi::paths::VOLUME_DISKS;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{
-    DiskId, MAX_VOLUMES, Observed, Refusal, RefusalCode, Setting, SettingName, Volume, VolumeName,
-    VolumePhase, VolumeState,
+    MAX_VOLUMES, Observed, Refusal, RefusalCode, Setting, SettingName, Volume, VolumeBacking,
+    VolumeName, VolumePhase, VolumeState,
 };
 use osbuild_ranks::{Ranked, Source};
 
@@ -47,7 +47,7 @@ struct Held {
     state: VolumeState,
     /// Why it is not as it shall be; empty if it is.
     error: String,
-    /// The disk that is mounted.
+    /// What is mounted.
     mounted: Option<Mounted>,
     /// The task of its child.
     task: Option<Task>,
@@ -56,7 +56,7 @@ struct Held {
 }
 
 struct Mounted {
-    disk: DiskId,
+    backing: VolumeBacking,
     /// The numbers of its device.
     device: String,
 }
@@ -64,7 +64,7 @@ struct Mounted {
 /// The work of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
-    Mount(DiskId),
+    Mount(VolumeBacking),
     Unmount,
 }
 
@@ -83,7 +83,7 @@ impl VolumeSettings {
         self.next
     }
 
-    /// Gives a volume the disk of `source`, if `allowed`, the text of the image's list, permits it.
+    /// Gives a volume the disk or the folder of `source`, if `allowed`, the text of the image's list, permits it.
     ///
     /// # Errors
     /// The list does not permit it, another volume has the disk, or there are too many.
@@ -94,15 +94,17 @@ impl VolumeSettings {
         allowed: &str,
         now: Duration,
     ) -> Result<(), Refusal> {
-        if !permits(allowed, volume.disk()) {
-            let reason =
-                format!("the image allows no volume on the disk with the {}", volume.disk());
+        if !permits(allowed, volume.backing()) {
+            let reason = format!("the image allows no volume on {}", volume.backing());
             return Err(Refusal::new(RefusalCode::NotAllowed, reason));
         }
         let others = || self.held.iter().filter(|(name, _)| *name != volume.name());
-        let has_disk = |held: &Held| held.effective() == Some(volume.disk());
+        let has_disk = |held: &Held| {
+            let disk = held.effective().and_then(VolumeBacking::disk);
+            disk.is_some() && disk == volume.backing().disk()
+        };
         if let Some((other, _)) = others().find(|(_, held)| has_disk(held)) {
-            let reason = format!("the volume `{other}` has the disk with the {}", volume.disk());
+            let reason = format!("the volume `{other}` has {}", volume.backing());
             return Err(Refusal::new(RefusalCode::Failed, reason));
         }
         let is_free = |number: &u8| others().all(|(_, held)| held.number != *number);
@@ -148,7 +150,7 @@ impl VolumeSettings {
             };
             if let Some(lost) = held.mounted.take_if(|mounted| !is_there(mounted)) {
                 (held.state, held.due) = (VolumeState::default(), now);
-                if held.effective() == Some(&lost.disk) {
+                if held.effective() == Some(&lost.backing) {
                     self.lines.push(format!("another program unmounted `{point}`"));
                 }
             }
@@ -259,16 +261,16 @@ impl Held {
         }
     }
 
-    fn effective(&self) -> Option<&DiskId> {
-        self.values.effective().map(|(_, volume)| volume.disk())
+    fn effective(&self) -> Option<&VolumeBacking> {
+        self.values.effective().map(|(_, volume)| volume.backing())
     }
 
     /// The next task, if there is one.
     fn wants(&self) -> Option<Task> {
         match (&self.mounted, self.effective()) {
-            (None, Some(disk)) => Some(Task::Mount(disk.clone())),
+            (None, Some(backing)) => Some(Task::Mount(backing.clone())),
             (Some(mounted), wanted)
-                if wanted != Some(&mounted.disk) || !has_device(&mounted.device) =>
+                if wanted != Some(&mounted.backing) || !has_device(&mounted.device) =>
             {
                 Some(Task::Unmount)
             }
@@ -282,12 +284,13 @@ impl Held {
         let Report { state, error, notes: mut lines } = report;
         let entry = table.iter().rev().find(|entry| entry.point == Path::new(point));
         match (task, entry) {
-            (Task::Mount(disk), Some(entry)) => {
+            (Task::Mount(backing), Some(entry)) => {
                 // A child that was killed may have mounted it, and its report is about that.
                 let is_whole = state.phase == VolumePhase::Mounted;
-                self.state = if is_whole { state } else { mounted_state(&entry.device) };
+                let bytes = if is_whole { state.bytes } else { 0 };
+                self.state = mounted_state(&entry.device, bytes);
                 lines.push(format!("`{}` is mounted at `{point}`", self.state.device));
-                self.mounted = Some(Mounted { disk, device: entry.device.clone() });
+                self.mounted = Some(Mounted { backing, device: entry.device.clone() });
                 lines.extend(self.set_error(error));
             }
             (Task::Mount(_), None) => {
@@ -327,7 +330,9 @@ impl Held {
 impl Task {
     fn arguments(&self, name: &VolumeName) -> Vec<String> {
         match self {
-            Self::Mount(disk) => vec!["mount".to_owned(), name.to_string(), disk.word()],
+            Self::Mount(backing) => {
+                vec!["mount".to_owned(), name.to_string(), backing.word()]
+            }
             Self::Unmount => vec!["unmount".to_owned(), name.to_string()],
         }
     }
@@ -369,25 +374,29 @@ fn disks() -> Vec<String> {
     disks
 }
 
-/// Whether the kernel has a block device of these numbers.
+/// Whether the kernel still has the block device of these numbers. A file system without one has
+/// the number 0.
 fn has_device(numbers: &str) -> bool {
-    Path::new("/sys/dev/block").join(numbers).exists()
+    numbers.starts_with("0:") || Path::new("/sys/dev/block").join(numbers).exists()
 }
 
-/// The state of a mounted volume whose child has not reported it.
-fn mounted_state(numbers: &str) -> VolumeState {
+/// The state of a mounted volume.
+fn mounted_state(numbers: &str, bytes: u64) -> VolumeState {
     let link = std::fs::read_link(Path::new("/sys/dev/block").join(numbers)).unwrap_or_default();
     let device = link.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    VolumeState { phase: VolumePhase::Mounted, device, bytes: 0 }
+    VolumeState { phase: VolumePhase::Mounted, device, bytes }
 }
 
 fn is_mounted(table: &[Entry], point: &str, device: &str) -> bool {
     table.iter().any(|entry| entry.point == Path::new(point) && entry.device == device)
 }
 
-/// Whether the list has the disk.
-fn permits(list: &str, disk: &DiskId) -> bool {
-    let wanted = format!("{}={}", disk.key(), disk.text().as_str());
+/// Whether the list has it.
+fn permits(list: &str, backing: &VolumeBacking) -> bool {
+    let wanted = match backing {
+        VolumeBacking::Disk(disk) => format!("{}={}", disk.key(), disk.text().as_str()),
+        VolumeBacking::Folder => backing.word(),
+    };
     let patterns = list.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     patterns.filter(|line| !line.is_empty()).any(|pattern| match pattern.strip_suffix('*') {
         Some(start) => wanted.starts_with(start),

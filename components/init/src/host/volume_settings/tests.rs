@@ -7,13 +7,13 @@ use std::fs::{self, File};
 use std::process::Command;
 
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
 };
 
 use crate::sys::own_mounts;
 
 const NOW: Duration = Duration::from_secs(100);
-const ALL: &str = "# any\nserial=*\nwwid=*\n";
+const ALL: &str = "# any\nfolder\nserial=*\nwwid=*\n";
 
 fn volume(line: &str) -> Volume {
     match Setting::parse(&format!("volume {line}")) {
@@ -219,6 +219,25 @@ fn another_disk_is_mounted_once_the_first_one_is_not() {
 }
 
 #[test]
+fn a_volume_moves_between_a_folder_and_a_disk_once_it_is_unmounted() {
+    on_a_node(|volumes| {
+        apply(volumes, "db folder");
+        assert_eq!(volumes.starts(NOW), [start(0, &["mount", "db", "folder"])]);
+        fs::create_dir_all("/var/data/db").unwrap();
+        mount_bind("/var/data/db", "/var/mnt/db").unwrap();
+        volumes.on_report(0, "mounted bytes=4096\n", NOW);
+        // A tmpfs has no device.
+        assert_eq!(observed(volumes), is("mounted", ""));
+        assert_eq!((volumes.hold(NOW).len(), volumes.starts(NOW)), (1, vec![]));
+        apply(volumes, "db serial=a");
+        assert_eq!(volumes.starts(NOW), [start(0, &["unmount", "db"])]);
+        unmount("/var/mnt/db", UnmountFlags::empty()).unwrap();
+        volumes.on_report(0, "waiting\n", NOW);
+        assert_eq!(volumes.starts(NOW), [start(0, &["mount", "db", "serial=a"])]);
+    });
+}
+
+#[test]
 fn volumes_are_few_and_each_has_a_disk_of_its_own() {
     on_a_node(|volumes| {
         let refused = |volumes: &mut VolumeSettings, line: &str, list: &str| {
@@ -237,6 +256,11 @@ fn volumes_are_few_and_each_has_a_disk_of_its_own() {
         }
         for list in ["serial=x", "serial=*", " wwid=a\nserial=x*"] {
             volumes.apply(Source::Api, &volume("v0 serial=x"), list, NOW).unwrap();
+        }
+        let reason = refused(volumes, "v1 folder", "# folder\nserial=*\nfolders\n");
+        assert_eq!(reason, "the image allows no volume on a folder of DATA");
+        for name in ["v1", "v2"] {
+            apply(volumes, &format!("{name} folder"));
         }
         let numbers: Vec<u8> = volumes.starts(NOW).iter().map(|start| start.number).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);

@@ -1,4 +1,4 @@
-//! `Volumes.osbuild`: disks beside the node's own, for pods.
+//! `Volumes.osbuild`: disks beside the node's own and folders of DATA, for pods.
 
 use super::spec::{self, HostSpec};
 use super::{ERROR, Report, SettingType, Wanted, column, names};
@@ -6,7 +6,8 @@ use crate::access::Role;
 use osbuild_abi::paths::VOLUME_MOUNTS;
 use osbuild_cosi::v1::{VolumeDisk, VolumeSpec, VolumeStatusSpec};
 use osbuild_protocol::{
-    DiskId, Observed, Refusal, Setting, SettingName, Volume, VolumeName, VolumePhase, VolumeState,
+    DiskId, Observed, Refusal, Setting, SettingName, Volume, VolumeBacking, VolumeName,
+    VolumePhase, VolumeState,
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
@@ -39,17 +40,18 @@ const NAME: PrintColumn = column("Name", "{.name}");
 
 impl HostSpec for VolumeSpec {
     fn settings(&self) -> Result<Vec<Setting>, Refusal> {
-        let VolumeSpec { name, disk } = self;
-        let VolumeDisk { serial, wwid } = disk.clone().unwrap_or_default();
-        let disk = DiskId::parse(&serial, &wwid)?;
-        Ok(vec![Setting::Volume(Volume::new(VolumeName::parse(name)?, disk))])
+        let VolumeSpec { name, disk, folder } = self;
+        let disk = disk.as_ref().map(|VolumeDisk { serial, wwid }| DiskId::parse(serial, wwid));
+        let backing = VolumeBacking::new(disk.transpose()?, *folder)?;
+        Ok(vec![Setting::Volume(Volume::new(VolumeName::parse(name)?, backing))])
     }
 
     fn of(settings: &[Setting]) -> Self {
         let volume = settings.iter().find_map(|setting| match setting {
             Setting::Volume(volume) => Some(VolumeSpec {
                 name: volume.name().to_string(),
-                disk: Some(disk_of(volume.disk())),
+                disk: volume.backing().disk().map(disk_of),
+                folder: *volume.backing() == VolumeBacking::Folder,
             }),
             _ => None,
         });
@@ -72,9 +74,11 @@ fn conflict(settings: &[Setting]) -> Option<String> {
         .iter()
         .enumerate()
         .flat_map(|(index, one)| volumes[index + 1..].iter().map(move |other| (one, other)));
-    let (one, other) = pairs.find(|(one, other)| one.disk() == other.disk())?;
-    let (one, other, disk) = (one.name(), other.name(), one.disk());
-    Some(format!("the volumes `{one}` and `{other}` both have the disk with the {disk}"))
+    let disk = |volume: &Volume| volume.backing().disk().cloned();
+    let (one, other) =
+        pairs.find(|(one, other)| disk(one).is_some() && disk(one) == disk(other))?;
+    let (one, other, disk) = (one.name(), other.name(), one.backing());
+    Some(format!("the volumes `{one}` and `{other}` both have {disk}"))
 }
 
 fn volume(setting: &Setting) -> Option<&Volume> {
@@ -175,7 +179,13 @@ mod tests {
         let settings = |lines: &[&str]| -> Vec<Setting> {
             lines.iter().map(|line| Setting::parse(line).unwrap()).collect()
         };
-        let apart = settings(&["volume a serial=x", "volume b wwid=x", "volume c serial=y"]);
+        let apart = settings(&[
+            "volume a serial=x",
+            "volume b wwid=x",
+            "volume c serial=y",
+            "volume d folder",
+            "volume e folder",
+        ]);
         assert_eq!(conflict(&apart), None);
         let both = settings(&["volume a serial=x%20y", "volume b serial=x%20y"]);
         let reason = "the volumes `a` and `b` both have the disk with the serial `x y`";

@@ -12,9 +12,11 @@ async fn a_volume_reaches_init_has_a_status_and_goes_with_its_resource() {
     let socket = folder.path().join("host");
     let held = start_init(&socket);
     let osd = Osd::start_with(&["--host", socket.to_str().unwrap()]);
-    let document = "{type: Volume, id: ours, spec: {name: db, disk: {wwid: 't10.ATA  QEMU'}}}";
-    apply(&osd, document).await.unwrap();
-    until("init holds it", || lines(&held) == ["volume db wwid=t10.ATA%20%20QEMU"]).await;
+    let folder = "{type: Volume, id: models, spec: {name: models, folder: true}}";
+    let disk = "{type: Volume, id: ours, spec: {name: db, disk: {wwid: 't10.ATA  QEMU'}}}";
+    apply(&osd, &format!("{folder}\n---\n{disk}\n")).await.unwrap();
+    let both = ["volume db wwid=t10.ATA%20%20QEMU", "volume models folder"];
+    until("init holds them", || lines(&held) == both).await;
     let client = &mut osd.client().await;
     let mut status = String::new();
     for _ in 0..ATTEMPTS {
@@ -35,7 +37,7 @@ async fn a_volume_reaches_init_has_a_status_and_goes_with_its_resource() {
         ..TeardownAndDestroyRequest::default()
     };
     client.teardown_and_destroy(request).await.unwrap();
-    until("init holds nothing", || lines(&held).is_empty()).await;
+    until("init holds the other", || lines(&held) == both[1..]).await;
 }
 
 #[tokio::test]
@@ -44,6 +46,8 @@ async fn a_volume_that_no_node_can_have_is_refused() {
     for spec in [
         "name: db",
         "name: db, disk: {}",
+        "name: db, folder: false",
+        "name: db, folder: true, disk: {serial: a}",
         "name: db, disk: {serial: a, wwid: b}",
         "name: db, disk: {serial: ' a'}",
         "name: db, disk: {device: vdb}",

@@ -68,7 +68,9 @@ pub use start::StartSettings;
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
 pub use trusted_root::{MAX_ROOTS, RootName, TrustedRoot};
-pub use volume::{DiskId, DiskText, MAX_VOLUMES, Volume, VolumeName, VolumePhase, VolumeState};
+pub use volume::{
+    DiskId, DiskText, MAX_VOLUMES, Volume, VolumeBacking, VolumeName, VolumePhase, VolumeState,
+};
 
 use std::fmt;
 use std::net::IpAddr;
@@ -304,7 +306,7 @@ impl Setting {
             Self::SeccompProfile(profile) => profile.words(),
             Self::StaticPod(pod) => pod.words(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
-            Self::Volume(volume) => volume.disk().word(),
+            Self::Volume(volume) => volume.backing().word(),
         }
     }
 

@@ -1,8 +1,10 @@
-//! Volumes: whole disks beside the node's own, each with a file system for pods.
+//! Volumes for pods: whole disks beside the node's own, each with a file system, and folders of DATA.
 
+mod backing;
 mod disk;
 mod state;
 
+pub use backing::VolumeBacking;
 pub use disk::{DiskId, DiskText};
 pub use state::{VolumePhase, VolumeState};
 
@@ -19,7 +21,7 @@ const MAX_NAME: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     name: VolumeName,
-    disk: DiskId,
+    backing: VolumeBacking,
 }
 
 /// The name of a volume.
@@ -27,14 +29,14 @@ pub struct Volume {
 pub struct VolumeName(String);
 
 impl Volume {
-    /// The volume of this name on this disk.
-    pub fn new(name: VolumeName, disk: DiskId) -> Self {
-        Self { name, disk }
+    /// The volume of this name.
+    pub fn new(name: VolumeName, backing: VolumeBacking) -> Self {
+        Self { name, backing }
     }
 
-    /// Reads the words after the name: `serial=TEXT` or `wwid=TEXT`.
+    /// Reads the words after the name: `serial=TEXT`, `wwid=TEXT`, or `folder`.
     pub(super) fn parse_words(name: VolumeName, words: &str) -> Result<Self, Refusal> {
-        Ok(Self::new(name, DiskId::parse_word(words)?))
+        Ok(Self::new(name, VolumeBacking::parse_word(words)?))
     }
 
     /// Its name.
@@ -42,9 +44,9 @@ impl Volume {
         &self.name
     }
 
-    /// Its disk.
-    pub fn disk(&self) -> &DiskId {
-        &self.disk
+    /// What holds its files.
+    pub fn backing(&self) -> &VolumeBacking {
+        &self.backing
     }
 }
 
