@@ -34,7 +34,7 @@ fn the_schema_accepts_what_a_node_accepts() {
             "[kernel-parameters]\n\"net.ipv4.conf.eth0-1.forwarding\" = 1\n",
             "[kubelet]\ntaints = [\"a:NoSchedule\", \"a.b/c=:NoExecute\"]\nlabels = { a = \"\" }\n",
             "[cluster]\nserver = \"https://[fd00::1]:6443\"\ncertificate-authority = \
-             \"-----BEGIN CERTIFICATE-----\\nAA==\\n-----END CERTIFICATE-----\"\n",
+             \"-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----\"\n",
         ],
     );
 }

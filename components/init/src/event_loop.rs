@@ -76,8 +76,8 @@ pub enum Deadline {
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.
     KernelParameters,
-    /// The kubelet's configuration is to be written with other fields.
-    KubeletFields,
+    /// The kubelet's files are to be written with other fields, or for another cluster.
+    KubeletFiles,
     /// The environment of the daemons has changed.
     Environment,
     /// Both daemons have run for long enough in their environment.

@@ -14,12 +14,13 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 32] = [
+const FILES: [&str; 33] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
     "machine/machine.proto",
     "osbuild/v1/access.proto",
+    "osbuild/v1/cluster_join.proto",
     "osbuild/v1/configuration.proto",
     "osbuild/v1/device.proto",
     "osbuild/v1/firewall_rule.proto",
@@ -59,11 +60,19 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 139] = [
+const OPTIONAL: [&str; 147] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
     "BondLink.xmit_hash_policy",
+    "ClusterJoinSpec.domain",
+    "ClusterJoinStatusSpec.certificate_until",
+    "ClusterJoinStatusSpec.domain",
+    "ClusterJoinStatusSpec.error",
+    "ClusterJoinStatusSpec.ready",
+    "ClusterJoinStatusSpec.reason",
+    "ClusterJoinStatusSpec.resource",
+    "ClusterJoinStatusSpec.version",
     "CniStatusSpec.changed",
     "CniStatusSpec.cni_version",
     "CniStatusSpec.error",
@@ -206,6 +215,8 @@ const MISSING: [(&str, &str); 66] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
+    ("ClusterJoinSpec.dns", "Vec::is_empty"),
+    ("ClusterJoinStatusSpec.dns", "Vec::is_empty"),
     ("CniStatusSpec.missing_plugins", "Vec::is_empty"),
     ("DeviceInfoSpec.bytes", "crate::yaml::is_zero"),
     ("DeviceInfoSpec.drivers", "Vec::is_empty"),

@@ -125,7 +125,7 @@ impl ClusterFiles {
         let path = self.others().join(NODE_DOCUMENT);
         let text = fs::read_to_string(&path).at("read", &path)?;
         let document = Document::parse(&text).ok().and_then(|document| document.cluster);
-        let theirs = document.map(|cluster| cluster.server.as_str().to_owned());
+        let theirs = document.map(|cluster| cluster.server().as_str().to_owned());
         if theirs.as_deref() == Some(&server.url()) {
             return Ok(());
         }
@@ -301,10 +301,10 @@ mod tests {
         let files = made(&place.path().join("cluster")).unwrap();
         let text = std::fs::read_to_string(files.others().join("etc/osbuild/node.toml")).unwrap();
         let cluster = Document::parse(&text).unwrap().cluster.unwrap();
-        assert_eq!(cluster.server.as_str(), "https://10.0.2.15:6443");
+        assert_eq!(cluster.server().as_str(), "https://10.0.2.15:6443");
         let kubeadm =
             std::fs::read_to_string(files.first().join("etc/kubernetes/kubeadm.yaml")).unwrap();
-        assert!(kubeadm.contains(&format!("- token: {}\n", cluster.token.unwrap().as_str())));
+        assert!(kubeadm.contains(&format!("- token: {}\n", cluster.token().unwrap().reveal())));
     }
 
     #[test]

@@ -75,6 +75,10 @@ fn seeds() -> Vec<Vec<u8>> {
         "apply seccomp-profile a default=ERRNO/1 architectures=X86 calls=LOG:read \
          argument=0:1:0:EQ",
         "withdraw seccomp-profile a",
+        "apply cluster-join server=https://a:6443 ca=MIIB token=abcdef.0123456789abcdef \
+         dns=10.96.0.10,fd00::a domain=a.b",
+        "withdraw cluster-join",
+        "cluster 1790000000 not-ready ask 10.0.2.2: refused",
         "apply kernel-module dm-crypt built-in",
         "withdraw kernel-module dm_crypt",
         "withdraw static-pod web",

@@ -47,6 +47,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "key: net.ipv4.tcp_rmem\nvalue: 4096 131072 6291456\n",
         "hostname: edge-7.example.org\n",
         "text: |\n  Rack 7\n   100 %\n",
+        "{server: 'https://a:6443', certificateAuthority: MIIB, token: a.b, dns: [10.96.0.10]}",
         "name: dm-crypt\n",
         "name: a\ndefaultAction: SCMP_ACT_LOG\nsyscalls:\n\
          - names: [read]\n  action: SCMP_ACT_TRAP\n",

@@ -117,6 +117,17 @@ pub fn document(plane: &ControlPlane) -> Result<NodeFile> {
     Ok(NodeFile::new(NODE_DOCUMENT, 0o600, text))
 }
 
+/// The resource with the same cluster.
+pub fn resource(plane: &ControlPlane) -> Result<String> {
+    let authority: String = plane.ca()?.lines().map(|line| format!("    {line}\n")).collect();
+    Ok(format!(
+        "type: ClusterJoin\nid: node\nspec:\n  server: {}\n  token: {}\n  dns: [{NAME_SERVER}]\n  \
+         domain: {DOMAIN}\n  certificateAuthority: |\n{authority}",
+        plane.server(),
+        plane.token(),
+    ))
+}
+
 /// One archive of all files, so that the kubelet reads none before all are there.
 fn archive(files: &[NodeFile]) -> Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());

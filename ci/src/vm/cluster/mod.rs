@@ -25,6 +25,7 @@ mod process;
 mod registry;
 mod rejoining;
 mod serving;
+mod set_join;
 mod shutdown;
 mod two_nodes;
 mod wait;

@@ -1,12 +1,13 @@
-//! A pod with a projected token asks the API of its node, as the documentation shows.
+//! A node joins by a resource. A pod with a projected token asks the API of its node, as the
+//! documentation shows.
 
 use super::control_plane::ControlPlane;
 use super::images::NamedImage;
-use super::joining::{Ports, join};
+use super::joining::{Ports, install};
 use super::kubectl::Kubectl;
 use super::lab::{DISK_MIB, SINGLE};
 use super::registry::Registry;
-use super::{Cluster, serving, text};
+use super::{Cluster, serving, set_join, text};
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::{Ran, Site};
@@ -56,9 +57,10 @@ const SETTING: &str = "data:
 /// The time that a pod may take which was started again.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// A pod reads the settings of its node with the token of its ServiceAccount, and the node verifies
-/// it by the keys of a real API server. The pod may not change them before its binding says so.
-/// Another ServiceAccount, and a token of no pod, may do nothing.
+/// A resource makes the node join, and leave at the end. A pod reads the settings of its node with
+/// the token of its ServiceAccount, and the node verifies it by the keys of a real API server. The
+/// pod may not change them before its binding says so. Another ServiceAccount, and a token of no
+/// pod, may do nothing.
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let registry = Registry::start(site, cluster.plane.authority())?;
@@ -79,15 +81,17 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
         .boot()?;
     cluster.plane.egress().route(serving::ADDRESS, kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
-    join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &ports)?;
-    let node = cluster.ready_node(&mut running, None)?;
-    let name = text(&node, "/metadata/name").to_owned();
-    let approved = serving::approved(&kubectl, &name)?;
-    cluster.outcome.claim("the logs of pods are readable", approved);
+    install(&registry.node_files(cluster.plane.authority())?, &ports)?;
     let [_, program] = state_api::programs(site)?;
-    let mut example = Example { site, kubectl, program, project, name, fingerprint: String::new() };
+    let (name, fingerprint) = (String::new(), String::new());
+    let mut example = Example { site, kubectl, program, project, name, fingerprint };
     example.add_node(api, &mut running)?;
+    let node = set_join::joins(&mut cluster, &example, &mut running)?;
+    text(&node, "/metadata/name").clone_into(&mut example.name);
+    let approved = serving::approved(&example.kubectl, &example.name)?;
+    cluster.outcome.claim("the logs of pods are readable", approved);
     example.runs(&mut cluster.outcome)?;
+    set_join::leaves(&mut cluster, &example)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");
     Ok(cluster.outcome)
@@ -112,7 +116,7 @@ fn image(site: &Site) -> Result<NamedImage> {
 }
 
 /// The example of the page, on a node.
-struct Example<'a> {
+pub struct Example<'a> {
     site: &'a Site<'a>,
     kubectl: Kubectl<'a>,
     /// `osctl`, for the administrator of the node.
@@ -196,14 +200,15 @@ impl Example<'_> {
         Ok(objects.replace("ADDRESS", ADDRESS).replace("FINGERPRINT", &self.fingerprint))
     }
 
-    /// The administrator of the node applies documents.
-    fn apply(&self, name: &str, documents: &str) -> Result<()> {
+    /// The administrator of the node applies documents. Returns what `osctl` prints.
+    pub fn apply(&self, name: &str, documents: &str) -> Result<String> {
         self.kubectl.write(name, documents)?;
         let file = self.kubectl.file(name).display().to_string();
-        self.finish(&["apply", "-f", &file]).map(drop)
+        self.finish(&["apply", "-f", &file])
     }
 
-    fn finish(&self, words: &[&str]) -> Result<String> {
+    /// The output of an `osctl` that succeeds.
+    pub fn finish(&self, words: &[&str]) -> Result<String> {
         Ok(self.site.finish("pods-as-clients", &mut self.command(words))?.output)
     }
 

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 99] = [
+const LINES: [(&str, RefusalCode); 105] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -16,6 +16,12 @@ const LINES: [(&str, RefusalCode); 99] = [
     ("apply host-name ../etc", RefusalCode::Malformed),
     ("apply name-servers 10.0.2.3;reboot", RefusalCode::Malformed),
     ("apply time-servers $(reboot)", RefusalCode::Malformed),
+    ("apply cluster-join /tmp/kubeconfig", RefusalCode::Malformed),
+    ("apply cluster-join server=http://a ca=MIIB", RefusalCode::Malformed),
+    ("apply cluster-join server=https://a/?b ca=MIIB", RefusalCode::Malformed),
+    ("apply cluster-join server=https://a ca=/tmp/ca.crt", RefusalCode::Malformed),
+    ("apply cluster-join server=https://a ca=MIIB token=a\"b", RefusalCode::Malformed),
+    ("apply cluster-join server=https://a ca=MIIB exec=/tmp/x", RefusalCode::Malformed),
     ("apply kernel-module ../../tmp/x built-in", RefusalCode::Malformed),
     ("apply kernel-module kvm loaded", RefusalCode::Malformed),
     ("apply kernel-module kvm built-in nested=1", RefusalCode::Malformed),

@@ -1,31 +1,35 @@
-//! The settings of the kubelet that follow from the node document: its configuration, its flags,
-//! and its two kubeconfig files.
+//! The settings of the kubelet that follow from the node document and from the cluster: its
+//! configuration, its flags, and its two kubeconfig files.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use osbuild_document::{CloudProvider, Cluster, Document, Kubelet, Taint};
+use osbuild_document::{CloudProvider, Kubelet, Taint};
 use osbuild_protocol::{
-    KubeletField, KubeletValue, LabelKey, NodeLabel, NodeTaint, Setting, TaintName,
+    ClusterJoin, KubeletField, KubeletValue, LabelKey, NodeLabel, NodeTaint, Setting, TaintName,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The part of the kubelet's configuration (`KubeletConfiguration`).
-pub fn configuration(document: &Document, registered: &Registered) -> Value {
+pub fn configuration(
+    cluster: Option<&ClusterJoin>,
+    kubelet: &Kubelet,
+    registered: &Registered,
+) -> Value {
     let mut settings = Map::new();
-    if let Some(cluster) = &document.cluster {
-        settings.insert("clusterDomain".to_owned(), json!(cluster.domain.as_str()));
+    if let Some(cluster) = cluster {
+        settings.insert("clusterDomain".to_owned(), json!(cluster.domain().as_str()));
         // A node of a cluster serves with a certificate of the cluster.
         settings.insert("serverTLSBootstrap".to_owned(), json!(true));
-        if !cluster.dns.is_empty() {
-            settings.insert("clusterDNS".to_owned(), json!(cluster.dns));
+        if !cluster.dns().is_empty() {
+            settings.insert("clusterDNS".to_owned(), json!(cluster.dns()));
         }
     }
     if !registered.taints.is_empty() {
         let taints: Vec<Value> = registered.taints.values().map(taint).collect();
         settings.insert("registerWithTaints".to_owned(), json!(taints));
     }
-    if let Some(id) = &document.kubelet.provider_id {
+    if let Some(id) = &kubelet.provider_id {
         settings.insert("providerID".to_owned(), json!(id));
     }
     Value::Object(settings)
@@ -102,19 +106,19 @@ pub fn flags(kubelet: &Kubelet, registered: &Registered) -> Vec<String> {
     flags
 }
 
-/// The kubeconfig with which the kubelet requests its certificate, if the document has a token.
-pub fn bootstrap_kubeconfig(cluster: &Cluster) -> Option<Value> {
-    let token = cluster.token.as_ref()?;
-    Some(kubeconfig(cluster, &json!({ "token": token.as_str() })))
+/// The kubeconfig with which the kubelet requests its certificate, if there is a token.
+pub fn bootstrap_kubeconfig(cluster: &ClusterJoin) -> Option<Value> {
+    let token = cluster.token()?;
+    Some(kubeconfig(cluster, &json!({ "token": token.reveal() })))
 }
 
 /// The kubeconfig with the certificate and the key in the file `pair`.
-pub fn certified_kubeconfig(cluster: &Cluster, pair: &str) -> Value {
+pub fn certified_kubeconfig(cluster: &ClusterJoin, pair: &str) -> Value {
     kubeconfig(cluster, &json!({ "client-certificate": pair, "client-key": pair }))
 }
 
-fn kubeconfig(cluster: &Cluster, user: &Value) -> Value {
-    let authority = STANDARD.encode(cluster.certificate_authority.as_str());
+fn kubeconfig(cluster: &ClusterJoin, user: &Value) -> Value {
+    let authority = STANDARD.encode(cluster.authority().to_pem());
     json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -122,7 +126,7 @@ fn kubeconfig(cluster: &Cluster, user: &Value) -> Value {
         "clusters": [{
             "name": "node",
             "cluster": {
-                "server": cluster.server.as_str(),
+                "server": cluster.server().as_str(),
                 "certificate-authority-data": authority,
             },
         }],
@@ -134,6 +138,7 @@ fn kubeconfig(cluster: &Cluster, user: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_document::Document;
     use osbuild_kubeconfig::Kubeconfig;
 
     const EXAMPLE: &str = include_str!("../../../shared/document/example.toml");
@@ -142,16 +147,24 @@ mod tests {
         Document::parse(EXAMPLE).unwrap()
     }
 
+    fn without_token(cluster: &ClusterJoin) -> ClusterJoin {
+        let (server, authority) = (cluster.server().clone(), cluster.authority().clone());
+        let (dns, domain) = (cluster.dns().to_vec(), cluster.domain().clone());
+        ClusterJoin::new(server, authority, None, dns, domain).unwrap()
+    }
+
     #[test]
     fn an_empty_document_leaves_the_kubelets_defaults() {
-        assert_eq!(configuration(&Document::default(), &Registered::default()), json!({}));
+        let found = configuration(None, &Kubelet::default(), &Registered::default());
+        assert_eq!(found, json!({}));
         assert_eq!(flags(&Kubelet::default(), &Registered::default()), [""; 0]);
     }
 
     #[test]
     fn the_cluster_and_the_taints_are_in_the_configuration() {
+        let Document { cluster, kubelet, .. } = example();
         assert_eq!(
-            configuration(&example(), &Registered::new(&example().kubelet, &[])),
+            configuration(cluster.as_ref(), &kubelet, &Registered::new(&kubelet, &[])),
             json!({
                 "clusterDNS": ["10.96.0.10"],
                 "clusterDomain": "cluster.local",
@@ -206,7 +219,7 @@ mod tests {
             ["--node-labels=edge=,example.org/rack=8,topology.kubernetes.io/zone=zone-a"]
         );
         assert_eq!(
-            configuration(&Document::default(), &registered)["registerWithTaints"],
+            configuration(None, &Kubelet::default(), &registered)["registerWithTaints"],
             json!([
                 { "key": "dedicated", "value": "", "effect": "NoSchedule" },
                 { "key": "dedicated", "value": "a", "effect": "NoExecute" },
@@ -224,7 +237,7 @@ mod tests {
         assert_eq!(config.server(), Some("https://api.example.org:6443"));
         assert_eq!(config.token(), Ok(Some("abcdef.0123456789abcdef".to_owned())));
         let authority = config.certificate_authority().unwrap().unwrap();
-        assert_eq!(authority, cluster.certificate_authority.as_str());
-        assert_eq!(bootstrap_kubeconfig(&Cluster { token: None, ..cluster }), None);
+        assert_eq!(authority, cluster.authority().to_pem());
+        assert_eq!(bootstrap_kubeconfig(&without_token(&cluster)), None);
     }
 }

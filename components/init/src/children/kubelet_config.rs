@@ -1,20 +1,20 @@
 //! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
 //! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], the kubelet's
 //! configuration to [`STANDALONE`] and [`JOINED`], its flags from the node document to [`FLAGS`],
-//! its policies to [`POLICIES`], and how long it delays a shutdown to
-//! [`SHUTDOWN_GRACE`]. It reports a file that it cannot read
+//! its policies to [`POLICIES`], how long it delays a shutdown to [`SHUTDOWN_GRACE`], and the files
+//! with which it joins the cluster that settings name. It reports a file that it cannot read
 //! and goes on without it: the kubelet reports the same when it starts.
 
 use std::path::Path;
 use std::time::Duration;
 
 use osbuild_abi::paths::{
-    DOCUMENT_CLIENTS, DOCUMENT_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT,
+    DOCUMENT_CLIENTS, JOIN_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT,
 };
-use osbuild_document::{Cluster, Document};
+use osbuild_document::{Document, Kubelet};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file::read;
-use osbuild_protocol::{KubeletField, Setting};
+use osbuild_protocol::{ClusterJoin, KubeletField, Setting};
 use x509_cert::Certificate;
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::der::{self, Decode};
@@ -22,13 +22,16 @@ use x509_cert::der::{self, Decode};
 use super::document_settings::Registered;
 use super::kubelet_settings::Settings;
 use super::node_certificate::Origin;
-use super::{document_settings, node_certificate, node_document, proxy_exclusions};
+use super::{
+    client_certificate, document_settings, node_certificate, node_document, proxy_exclusions,
+};
 use crate::boot::memory;
-use crate::daemons::credentials::{self, Credentials, DOCUMENT_BOOTSTRAP, DOCUMENT_CA};
+use crate::daemons::credentials::{self, Credentials, JOIN_BOOTSTRAP, JOIN_CA};
 use crate::daemons::kubelet_config::{
     CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, POLICIES, SHUTDOWN_GRACE, STANDALONE,
 };
 use crate::daemons::node_name;
+use crate::host::cluster_join;
 use crate::host::environment;
 use crate::host::kubelet_fields::{self, Argument};
 use crate::host::run_files;
@@ -66,16 +69,20 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     document::write(&in_effect.as_ref().map(Document::settings).unwrap_or_default())?;
     let kubelet = in_effect.as_ref().map(|document| document.kubelet.clone()).unwrap_or_default();
     let registered = Registered::new(&kubelet, &requested);
-    keep_document(in_effect.as_ref(), &registered)?;
+    let cluster = join(in_effect.as_ref().and_then(|document| document.cluster.clone()))?;
+    let flags = in_effect.as_ref().map(|_| document_settings::flags(&kubelet, &registered));
+    // Without them the node does not join, so they are the last.
+    run_files::set(FLAGS, flags.map(|flags| flags.join("\n")).as_deref())?;
     let bootstrap = Credentials::observe().and_then(|credentials| credentials.bootstrap);
     let kubeconfigs: Vec<&Path> =
         std::iter::once(kubeconfig).chain(bootstrap.map(Path::new)).collect();
-    environment::keep_cluster(&proxy_exclusions::all(in_effect.as_ref(), &kubeconfigs))?;
+    let exclusions = proxy_exclusions::all(cluster.as_ref(), &kubelet, &kubeconfigs);
+    environment::keep_cluster(&exclusions)?;
     let mut settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
-    let in_effect = in_effect.unwrap_or_default();
-    settings.set(&document_settings::configuration(&in_effect, &registered));
-    let fields = kubelet_fields::overlay(allowed_fields(&in_effect), &fields);
+    let configuration = document_settings::configuration(cluster.as_ref(), &kubelet, &registered);
+    settings.set(&configuration);
+    let fields = kubelet_fields::overlay(allowed_fields(&kubelet), &fields);
     settings.set(&document_settings::fields(fields.values()));
     kubelet_fields::write_overridden(&settings.overridden(fields.keys()))?;
     keep_shutdown_grace(settings.shutdown_grace())?;
@@ -94,39 +101,48 @@ pub fn apply(arguments: &[&str]) -> Outcome {
 
 /// The fields of the kubelet's configuration that the document has and the image allows. PID 1
 /// reports the others.
-fn allowed_fields(document: &Document) -> Vec<KubeletField> {
+fn allowed_fields(kubelet: &Kubelet) -> Vec<KubeletField> {
     let allowed = kubelet_fields::allowed().unwrap_or_else(|failure| {
         println!("{failure}");
         String::new()
     });
-    let fields = document.kubelet.config.iter();
+    let fields = kubelet.config.iter();
     fields.filter(|field| kubelet_fields::permits(&allowed, field.key())).cloned().collect()
 }
 
-/// Writes the files that the kubelet reads of the document, and removes those that it does not ask
-/// for. Without [`FLAGS`] the node does not join, so they are the last.
-fn keep_document(document: Option<&Document>, registered: &Registered) -> Outcome {
-    let cluster = document.and_then(|document| document.cluster.as_ref());
-    let kubeconfig = cluster.map(certified_kubeconfig).transpose()?.flatten();
-    let bootstrap = cluster.and_then(document_settings::bootstrap_kubeconfig);
-    let authority = cluster.map(|cluster| cluster.certificate_authority.as_str().to_owned());
-    let flags =
-        document.map(|document| document_settings::flags(&document.kubelet, registered).join("\n"));
-    run_files::set(DOCUMENT_KUBECONFIG, kubeconfig.as_deref())?;
-    run_files::set(DOCUMENT_BOOTSTRAP, bootstrap.map(|config| config.to_string()).as_deref())?;
-    run_files::set(DOCUMENT_CA, authority.as_deref())?;
-    run_files::set(FLAGS, flags.as_deref())
+/// Writes the kubelet's files for the cluster that requests name, or else for that of the document,
+/// and removes those that it does not need. Says why the node does not join the cluster, if it does
+/// not. Returns the cluster whose certificates can be read.
+fn join(document: Option<ClusterJoin>) -> Outcome<Option<ClusterJoin>> {
+    let cluster = cluster_join::requested().or(document);
+    let roots = cluster.as_ref().map(|join| client_certificate::roots(&join.authority().to_pem()));
+    let unreadable = roots.and_then(Outcome::err).map(|failure| failure.to_string());
+    let joined = cluster.clone().filter(|_| unreadable.is_none());
+    let (kubeconfig, reason) =
+        joined.as_ref().map(certified_kubeconfig).transpose()?.unwrap_or_default();
+    let bootstrap = joined.as_ref().and_then(document_settings::bootstrap_kubeconfig);
+    let authority = joined.as_ref().map(|join| join.authority().to_pem());
+    run_files::set(JOIN_KUBECONFIG, kubeconfig.as_deref())?;
+    run_files::set(JOIN_BOOTSTRAP, bootstrap.map(|config| config.to_string()).as_deref())?;
+    run_files::set(JOIN_CA, authority.as_deref())?;
+    let reason = unreadable.or(reason);
+    if let Some((cluster, reason)) = cluster.as_ref().zip(reason.as_ref()) {
+        println!("the node does not join {}: {reason}", cluster.server());
+    }
+    cluster_join::write_error(reason.as_deref())?;
+    Ok(joined)
 }
 
-/// The kubeconfig with the node's certificate, if that is from this cluster. It is not after a move
-/// to another cluster, and after a rotation of the CA.
-fn certified_kubeconfig(cluster: &Cluster) -> Outcome<Option<String>> {
+/// The kubeconfig with the node's certificate, if that is from this cluster, or else why the node
+/// does not join it. The certificate is another one after a move to another cluster, and after a
+/// rotation of the CA.
+fn certified_kubeconfig(cluster: &ClusterJoin) -> Outcome<(Option<String>, Option<String>)> {
     let folder = Path::new(node_certificate::FOLDER);
-    let origin = Origin::observe(folder, cluster);
-    node_certificate::prepare(folder, cluster, origin)?;
+    let origin = Origin::settle(folder, cluster)?;
+    let reason = node_certificate::prepare(folder, cluster, origin)?;
     let pair = folder.join(node_certificate::CLIENT).display().to_string();
     let kubeconfig = || document_settings::certified_kubeconfig(cluster, &pair).to_string();
-    Ok((origin == Origin::Cluster).then(kubeconfig))
+    Ok(((origin == Origin::Cluster).then(kubeconfig), reason))
 }
 
 /// Passes on how long a shutdown has to wait for the kubelet.

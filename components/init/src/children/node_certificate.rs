@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use osbuild_abi::paths::NODE_DOCUMENT;
-use osbuild_document::Cluster;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::small_file::read;
+use osbuild_protocol::ClusterJoin;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::client_certificate;
 
@@ -17,6 +17,11 @@ pub const FOLDER: &str = "/var/lib/kubelet/pki";
 /// serves. Both are links to files that are named after the time.
 pub const CLIENT: &str = "kubelet-client-current.pem";
 const SERVING: &str = "kubelet-server-current.pem";
+/// The same of the cluster before, to which the node may come back.
+const FORMER_CLIENT: &str = "osbuild-client-former.pem";
+const FORMER_SERVING: &str = "osbuild-server-former.pem";
+/// Each link, and that of the cluster before. One CA has signed both of a cluster.
+const LINKS: [(&str, &str); 2] = [(CLIENT, FORMER_CLIENT), (SERVING, FORMER_SERVING)];
 
 /// The origin of the node's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +36,33 @@ pub enum Origin {
 
 impl Origin {
     /// Compares the certificate in `folder` with the CA of the cluster, and prints why it cannot.
-    pub fn observe(folder: &Path, cluster: &Cluster) -> Self {
-        let path = folder.join(CLIENT);
+    /// The one of the cluster before is back if that is from the cluster.
+    ///
+    /// # Errors
+    /// That cannot be put back.
+    pub fn settle(folder: &Path, cluster: &ClusterJoin) -> Outcome<Self> {
+        let origin = Self::observe(&folder.join(CLIENT), cluster);
+        if origin == Self::Cluster
+            || Self::observe(&folder.join(FORMER_CLIENT), cluster) != Self::Cluster
+        {
+            return Ok(origin);
+        }
+        println!("the node has a certificate from an earlier time in {}", cluster.server());
+        take_back(folder)?;
+        Ok(Self::Cluster)
+    }
+
+    fn observe(path: &Path, cluster: &ClusterJoin) -> Self {
         let compare = || -> Outcome<Self> {
-            let Some(chain) = read(&path)? else { return Ok(Origin::Nowhere) };
-            let authority = cluster.certificate_authority.as_str();
-            Ok(match client_certificate::is_signed_by(&chain, authority)? {
+            let Some(chain) = read(path)? else { return Ok(Origin::Nowhere) };
+            let authority = cluster.authority().to_pem();
+            Ok(match client_certificate::is_signed_by(&chain, &authority)? {
                 true => Origin::Cluster,
                 false => Origin::Another,
             })
         };
         compare()
-            .explain(format_args!("compare {} with the CA in {NODE_DOCUMENT}", path.display()))
+            .explain(format_args!("compare {} with the CA of the cluster", path.display()))
             .unwrap_or_else(|failure| {
                 println!("{failure}");
                 Origin::Nowhere
@@ -50,44 +70,70 @@ impl Origin {
     }
 }
 
-/// Prints what the origin of the node's certificate in `folder` means for the cluster that it
-/// joins. One from elsewhere is removed if there is a token to request another with: as long as it
-/// is valid, the kubelet would use it and request none.
-pub fn prepare(folder: &Path, cluster: &Cluster, origin: Origin) -> Outcome {
-    let server = cluster.server.as_str();
-    let no_token = format!("{NODE_DOCUMENT} has no token");
-    match (origin, cluster.token.is_some()) {
+/// Has the certificate in `folder` fit the cluster that the node joins. One from elsewhere is set
+/// aside if there is a token to request another with: as long as it is valid, the kubelet would use
+/// it and request none. Returns why the node does not join, if it does not.
+pub fn prepare(folder: &Path, cluster: &ClusterJoin, origin: Origin) -> Outcome<Option<String>> {
+    let server = cluster.server();
+    match (origin, cluster.token().is_some()) {
         (Origin::Cluster, _) | (Origin::Nowhere, true) => {}
         (Origin::Another, true) => {
             println!(
                 "the node's certificate is from another cluster or CA: the node requests a new \
                  one from {server}"
             );
-            remove(folder)?;
+            set_aside(folder)?;
         }
-        (Origin::Another, false) => println!(
-            "the node does not join {server}: its certificate is from another cluster or CA, and \
-             {no_token}"
-        ),
+        (Origin::Another, false) => {
+            return Ok(Some(
+                "the node's certificate is from another cluster or CA, and there is no token"
+                    .to_owned(),
+            ));
+        }
         (Origin::Nowhere, false) => {
-            println!("the node does not join {server}: it has no certificate, and {no_token}");
+            return Ok(Some("the node has no certificate, and there is no token".to_owned()));
         }
+    }
+    Ok(None)
+}
+
+/// Puts the certificates aside, in the place of those before.
+fn set_aside(folder: &Path) -> Outcome {
+    for (name, former) in LINKS {
+        let [path, former] = [name, former].map(|name| folder.join(name));
+        let moved = match fs::rename(&path, &former) {
+            Err(error) if error.kind() == ErrorKind::NotFound => remove(&former),
+            moved => moved,
+        };
+        moved.explain(format_args!("set {} aside", path.display()))?;
     }
     Ok(())
 }
 
-/// Removes the links to both certificates. One CA has signed both.
-fn remove(folder: &Path) -> Outcome {
-    for name in [CLIENT, SERVING] {
-        let path = folder.join(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).explain(format_args!("remove {}", path.display()));
-            }
-            _ => {}
-        }
+/// Exchanges the certificates with those before.
+fn take_back(folder: &Path) -> Outcome {
+    for (name, former) in LINKS {
+        let [path, former] = [name, former].map(|name| folder.join(name));
+        let moved = match (path.is_symlink(), former.is_symlink()) {
+            (true, true) => exchange(&path, &former),
+            (false, true) => fs::rename(&former, &path),
+            (true, false) => fs::rename(&path, &former),
+            (false, false) => Ok(()),
+        };
+        moved.explain(format_args!("take {} back", path.display()))?;
     }
     Ok(())
+}
+
+fn exchange(one: &Path, other: &Path) -> std::io::Result<()> {
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 #[cfg(test)]
@@ -113,27 +159,60 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_from_elsewhere_is_removed_if_another_can_be_requested() {
+    fn a_certificate_from_elsewhere_is_set_aside_if_another_can_be_requested() {
         let cluster = Document::parse(EXAMPLE).unwrap().cluster.unwrap();
-        let without_token = Cluster { token: None, ..cluster.clone() };
-        for (cluster, origin, left) in [
-            (&cluster, Origin::Another, 0),
-            (&without_token, Origin::Another, 2),
-            (&cluster, Origin::Cluster, 2),
-            (&cluster, Origin::Nowhere, 2),
+        let (server, authority) = (cluster.server().clone(), cluster.authority().clone());
+        let (dns, domain) = (cluster.dns().to_vec(), cluster.domain().clone());
+        let without_token = ClusterJoin::new(server, authority, None, dns, domain).unwrap();
+        for (cluster, origin, left, joins) in [
+            (&cluster, Origin::Another, 0, true),
+            (&without_token, Origin::Another, 2, false),
+            (&cluster, Origin::Cluster, 2, true),
+            (&without_token, Origin::Cluster, 2, true),
+            (&cluster, Origin::Nowhere, 2, true),
+            (&without_token, Origin::Nowhere, 2, false),
         ] {
             let folder = pki();
-            prepare(folder.path(), cluster, origin).unwrap();
+            let reason = prepare(folder.path(), cluster, origin).unwrap();
+            assert_eq!(reason.is_none(), joins, "{origin:?}: {reason:?}");
             assert_eq!(links(folder.path()), left, "{origin:?}");
             assert!(folder.path().join("kubelet-client-1.pem").exists());
         }
+    }
+
+    /// Which of the files each link in `folder` leads to.
+    fn targets(folder: &Path) -> [Option<String>; 4] {
+        [CLIENT, SERVING, FORMER_CLIENT, FORMER_SERVING].map(|name| {
+            let target = fs::read_link(folder.join(name)).ok()?;
+            Some(target.display().to_string())
+        })
+    }
+
+    #[test]
+    fn a_certificate_that_was_set_aside_is_back_with_its_cluster() {
+        let folder = pki();
+        let folder = folder.path();
+        let [client, serving] =
+            ["client", "server"].map(|word| Some(format!("kubelet-{word}-1.pem")));
+        set_aside(folder).unwrap();
+        assert_eq!(targets(folder), [None, None, client.clone(), serving.clone()]);
+        // The next cluster has not signed a serving certificate.
+        symlink("kubelet-client-2.pem", folder.join(CLIENT)).unwrap();
+        take_back(folder).unwrap();
+        let second = Some("kubelet-client-2.pem".to_owned());
+        assert_eq!(targets(folder), [client.clone(), serving.clone(), second.clone(), None]);
+        take_back(folder).unwrap();
+        assert_eq!(targets(folder), [second.clone(), None, client, serving]);
+        set_aside(folder).unwrap();
+        assert_eq!(targets(folder), [None, None, second, None]);
     }
 
     #[test]
     fn a_missing_or_torn_certificate_is_none() {
         let cluster = Document::parse(EXAMPLE).unwrap().cluster.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Origin::observe(folder.path(), &cluster), Origin::Nowhere);
-        assert_eq!(Origin::observe(pki().path(), &cluster), Origin::Nowhere);
+        let origin = |folder: &Path| Origin::settle(folder, &cluster).unwrap();
+        assert_eq!(origin(folder.path()), Origin::Nowhere);
+        assert_eq!(origin(pki().path()), Origin::Nowhere);
     }
 }

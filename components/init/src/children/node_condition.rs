@@ -1,16 +1,22 @@
 //! `init node-condition NODE-NAME PROBLEM…` shows the cluster what is wrong with the node: in the
 //! condition [`CONDITION`] of its object, and in an event whenever that changes. A node may write
-//! both (NodeRestriction). Its report is whether the API server has the node as Ready.
+//! both (NodeRestriction). Its report is until when the node's certificate is valid, and whether
+//! the API server has the node as Ready.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::small_file;
+use osbuild_kubeconfig::Kubeconfig;
 use osbuild_protocol::Problem;
 use serde_json::{Value, json};
 use x509_cert::der::DateTime;
 
 use super::api_server::{Method, Server, object};
+use super::client_certificate;
 use super::cluster_node::{ClusterNode, Condition};
+use crate::daemons::credentials::{self, JOIN_CA};
 
 /// The type of the condition.
 const CONDITION: &str = "HostProblem";
@@ -27,6 +33,9 @@ const HEARTBEAT: Duration = Duration::from_secs(300);
 /// first.
 pub fn report(node_name: &str, problems: &[&str]) -> Outcome {
     let problems: Vec<Problem> = problems.iter().filter_map(|line| Problem::parse(line)).collect();
+    if let Some(seconds) = certificate_until() {
+        println!("certificate {seconds}");
+    }
     let node = match ClusterNode::get(node_name) {
         Ok(node) => node,
         Err(reason) => {
@@ -42,6 +51,19 @@ pub fn report(node_name: &str, problems: &[&str]) -> Outcome {
     let Ok(conditions) = node.conditions() else { return Ok(()) };
     write(&node, node_name, conditions, &problems)
         .explain("show the cluster the problems of the node")
+}
+
+/// Until when the node's certificate from its cluster is valid, in seconds since 1970. The next
+/// lines of the report say why none can be read.
+fn certificate_until() -> Option<u64> {
+    let config = Kubeconfig::read(Path::new(credentials::kubeconfig())).ok()??;
+    let chain = config.client_certificate().ok()??;
+    let authority = small_file::read(Path::new(JOIN_CA)).ok().flatten();
+    let is_of_cluster = authority.is_none_or(|authority| {
+        client_certificate::is_signed_by(&chain, &authority).unwrap_or_default()
+    });
+    let end = client_certificate::end(&chain).ok().filter(|_| is_of_cluster)?;
+    Some(end.to_unix_duration().as_secs())
 }
 
 fn write(

@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    BOOTSTRAP_KUBECONFIG, CLIENT_CA, DOCUMENT_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG,
-    EARLIER_CLIENT_CA, EARLIER_KUBECONFIG, KUBECONFIG,
+    BOOTSTRAP_KUBECONFIG, CLIENT_CA, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_CLIENT_CA,
+    EARLIER_KUBECONFIG, JOIN_KUBECONFIG, KUBECONFIG,
 };
 
-/// The bootstrap kubeconfig that `init kubelet-config` makes from the node document.
-pub const DOCUMENT_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.conf";
-/// The CA certificates from the node document.
-pub const DOCUMENT_CA: &str = "/run/osbuild/kubelet/ca.crt";
+/// The bootstrap kubeconfig that `init kubelet-config` makes for the cluster that settings name.
+pub const JOIN_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.conf";
+/// The CA certificates of that cluster.
+pub const JOIN_CA: &str = "/run/osbuild/kubelet/ca.crt";
 
-/// The files of each origin: the node document, kubeadm's names, and those of an earlier release.
+/// The files of each origin: settings, kubeadm's names, and those of an earlier release.
 /// The first origin with one of the two kubeconfig files counts.
 const ORIGINS: [Files; 3] = [
-    Files { kubeconfig: DOCUMENT_KUBECONFIG, bootstrap: DOCUMENT_BOOTSTRAP, ca: DOCUMENT_CA },
+    Files { kubeconfig: JOIN_KUBECONFIG, bootstrap: JOIN_BOOTSTRAP, ca: JOIN_CA },
     Files { kubeconfig: KUBECONFIG, bootstrap: BOOTSTRAP_KUBECONFIG, ca: CLIENT_CA },
     Files {
         kubeconfig: EARLIER_KUBECONFIG,
@@ -98,9 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn the_node_document_counts_before_files() {
-        let files = [KUBECONFIG, BOOTSTRAP_KUBECONFIG, DOCUMENT_BOOTSTRAP];
-        assert_eq!(of(&files), Some((DOCUMENT_KUBECONFIG, Some(DOCUMENT_BOOTSTRAP))));
-        assert_eq!(of(&[KUBECONFIG, DOCUMENT_KUBECONFIG]), Some((DOCUMENT_KUBECONFIG, None)));
+    fn a_cluster_of_settings_counts_before_files() {
+        let files = [KUBECONFIG, BOOTSTRAP_KUBECONFIG, JOIN_BOOTSTRAP];
+        assert_eq!(of(&files), Some((JOIN_KUBECONFIG, Some(JOIN_BOOTSTRAP))));
+        assert_eq!(of(&[KUBECONFIG, JOIN_KUBECONFIG]), Some((JOIN_KUBECONFIG, None)));
     }
 }

@@ -83,6 +83,7 @@ impl Dispatcher {
             Program::Kubelet => {
                 self.settings.environment_mut().on_exited(Daemon::Kubelet);
                 self.settings.kubelet_mut().on_exited();
+                self.settings.cluster_mut().on_exited();
             }
             _ => {}
         }

@@ -29,11 +29,12 @@ impl Dispatcher {
         }
     }
 
-    /// When to write the kubelet's configuration with other fields, since boot. Its first start
-    /// comes with a configuration of its own.
-    pub(super) fn kubelet_fields_due(&self) -> Option<Duration> {
+    /// When to write the kubelet's files with other fields, or for another cluster, since boot. Its
+    /// first start comes with files of its own.
+    pub(super) fn kubelet_files_due(&self) -> Option<Duration> {
         let has_started = self.processes.get(Program::Kubelet).is_some();
-        self.settings.kubelet().deadline().filter(|_| has_started)
+        let due = [self.settings.kubelet().deadline(), self.settings.cluster().deadline()];
+        due.into_iter().flatten().min().filter(|_| has_started)
     }
 
     /// When the kubelet will have run for long enough to show that it runs with its fields, since
@@ -47,10 +48,11 @@ impl Dispatcher {
         is_wanted.then_some(since + kubelet_fields::PROOF)
     }
 
-    /// Has a child write the kubelet's configuration.
+    /// Has a child write the kubelet's files.
     pub(super) fn write_kubelet_config(&mut self) {
         // A child that hangs is asked to end once.
         self.settings.kubelet_mut().on_due();
+        self.settings.cluster_mut().on_due();
         self.run_again(Program::KubeletConfig);
     }
 
@@ -82,9 +84,9 @@ impl Dispatcher {
         self.run_as(Program::Cluster, Launch::child(Program::Cluster, &words))
     }
 
-    /// Starts the kubelet again, with other fields if there are any.
-    pub(super) fn restart_kubelet_with_fields(&mut self) {
-        if self.kubelet_fields_due().is_some() {
+    /// Starts the kubelet again, with other files if its settings have changed.
+    pub(super) fn restart_kubelet_with_files(&mut self) {
+        if self.kubelet_files_due().is_some() {
             self.restarts_kubelet = true;
             self.write_kubelet_config();
         } else {
@@ -92,8 +94,9 @@ impl Dispatcher {
         }
     }
 
-    /// Starts that child with the fields of now.
+    /// Starts that child with the settings of now.
     pub(super) fn run_kubelet_config(&mut self) -> Outcome {
+        self.settings.cluster_mut().ask()?;
         let fields = self.settings.kubelet_mut().ask();
         // Without the other child there is nothing else to do for a change.
         if self.processes.get(Program::Cluster).is_none() {
@@ -105,11 +108,13 @@ impl Dispatcher {
         self.run_as(Program::KubeletConfig, launch)
     }
 
-    /// The child has written the kubelet's configuration.
+    /// The child has written the kubelet's files.
     pub(super) fn on_kubelet_config(&mut self) {
         self.on_cluster();
         self.on_document();
-        let has_changed = self.settings.kubelet_mut().on_written(uptime());
+        let has_other_fields = self.settings.kubelet_mut().on_written(uptime());
+        let has_other_cluster = self.settings.cluster_mut().on_written(uptime());
+        let has_changed = has_other_fields || has_other_cluster;
         if std::mem::take(&mut self.restarts_kubelet) || has_changed {
             self.restart_kubelet();
         }
@@ -179,7 +184,8 @@ impl Dispatcher {
             return;
         }
         self.logind.set_grace(grace);
-        self.node_name.on_started(matches!(start.mode, Mode::Joins(_)));
+        let joins = matches!(start.mode, Mode::Joins(_));
+        self.node_name.on_started(joins);
         let words = start.command(self.node_name.name());
         let variables = self.settings.environment().variables();
         let launch = Launch { variables, cgroup: Some(cgroups::KUBELET), ..Launch::new(words) };
@@ -187,6 +193,7 @@ impl Dispatcher {
             Ok(()) => {
                 self.settings.environment_mut().on_started(Daemon::Kubelet);
                 self.settings.kubelet_mut().on_started();
+                self.settings.cluster_mut().on_started(joins);
             }
             Err(failure) => self.console.say(Program::Kubelet.name(), failure),
         }

@@ -73,7 +73,7 @@ impl Dispatcher {
             Request::BeginTry(time) => self.begin_try(time)?,
             Request::ConfirmTry => return self.confirm_try(client).map(|()| None),
             Request::RevertTry => return self.revert_try(client),
-            Request::Observe => reply = Reply::Settings(self.settings.observe(uptime())),
+            Request::Observe => reply = Reply::Settings(self.observe()),
             Request::Serves(fingerprint) => self.on_serves(fingerprint),
             Request::Bootstrap(report) => self.on_bootstrap(report),
             Request::OpenVolume { after } => return self.wait_for(client, Job::OpenVolume(after)),

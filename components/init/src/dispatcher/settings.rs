@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use osbuild_protocol::{Refusal, Reply, Setting, SettingName, Single, TryTime};
+use osbuild_protocol::{HostSettings, Refusal, Reply, Setting, SettingName, Single, TryTime};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, Program};
@@ -76,7 +76,8 @@ impl Dispatcher {
                 self.run_again(Program::PodResolvers);
             }
             // These are carried out when their deadlines have passed.
-            SettingName::Kubelet(_)
+            SettingName::ClusterJoin
+            | SettingName::Kubelet(_)
             | SettingName::NodeLabel(_)
             | SettingName::NodeTaint(_)
             | SettingName::Proxy
@@ -97,6 +98,11 @@ impl Dispatcher {
             | SettingName::SeccompProfile(_)
             | SettingName::StaticPod(_) => {}
         }
+    }
+
+    /// The settings of the host, and what the node knows of itself in its cluster.
+    pub(super) fn observe(&self) -> HostSettings {
+        HostSettings { cluster: self.cluster_state(), ..self.settings.observe(uptime()) }
     }
 
     /// Hands the settings of the network to the client that waits for others than it has.
@@ -256,7 +262,7 @@ impl Dispatcher {
         if let Some(containerd) = self.processes.get_mut(Program::Containerd) {
             containerd.run_again(uptime());
         }
-        self.restart_kubelet_with_fields();
+        self.restart_kubelet_with_files();
     }
 
     /// The node is ready, or its slot has become a good one as well: its settings are good, or it
@@ -412,7 +418,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut node, _clients) = node(folder.path());
         set_field(&mut node, "maxPods", "50");
-        assert_eq!(node.kubelet_fields_due(), None, "the kubelet's first start comes with it");
+        assert_eq!(node.kubelet_files_due(), None, "the kubelet's first start comes with it");
         assert!(node.settings.kubelet().deadline().is_some());
         node.settings.kubelet_mut().on_due();
         assert_eq!(node.settings.kubelet().deadline(), None);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use osbuild_protocol::{Problem, Single};
+use osbuild_protocol::{ClusterState, Problem, Readiness, Single};
 use rustix::time::{ClockId, clock_gettime};
 use x509_cert::der::DateTime;
 
@@ -95,6 +95,18 @@ impl Dispatcher {
     fn servers(&self, single: Single) -> Servers {
         let (names, source) = self.settings.in_effect(single);
         Servers { names: names.to_owned(), source }
+    }
+
+    /// What the node knows of itself in its cluster, for clients; none if it joins none.
+    pub(super) fn cluster_state(&self) -> Option<ClusterState> {
+        let readiness = match self.cluster() {
+            Cluster::None => return None,
+            Cluster::Unknown => Readiness::Unknown,
+            Cluster::Ready => Readiness::Ready,
+            Cluster::NotReady(reason) => Readiness::NotReady(reason),
+        };
+        let certificate_until = self.cluster_report.certificate_until();
+        Some(ClusterState { certificate_until, readiness })
     }
 
     fn cluster(&self) -> Cluster {

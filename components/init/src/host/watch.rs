@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::run_files;
+use crate::daemons::credentials::JOIN_CA;
 
 /// The file of the host name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
@@ -55,7 +56,7 @@ impl Watch {
         }
         inotify::add_watch(&files, DEVICES, WatchFlags::CREATE | WatchFlags::DELETE)
             .explain(format_args!("watch {DEVICES}"))?;
-        let parents = [PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
+        let parents = [JOIN_CA, PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
         let parents = parents.into_iter().flatten().filter_map(Path::to_str);
         for folder in [KUBELET_CONFIGURATIONS, REGISTRIES, SECCOMP_PROFILES, STATIC_PODS]
             .into_iter()

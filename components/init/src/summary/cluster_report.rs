@@ -1,5 +1,6 @@
-//! When the cluster is shown the problems of the node, and its answer: whether it has the node as
-//! Ready. A short-lived child, `init node-condition`, asks it.
+//! When the cluster is shown the problems of the node, until when the node's certificate from it is
+//! valid, and its answer: whether it has the node as Ready. A short-lived child, `init
+//! node-condition`, asks it.
 //!
 //! It is pure: problems and the child's report in, deadlines out.
 
@@ -12,6 +13,8 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// The child's line about a node that is Ready, and the start of the one about any other.
 const READY: &str = "Ready";
 const NOT_READY: &str = "not Ready: ";
+/// The start of its line about the node's certificate.
+const CERTIFICATE: &str = "certificate ";
 
 /// The questions and the last answer.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ pub struct ClusterReport {
     is_asking: bool,
     /// The kinds of the problems that the cluster was shown last.
     shown: Vec<Kind>,
+    /// Until when the node's certificate is valid, in seconds since 1970.
+    certificate_until: Option<u64>,
     /// Why the cluster does not have the node as Ready, if that is its last answer.
     not_ready: Option<String>,
     /// Why it could not be shown the problems. Empty if it was.
@@ -61,15 +66,24 @@ impl ClusterReport {
     /// it is another one than before.
     pub fn on_report(&mut self, report: &str) -> Option<String> {
         self.is_asking = false;
+        let (certificate, others): (Vec<&str>, Vec<&str>) =
+            report.lines().partition(|line| line.starts_with(CERTIFICATE));
         let (about_node, rest): (Vec<&str>, Vec<&str>) =
-            report.lines().partition(|line| *line == READY || line.starts_with(NOT_READY));
+            others.into_iter().partition(|line| *line == READY || line.starts_with(NOT_READY));
         if let Some(line) = about_node.first() {
             self.not_ready = line.strip_prefix(NOT_READY).map(str::to_owned);
+            let seconds = certificate.first().and_then(|line| line.strip_prefix(CERTIFICATE));
+            self.certificate_until = seconds.and_then(|seconds| seconds.parse().ok());
         }
         let failure = rest.join("; ");
         let is_new = !failure.is_empty() && failure != self.failure;
         self.failure = failure;
         is_new.then(|| self.failure.clone())
+    }
+
+    /// Until when the node's certificate is valid, in seconds since 1970, as far as it was read.
+    pub fn certificate_until(&self) -> Option<u64> {
+        self.certificate_until
     }
 
     /// Why the cluster does not have the node as Ready, as far as it was asked.
@@ -124,6 +138,18 @@ mod tests {
         assert_eq!(report.not_ready(), Some("no CNI"));
         report.on_report("Ready\n");
         assert_eq!(report.not_ready(), None);
+    }
+
+    #[test]
+    fn the_end_of_the_certificate_stays_until_the_next_report() {
+        let mut report = ClusterReport::default();
+        assert_eq!(report.on_report("certificate 1790000000\nReady\n"), None);
+        assert_eq!(report.certificate_until(), Some(1_790_000_000));
+        // The child was killed.
+        report.on_report("");
+        assert_eq!(report.certificate_until(), Some(1_790_000_000));
+        report.on_report("not Ready: the kubelet has no certificate yet\n");
+        assert_eq!(report.certificate_until(), None);
     }
 
     #[test]

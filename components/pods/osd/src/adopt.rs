@@ -29,9 +29,10 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::StaticPod(name) => name.to_string(),
                 SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Volume(name) => name.to_string(),
-                SettingName::Kubelet(_) | SettingName::Proxy | SettingName::Single(_) => {
-                    "node".to_owned()
-                }
+                SettingName::ClusterJoin
+                | SettingName::Kubelet(_)
+                | SettingName::Proxy
+                | SettingName::Single(_) => "node".to_owned(),
             };
             resources.entry(id).or_default().push(setting);
         }

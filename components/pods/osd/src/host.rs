@@ -142,11 +142,11 @@ pub fn apply(client: &mut Client, store: &SharedStore) -> Result<Applied, Client
         StartSettings::Newest => bring_about(client, &settings)?,
         StartSettings::Earlier | StartSettings::GoneBack => left_out(&held, &settings),
     };
-    let HostSettings { settings: observed, pods, wireguard, .. } = client.settings()?;
+    let HostSettings { settings: observed, pods, wireguard, cluster, .. } = client.settings()?;
     let statuses = TYPES.iter().zip(&wanted).map(|(one, wanted): (_, &Vec<Wanted>)| {
         let (observed, errors) = (&observed, &errors);
-        let (pods, wireguard) = (&pods, &wireguard);
-        let report = Report { wanted, observed, errors, pods, wireguard };
+        let (pods, wireguard, cluster) = (&pods, &wireguard, cluster.as_ref());
+        let report = Report { wanted, observed, errors, pods, wireguard, cluster };
         (one.status_kind(), one.statuses(&report))
     });
     Ok(Applied { statuses: statuses.collect(), start })

@@ -31,7 +31,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 
 /// Where the kubelet's kubeconfig is: of a node document, of kubeadm, of an earlier release.
 const KUBECONFIGS: [&str; 3] =
-    [paths::DOCUMENT_KUBECONFIG, paths::KUBECONFIG, paths::EARLIER_KUBECONFIG];
+    [paths::JOIN_KUBECONFIG, paths::KUBECONFIG, paths::EARLIER_KUBECONFIG];
 
 /// The longest pause of a node that its release's rollout holds: with its jitter, it is shorter
 /// than the shortest maintenance window. A node keeps its own rhythm, so that not all nodes of a

@@ -119,8 +119,8 @@ pub const DATA: &str = "/data";
 pub const VOLUME_MOUNTS: &str = "/var/mnt";
 /// The node document, in which the node's owner configures it.
 pub const NODE_DOCUMENT: &str = "/etc/osbuild/node.toml";
-/// The kubeconfig that `init` or the kubelet makes from the node document.
-pub const DOCUMENT_KUBECONFIG: &str = "/run/osbuild/kubelet/kubelet.conf";
+/// The kubeconfig that `init` or the kubelet makes for the cluster that settings name.
+pub const JOIN_KUBECONFIG: &str = "/run/osbuild/kubelet/kubelet.conf";
 /// With a kubeconfig here, the node starts as a member of its cluster. This path and the next two
 /// are kubeadm's.
 pub const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";

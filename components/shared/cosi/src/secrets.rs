@@ -3,7 +3,8 @@
 
 /// The fields that are secret: the spec that has it, its path there in YAML, and the message and
 /// the name of the field.
-pub const SECRETS: [(&str, &str, &str, &str); 4] = [
+pub const SECRETS: [(&str, &str, &str, &str); 5] = [
+    ("ClusterJoinSpec", "token", "ClusterJoinSpec", "token"),
     ("LinkSpec", "wireguard.privateKey", "WireguardLink", "private_key"),
     ("LinkSpec", "wireguard.peers.presharedKey", "WireguardPeer", "preshared_key"),
     ("RegistryCredentialSpec", "password", "RegistryCredentialSpec", "password"),

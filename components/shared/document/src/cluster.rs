@@ -1,108 +1,84 @@
-//! `[cluster]`: the cluster that the node joins.
+//! The cluster that the node joins: `[cluster]`. Its names and values are those of the spec of
+//! `osbuild.v1`.
 
-use crate::server::ServerUrl;
-use crate::token::BootstrapToken;
-use serde::Deserialize;
+use osbuild_protocol::{
+    Authorities, BootstrapToken, ClusterDomain, ClusterJoin, Refusal, ServerUrl,
+};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
 
-/// The cluster that the node joins.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Cluster {
-    /// Its API server.
-    pub server: ServerUrl,
-    /// The certificates that sign those of the API server and of its clients.
-    pub certificate_authority: Certificates,
-    /// The token with which the node requests its first certificate. A node that has one needs no
-    /// token.
-    pub token: Option<BootstrapToken>,
-    /// The addresses of the name server for pods.
+struct Section {
+    #[serde(deserialize_with = "server")]
+    server: ServerUrl,
+    #[serde(deserialize_with = "authorities")]
+    certificate_authority: Authorities,
+    #[serde(default, deserialize_with = "token")]
+    token: Option<BootstrapToken>,
     #[serde(default)]
-    pub dns: Vec<IpAddr>,
-    /// The domain of its Services.
-    #[serde(default)]
-    pub domain: Domain,
+    dns: Vec<IpAddr>,
+    #[serde(default, deserialize_with = "domain")]
+    domain: ClusterDomain,
 }
 
-/// One or more certificates in PEM (RFC 7468).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Certificates(String);
-
-impl Certificates {
-    /// The PEM text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+/// Reads the section.
+pub fn cluster<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ClusterJoin>, D::Error> {
+    let Section { server, certificate_authority, token, dns, domain } =
+        Section::deserialize(deserializer)?;
+    let join = ClusterJoin::new(server, certificate_authority, token, dns, domain);
+    join.map(Some).map_err(|refusal| D::Error::custom(refusal.reason))
 }
 
-impl TryFrom<String> for Certificates {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        if text.contains("PRIVATE KEY-----") {
-            return Err("a private key is not a certificate, and does not belong on a node");
-        }
-        let begin = text.find("-----BEGIN CERTIFICATE-----");
-        let has_end =
-            begin.is_some_and(|begin| text[begin..].contains("-----END CERTIFICATE-----"));
-        match has_end {
-            true => Ok(Self(text)),
-            false => Err("the text of certificates in PEM is expected, not the path of a file"),
-        }
-    }
+fn server<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ServerUrl, D::Error> {
+    text(deserializer, ServerUrl::parse)
 }
 
-/// A DNS domain (RFC 1123).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Domain(String);
-
-impl Domain {
-    /// The domain without a dot at its end.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+fn authorities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Authorities, D::Error> {
+    text(deserializer, Authorities::from_pem)
 }
 
-impl Default for Domain {
-    fn default() -> Self {
-        Domain("cluster.local".to_owned())
-    }
+fn token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BootstrapToken>, D::Error> {
+    text(deserializer, BootstrapToken::parse).map(Some)
 }
 
-impl TryFrom<String> for Domain {
-    type Error = String;
+fn domain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClusterDomain, D::Error> {
+    text(deserializer, ClusterDomain::parse)
+}
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        match osbuild_protocol::is_subdomain(&text) {
-            true => Ok(Self(text)),
-            false => Err(format!("`{text}` is not a domain")),
-        }
-    }
+fn text<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: fn(&str) -> Result<T, Refusal>,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).map_err(|refusal| D::Error::custom(refusal.reason))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Document;
+
+    const PEM: &str = "-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----\\n";
 
     #[test]
-    fn only_certificates_are_accepted_as_an_authority() {
-        let pem = |label: &str| format!("-----BEGIN {label}-----\nAA==\n-----END {label}-----\n");
-        assert!(Certificates::try_from(pem("CERTIFICATE")).is_ok());
-        assert!(Certificates::try_from(pem("CERTIFICATE").repeat(2)).is_ok());
-        for text in ["", "/etc/kubernetes/pki/ca.crt", "-----BEGIN CERTIFICATE-----\nAA==\n"] {
-            assert!(Certificates::try_from(text.to_owned()).is_err(), "{text}");
-        }
-        let with_key = pem("CERTIFICATE") + &pem("EC PRIVATE KEY");
-        assert!(Certificates::try_from(with_key).unwrap_err().contains("private key"));
-    }
-
-    #[test]
-    fn a_domain_is_in_lower_case_and_has_no_dot_at_its_end() {
-        assert!(Domain::try_from("cluster.local".to_owned()).is_ok());
-        for text in ["", "Cluster.local", "cluster.local.", "a..b", "a b"] {
-            assert!(Domain::try_from(text.to_owned()).is_err(), "{text}");
+    fn a_refusal_names_the_key_and_never_the_token() {
+        let usual = format!("server = \"https://a\"\ncertificate-authority = \"{PEM}\"\n");
+        assert!(Document::parse(&format!("[cluster]\n{usual}")).is_ok());
+        for (text, line, reason) in [
+            ("server = \"http://a\"\n", 2, "`http://a` is not the `https` URL of an API server"),
+            ("server = \"https://a\"\ncertificate-authority = \"/ca.crt\"\n", 3, "in PEM"),
+            (&format!("{usual}token = \"hunter2\"\n"), 4, "a bootstrap token has 6 lower-case"),
+            (&format!("{usual}dns = [\"kube-dns\"]\n"), 4, "invalid IP address"),
+            (&format!("{usual}domain = \"Cluster.local\"\n"), 4, "is not a domain"),
+            (&format!("{usual}ca = \"a\"\n"), 4, "unknown field `ca`, expected one of `server`"),
+        ] {
+            let refusal = Document::parse(&format!("[cluster]\n{text}")).unwrap_err();
+            assert_eq!(refusal.line, line, "{text}: {refusal}");
+            assert!(refusal.reason.contains(reason), "{text}: {refusal}");
+            assert!(!refusal.reason.contains("hunter2"), "{refusal}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! The crate is pure: it performs no I/O.
 
 mod api;
+mod certificates;
 mod cluster;
 mod credential_providers;
 mod host;
@@ -20,14 +21,12 @@ mod path;
 mod proxy;
 mod registry;
 mod seccomp;
-mod server;
 mod static_pod;
-mod token;
 mod trusted_root;
 mod volume;
 
 pub use api::Api;
-pub use cluster::{Certificates, Cluster, Domain};
+pub use certificates::Certificates;
 pub use credential_providers::CredentialProviders;
 pub use host::{KernelParameters, Resolver};
 pub use kubelet::{CloudProvider, Kubelet};
@@ -37,15 +36,13 @@ pub use motd::Section as MotdSection;
 pub use network::Settings as NetworkEntry;
 pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
-pub use osbuild_protocol::Motd;
+pub use osbuild_protocol::{BootstrapToken, Motd};
 use osbuild_protocol::{
-    HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror, SeccompFilter,
-    Setting, StaticPod, TimeServers, TrustedRoot, Volume, rule_that_closes,
+    ClusterJoin, HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror,
+    SeccompFilter, Setting, StaticPod, TimeServers, TrustedRoot, Volume, rule_that_closes,
 };
 pub use path::AbsolutePath;
-pub use server::ServerUrl;
 use std::fmt;
-pub use token::BootstrapToken;
 
 /// The JSON Schema (draft 2020-12) of a document, for editors. It refuses what has the wrong form;
 /// rules between several values are [`Document::parse`]'s alone.
@@ -117,7 +114,8 @@ pub struct Document {
     /// The clients that may use the node API over the network.
     pub api: Option<Api>,
     /// The cluster that the node joins.
-    pub cluster: Option<Cluster>,
+    #[serde(default, deserialize_with = "cluster::cluster")]
+    pub cluster: Option<ClusterJoin>,
     /// How the kubelet registers the node.
     #[serde(default)]
     pub kubelet: Kubelet,
@@ -153,6 +151,7 @@ impl Document {
             motd.clone().map(|motd| Setting::Motd(motd.text)),
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
+        let cluster = self.cluster.iter().cloned().map(Setting::ClusterJoin);
         let modules = self.kernel_modules.iter().cloned().map(Setting::KernelModule);
         let rules = [&self.routing_rules, &self.firewall_rules, &self.nat];
         let network = [&self.links, &self.addresses, &self.routes].into_iter().chain(rules);
@@ -168,7 +167,8 @@ impl Document {
         let labels = self.kubelet.labels.iter().map(Setting::NodeLabel);
         let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
         let registered = labels.chain(taints.map(Setting::NodeTaint));
-        let several = modules
+        let several = cluster
+            .chain(modules)
             .chain(parameters)
             .chain(network)
             .chain(mounts)

@@ -8,11 +8,11 @@ fn every_key_of_the_example_is_read() {
     let document = Document::parse(WHOLE).unwrap();
     assert!(document.api.clone().unwrap().clients.as_str().contains("BEGIN CERTIFICATE"));
     let cluster = document.cluster.clone().unwrap();
-    assert_eq!(cluster.server.as_str(), "https://api.example.org:6443");
-    assert!(cluster.certificate_authority.as_str().contains("BEGIN CERTIFICATE"));
-    assert_eq!(cluster.token.unwrap().as_str(), "abcdef.0123456789abcdef");
-    assert_eq!(cluster.dns, ["10.96.0.10".parse::<std::net::IpAddr>().unwrap()]);
-    assert_eq!(cluster.domain.as_str(), "cluster.local");
+    assert_eq!(cluster.server().as_str(), "https://api.example.org:6443");
+    assert!(cluster.authority().to_pem().contains("BEGIN CERTIFICATE"));
+    assert_eq!(cluster.token().unwrap().reveal(), "abcdef.0123456789abcdef");
+    assert_eq!(cluster.dns(), ["10.96.0.10".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(cluster.domain().as_str(), "cluster.local");
     let kubelet = document.kubelet;
     assert_eq!(kubelet.node_ip.unwrap().to_string(), "192.0.2.7,2001:db8::7");
     assert_eq!(kubelet.labels.iter().count(), 2);
@@ -37,6 +37,9 @@ fn every_setting_of_the_example_is_read() {
             "search-domains example.org",
             "time-servers time.example 192.0.2.4:123",
             "motd Rack%207%2c%20unit%2012%0aAsk%20ops@example.org",
+            "cluster-join server=https://api.example.org:6443 \
+                 ca=MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy \
+                 token=(hidden) dns=10.96.0.10",
             "kernel-module dm_crypt built-in",
             "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
             "kernel-parameter vm.swappiness 10",

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The maximum bytes of a reply; the longest has as many settings as `init` holds.
-pub const MAX_REPLY: usize = 5 << 18;
+pub const MAX_REPLY: usize = 11 << 17;
 
 /// A connection to one of `init`'s sockets.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ const FAILURES: &str = "host-settings-failures";
 const MAX_COUNT_LENGTH: u64 = 16;
 /// The maximum length of the file in bytes: that of all settings, each as long as it can be, and
 /// of as many that are refused.
-const MAX_LENGTH: u64 = 640 << 10;
+const MAX_LENGTH: u64 = 672 << 10;
 /// The maximum number of lines that are kept although they are refused.
 const MAX_REFUSED: usize = MAX_PARAMETERS;
 

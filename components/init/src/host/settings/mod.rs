@@ -18,6 +18,7 @@ use self::fallback::{Fallback, Proof};
 use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
+use super::cluster_join::ClusterSetting;
 use super::environment::DaemonEnvironment;
 use super::kernel_modules::{self, KernelModules};
 use super::kernel_parameters::{self, KernelParameters};
@@ -42,6 +43,7 @@ pub struct Settings {
     values: Values,
     /// The name in the cluster, which outlasts changes of the host name.
     node_name: String,
+    cluster: ClusterSetting,
     environment: DaemonEnvironment,
     kernel_modules: KernelModules,
     kernel_parameters: KernelParameters,
@@ -112,7 +114,9 @@ impl Settings {
         setting: &Setting,
         now: Duration,
     ) -> Result<(), Refusal> {
-        if let Setting::KernelModule(wanted) = setting {
+        if let Setting::ClusterJoin(wanted) = setting {
+            self.cluster.set(source, Some(wanted.clone()), now);
+        } else if let Setting::KernelModule(wanted) = setting {
             self.kernel_modules.apply(source, wanted, &kernel_modules::of_image()?)?;
         } else if let Setting::KernelParameter(wanted) = setting {
             let allowed = kernel_parameters::allowed()?;
@@ -162,6 +166,10 @@ impl Settings {
         }
         match name {
             SettingName::Single(single) => self.set(source, [(*single, None)]),
+            SettingName::ClusterJoin => {
+                self.cluster.set(source, None, now);
+                Ok(())
+            }
             SettingName::KernelModule(name) => {
                 self.kernel_modules.withdraw(source, name);
                 Ok(())
@@ -200,6 +208,16 @@ impl Settings {
                 Ok(())
             }
         }
+    }
+
+    /// The cluster that the node joins.
+    pub fn cluster(&self) -> &ClusterSetting {
+        &self.cluster
+    }
+
+    /// The same, for what becomes of the kubelet.
+    pub fn cluster_mut(&mut self) -> &mut ClusterSetting {
+        &mut self.cluster
     }
 
     /// The environment of the daemons.
@@ -248,10 +266,12 @@ impl Settings {
     }
 
     /// Takes back what is tried, as a daemon fails with it. Returns lines for the console; nothing
-    /// if no try is running, or neither the kubelet's fields nor its environment are new. `now` is
-    /// the time since boot.
+    /// if no try is running, or neither the kubelet's fields, its environment nor its cluster are
+    /// new. `now` is the time since boot.
     pub fn fail_try(&mut self, now: Duration) -> Option<Vec<String>> {
-        if !self.kubelet.is_unproven() && !self.environment.is_unproven() {
+        let tries_cluster = self.tried.before().is_some_and(|text| self.cluster.differs_from(text));
+        let is_unproven = self.kubelet.is_unproven() || self.environment.is_unproven();
+        if !is_unproven && !tries_cluster {
             return None;
         }
         let before = self.tried.fail()?;
@@ -333,6 +353,7 @@ impl Settings {
             error: String::new(),
         });
         let settings = single
+            .chain(self.cluster.observe())
             .chain(self.kernel_modules.observe())
             .chain(self.kernel_parameters.observe())
             .chain(self.kubelet.observe())
@@ -348,7 +369,7 @@ impl Settings {
         let (tried, start) = (self.tried.state(now), self.fallback.state());
         let settings = settings.collect();
         let wireguard = self.network.wireguard().cloned().collect();
-        HostSettings { tried, start, settings, pods: self.pods.states(), wireguard }
+        HostSettings { tried, start, settings, pods: self.pods.states(), wireguard, cluster: None }
     }
 
     /// Whether requests may change settings, see [`Try::admit`] and [`Fallback::admit`].
@@ -483,6 +504,7 @@ impl Settings {
     fn of(&self, source: Source) -> impl Iterator<Item = Setting> {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
         single
+            .chain(self.cluster.of(source).map(Setting::ClusterJoin))
             .chain(self.kernel_modules.of(source).map(Setting::KernelModule))
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
             .chain(self.kubelet.of(source).map(Setting::Kubelet))
@@ -542,6 +564,7 @@ impl Settings {
         lines.extend(self.seccomp_profiles.hold());
         lines.extend(self.pods.hold());
         lines.extend(self.kubelet.hold());
+        lines.extend(self.cluster.hold());
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {
                 continue;

@@ -75,6 +75,11 @@ impl Try {
         matches!(self, Self::Running { .. })
     }
 
+    /// The text of the file before it, while it is running.
+    pub fn before(&self) -> Option<&str> {
+        if let Self::Running { before, .. } = self { Some(before) } else { None }
+    }
+
     /// When it is over, since boot.
     pub fn deadline(&self) -> Option<Duration> {
         if let Self::Running { until, .. } = self { Some(*until) } else { None }

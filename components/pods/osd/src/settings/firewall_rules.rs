@@ -194,6 +194,7 @@ mod tests {
             errors: &BTreeMap::new(),
             pods: &[],
             wireguard: &[],
+            cluster: None,
         };
         let statuses = TYPE.statuses(&report);
         assert_eq!(

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod certificates;
+mod cluster_joins;
 mod firewall_rules;
 mod hostnames;
 mod kernel_modules;
@@ -30,7 +31,7 @@ mod volumes;
 
 use crate::access::Role;
 use osbuild_cosi::SECRETS;
-use osbuild_protocol::{Observed, PodState, Setting, SettingName, WireGuardState};
+use osbuild_protocol::{ClusterState, Observed, PodState, Setting, SettingName, WireGuardState};
 use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
 use prost_types::Timestamp;
 use std::collections::BTreeMap;
@@ -76,8 +77,9 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 23] = [
+pub const TYPES: [SettingType; 24] = [
     addresses::TYPE,
+    cluster_joins::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
     kernel_modules::TYPE,
@@ -125,6 +127,8 @@ pub struct Report<'a> {
     pub pods: &'a [PodState],
     /// The states of links of WireGuard.
     pub wireguard: &'a [WireGuardState],
+    /// What the node knows of itself in its cluster; none if it joins none.
+    pub cluster: Option<&'a ClusterState>,
 }
 
 impl SettingType {
@@ -364,6 +368,7 @@ mod tests {
             errors: &errors,
             pods: &[],
             wireguard: &[],
+            cluster: None,
         };
         let statuses = resolvers::TYPE.statuses(&report);
         assert_eq!(
@@ -386,6 +391,7 @@ mod tests {
             errors: &BTreeMap::new(),
             pods: &[],
             wireguard: &[],
+            cluster: None,
         };
         assert_eq!(resolvers::TYPE.statuses(&none).len(), 1);
         assert!(kernel_parameters::TYPE.statuses(&none).is_empty());
@@ -408,7 +414,14 @@ mod tests {
                 error: error.to_owned(),
             }];
             let (wanted, errors) = (std::slice::from_ref(&wanted), &BTreeMap::new());
-            let report = Report { wanted, observed: &observed, errors, pods: &[], wireguard: &[] };
+            let report = Report {
+                wanted,
+                observed: &observed,
+                errors,
+                pods: &[],
+                wireguard: &[],
+                cluster: None,
+            };
             routes::TYPE.statuses(&report)["default"].yaml.clone()
         };
         assert!(status("via 192.0.2.1 on eth0", "").ends_with("set: true\nversion: \"1\"\n"));

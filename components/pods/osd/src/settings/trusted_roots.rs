@@ -6,7 +6,7 @@ use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{TrustedRootSpec, TrustedRootStatusSpec};
 use osbuild_protocol::{
-    Authorities, Observed, Refusal, RefusalCode, RootName, Setting, SettingName, TrustedRoot,
+    Authorities, Observed, Refusal, RootName, Setting, SettingName, TrustedRoot,
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
@@ -37,16 +37,8 @@ const NAME: PrintColumn = column("Name", "{.name}");
 
 impl HostSpec for TrustedRootSpec {
     fn settings(&self) -> Result<Vec<Setting>, Refusal> {
-        let malformed = |reason| Refusal::new(RefusalCode::Malformed, reason);
         let authorities = Authorities::from_pem(&self.certificates)?;
-        let certificates = certificates::read(&authorities).map_err(|error| {
-            malformed(format!("`certificates` has no X.509 certificates: {error}"))
-        })?;
-        if let Some(other) = certificates.iter().find(|one| !certificates::is_authority(one)) {
-            let subject = certificates::subject(other);
-            let reason = format!("`{subject}` is not the certificate of an authority");
-            return Err(malformed(reason));
-        }
+        certificates::check_authorities("certificates", &authorities)?;
         let root = TrustedRoot::new(RootName::parse(&self.name)?, authorities)?;
         Ok(vec![Setting::TrustedRoot(root)])
     }

@@ -155,6 +155,7 @@ mod tests {
             errors: &no_errors,
             pods: &[],
             wireguard: &[],
+            cluster: None,
         };
         assert_eq!(
             yaml(&report, "mine"),

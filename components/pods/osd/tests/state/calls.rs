@@ -165,6 +165,8 @@ const DEFINITIONS: &[&str] = &[
     "addresses.osbuild",
     "addresssettingstatuses.osbuild",
     "addressstatuses.osbuild",
+    "clusterjoins.osbuild",
+    "clusterjoinstatuses.osbuild",
     "cnistatuses.osbuild",
     "controllerstatuses.osbuild",
     "deviceinfos.osbuild",

@@ -3,6 +3,7 @@
 mod apply;
 mod calls;
 mod capture;
+mod cluster_joins;
 mod debug;
 mod firewall_rules;
 mod generations;

@@ -2,6 +2,7 @@
 //! and in the file on DATA in which `init` keeps them.
 
 mod authorities;
+mod cluster;
 mod domain;
 pub(crate) mod escape;
 mod host;
@@ -26,6 +27,7 @@ mod trusted_root;
 mod volume;
 
 pub use authorities::Authorities;
+pub use cluster::{BootstrapToken, ClusterDomain, ClusterJoin, ClusterState, Readiness, ServerUrl};
 pub use domain::Domain;
 pub use kernel_module::{KernelModule, MAX_MODULES, ModuleName};
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
@@ -97,6 +99,8 @@ pub enum Setting {
     TimeServers(TimeServers),
     /// The message on the consoles.
     Motd(Motd),
+    /// The cluster that the node joins.
+    ClusterJoin(ClusterJoin),
     /// A module that the kernel shall have built in.
     KernelModule(KernelModule),
     /// A parameter of the kernel.
@@ -132,6 +136,8 @@ pub enum Setting {
 pub enum SettingName {
     /// One of which a node has one.
     Single(Single),
+    /// The cluster that the node joins.
+    ClusterJoin,
     /// A module that the kernel shall have built in, by its name.
     KernelModule(ModuleName),
     /// A parameter of the kernel.
@@ -177,6 +183,7 @@ pub enum Single {
     Motd,
 }
 
+const CLUSTER_JOIN: &str = "cluster-join";
 const KERNEL_MODULE: &str = "kernel-module";
 const KERNEL_PARAMETER: &str = "kernel-parameter";
 const KUBELET: &str = "kubelet-config";
@@ -222,6 +229,7 @@ impl Setting {
             SettingName::Single(Single::SearchDomains) => Self::SearchDomains(List::parse(list())?),
             SettingName::Single(Single::TimeServers) => Self::TimeServers(List::parse(list())?),
             SettingName::Single(Single::Motd) => Self::Motd(Motd::parse_word(value)?),
+            SettingName::ClusterJoin => Self::ClusterJoin(ClusterJoin::parse_words(value)?),
             SettingName::KernelModule(name) => {
                 Self::KernelModule(KernelModule::parse_word(name, value)?)
             }
@@ -264,6 +272,7 @@ impl Setting {
             Self::SearchDomains(_) => Single::SearchDomains.into(),
             Self::TimeServers(_) => Single::TimeServers.into(),
             Self::Motd(_) => Single::Motd.into(),
+            Self::ClusterJoin(_) => SettingName::ClusterJoin,
             Self::KernelModule(module) => SettingName::KernelModule(module.name().clone()),
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
@@ -293,6 +302,7 @@ impl Setting {
             Self::SearchDomains(domains) => domains.to_string(),
             Self::TimeServers(servers) => servers.to_string(),
             Self::Motd(motd) => motd.word(),
+            Self::ClusterJoin(join) => join.words().to_string(),
             Self::KernelModule(module) => module.word().to_owned(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
             Self::Kubelet(field) => field.value().to_owned(),
@@ -313,6 +323,7 @@ impl Setting {
     /// The value without its secret.
     pub fn shown(&self) -> String {
         match self {
+            Self::ClusterJoin(join) => join.redacted(),
             Self::Network(setting) => setting.shown(),
             Self::RegistryCredential(one) => one.redacted(),
             _ => self.value(),
@@ -341,6 +352,9 @@ impl SettingName {
     /// Reads a name, and returns the text behind it.
     pub(crate) fn split(line: &str) -> Result<(Self, &str), Refusal> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if word == CLUSTER_JOIN {
+            return Ok((Self::ClusterJoin, rest));
+        }
         if word == KERNEL_MODULE {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::KernelModule(ModuleName::parse(name)?), value));
@@ -417,6 +431,7 @@ impl fmt::Display for SettingName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Single(single) => f.write_str(single.word()),
+            Self::ClusterJoin => f.write_str(CLUSTER_JOIN),
             Self::KernelModule(name) => write!(f, "{KERNEL_MODULE} {name}"),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
             Self::Kubelet(key) => write!(f, "{KUBELET} {key}"),

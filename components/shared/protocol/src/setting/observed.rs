@@ -2,7 +2,9 @@
 
 use osbuild_ranks::Source;
 
-use super::{PodState, Setting, SettingName, StartSettings, TryState, WireGuardState, words};
+use super::{
+    ClusterState, PodState, Setting, SettingName, StartSettings, TryState, WireGuardState, words,
+};
 
 /// The word for no source.
 const NONE: &str = "none";
@@ -20,6 +22,8 @@ pub struct HostSettings {
     pub pods: Vec<PodState>,
     /// The states of the links of WireGuard that the node makes, as far as they are known.
     pub wireguard: Vec<WireGuardState>,
+    /// What the node knows of itself in its cluster; none if it joins none.
+    pub cluster: Option<ClusterState>,
 }
 
 /// A setting as `init` has it.
@@ -47,7 +51,7 @@ impl Observed {
 
 /// The lines of a reply, each with its end.
 pub(crate) fn encode(host: &HostSettings) -> String {
-    let HostSettings { tried, start, settings, pods, wireguard } = host;
+    let HostSettings { tried, start, settings, pods, wireguard, cluster } = host;
     let lines = settings.iter().map(|Observed { name, wanted, source, current, error }| {
         let wanted =
             wanted.iter().map(|wanted| format!("wanted {}\n", wanted.line())).collect::<String>();
@@ -62,7 +66,9 @@ pub(crate) fn encode(host: &HostSettings) -> String {
     let lines: String = lines.collect();
     let pods: String = pods.iter().map(|pod| format!("pod {}\n", pod.encode())).collect();
     let links: String = wireguard.iter().map(|link| format!("wireguard {link}\n")).collect();
-    format!("try {}\nstart {}\n{lines}{pods}{links}", tried.encode(), start.word())
+    let cluster = cluster.as_ref().map(|state| format!("cluster {}\n", state.encode()));
+    let cluster = cluster.unwrap_or_default();
+    format!("try {}\nstart {}\n{lines}{pods}{links}{cluster}", tried.encode(), start.word())
 }
 
 /// Reads the lines of a reply. Settings that this release does not know are left out.
@@ -77,6 +83,7 @@ pub(crate) fn decode(lines: &[String]) -> Result<HostSettings, String> {
             "wanted" => wanted = Setting::parse(value).ok(),
             "error" => error = value.to_owned(),
             "pod" => host.pods.extend(PodState::decode(value)),
+            "cluster" => host.cluster = ClusterState::decode(value),
             "wireguard" => host.wireguard.extend(WireGuardState::parse(value)),
             "current" => {
                 let (source, rest) = value.split_once(' ').ok_or("a setting has no name")?;
@@ -143,7 +150,8 @@ mod tests {
         let key = format!("{}=", "A".repeat(43));
         let state = format!("wg0 public-key={key} listen-port=51820 peers={key},handshake=9");
         let wireguard = vec![WireGuardState::parse(&state).unwrap()];
-        HostSettings { tried, start, settings, pods, wireguard }
+        let cluster = ClusterState::decode("1790000000 ready");
+        HostSettings { tried, start, settings, pods, wireguard, cluster }
     }
 
     #[test]
@@ -205,6 +213,7 @@ mod tests {
         let key = format!("{}/{}", vec!["a".repeat(60); 4].join("."), "a".repeat(63));
         let label = format!("node-label {key} {}", "a".repeat(63));
         let taint = format!("node-taint {key}:PreferNoSchedule {}", "a".repeat(63));
+        let join = format!("cluster-join server=https://a ca=MI{}", "A".repeat(12262));
         let proxy =
             format!("proxy http=http://a:1 no-proxy={}", vec!["a".repeat(60); 32].join(","));
         let login = format!("registry-credential a token={}", "a".repeat(3578));
@@ -241,6 +250,7 @@ mod tests {
             (servers, 1, false),
             (motd, 1, false),
             (proxy, 1, true),
+            (join, 1, true),
         ]
     }
 

@@ -153,7 +153,14 @@ mod tests {
             error: String::new(),
         }];
         let (wireguard, errors) = (&[state], &BTreeMap::new());
-        let report = Report { wanted: &[], observed: &observed, errors, pods: &[], wireguard };
+        let report = Report {
+            wanted: &[],
+            observed: &observed,
+            errors,
+            pods: &[],
+            wireguard,
+            cluster: None,
+        };
         let statuses = TYPE.statuses(&report);
         assert_eq!(
             statuses["wg0"].yaml,

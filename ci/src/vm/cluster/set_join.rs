@@ -1,0 +1,69 @@
+//! A resource makes a node without a node document join a cluster, and leave it.
+
+use super::Cluster;
+use super::joining::resource;
+use super::pods_as_clients::Example;
+use super::wait::{Seen, wait};
+use crate::vm::node::NodeUnderTest;
+use osbuild::error::Result;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The resource, and the file with it.
+const ID: &str = "node";
+const FILE: &str = "join.yaml";
+/// How long after a change of the cluster the status of the node may say so.
+const TIMEOUT: Duration = Duration::from_secs(90);
+/// The line of `init` when the kubelet joins.
+const JOINS: &str = "init: kubelet: joins its cluster as node `";
+
+/// The node joins, and says until when its certificate is valid. The same resource once more
+/// changes nothing, and nobody reads its token back.
+pub fn joins(
+    cluster: &mut Cluster,
+    example: &Example,
+    running: &mut NodeUnderTest,
+) -> Result<Value> {
+    let document = resource(&cluster.plane)?;
+    example.apply(FILE, &document)?;
+    let node = cluster.ready_node(running, None)?;
+    let is_ready =
+        |status: &str| status.contains("ready: \"True\"") && status.contains("certificateUntil: ");
+    let status = status(example, is_ready)?;
+    let outcome = &mut cluster.outcome;
+    outcome.claim("a resource makes a node join, and its status says so", status);
+
+    let again = example.apply(FILE, &document)?;
+    let is_unchanged = again.contains(&format!("unchanged ClusterJoins.osbuild/{ID}"));
+    outcome.check("the same cluster once more changes nothing", is_unchanged, || again);
+    let console = running.console()?;
+    let times = console.matches(JOINS).count();
+    outcome.check("the node has joined once", times == 1, || format!("{times} times"));
+
+    let shown = example.finish(&["get", "clusterjoins", ID, "-o", "yaml"])?;
+    let is_hidden = shown.contains("token: (hidden)") && !shown.contains(&cluster.plane.token());
+    outcome.check("nobody reads the token of a cluster back", is_hidden, || shown);
+    let is_hidden = !console.contains(&cluster.plane.token());
+    outcome.check("the console does not have the token", is_hidden, || "it has".to_owned());
+    Ok(node)
+}
+
+/// The node leaves when the resource goes, and its pods go on: `osd` answers.
+pub fn leaves(cluster: &mut Cluster, example: &Example) -> Result<()> {
+    example.finish(&["delete", "clusterjoins", ID])?;
+    let status =
+        status(example, |status| status.contains("source: \"\"") && !status.contains("ready: "))?;
+    cluster.outcome.claim("a node leaves its cluster with the resource", status);
+    Ok(())
+}
+
+/// Waits for this status of the node in its cluster.
+fn status(
+    example: &Example,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<std::result::Result<(), String>> {
+    wait(TIMEOUT, || {
+        let status = example.finish(&["get", "clusterjoinstatuses", ID, "-o", "yaml"])?;
+        Ok(if is_wanted(&status) { Seen::Yes(()) } else { Seen::NotYet(status) })
+    })
+}
