@@ -76,7 +76,8 @@ pub enum Deadline {
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.
     KernelParameters,
-    /// The kubelet's files are to be written with other fields, or for another cluster.
+    /// The kubelet's files are to be written with other fields or credential providers, or for
+    /// another cluster.
     KubeletFiles,
     /// The environment of the daemons has changed.
     Environment,

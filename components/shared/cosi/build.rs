@@ -14,7 +14,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 33] = [
+const FILES: [&str; 34] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -22,6 +22,7 @@ const FILES: [&str; 33] = [
     "osbuild/v1/access.proto",
     "osbuild/v1/cluster_join.proto",
     "osbuild/v1/configuration.proto",
+    "osbuild/v1/credential_provider.proto",
     "osbuild/v1/device.proto",
     "osbuild/v1/firewall_rule.proto",
     "osbuild/v1/hostname.proto",
@@ -60,7 +61,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 147] = [
+const OPTIONAL: [&str; 150] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -77,6 +78,9 @@ const OPTIONAL: [&str; 147] = [
     "CniStatusSpec.cni_version",
     "CniStatusSpec.error",
     "ControllerStatusSpec.last_reconcile",
+    "CredentialProviderStatusSpec.error",
+    "CredentialProviderStatusSpec.set_by",
+    "CredentialProviderStatusSpec.version",
     "DeviceInfoSpec.class",
     "DeviceInfoSpec.class_id",
     "DeviceInfoSpec.firmware",
@@ -211,13 +215,16 @@ const OPTIONAL: [&str; 147] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 66] = [
+const MISSING: [(&str, &str); 71] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
     ("ClusterJoinSpec.dns", "Vec::is_empty"),
     ("ClusterJoinStatusSpec.dns", "Vec::is_empty"),
     ("CniStatusSpec.missing_plugins", "Vec::is_empty"),
+    ("CredentialProviderSpec.args", "Vec::is_empty"),
+    ("CredentialProviderSpec.env", "Vec::is_empty"),
+    ("CredentialProviderStatusSpec.match_images", "Vec::is_empty"),
     ("DeviceInfoSpec.bytes", "crate::yaml::is_zero"),
     ("DeviceInfoSpec.drivers", "Vec::is_empty"),
     ("DeviceInfoSpec.read_only", "std::ops::Not::not"),

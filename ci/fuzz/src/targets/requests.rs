@@ -79,6 +79,8 @@ fn seeds() -> Vec<Vec<u8>> {
          dns=10.96.0.10,fd00::a domain=a.b",
         "withdraw cluster-join",
         "cluster 1790000000 not-ready ask 10.0.2.2: refused",
+        "apply credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",
+        "withdraw credential-provider ecr",
         "apply kernel-module dm-crypt built-in",
         "withdraw kernel-module dm_crypt",
         "withdraw static-pod web",

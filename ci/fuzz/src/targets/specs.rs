@@ -48,6 +48,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "hostname: edge-7.example.org\n",
         "text: |\n  Rack 7\n   100 %\n",
         "{server: 'https://a:6443', certificateAuthority: MIIB, token: a.b, dns: [10.96.0.10]}",
+        "name: a\nmatchImages: ['*.b']\ndefaultCacheDuration: 1h\n\
+         apiVersion: credentialprovider.kubelet.k8s.io/v1\nenv: [{name: C, value: d}]\n",
         "name: dm-crypt\n",
         "name: a\ndefaultAction: SCMP_ACT_LOG\nsyscalls:\n\
          - names: [read]\n  action: SCMP_ACT_TRAP\n",

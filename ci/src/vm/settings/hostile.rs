@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 105] = [
+const LINES: [(&str, RefusalCode); 111] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -22,6 +22,15 @@ const LINES: [(&str, RefusalCode); 105] = [
     ("apply cluster-join server=https://a ca=/tmp/ca.crt", RefusalCode::Malformed),
     ("apply cluster-join server=https://a ca=MIIB token=a\"b", RefusalCode::Malformed),
     ("apply cluster-join server=https://a ca=MIIB exec=/tmp/x", RefusalCode::Malformed),
+    ("apply credential-provider ../../tmp/x cache=1h api=v1 images=a", RefusalCode::Malformed),
+    ("apply credential-provider . cache=1h api=v1 images=a", RefusalCode::Malformed),
+    ("apply credential-provider a cache=1h api=v1 images=a path=/tmp/x", RefusalCode::Malformed),
+    ("apply credential-provider a cache=1h api=v1 images=a\",\"b", RefusalCode::Malformed),
+    ("apply credential-provider a cache=1h api=exec images=a", RefusalCode::Malformed),
+    (
+        "apply credential-provider a cache=1h api=v1 images=a env=LD_PRELOAD=/a",
+        RefusalCode::Malformed,
+    ),
     ("apply kernel-module ../../tmp/x built-in", RefusalCode::Malformed),
     ("apply kernel-module kvm loaded", RefusalCode::Malformed),
     ("apply kernel-module kvm built-in nested=1", RefusalCode::Malformed),

@@ -1,6 +1,7 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
 mod cni;
+mod credential_providers;
 mod credentials;
 mod cut_off;
 mod debug;
@@ -68,11 +69,12 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
-/// translates addresses, asks for a kernel module, writes a seccomp profile, or has the node run a
-/// pod. The setting is put back when another program changes it, outlasts a crash of `osd` and a
-/// power cut, and goes with its resource. What the image does not allow is refused, also to a
-/// hostile `osd`. Labels and taints wait for the node to register. Without its file `osd` begins
-/// with what `init` holds. The node document is in effect where there is no resource.
+/// translates addresses, asks for a kernel module, writes a seccomp profile, gives the kubelet a
+/// credential provider, or has the node run a pod. The setting is put back when another program
+/// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What the
+/// image does not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to
+/// register. Without its file `osd` begins with what `init` holds. The node document is in effect
+/// where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
@@ -109,6 +111,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
     // The kubelet starts again for this, and meanwhile starts no container that has crashed.
     kubelet_fields::are_set(node, &mut outcome)?;
+    credential_providers::waits_for_its_program(node, &mut outcome)?;
     proxies::is_set(node, &mut outcome)?;
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
     running.power_off()?;
@@ -153,6 +156,7 @@ fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
     firewall::outlasts_a_power_cut_and_goes(node, outcome)?;
     network::is_back_after_a_try(node, outcome)?;
     single::are_still_set(node, "outlast a power cut", outcome)?;
+    credential_providers::outlasts_a_power_cut_and_goes(node, outcome)?;
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, outcome)?;
     proxies::outlasts_a_power_cut(node, outcome)?;
     trusted_roots::outlast_a_power_cut(node, outcome)?;
@@ -251,7 +255,8 @@ pub(super) struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     pub(super) fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
-        Self::with(site, name, |_| Ok(format!("{PODS}{}", static_pods::API)))
+        let writable = credential_providers::WRITABLE;
+        Self::with(site, name, |_| Ok(format!("{PODS}{}{writable}", static_pods::API)))
     }
 
     /// A lab whose recipe adds this to that with the probe.

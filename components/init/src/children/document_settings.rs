@@ -3,12 +3,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use osbuild_abi::paths::CREDENTIAL_PROVIDERS;
 use osbuild_document::{CloudProvider, Kubelet, Taint};
 use osbuild_protocol::{
     ClusterJoin, KubeletField, KubeletValue, LabelKey, NodeLabel, NodeTaint, Setting, TaintName,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+
+use crate::host::credential_providers::CONFIGURATION;
 
 /// The part of the kubelet's configuration (`KubeletConfiguration`).
 pub fn configuration(
@@ -85,8 +88,9 @@ impl Registered {
     }
 }
 
-/// The settings that the kubelet takes as flags only.
-pub fn flags(kubelet: &Kubelet, registered: &Registered) -> Vec<String> {
+/// The settings that the kubelet takes as flags only. Credential providers of settings, if it
+/// `has_providers`, are in effect in place of the document's file of its own form.
+pub fn flags(kubelet: &Kubelet, registered: &Registered, has_providers: bool) -> Vec<String> {
     let mut flags = Vec::new();
     if let Some(addresses) = &kubelet.node_ip {
         flags.push(format!("--node-ip={addresses}"));
@@ -98,8 +102,10 @@ pub fn flags(kubelet: &Kubelet, registered: &Registered) -> Vec<String> {
     if let Some(CloudProvider::External) = kubelet.cloud_provider {
         flags.push("--cloud-provider=external".to_owned());
     }
-    if let Some(providers) = &kubelet.credential_providers {
-        let (config, folder) = (providers.config.as_str(), providers.folder.as_str());
+    let own = has_providers.then_some((CONFIGURATION, CREDENTIAL_PROVIDERS));
+    let of_document = kubelet.credential_providers.as_ref();
+    let of_document = of_document.map(|one| (one.config.as_str(), one.folder.as_str()));
+    if let Some((config, folder)) = own.or(of_document) {
         flags.push(format!("--image-credential-provider-config={config}"));
         flags.push(format!("--image-credential-provider-bin-dir={folder}"));
     }
@@ -157,7 +163,7 @@ mod tests {
     fn an_empty_document_leaves_the_kubelets_defaults() {
         let found = configuration(None, &Kubelet::default(), &Registered::default());
         assert_eq!(found, json!({}));
-        assert_eq!(flags(&Kubelet::default(), &Registered::default()), [""; 0]);
+        assert_eq!(flags(&Kubelet::default(), &Registered::default(), false), [""; 0]);
     }
 
     #[test]
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn what_the_kubelet_has_no_setting_for_is_a_flag() {
         assert_eq!(
-            flags(&example().kubelet, &Registered::new(&example().kubelet, &[])),
+            flags(&example().kubelet, &Registered::new(&example().kubelet, &[]), false),
             [
                 "--node-ip=192.0.2.7,2001:db8::7",
                 "--node-labels=example.org/rack=7,topology.kubernetes.io/zone=zone-a",
@@ -202,6 +208,15 @@ mod tests {
                 "--image-credential-provider-bin-dir=/opt/credential-providers/bin",
             ]
         );
+    }
+
+    #[test]
+    fn credential_providers_of_settings_replace_the_file_of_the_document() {
+        let flags = flags(&example().kubelet, &Registered::default(), true);
+        let [.., config, folder] = flags.as_slice() else { panic!("{flags:?}") };
+        assert_eq!(config, &format!("--image-credential-provider-config={CONFIGURATION}"));
+        assert_eq!(folder, &format!("--image-credential-provider-bin-dir={CREDENTIAL_PROVIDERS}"));
+        assert_eq!(flags.join(" ").matches("credential-provider-config").count(), 1);
     }
 
     #[test]
@@ -215,7 +230,7 @@ mod tests {
         let requested = lines.map(|line| Setting::parse(line).unwrap());
         let registered = Registered::new(&example().kubelet, &requested);
         assert_eq!(
-            flags(&Kubelet::default(), &registered),
+            flags(&Kubelet::default(), &registered, false),
             ["--node-labels=edge=,example.org/rack=8,topology.kubernetes.io/zone=zone-a"]
         );
         assert_eq!(

@@ -1,9 +1,10 @@
 //! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
 //! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], the kubelet's
 //! configuration to [`STANDALONE`] and [`JOINED`], its flags from the node document to [`FLAGS`],
-//! its policies to [`POLICIES`], how long it delays a shutdown to [`SHUTDOWN_GRACE`], and the files
-//! with which it joins the cluster that settings name. It reports a file that it cannot read
-//! and goes on without it: the kubelet reports the same when it starts.
+//! its policies to [`POLICIES`], how long it delays a shutdown to [`SHUTDOWN_GRACE`], the files
+//! with which it joins the cluster that settings name, and the file of its credential providers. It
+//! reports a file that it cannot read and goes on without it: the kubelet reports the same when it
+//! starts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,6 +33,7 @@ use crate::daemons::kubelet_config::{
 };
 use crate::daemons::node_name;
 use crate::host::cluster_join;
+use crate::host::credential_providers;
 use crate::host::environment;
 use crate::host::kubelet_fields::{self, Argument};
 use crate::host::run_files;
@@ -44,8 +46,8 @@ const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Reads everything and writes the files. `arguments` are labels and taints in the form of
-/// [`Setting`], and fields of the kubelet's configuration in that of [`Argument`].
+/// Reads everything and writes the files. `arguments` are labels, taints and credential providers
+/// in the form of [`Setting`], and fields of the kubelet's configuration in that of [`Argument`].
 pub fn apply(arguments: &[&str]) -> Outcome {
     let (mut requested, mut fields) = (Vec::new(), Vec::new());
     for word in arguments {
@@ -70,7 +72,9 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     let kubelet = in_effect.as_ref().map(|document| document.kubelet.clone()).unwrap_or_default();
     let registered = Registered::new(&kubelet, &requested);
     let cluster = join(in_effect.as_ref().and_then(|document| document.cluster.clone()))?;
-    let flags = in_effect.as_ref().map(|_| document_settings::flags(&kubelet, &registered));
+    let has_providers = write_providers(in_effect.as_ref(), &requested)?;
+    let flags = || document_settings::flags(&kubelet, &registered, has_providers);
+    let flags = in_effect.as_ref().map(|_| flags());
     // Without them the node does not join, so they are the last.
     run_files::set(FLAGS, flags.map(|flags| flags.join("\n")).as_deref())?;
     let bootstrap = Credentials::observe().and_then(|credentials| credentials.bootstrap);
@@ -108,6 +112,17 @@ fn allowed_fields(kubelet: &Kubelet) -> Vec<KubeletField> {
     });
     let fields = kubelet.config.iter();
     fields.filter(|field| kubelet_fields::permits(&allowed, field.key())).cloned().collect()
+}
+
+/// Writes the kubelet's file of credential providers, of the document and of requests. Returns
+/// whether there is one.
+fn write_providers(document: Option<&Document>, requested: &[Setting]) -> Outcome<bool> {
+    let document = document.map(|document| document.credential_providers.as_slice());
+    let requested = requested.iter().filter_map(|setting| match setting {
+        Setting::CredentialProvider(provider) => Some(provider.clone()),
+        _ => None,
+    });
+    credential_providers::write(document.unwrap_or_default(), requested)
 }
 
 /// Writes the kubelet's files for the cluster that requests name, or else for that of the document,

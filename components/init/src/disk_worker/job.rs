@@ -1,10 +1,11 @@
 //! The jobs of the disk worker and their results.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use osbuild_failure::{Failure, Outcome};
-use osbuild_protocol::{BlockDevice, Refusal, Slots};
+use osbuild_protocol::{BlockDevice, ProviderName, Refusal, Slots};
 
 use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Start};
@@ -18,7 +19,7 @@ use crate::data::{
 };
 use crate::host::settings::fallback::{Fallback, Proof};
 use crate::host::settings::kept;
-use crate::host::{clock, host_name};
+use crate::host::{clock, credential_providers, host_name};
 use crate::processes::program::Program;
 use crate::slot::boot_source::{self, BootSource, Occupied, OpenedSlot, TrialFacts};
 use crate::slot::reached;
@@ -85,6 +86,8 @@ pub enum Job {
     ForgetNodeName,
     /// Puts the static pods of now where the kubelet finds them.
     PlaceStaticPods,
+    /// Looks which programs of credential providers with these names are there.
+    LookForPrograms(Vec<ProviderName>),
     /// Prepares a start of the kubelet under this name.
     PrepareKubelet(String),
     /// Moves aside what is in the way in the kubelet's configuration.
@@ -167,6 +170,8 @@ pub enum Done {
     NodeName(Known),
     /// Of [`Job::PlaceStaticPods`].
     StaticPodsPlaced(Outcome<Placed>),
+    /// Of [`Job::LookForPrograms`]: those that are there.
+    ProgramsFound(BTreeSet<ProviderName>),
     /// Of [`Job::PrepareKubelet`].
     KubeletPrepared {
         /// How it is started.
@@ -215,6 +220,7 @@ impl Job {
             Self::KeepNodeName(_) => "keep-node-name",
             Self::ForgetNodeName => "forget-node-name",
             Self::PlaceStaticPods => "place-static-pods",
+            Self::LookForPrograms(_) => "look-for-programs",
             Self::PrepareKubelet(_) => "prepare-kubelet",
             Self::ClearForJoining => "clear-for-joining",
             Self::KeepHostName(_) => "keep-host-name",
@@ -279,6 +285,9 @@ impl Job {
             Self::KeepNodeName(name) => Done::Plain(node_name::keep(&name)),
             Self::ForgetNodeName => Done::Plain(node_name::forget()),
             Self::PlaceStaticPods => Done::StaticPodsPlaced(static_pods::place()),
+            Self::LookForPrograms(names) => {
+                Done::ProgramsFound(credential_providers::present(&names))
+            }
             Self::PrepareKubelet(name) => {
                 let start = Start::observe(&name);
                 kubelet::prepare(&start);

@@ -84,6 +84,7 @@ impl Dispatcher {
                 self.settings.environment_mut().on_exited(Daemon::Kubelet);
                 self.settings.kubelet_mut().on_exited();
                 self.settings.cluster_mut().on_exited();
+                self.settings.credential_providers_mut().on_exited();
             }
             _ => {}
         }

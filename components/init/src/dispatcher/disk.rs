@@ -78,6 +78,10 @@ impl Dispatcher {
             Done::KubeletPrepared { start, shutdown_grace } => {
                 self.on_kubelet_prepared(id, &start, shutdown_grace);
             }
+            Done::ProgramsFound(present) => {
+                let providers = self.settings.credential_providers_mut();
+                providers.on_looked(&present, uptime());
+            }
             Done::StaticPodsPlaced(placed) => self.on_static_pods_placed(placed),
             Done::ClearedForJoining(outcome) => self.on_cleared_for_joining(client, outcome),
             Done::ResetRequested(outcome) => {

@@ -29,11 +29,15 @@ impl Dispatcher {
         }
     }
 
-    /// When to write the kubelet's files with other fields, or for another cluster, since boot. Its
-    /// first start comes with files of its own.
+    /// When to write the kubelet's files with other fields or credential providers, or for another
+    /// cluster, since boot. Its first start comes with files of its own.
     pub(super) fn kubelet_files_due(&self) -> Option<Duration> {
         let has_started = self.processes.get(Program::Kubelet).is_some();
-        let due = [self.settings.kubelet().deadline(), self.settings.cluster().deadline()];
+        let due = [
+            self.settings.kubelet().deadline(),
+            self.settings.cluster().deadline(),
+            self.settings.credential_providers().deadline(),
+        ];
         due.into_iter().flatten().min().filter(|_| has_started)
     }
 
@@ -53,6 +57,7 @@ impl Dispatcher {
         // A child that hangs is asked to end once.
         self.settings.kubelet_mut().on_due();
         self.settings.cluster_mut().on_due();
+        self.settings.credential_providers_mut().on_due();
         self.run_again(Program::KubeletConfig);
     }
 
@@ -103,7 +108,9 @@ impl Dispatcher {
             self.settings.registration_mut().on_due();
         }
         let registered = self.settings.registration_mut().write();
-        let words: Vec<&str> = registered.iter().chain(&fields).map(String::as_str).collect();
+        let providers = self.settings.credential_providers_mut().ask();
+        let words = registered.iter().chain(&providers).chain(&fields);
+        let words: Vec<&str> = words.map(String::as_str).collect();
         let launch = Launch::child(Program::KubeletConfig, &words);
         self.run_as(Program::KubeletConfig, launch)
     }
@@ -114,7 +121,8 @@ impl Dispatcher {
         self.on_document();
         let has_other_fields = self.settings.kubelet_mut().on_written(uptime());
         let has_other_cluster = self.settings.cluster_mut().on_written(uptime());
-        let has_changed = has_other_fields || has_other_cluster;
+        let has_other_programs = self.settings.credential_providers_mut().on_written(uptime());
+        let has_changed = has_other_fields || has_other_cluster || has_other_programs;
         if std::mem::take(&mut self.restarts_kubelet) || has_changed {
             self.restart_kubelet();
         }
@@ -194,6 +202,7 @@ impl Dispatcher {
                 self.settings.environment_mut().on_started(Daemon::Kubelet);
                 self.settings.kubelet_mut().on_started();
                 self.settings.cluster_mut().on_started(joins);
+                self.settings.credential_providers_mut().on_started();
             }
             Err(failure) => self.console.say(Program::Kubelet.name(), failure),
         }
@@ -204,6 +213,14 @@ impl Dispatcher {
     pub(super) fn place_static_pods(&mut self) {
         let is_asked = self.ask(Job::PlaceStaticPods).is_some();
         self.static_pods.on_asked(is_asked, uptime());
+    }
+
+    /// Asks which programs of credential providers are there: nothing reports them.
+    pub(super) fn look_for_programs(&mut self) {
+        let names = self.settings.credential_providers().names();
+        if !names.is_empty() {
+            self.ask(Job::LookForPrograms(names));
+        }
     }
 
     /// The static pods are in place, or some are not.

@@ -350,7 +350,10 @@ impl Dispatcher {
                     self.ask(Job::KeepClock);
                 }
             }
-            Deadline::StaticPods => self.place_static_pods(),
+            Deadline::StaticPods => {
+                self.place_static_pods();
+                self.look_for_programs();
+            }
             Deadline::PodStates => self.ask_for_pod_states(),
             Deadline::Debug => self.on_debug_deadline(now),
             Deadline::Room => self.look_at_data(),

@@ -77,6 +77,7 @@ impl Dispatcher {
             }
             // These are carried out when their deadlines have passed.
             SettingName::ClusterJoin
+            | SettingName::CredentialProvider(_)
             | SettingName::Kubelet(_)
             | SettingName::NodeLabel(_)
             | SettingName::NodeTaint(_)

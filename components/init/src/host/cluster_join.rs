@@ -97,11 +97,11 @@ impl ClusterSetting {
 
     /// Whether `text`, lines of the settings of requests, has another cluster than they have now.
     pub fn differs_from(&self, text: &str) -> bool {
-        let joins = text.lines().filter_map(|line| match Setting::parse(line).ok()? {
+        let mut joins = text.lines().filter_map(|line| match Setting::parse(line).ok()? {
             Setting::ClusterJoin(join) => Some(join),
             _ => None,
         });
-        joins.last() != self.of(Source::Api)
+        joins.next_back() != self.of(Source::Api)
     }
 
     /// Writes the files again that another program has changed. Returns lines for the console.

@@ -17,6 +17,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
         let mut resources: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
         for setting in held.filter(|setting| (one.covers)(&setting.name())) {
             let id = match setting.name() {
+                SettingName::CredentialProvider(name) => name.to_string(),
                 SettingName::KernelModule(name) => name.to_string(),
                 SettingName::KernelParameter(key) => key.to_string(),
                 SettingName::Mount(target) => target.to_string(),

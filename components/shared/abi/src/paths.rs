@@ -197,6 +197,9 @@ pub const TRUSTED_ROOTS: &str = "/run/osbuild/trusted-roots/roots.crt";
 /// The folder of the mirrors of registries that settings ask for, in which containerd looks before
 /// `/etc/containerd/certs.d`.
 pub const REGISTRIES: &str = "/run/osbuild/registries";
+/// The folder of the programs that give the kubelet the credentials of registries. A recipe
+/// declares it, and a pod writes them.
+pub const CREDENTIAL_PROVIDERS: &str = "/opt/credential-providers/bin";
 /// The folder of the seccomp profiles that settings ask for, each `NAME.json`.
 pub const SECCOMP_PROFILES: &str = "/run/osbuild/seccomp";
 /// The link to it in the kubelet's folder of profiles: a pod names one `osbuild/NAME.json`.

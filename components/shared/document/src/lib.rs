@@ -6,6 +6,7 @@
 mod api;
 mod certificates;
 mod cluster;
+mod credential_provider;
 mod credential_providers;
 mod host;
 mod kernel_module;
@@ -38,8 +39,9 @@ pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::{BootstrapToken, Motd};
 use osbuild_protocol::{
-    ClusterJoin, HostName, KernelModule, Mount, Proxy, RegistryCredential, RegistryMirror,
-    SeccompFilter, Setting, StaticPod, TimeServers, TrustedRoot, Volume, rule_that_closes,
+    ClusterJoin, CredentialProvider, HostName, KernelModule, Mount, Proxy, RegistryCredential,
+    RegistryMirror, SeccompFilter, Setting, StaticPod, TimeServers, TrustedRoot, Volume,
+    rule_that_closes,
 };
 pub use path::AbsolutePath;
 use std::fmt;
@@ -102,6 +104,9 @@ pub struct Document {
     /// Seccomp profiles that pods may name.
     #[serde(default, deserialize_with = "seccomp::profiles")]
     pub seccomp_profiles: Vec<SeccompFilter>,
+    /// Programs that give the kubelet the credentials of registries.
+    #[serde(default, deserialize_with = "credential_provider::providers")]
+    pub credential_providers: Vec<CredentialProvider>,
     /// Pods that it runs by itself.
     #[serde(default, deserialize_with = "static_pod::pods")]
     pub static_pods: Vec<StaticPod>,
@@ -177,9 +182,16 @@ impl Document {
             .chain(roots)
             .chain(registries);
         let profiles = self.seccomp_profiles.iter().cloned().map(Setting::SeccompProfile);
+        let providers = self.credential_providers.iter().cloned();
+        let providers = providers.map(Setting::CredentialProvider);
         let pods = self.static_pods.iter().cloned().map(Setting::StaticPod);
-        let several =
-            several.chain(logins).chain(profiles).chain(pods).chain(fields).chain(registered);
+        let several = several
+            .chain(logins)
+            .chain(profiles)
+            .chain(providers)
+            .chain(pods)
+            .chain(fields)
+            .chain(registered);
         single.into_iter().flatten().chain(several).collect()
     }
 

@@ -77,6 +77,8 @@ fn every_setting_of_the_example_is_read() {
                  pull=https://public.example.com",
             "registry-credential mirror.example.org:5000 user=node-7 password=(hidden)",
             "seccomp-profile no-mounts default=ALLOW calls=ERRNO/1:mount,umount2",
+            "credential-provider ecr-credential-provider cache=12h api=v1 \
+                 images=*.dkr.ecr.*.amazonaws.com arg=get-credentials env=AWS_PROFILE=pulls",
             "static-pod web volume=cache:memory:16Mi volume=run:memory:1Mi container=web \
                  image=docker.io/library/nginx:1.29 arg=nginx arg=-g arg=daemon%20off; \
                  env=TZ=UTC limit-memory=64Mi port=80/TCP mount=cache:rw:/var/cache/nginx \

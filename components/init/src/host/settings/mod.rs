@@ -19,6 +19,7 @@ use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
 use super::cluster_join::ClusterSetting;
+use super::credential_providers::CredentialProviders;
 use super::environment::DaemonEnvironment;
 use super::kernel_modules::{self, KernelModules};
 use super::kernel_parameters::{self, KernelParameters};
@@ -44,6 +45,7 @@ pub struct Settings {
     /// The name in the cluster, which outlasts changes of the host name.
     node_name: String,
     cluster: ClusterSetting,
+    credential_providers: CredentialProviders,
     environment: DaemonEnvironment,
     kernel_modules: KernelModules,
     kernel_parameters: KernelParameters,
@@ -116,6 +118,8 @@ impl Settings {
     ) -> Result<(), Refusal> {
         if let Setting::ClusterJoin(wanted) = setting {
             self.cluster.set(source, Some(wanted.clone()), now);
+        } else if let Setting::CredentialProvider(wanted) = setting {
+            self.credential_providers.apply(source, wanted, now)?;
         } else if let Setting::KernelModule(wanted) = setting {
             self.kernel_modules.apply(source, wanted, &kernel_modules::of_image()?)?;
         } else if let Setting::KernelParameter(wanted) = setting {
@@ -170,6 +174,10 @@ impl Settings {
                 self.cluster.set(source, None, now);
                 Ok(())
             }
+            SettingName::CredentialProvider(name) => {
+                self.credential_providers.withdraw(source, name, now);
+                Ok(())
+            }
             SettingName::KernelModule(name) => {
                 self.kernel_modules.withdraw(source, name);
                 Ok(())
@@ -218,6 +226,16 @@ impl Settings {
     /// The same, for what becomes of the kubelet.
     pub fn cluster_mut(&mut self) -> &mut ClusterSetting {
         &mut self.cluster
+    }
+
+    /// The credential providers of the kubelet.
+    pub fn credential_providers(&self) -> &CredentialProviders {
+        &self.credential_providers
+    }
+
+    /// The same, for what becomes of the kubelet and of their programs.
+    pub fn credential_providers_mut(&mut self) -> &mut CredentialProviders {
+        &mut self.credential_providers
     }
 
     /// The environment of the daemons.
@@ -354,6 +372,7 @@ impl Settings {
         });
         let settings = single
             .chain(self.cluster.observe())
+            .chain(self.credential_providers.observe())
             .chain(self.kernel_modules.observe())
             .chain(self.kernel_parameters.observe())
             .chain(self.kubelet.observe())
@@ -505,6 +524,7 @@ impl Settings {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
         single
             .chain(self.cluster.of(source).map(Setting::ClusterJoin))
+            .chain(self.credential_providers.of(source).map(Setting::CredentialProvider))
             .chain(self.kernel_modules.of(source).map(Setting::KernelModule))
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))
             .chain(self.kubelet.of(source).map(Setting::Kubelet))
@@ -565,6 +585,7 @@ impl Settings {
         lines.extend(self.pods.hold());
         lines.extend(self.kubelet.hold());
         lines.extend(self.cluster.hold());
+        lines.extend(self.credential_providers.hold());
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {
                 continue;

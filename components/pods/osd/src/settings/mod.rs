@@ -4,6 +4,7 @@
 mod addresses;
 mod certificates;
 mod cluster_joins;
+mod credential_providers;
 mod firewall_rules;
 mod hostnames;
 mod kernel_modules;
@@ -77,9 +78,10 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 24] = [
+pub const TYPES: [SettingType; 25] = [
     addresses::TYPE,
     cluster_joins::TYPE,
+    credential_providers::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
     kernel_modules::TYPE,
@@ -257,6 +259,9 @@ mod tests {
          preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
          keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
+    const PROVIDER: &str =
+        "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b";
+
     const RULES: [&str; 6] = [
         "nat lan masquerade link=wwan* sources=10.8.0.0/24,fd00:8::/64",
         "nat fixed source link=eth0 sources=10.8.0.5/32 to=192.0.2.7",
@@ -295,6 +300,7 @@ mod tests {
             "link br0 made bridge ports=eth1,eth2 stp=on vlan-filtering=on",
             "link br0 made bridge",
             WIREGUARD,
+            PROVIDER,
             "link bond0 made bond mode=802.3ad ports=eth1 miimon=50 lacp-rate=fast \
              xmit-hash-policy=layer3+4",
             "link bond0 made bond mode=active-backup ports=eth1,eth2 primary=eth2",

@@ -169,6 +169,8 @@ const DEFINITIONS: &[&str] = &[
     "clusterjoinstatuses.osbuild",
     "cnistatuses.osbuild",
     "controllerstatuses.osbuild",
+    "credentialproviders.osbuild",
+    "credentialproviderstatuses.osbuild",
     "deviceinfos.osbuild",
     "diagnostics.osbuild",
     "firewallrules.osbuild",

@@ -4,6 +4,7 @@ mod apply;
 mod calls;
 mod capture;
 mod cluster_joins;
+mod credential_providers;
 mod debug;
 mod firewall_rules;
 mod generations;

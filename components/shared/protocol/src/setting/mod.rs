@@ -3,6 +3,7 @@
 
 mod authorities;
 mod cluster;
+mod credential_provider;
 mod domain;
 pub(crate) mod escape;
 mod host;
@@ -28,6 +29,7 @@ mod volume;
 
 pub use authorities::Authorities;
 pub use cluster::{BootstrapToken, ClusterDomain, ClusterJoin, ClusterState, Readiness, ServerUrl};
+pub use credential_provider::{CredentialProvider, MAX_PROVIDERS, ProviderName, ProviderOptions};
 pub use domain::Domain;
 pub use kernel_module::{KernelModule, MAX_MODULES, ModuleName};
 pub use kernel_parameter::{KernelParameter, MAX_PARAMETERS, ParameterKey, ParameterValue, words};
@@ -101,6 +103,8 @@ pub enum Setting {
     Motd(Motd),
     /// The cluster that the node joins.
     ClusterJoin(ClusterJoin),
+    /// A program that gives the kubelet the credentials of registries.
+    CredentialProvider(CredentialProvider),
     /// A module that the kernel shall have built in.
     KernelModule(KernelModule),
     /// A parameter of the kernel.
@@ -138,6 +142,8 @@ pub enum SettingName {
     Single(Single),
     /// The cluster that the node joins.
     ClusterJoin,
+    /// A program that gives the kubelet the credentials of registries, by its name.
+    CredentialProvider(ProviderName),
     /// A module that the kernel shall have built in, by its name.
     KernelModule(ModuleName),
     /// A parameter of the kernel.
@@ -184,6 +190,7 @@ pub enum Single {
 }
 
 const CLUSTER_JOIN: &str = "cluster-join";
+const CREDENTIAL_PROVIDER: &str = "credential-provider";
 const KERNEL_MODULE: &str = "kernel-module";
 const KERNEL_PARAMETER: &str = "kernel-parameter";
 const KUBELET: &str = "kubelet-config";
@@ -230,6 +237,9 @@ impl Setting {
             SettingName::Single(Single::TimeServers) => Self::TimeServers(List::parse(list())?),
             SettingName::Single(Single::Motd) => Self::Motd(Motd::parse_word(value)?),
             SettingName::ClusterJoin => Self::ClusterJoin(ClusterJoin::parse_words(value)?),
+            SettingName::CredentialProvider(name) => {
+                Self::CredentialProvider(CredentialProvider::parse_words(name, value)?)
+            }
             SettingName::KernelModule(name) => {
                 Self::KernelModule(KernelModule::parse_word(name, value)?)
             }
@@ -273,6 +283,7 @@ impl Setting {
             Self::TimeServers(_) => Single::TimeServers.into(),
             Self::Motd(_) => Single::Motd.into(),
             Self::ClusterJoin(_) => SettingName::ClusterJoin,
+            Self::CredentialProvider(one) => SettingName::CredentialProvider(one.name().clone()),
             Self::KernelModule(module) => SettingName::KernelModule(module.name().clone()),
             Self::KernelParameter(KernelParameter { key, .. }) => {
                 SettingName::KernelParameter(key.clone())
@@ -303,6 +314,7 @@ impl Setting {
             Self::TimeServers(servers) => servers.to_string(),
             Self::Motd(motd) => motd.word(),
             Self::ClusterJoin(join) => join.words().to_string(),
+            Self::CredentialProvider(provider) => provider.words(),
             Self::KernelModule(module) => module.word().to_owned(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
             Self::Kubelet(field) => field.value().to_owned(),
@@ -354,6 +366,10 @@ impl SettingName {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         if word == CLUSTER_JOIN {
             return Ok((Self::ClusterJoin, rest));
+        }
+        if word == CREDENTIAL_PROVIDER {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::CredentialProvider(ProviderName::parse(name)?), value));
         }
         if word == KERNEL_MODULE {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -432,6 +448,7 @@ impl fmt::Display for SettingName {
         match self {
             Self::Single(single) => f.write_str(single.word()),
             Self::ClusterJoin => f.write_str(CLUSTER_JOIN),
+            Self::CredentialProvider(name) => write!(f, "{CREDENTIAL_PROVIDER} {name}"),
             Self::KernelModule(name) => write!(f, "{KERNEL_MODULE} {name}"),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),
             Self::Kubelet(key) => write!(f, "{KUBELET} {key}"),

@@ -105,8 +105,8 @@ mod tests {
     use crate::request::MAX_REASON;
     use crate::setting::{
         MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
-        MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_REGISTRIES, MAX_ROOTS,
-        MAX_STATIC_PODS, MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
+        MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_PROVIDERS, MAX_REGISTRIES,
+        MAX_ROOTS, MAX_STATIC_PODS, MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
     };
 
     fn all() -> HostSettings {
@@ -213,20 +213,8 @@ mod tests {
         let key = format!("{}/{}", vec!["a".repeat(60); 4].join("."), "a".repeat(63));
         let label = format!("node-label {key} {}", "a".repeat(63));
         let taint = format!("node-taint {key}:PreferNoSchedule {}", "a".repeat(63));
-        let join = format!("cluster-join server=https://a ca=MI{}", "A".repeat(12262));
         let proxy =
             format!("proxy http=http://a:1 no-proxy={}", vec!["a".repeat(60); 32].join(","));
-        let login = format!("registry-credential a token={}", "a".repeat(3578));
-        let roots = format!("trusted-root {} MI{}", "a".repeat(63), "A".repeat(3582));
-        let pod = format!(
-            "static-pod {} container=a image=b arg={} arg={}",
-            "a".repeat(63),
-            "a".repeat(3072),
-            "a".repeat(480)
-        );
-        let calls = vec!["a".repeat(31); 383].join(",");
-        let profile = format!("seccomp-profile {} default=ALLOW calls=LOG:{calls}", "a".repeat(63));
-        let volume = format!("volume {} wwid={}", "a".repeat(16), ["a"; 64].join("%25"));
         vec![
             // Those that are held, and those that a smaller list refuses.
             (parameter, 2 * MAX_PARAMETERS, false),
@@ -241,15 +229,39 @@ mod tests {
             (label, MAX_LABELS, true),
             (taint, MAX_TAINTS, true),
             (mirrors, MAX_REGISTRIES, true),
-            (login, MAX_CREDENTIALS, true),
-            (roots, MAX_ROOTS, true),
-            (pod, MAX_STATIC_PODS, true),
-            (profile, MAX_PROFILES, true),
-            (volume, MAX_VOLUMES, true),
             (domains, 1, false),
             (servers, 1, false),
             (motd, 1, false),
             (proxy, 1, true),
+        ]
+    }
+
+    /// The same of registries, pods and the cluster.
+    fn longest_lines_of_cluster() -> Vec<(String, usize, bool)> {
+        let join = format!("cluster-join server=https://a ca=MI{}", "A".repeat(12262));
+        let login = format!("registry-credential a token={}", "a".repeat(3578));
+        let roots = format!("trusted-root {} MI{}", "a".repeat(63), "A".repeat(3582));
+        let pod = format!(
+            "static-pod {} container=a image=b arg={} arg={}",
+            "a".repeat(63),
+            "a".repeat(3072),
+            "a".repeat(480)
+        );
+        let calls = vec!["a".repeat(31); 383].join(",");
+        let profile = format!("seccomp-profile {} default=ALLOW calls=LOG:{calls}", "a".repeat(63));
+        let provider = format!(
+            "credential-provider {} cache=1h api=v1 images=a arg={}",
+            "a".repeat(63),
+            "a".repeat(3553)
+        );
+        let volume = format!("volume {} wwid={}", "a".repeat(16), ["a"; 64].join("%25"));
+        vec![
+            (login, MAX_CREDENTIALS, true),
+            (roots, MAX_ROOTS, true),
+            (pod, MAX_STATIC_PODS, true),
+            (profile, MAX_PROFILES, true),
+            (provider, MAX_PROVIDERS, true),
+            (volume, MAX_VOLUMES, true),
             (join, 1, true),
         ]
     }
@@ -266,7 +278,8 @@ mod tests {
         let name = PodName::parse(&"a".repeat(63)).unwrap();
         let (reason, message) = ("a".repeat(MAX_REASON), "\u{10348}".repeat(MAX_REASON));
         let state = PodState::new(name, false, u32::MAX, &reason, &message);
-        let all: Vec<Observed> = longest_lines().into_iter().flat_map(observed).collect();
+        let lines = longest_lines().into_iter().chain(longest_lines_of_cluster());
+        let all: Vec<Observed> = lines.flat_map(observed).collect();
         let pods = vec![state; MAX_STATIC_PODS];
         // A state has no more than the setting of its link, but for the endpoint of each peer.
         let peers = vec!["B".repeat(110); 32].join(";");

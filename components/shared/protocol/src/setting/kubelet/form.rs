@@ -75,7 +75,7 @@ impl Form {
 }
 
 /// The seconds of a time: `30s`, `1h30m`.
-pub(super) fn seconds(text: &str) -> Option<u32> {
+pub(in super::super) fn seconds(text: &str) -> Option<u32> {
     let (mut rest, mut total) = (text, 0_u32);
     for (unit, seconds) in UNITS {
         if let Some((count, after)) = rest.split_once(unit) {

@@ -4,6 +4,7 @@ mod field;
 mod form;
 
 pub use form::KubeletValue;
+pub(super) use form::seconds;
 
 use std::fmt;
 
