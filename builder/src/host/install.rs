@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn each_installer_runs_once_for_all_of_its_packages() {
         let tools = [
-            Tool::package("b", "pack-b", ""),
+            Tool::package("b", "q", ""),
             Tool::rust_target("some-target", ""),
-            Tool::package("a", "pack-a", ""),
-            Tool::package("b2", "pack-b", ""),
+            Tool::package("a", "p", ""),
+            Tool::package("b2", "q", ""),
             Tool::other("c", "", "find it"),
         ];
         let lines: Vec<String> = commands(&tools.iter().collect::<Vec<_>>())
@@ -161,7 +161,7 @@ mod tests {
             lines,
             [
                 "apt-get update",
-                "apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=600 pack-a pack-b",
+                "apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=600 p q",
                 "rustup target add some-target"
             ]
         );

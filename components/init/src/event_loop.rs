@@ -76,7 +76,7 @@ pub enum Deadline {
     Room,
     /// It is time to compare the kernel's parameters with what they shall be.
     KernelParameters,
-    /// The kubelet's files are to be written with other fields or credential providers, or for
+    /// The kubelet's files must be written with other fields or credential providers, or for
     /// another cluster.
     KubeletFiles,
     /// The environment of the daemons has changed.

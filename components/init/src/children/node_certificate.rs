@@ -140,6 +140,11 @@ fn remove(path: &Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use osbuild_document::Document;
+    use osbuild_protocol::{Authorities, BootstrapToken, ClusterDomain, ServerUrl};
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa,
+        KeyPair,
+    };
     use std::os::unix::fs::symlink;
 
     const EXAMPLE: &str = include_str!("../../../shared/document/example.toml");
@@ -205,6 +210,42 @@ mod tests {
         assert_eq!(targets(folder), [second.clone(), None, client, serving]);
         set_aside(folder).unwrap();
         assert_eq!(targets(folder), [None, None, second, None]);
+    }
+
+    /// A cluster, and a certificate that its authority has signed.
+    fn cluster_with_certificate() -> (ClusterJoin, String) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let own = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let mut params = CertificateParams::default();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let signed = params.signed_by(&KeyPair::generate().unwrap(), &own).unwrap();
+        let cluster = ClusterJoin::new(
+            ServerUrl::parse("https://a:6443").unwrap(),
+            Authorities::from_pem(&own.pem()).unwrap(),
+            Some(BootstrapToken::parse("abcdef.0123456789abcdef").unwrap()),
+            Vec::new(),
+            ClusterDomain::default(),
+        );
+        (cluster.unwrap(), signed.pem())
+    }
+
+    #[test]
+    fn a_node_that_comes_back_to_its_cluster_needs_no_new_certificate() {
+        let [(first, one), (second, other)] =
+            [cluster_with_certificate(), cluster_with_certificate()];
+        let folder = pki();
+        let folder = folder.path();
+        fs::write(folder.join(CLIENT), one).unwrap();
+        let origin = |cluster: &ClusterJoin| Origin::settle(folder, cluster).unwrap();
+        assert_eq!((origin(&first), origin(&second)), (Origin::Cluster, Origin::Another));
+        assert_eq!(prepare(folder, &second, Origin::Another), Ok(None));
+        assert_eq!(origin(&second), Origin::Nowhere);
+        fs::write(folder.join("kubelet-client-2.pem"), other).unwrap();
+        symlink("kubelet-client-2.pem", folder.join(CLIENT)).unwrap();
+        assert_eq!((origin(&second), origin(&first)), (Origin::Cluster, Origin::Cluster));
+        assert_eq!(targets(folder)[0].as_deref(), Some("kubelet-client-1.pem"));
+        assert_eq!(origin(&second), Origin::Cluster, "one cluster before is kept");
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Dispatcher {
         Servers { names: names.to_owned(), source }
     }
 
-    /// What the node knows of itself in its cluster, for clients; none if it joins none.
+    /// The node's own knowledge of itself in its cluster, for clients; none if it joins none.
     pub(super) fn cluster_state(&self) -> Option<ClusterState> {
         let readiness = match self.cluster() {
             Cluster::None => return None,

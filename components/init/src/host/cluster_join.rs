@@ -101,7 +101,7 @@ impl ClusterSetting {
             Setting::ClusterJoin(join) => Some(join),
             _ => None,
         });
-        joins.next_back() != self.of(Source::Api)
+        joins.next() != self.of(Source::Api)
     }
 
     /// Writes the files again that another program has changed. Returns lines for the console.
@@ -176,7 +176,7 @@ mod tests {
     #[derive(Default)]
     struct Node {
         cluster: ClusterSetting,
-        /// What the document has.
+        /// The cluster of the document.
         document: Option<ClusterJoin>,
         /// How often the kubelet was started.
         starts: u32,

@@ -1,5 +1,5 @@
-//! Disks beside the node's own and folders of DATA, for pods: `[[volumes]]`. Their names and values are those of the
-//! specs of `osbuild.v1`.
+//! Disks beside the node's own and folders of DATA, for pods: `[[volumes]]`. Their names and values
+//! are those of the specs of `osbuild.v1`.
 
 use osbuild_protocol::{DiskId, Volume, VolumeBacking, VolumeName};
 use serde::de::Error;

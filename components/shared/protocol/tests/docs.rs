@@ -42,7 +42,7 @@ const ROWS: [Row; 37] = [
         HOST,
         "observe",
         "observe",
-        "`try`, `start`, `wanted`, `error`, `current`, `pod`, `wireguard`",
+        "`try`, `start`, `wanted`, `error`, `current`, `pod`, `wireguard`, `cluster`",
     ),
     (HOST, "serves FINGERPRINT", SERVES, "none"),
     (ADMIN, "rollback", "rollback", "none"),

@@ -1,5 +1,5 @@
-//! `init volume-N mount NAME BACKING` prepares and mounts a volume, and `init volume-N unmount NAME`
-//! unmounts it. It may wait for a disk for ever, so it is a child.
+//! `init volume-N mount NAME BACKING` prepares and mounts a volume, and `init volume-N unmount
+//! NAME` unmounts it. It may wait for a disk for ever, so it is a child.
 
 mod disk;
 mod find;

@@ -47,7 +47,7 @@ struct Held {
     state: VolumeState,
     /// Why it is not as it shall be; empty if it is.
     error: String,
-    /// What is mounted.
+    /// The disk or the folder that is mounted.
     mounted: Option<Mounted>,
     /// The task of its child.
     task: Option<Task>,
@@ -83,7 +83,8 @@ impl VolumeSettings {
         self.next
     }
 
-    /// Gives a volume the disk or the folder of `source`, if `allowed`, the text of the image's list, permits it.
+    /// Gives a volume the disk or the folder of `source`, if `allowed`, the text of the image's
+    /// list, permits it.
     ///
     /// # Errors
     /// The list does not permit it, another volume has the disk, or there are too many.

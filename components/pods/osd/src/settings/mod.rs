@@ -129,7 +129,7 @@ pub struct Report<'a> {
     pub pods: &'a [PodState],
     /// The states of links of WireGuard.
     pub wireguard: &'a [WireGuardState],
-    /// What the node knows of itself in its cluster; none if it joins none.
+    /// The node's own knowledge of itself in its cluster; none if it joins none.
     pub cluster: Option<&'a ClusterState>,
 }
 
@@ -259,10 +259,8 @@ mod tests {
          preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
          keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
-    const PROVIDER: &str =
-        "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b";
-
-    const RULES: [&str; 6] = [
+    const OTHERS: [&str; 7] = [
+        "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",
         "nat lan masquerade link=wwan* sources=10.8.0.0/24,fd00:8::/64",
         "nat fixed source link=eth0 sources=10.8.0.5/32 to=192.0.2.7",
         "nat web destination link=eth0 protocol=tcp address=192.0.2.7 port=80 to=10.8.0.5 \
@@ -300,7 +298,6 @@ mod tests {
             "link br0 made bridge ports=eth1,eth2 stp=on vlan-filtering=on",
             "link br0 made bridge",
             WIREGUARD,
-            PROVIDER,
             "link bond0 made bond mode=802.3ad ports=eth1 miimon=50 lacp-rate=fast \
              xmit-hash-policy=layer3+4",
             "link bond0 made bond mode=active-backup ports=eth1,eth2 primary=eth2",
@@ -332,7 +329,7 @@ mod tests {
             "volume logs-2 wwid=t10.ATA%20%20QEMU%25",
         ]
         .into_iter()
-        .chain(RULES)
+        .chain(OTHERS)
         {
             let settings = vec![setting(line)];
             let covers: Vec<_> =

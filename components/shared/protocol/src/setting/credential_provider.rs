@@ -207,7 +207,8 @@ fn is_image(text: &str) -> bool {
         && path.bytes().all(|byte| byte == b'/' || is_inside(byte))
 }
 
-/// Whether this is the name of a variable, and not one by which the loader of a program finds files.
+/// Whether this is the name of a variable, and not one by which the loader of a program finds
+/// files.
 fn is_variable(name: &str) -> bool {
     let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     (1..=MAX_NAME).contains(&name.len())

@@ -22,7 +22,7 @@ pub struct HostSettings {
     pub pods: Vec<PodState>,
     /// The states of the links of WireGuard that the node makes, as far as they are known.
     pub wireguard: Vec<WireGuardState>,
-    /// What the node knows of itself in its cluster; none if it joins none.
+    /// The node's own knowledge of itself in its cluster; none if it joins none.
     pub cluster: Option<ClusterState>,
 }
 

@@ -1,4 +1,4 @@
-//! What the node knows of itself in its cluster.
+//! The node's own knowledge of itself in its cluster.
 
 use crate::request::MAX_REASON;
 

@@ -1,4 +1,4 @@
-//! What holds the files of a volume.
+//! The disk or the folder that holds the files of a volume.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::Refusal;
 
 const FOLDER: &str = "folder";
 
-/// What holds the files of a volume.
+/// The disk or the folder that holds the files of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeBacking {
     /// A whole disk beside the node's own.

@@ -1,4 +1,5 @@
-//! Volumes for pods: whole disks beside the node's own, each with a file system, and folders of DATA.
+//! Volumes for pods: whole disks beside the node's own, each with a file system, and folders of
+//! DATA.
 
 mod backing;
 mod disk;
@@ -44,7 +45,7 @@ impl Volume {
         &self.name
     }
 
-    /// What holds its files.
+    /// The disk or the folder that holds its files.
     pub fn backing(&self) -> &VolumeBacking {
         &self.backing
     }
