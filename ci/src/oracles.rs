@@ -12,6 +12,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
         "compiles the C code of `osbuild` for a build host with arm64",
     ),
     ("apache2", "apache2-bin", "keeps results of builds over plain HTTP"),
+    ("bpftool", "bpftool", "lists the BPF programs of the kernel to compare with ours"),
     ("busctl", "systemd", "calls our logind, as does `systemd-inhibit` of the same package"),
     ("busybox", "busybox-static", "is the only program in the sandboxes of our tests"),
     (

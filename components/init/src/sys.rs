@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+pub mod bpf;
+
 use std::ffi::c_int;
 use std::fs::File;
 use std::io;

@@ -61,11 +61,12 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 150] = [
+const OPTIONAL: [&str; 151] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
     "BondLink.xmit_hash_policy",
+    "BpfProgramSpec.name",
     "ClusterJoinSpec.domain",
     "ClusterJoinStatusSpec.certificate_until",
     "ClusterJoinStatusSpec.domain",
@@ -215,8 +216,12 @@ const OPTIONAL: [&str; 150] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 71] = [
+const MISSING: [(&str, &str); 75] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
+    ("BpfProgramSpec.map_ids", "Vec::is_empty"),
+    ("BpfProgramSpec.run_nanoseconds", "crate::yaml::is_zero"),
+    ("BpfProgramSpec.runs", "crate::yaml::is_zero"),
+    ("BpfProgramSpec.targets", "Vec::is_empty"),
     ("BridgeLink.stp", "std::ops::Not::not"),
     ("BridgeLink.vlan_filtering", "std::ops::Not::not"),
     ("ClusterJoinSpec.dns", "Vec::is_empty"),

@@ -1,8 +1,8 @@
 //! Network configurations of pods (CNI), which pods write, the line about one, and those about
-//! storage drivers.
+//! storage drivers and BPF programs.
 
 use init::cni;
-use osbuild_protocol::{CniState, StorageDriver, StorageDrivers};
+use osbuild_protocol::{BpfProgram, BpfPrograms, CniState, StorageDriver, StorageDrivers};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -14,6 +14,11 @@ fn run(input: &[u8]) -> Outcome {
     if let Some(drivers) = StorageDrivers::decode(text.lines()) {
         let lines = drivers.encode();
         let again = StorageDrivers::decode(lines.lines()).map(|again| again.encode());
+        assert_eq!(again, Some(lines));
+    }
+    if let Some(programs) = BpfPrograms::decode(text.lines()) {
+        let lines = programs.encode();
+        let again = BpfPrograms::decode(lines.lines()).map(|again| again.encode());
         assert_eq!(again, Some(lines));
     }
     if let Some(state) = CniState::decode(text) {
@@ -35,6 +40,12 @@ fn seeds() -> Vec<Vec<u8>> {
     let driver = StorageDriver { name: "a.csi".to_owned(), ..StorageDriver::default() };
     let drivers = StorageDrivers { left_out: 1, drivers: vec![driver] };
     let one = br#"{"name": "a", "type": "ptp"}"#;
-    let lines = [state.encode(), drivers.encode()].map(String::into_bytes);
+    let program = BpfProgram {
+        maps: vec![1, 2],
+        targets: vec!["xdp eth0".to_owned()],
+        ..BpfProgram::default()
+    };
+    let programs = BpfPrograms { left_out: 1, programs: vec![program] };
+    let lines = [state.encode(), drivers.encode(), programs.encode()].map(String::into_bytes);
     [list.to_vec(), one.to_vec()].into_iter().chain(lines).collect()
 }

@@ -151,7 +151,24 @@ fn shows_what_runs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let refused = osctl.run(&["read", "/etc/kubernetes/kubelet.conf"])?;
     let is_refused = refused.code == Some(2) && refused.output.contains("does not show");
     outcome.check("but no kubeconfig", is_refused, || refused.output);
-    Ok(())
+    shows_bpf_programs(osctl, outcome)
+}
+
+/// `runc` has given each container a device filter, which `init` finds once it has looked.
+fn shows_bpf_programs(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let shown = osctl.finish(&["get", "bpfprograms"])?;
+        let is_filter = |line: &str| {
+            ["cgroup_device", "cgroup /kubepods/"].iter().all(|text| line.contains(text))
+        };
+        let holds = shown.lines().any(is_filter);
+        if holds || began.elapsed() > TIMEOUT {
+            outcome.check("and the BPF program of a container", holds, || shown.clone());
+            return Ok(());
+        }
+        sleep(PAUSE);
+    }
 }
 
 /// Credentials of a registry, and a link of WireGuard.

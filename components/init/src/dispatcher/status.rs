@@ -25,6 +25,7 @@ impl Dispatcher {
             problems: self.problems(),
             cni: self.node_plugins.cni().cloned(),
             storage_drivers: self.node_plugins.storage_drivers().cloned(),
+            bpf_programs: self.node_plugins.bpf_programs().cloned(),
         }
     }
 

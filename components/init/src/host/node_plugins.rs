@@ -1,9 +1,10 @@
-//! The plugins that give pods a network and storage, as the child `init node-plugins` finds them.
-//! It looks when a client asks for the state of the node, at most once in an interval.
+//! The plugins that give pods a network and storage, and the BPF programs of the kernel, as the child
+//! `init node-plugins` finds them. It looks when a client asks for the state of the node, at most once
+//! in an interval.
 
 use std::time::Duration;
 
-use osbuild_protocol::{CniState, StorageDrivers};
+use osbuild_protocol::{BpfPrograms, CniState, StorageDrivers};
 
 /// The shortest time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -17,6 +18,7 @@ pub struct NodePlugins {
     is_looking: bool,
     cni: Option<CniState>,
     storage_drivers: Option<StorageDrivers>,
+    bpf_programs: Option<BpfPrograms>,
 }
 
 impl NodePlugins {
@@ -35,6 +37,7 @@ impl NodePlugins {
         self.is_looking = false;
         self.cni = report.lines().find_map(|line| CniState::decode(line.strip_prefix("cni ")?));
         self.storage_drivers = StorageDrivers::decode(report.lines());
+        self.bpf_programs = BpfPrograms::decode(report.lines());
     }
 
     /// The network configuration of pods, if it was looked at.
@@ -45,6 +48,11 @@ impl NodePlugins {
     /// The storage drivers of pods, if they were looked at.
     pub fn storage_drivers(&self) -> Option<&StorageDrivers> {
         self.storage_drivers.as_ref()
+    }
+
+    /// The BPF programs of the kernel, if they were looked at.
+    pub fn bpf_programs(&self) -> Option<&BpfPrograms> {
+        self.bpf_programs.as_ref()
     }
 }
 
@@ -61,7 +69,10 @@ mod tests {
         assert!(!plugins.is_due(at(60)));
         let state = CniState { name: "pods".to_owned(), ..CniState::default() };
         let drivers = StorageDrivers { left_out: 7, ..StorageDrivers::default() };
-        plugins.on_report(&format!("cni {}\n{}", state.encode(), drivers.encode()));
+        let programs = BpfPrograms { left_out: 8, ..BpfPrograms::default() };
+        let report = format!("cni {}\n{}{}", state.encode(), drivers.encode(), programs.encode());
+        plugins.on_report(&report);
+        assert_eq!(plugins.bpf_programs(), Some(&programs));
         assert_eq!((plugins.cni(), plugins.storage_drivers()), (Some(&state), Some(&drivers)));
         assert!(!plugins.is_due(at(10)) && plugins.is_due(at(11)));
         plugins.on_asked(true, at(11));

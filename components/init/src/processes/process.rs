@@ -34,7 +34,7 @@ const MAX_LINE: usize = 16 << 10;
 const MAX_READS: usize = 16;
 
 /// Bytes that a task may report; later lines are dropped.
-const MAX_REPORT: usize = 32 << 10;
+const MAX_REPORT: usize = 256 << 10;
 
 /// How long a process that was asked to restart may take until it is killed.
 pub const KILL_AFTER: Duration = Duration::from_secs(20);
@@ -457,13 +457,18 @@ mod tests {
     #[test]
     fn a_task_is_killed_after_its_timeout_and_its_report_is_bounded() {
         let Life::Task { timeout } = Program::TrySlot.life() else { panic!("it is a task") };
-        let mut process = start(Program::TrySlot, "yes | head -c 60000; sleep 60");
+        let mut process = start(Program::TrySlot, "yes | head -c 600000; sleep 60");
         assert_eq!(process.deadline(), Some(timeout));
         assert!(!process.kill_if_late(timeout - Duration::from_secs(1)));
+        // It writes more than a pipe holds.
+        for _ in 0..1000 {
+            process.read(Duration::ZERO);
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert!(process.kill_if_late(timeout));
         let status = wait(&process);
         process.read(timeout);
-        assert!(process.report.len() <= MAX_REPORT);
+        assert_eq!(process.report.len(), MAX_REPORT);
         assert!(matches!(process.on_exit(status, timeout), Exit::Report { succeeded: false, .. }));
     }
 

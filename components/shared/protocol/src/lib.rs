@@ -57,6 +57,8 @@ pub const VERSION: u16 = 1;
 #[cfg(feature = "std")]
 mod block_device;
 #[cfg(feature = "std")]
+mod bpf_program;
+#[cfg(feature = "std")]
 mod client;
 #[cfg(feature = "std")]
 mod cni_state;
@@ -91,6 +93,8 @@ mod version0;
 
 #[cfg(feature = "std")]
 pub use block_device::BlockDevice;
+#[cfg(feature = "std")]
+pub use bpf_program::{BpfProgram, BpfPrograms, MAX_BPF_PROGRAMS};
 #[cfg(feature = "std")]
 pub use client::{Client, ClientError, MAX_REPLY};
 #[cfg(feature = "std")]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::fields::printable;
-use crate::{CniState, Slots, StorageDrivers, UpdaterState};
+use crate::{BpfPrograms, CniState, Slots, StorageDrivers, UpdaterState};
 
 /// The state of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct NodeStatus {
     pub cni: Option<CniState>,
     /// The storage drivers of pods; none if they were not looked at.
     pub storage_drivers: Option<StorageDrivers>,
+    /// The BPF programs of the kernel; none if they were not looked at.
+    pub bpf_programs: Option<BpfPrograms>,
 }
 
 /// A problem of the node.
@@ -112,6 +114,9 @@ impl NodeStatus {
         if let Some(drivers) = &self.storage_drivers {
             text.push_str(&drivers.encode());
         }
+        if let Some(programs) = &self.bpf_programs {
+            text.push_str(&programs.encode());
+        }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
                 ProcessState::Running { pid, since } => {
@@ -150,6 +155,7 @@ impl NodeStatus {
             problems: problems.collect(),
             cni: line("cni").and_then(CniState::decode),
             storage_drivers: StorageDrivers::decode(lines.iter().map(String::as_str)),
+            bpf_programs: BpfPrograms::decode(lines.iter().map(String::as_str)),
         })
     }
 }
@@ -168,7 +174,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 12] = [
+    const KEYS: [&str; 14] = [
         "hostname",
         "node-name",
         "secure-boot",
@@ -181,6 +187,8 @@ fn process(line: &str) -> Option<ProcessStatus> {
         "cni",
         "storage-driver",
         "storage-drivers",
+        "bpf-program",
+        "bpf-programs",
     ];
     (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
 }

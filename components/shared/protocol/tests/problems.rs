@@ -34,6 +34,7 @@ fn status() -> NodeStatus {
         problems: Vec::new(),
         cni: None,
         storage_drivers: None,
+        bpf_programs: None,
     }
 }
 

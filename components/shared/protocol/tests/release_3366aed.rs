@@ -372,6 +372,7 @@ fn the_status_of_the_node_has_the_lines_that_it_had() {
         problems: Vec::new(),
         cni: None,
         storage_drivers: None,
+        bpf_programs: None,
     };
     let reply = Reply::Node(Box::new(status));
     assert_eq!(reply.encode(), format!("{text}ok\n"));

@@ -1,7 +1,8 @@
 //! `init node-plugins` reports the network configuration with which containerd gives pods a
-//! network, as a line `cni STATE`, and the [storage drivers](storage). Pods write both, so PID 1
-//! reads only the lines.
+//! network, as a line `cni STATE`, the [storage drivers](storage) and the [BPF programs](bpf) of the
+//! kernel. Pods write all three, so PID 1 reads only the lines.
 
+mod bpf;
 mod storage;
 
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +17,9 @@ use rustix::fs::OFlags;
 
 use init::cni::{self, Configuration, SUFFIXES};
 
+/// The folder of the control groups.
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+
 /// The maximum bytes of a configuration.
 const MAX_BYTES: u64 = 256 << 10;
 
@@ -25,6 +29,9 @@ pub fn report() -> Outcome {
     println!("cni {}", state.encode());
     let drivers = storage::drivers(Path::new(KUBELET_REGISTRATIONS), Path::new(KUBELET_PLUGINS));
     print!("{}", drivers.encode());
+    if let Ok(programs) = bpf::programs(Path::new(CONTROL_GROUPS)) {
+        print!("{}", programs.encode());
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! differences.
 
 mod address;
+mod bpf_program;
 mod cni;
 pub mod device;
 mod diagnostic;
@@ -58,8 +59,9 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 15] = [
+pub const TYPES: [ObservedType; 16] = [
     address::TYPE,
+    bpf_program::TYPE,
     cni::TYPE,
     device::TYPE,
     diagnostic::TYPE,

@@ -2,8 +2,8 @@
 
 use super::publisher::Publisher;
 use super::{
-    REFRESH, cni, diagnostic, kernel_info, node_address, os_image, process, security_state, slot,
-    storage_driver, update,
+    REFRESH, bpf_program, cni, diagnostic, kernel_info, node_address, os_image, process,
+    security_state, slot, storage_driver, update,
 };
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
@@ -57,6 +57,7 @@ fn publish(publisher: &Publisher, status: Result<&NodeStatus, &str>) {
     publisher.publish(&process::TYPE, of().map(process::rows));
     publisher.publish(&diagnostic::TYPE, of().map(diagnostic::rows));
     publisher.publish(&cni::TYPE, of().and_then(cni::rows));
+    publisher.publish(&bpf_program::TYPE, of().and_then(bpf_program::rows));
     publisher.publish(&storage_driver::TYPE, of().and_then(storage_driver::rows));
     publisher.publish(&node_address::TYPE, of().map(node_address::rows));
 }

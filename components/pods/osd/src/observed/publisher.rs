@@ -150,8 +150,10 @@ fn differences<M: Message + Serialize>(
 mod tests {
     use super::*;
     use crate::limits::STORE;
-    use crate::observed::{TYPES, address, device, link, route};
-    use osbuild_cosi::v1::{AddressStatusSpec, DeviceInfoSpec, LinkStatusSpec, RouteStatusSpec};
+    use crate::observed::{TYPES, address, bpf_program, device, link, route};
+    use osbuild_cosi::v1::{
+        AddressStatusSpec, BpfProgramSpec, DeviceInfoSpec, LinkStatusSpec, RouteStatusSpec,
+    };
 
     const ADDRESS: &str = "2001:db8:1111:2222:3333:4444:5555:6666";
 
@@ -229,6 +231,21 @@ mod tests {
         }
     }
 
+    /// The device filter of a container.
+    fn bpf_program() -> BpfProgramSpec {
+        let pod = "pod0a6dd1ac-74c4-2d55-9f2b-7a6dd1ac74c4";
+        BpfProgramSpec {
+            r#type: "cgroup_device".into(),
+            tag: "0a6dd1ac74c42d55".into(),
+            since_milliseconds: 61_007,
+            translated_bytes: 560,
+            jited_bytes: 356,
+            target_count: 1,
+            targets: vec![format!("cgroup /kubepods/burstable/{pod}/{}", "53".repeat(32))],
+            ..BpfProgramSpec::default()
+        }
+    }
+
     #[test]
     fn as_much_as_may_be_observed_has_room_and_leaves_clients_theirs() {
         let publisher = publisher();
@@ -236,9 +253,11 @@ mod tests {
         publisher.publish(&address::TYPE, Ok(full(&address::TYPE, &address())));
         publisher.publish(&route::TYPE, Ok(full(&route::TYPE, &route())));
         publisher.publish(&device::TYPE, Ok(full(&device::TYPE, &device())));
+        let programs = full(&bpf_program::TYPE, &bpf_program());
+        publisher.publish(&bpf_program::TYPE, Ok(programs));
         let query = Query::default();
         let store = &publisher.store;
-        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE] {
+        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE, &bpf_program::TYPE] {
             let kind = one.kind();
             assert_eq!(store.read(|store| store.list(&kind, &query).count()), one.max_count);
             let found = &publisher.observations.lock().unwrap()[one.names.plural];

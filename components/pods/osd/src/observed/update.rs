@@ -93,6 +93,7 @@ mod tests {
             problems: Vec::new(),
             cni: None,
             storage_drivers: None,
+            bpf_programs: None,
         };
         rows(&status).into_specs().remove(NODE).unwrap()
     }

@@ -165,6 +165,7 @@ const DEFINITIONS: &[&str] = &[
     "addresses.osbuild",
     "addresssettingstatuses.osbuild",
     "addressstatuses.osbuild",
+    "bpfprograms.osbuild",
     "clusterjoins.osbuild",
     "clusterjoinstatuses.osbuild",
     "cnistatuses.osbuild",

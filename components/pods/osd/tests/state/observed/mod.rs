@@ -10,9 +10,9 @@ use osbuild_cosi::resource::{
     Event, EventType, ListRequest, Resource, WatchOptions, WatchRequest, WatchResponse,
 };
 use osbuild_protocol::{
-    CniState, Contents, DriverSocket, NodeStatus, Problem, ProcessState, ProcessStatus, Release,
-    Reply, SlotState, SlotStatus, Slots, SlotsStatus, StartReason, StorageDriver, StorageDrivers,
-    UpdateReport, UpdaterState,
+    BpfProgram, BpfPrograms, CniState, Contents, DriverSocket, NodeStatus, Problem, ProcessState,
+    ProcessStatus, Release, Reply, SlotState, SlotStatus, Slots, SlotsStatus, StartReason,
+    StorageDriver, StorageDrivers, UpdateReport, UpdaterState,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -253,6 +253,11 @@ async fn what_init_reports_is_seen_until_it_goes() {
             "a.csi",
             ["registrationListens: true", "endpointListens: false", "listens at /p/a.csi/csi.sock"],
         ),
+        (
+            "BpfPrograms",
+            "412",
+            ["type: xdp\n", "tag: 000000000000abcd\n", "targets:\n- xdp eth0\n"],
+        ),
         ("NodeAddresses", "node", ["addresses:", "- 192.0.2.7/24 on eth0", ""]),
     ] {
         let yaml = wait_for(client, &format!("{type_name}.osbuild"), id).await;
@@ -342,6 +347,17 @@ fn status() -> NodeStatus {
                     listens: true,
                 }),
                 endpoint: Some(DriverSocket { path: "/p/a.csi/csi.sock".into(), listens: false }),
+            }],
+        }),
+        bpf_programs: Some(BpfPrograms {
+            left_out: 0,
+            programs: vec![BpfProgram {
+                id: 412,
+                program_type: "xdp".into(),
+                tag: 0xabcd,
+                target_count: 1,
+                targets: vec!["xdp eth0".into()],
+                ..BpfProgram::default()
             }],
         }),
     }
