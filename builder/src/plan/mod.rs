@@ -13,6 +13,7 @@
 //! | what a node is made of, and the printed plan | `node`, `print` |
 //! | versions of Kubernetes, the peg and the skew policy | `kubernetes` |
 //! | what a plan requires, the lock, and its sources | `lock` |
+//! | the packages of a node, and the components that hold them | `packages` |
 //! | which upstream versions a recipe names, and how they are changed | `upstream` |
 
 mod architecture;
@@ -22,6 +23,7 @@ mod document;
 mod kubernetes;
 mod lock;
 mod node;
+mod packages;
 mod print;
 mod project;
 mod resolve;
@@ -34,7 +36,7 @@ pub use kubernetes::skew::{self, Strictness};
 pub use kubernetes::{Date, Exception, Kubernetes, Minor, Release, Releases, Version};
 pub use lock::{
     Blob, CargoLock, Closure, Crate, CrateSize, CratesLock, DebianPackage, DebianRequirement,
-    GoLock, GoModule, GoRequirement, GoToolchain, Lock, Moved, Packages, Pins, PreviousLock,
+    GoLock, GoModule, GoRequirement, GoToolchain, Lock, Moved, Packages, Pins, PreviousLock, Purl,
     Requirements, RustRequirement, RustToolchain, Source, SourceKind, Toolchains, crates_digest,
     moved, moved_crates, moved_releases,
 };
@@ -45,6 +47,7 @@ pub use node::{
     Payload, Pod, PodImage, ProgramComponent, Qemu, RootFile, Signing, Updates, Volumes,
     WritablePath,
 };
+pub use packages::Holders;
 pub use project::{Overrides, Project};
 pub use resolve::{
     BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs,

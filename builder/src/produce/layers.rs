@@ -2,7 +2,7 @@
 //! rebuilds one layer.
 
 use super::build::{Build, Carried};
-use super::compile::{CompiledKernel, Programs};
+use super::compile::{self, CompiledKernel, Programs};
 use super::debian;
 use super::podimage::{Image, Layout};
 use super::sandbox::{Compiler, Script};
@@ -10,7 +10,7 @@ use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::error::{Context, Result};
 use crate::plan::{Content, Locked, RootFile};
-use osbuild_abi::{paths, pods};
+use osbuild_abi::{packages, paths, pods};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub struct BuiltLayer {
     pub image: Digest,
 }
 
-/// Makes the layer with all files except binaries and pods.
+/// Makes the layer with all files except binaries and pods, and the list of the node's packages.
 ///
 /// # Errors
 /// A file that the recipe names cannot be read, or a package does not have it.
@@ -35,7 +35,19 @@ pub fn base(build: &Build<'_>) -> Result<BuiltLayer> {
     for file in &build.plan.files {
         layer.add(build, file)?;
     }
+    let list = build.options.store.put_bytes(package_list(build)?.as_bytes())?;
+    layer.tree.add_file(&at(paths::PACKAGES), list, false)?;
     layer.build(build)
+}
+
+/// The list of the packages that the node is made of.
+fn package_list(build: &Build<'_>) -> Result<String> {
+    let mut list = String::new();
+    for (url, components) in &compile::packages(build)? {
+        let components = components.iter().map(String::as_str);
+        packages::write(&mut list, url, components).expect("a string accepts every write");
+    }
+    Ok(list)
 }
 
 /// Makes the layer with the binaries of one component in `/bin`.

@@ -5,6 +5,7 @@ mod kernel;
 mod kspp;
 mod locks;
 mod node_document;
+mod packages;
 mod payload;
 mod printed;
 mod random;

@@ -61,7 +61,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 151] = [
+const OPTIONAL: [&str; 152] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -182,6 +182,7 @@ const OPTIONAL: [&str; 151] = [
     "RoutingRuleStatusSpec.set_by",
     "RoutingRuleStatusSpec.to",
     "RoutingRuleStatusSpec.version",
+    "SbomItemSpec.version",
     "SeccompProfileStatusSpec.error",
     "SeccompProfileStatusSpec.set_by",
     "SeccompProfileStatusSpec.version",

@@ -4,6 +4,7 @@ mod changes;
 mod crates;
 mod pin;
 mod previous;
+mod purl;
 mod requirements;
 mod source;
 
@@ -11,6 +12,7 @@ pub use changes::{Moved, moved, moved_crates, moved_releases};
 pub use crates::{CargoLock, Closure};
 pub use pin::Pins;
 pub use previous::PreviousLock;
+pub use purl::Purl;
 pub use requirements::{
     Crate, DebianRequirement, GoRequirement, Requirements, RustRequirement, crates_digest,
 };

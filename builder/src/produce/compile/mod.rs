@@ -15,13 +15,21 @@ use crate::engine::digest::Digest;
 use crate::engine::key::Key;
 use crate::error::Result;
 use crate::plan::{
-    BinaryName, Compile, GoComponent, HostComponent, HostPrograms, Locked, Product,
+    BinaryName, Compile, GoComponent, Holders, HostComponent, HostPrograms, Locked, Product,
     ProgramComponent,
 };
 use std::collections::BTreeMap;
 
 /// Checked programs by file name.
 pub type Programs = BTreeMap<String, Digest>;
+
+/// The packages of the node with the components that hold them.
+///
+/// # Errors
+/// A manifest of the workspace, or its lock, cannot be read.
+pub fn packages(build: &Build<'_>) -> Result<Holders> {
+    build.plan.packages(&build.options.workspace.manifests()?.versions)
+}
 
 /// Compiles the binaries of one component of the host.
 pub fn host_component(build: &Build<'_>, component: &HostComponent<Locked>) -> Result<Programs> {

@@ -6,7 +6,6 @@ mod keep;
 mod parts;
 pub mod provenance;
 mod publish;
-mod purl;
 mod rollout;
 pub mod sbom;
 pub mod sources;

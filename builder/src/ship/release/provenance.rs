@@ -2,11 +2,10 @@
 //! the predicate of SLSA 1.0.
 
 use super::parts::{Commit, Parts};
-use super::purl::Purl;
 use crate::engine::digest::Digest;
 use crate::engine::executor::Made;
 use crate::error::{Error, Result};
-use crate::plan::Source;
+use crate::plan::{Purl, Source};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -84,7 +83,7 @@ fn project(commit: Option<&Commit>) -> Vec<Value> {
 fn dependencies(sources: &[Source]) -> Vec<Value> {
     let one = |source: &Source| {
         let digest = json!({ "sha256": source.digest });
-        json!({ "name": source.name, "uri": Purl::of(source).url, "digest": digest })
+        json!({ "name": source.name, "uri": Purl::of(&source.kind).url, "digest": digest })
     };
     sources.iter().map(one).collect()
 }

@@ -3,10 +3,9 @@
 //! read: none of their code is in the node, but scanners would report it.
 
 use super::parts::Parts;
-use super::purl::Purl;
 use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
-use crate::plan::{Locked, Plan, Source, SourceKind};
+use crate::plan::{Locked, Plan, Purl, Source, SourceKind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -26,7 +25,7 @@ pub(super) fn document(parts: &Parts) -> Vec<u8> {
     let mut relations =
         vec![relation("SPDXRef-DOCUMENT", "DESCRIBES", NODE), relation(NODE, "DEPENDS_ON", BOOT)];
     for source in parts.sources().iter().filter(|source| is_listed(source)) {
-        let (id, Purl { name, version, url }) = (id(source), Purl::of(source));
+        let (id, Purl { name, version, url }) = (id(source), Purl::of(&source.kind));
         packages.push(package(&id, &name, &version, &source.digest, Some(&url)));
         relations.extend(relations_of(source, plan, &id));
     }
@@ -73,7 +72,7 @@ pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<us
     let sources = sources
         .iter()
         .filter(|source| is_listed(source))
-        .map(|source| (Purl::of(source).url, source.digest.clone()));
+        .map(|source| (Purl::of(&source.kind).url, source.digest.clone()));
     let expected: BTreeSet<(String, String)> = programs.chain(sources).collect();
     match expected.symmetric_difference(&listed).next() {
         None => Ok(listed.len()),

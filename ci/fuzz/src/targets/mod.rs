@@ -29,6 +29,7 @@ mod release;
 mod replies;
 mod requests;
 mod resources;
+mod sbom_items;
 mod signature;
 mod slot;
 mod sources;
@@ -63,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     node_document::TARGET,
     cni::TARGET,
     devices::TARGET,
+    sbom_items::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,
     dhcp_router::TARGET,

@@ -2,7 +2,10 @@
 
 use super::node::{Node, yaml};
 use crate::check::Outcome;
-use osbuild::error::Result;
+use crate::image;
+use crate::vm::probe;
+use osbuild::error::{Error, Result};
+use osbuild_abi::paths::PACKAGES;
 
 /// The address that QEMU's network gives.
 const ADDRESS: &str = "eth0/10.0.2.15/24";
@@ -25,7 +28,27 @@ pub fn is_what_the_node_has(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let update = node.resource("UpdateStatuses", "node")?;
     let holds = yaml(&update).contains("phase: none");
     outcome.check("a node without updates shows that it has none", holds, || update.to_string());
-    shows_devices(node, outcome)
+    shows_devices(node, outcome)?;
+    shows_packages(node, outcome)
+}
+
+/// The list in the root has the kubelet as the lock pins it, and crates of `osd` itself.
+fn shows_packages(node: &Node, outcome: &mut Outcome) -> Result<()> {
+    let lock = image::lock(node.site, probe::RECIPE)?;
+    let kubelet = lock.go.iter().find(|go| go.component == "kubelet");
+    let kubelet = kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?;
+    let id = format!("golang/{}@{}", kubelet.module, kubelet.version);
+    let item = node.resource("SbomItems", &id)?;
+    let parts = [&format!("version: {}\n", kubelet.version), "components:\n- kubelet\n"];
+    let holds = parts.iter().all(|part| yaml(&item).contains(part));
+    outcome.check("an item has the kubelet's locked version", holds, || item.to_string());
+    let list = node.read(PACKAGES)?;
+    let tonic = list.lines().find(|line| line.starts_with("pkg:cargo/tonic@")).unwrap_or_default();
+    let url = tonic.split(' ').next().unwrap_or_default();
+    let item = node.resource("SbomItems", url.trim_start_matches("pkg:"))?;
+    let holds = yaml(&item).contains("- osd\n");
+    outcome.check("a crate of osd has it among its components", holds, || item.to_string());
+    Ok(())
 }
 
 /// The pod sees the hardware, with the sysfs that each container has.

@@ -40,7 +40,7 @@ use tokio::sync::mpsc;
 
 const USAGE: &str = "\
 usage: osd [--accept-any-type] [--keep FOLDER] [--host PATH] [--admin PATH]
-           [--observe] [--listen ADDRESS --clients FILE… [--node NAME]]
+           [--observe [--packages FILE]] [--listen ADDRESS --clients FILE… [--node NAME]]
            [--plugins FOLDER [--test-plugin NAME]] [--inspect PATH]
            [--debug PATH] --socket PATH
        osd inspect --socket PATH --logs FOLDER --processes FOLDER --pod NAME
@@ -58,6 +58,7 @@ Keeps resources and serves them over gRPC (cosi.resource.State, health, reflecti
   --admin PATH       show the state of the node and reboot it, through this socket of init
   --observe          show as resources what there is: links, addresses, routes, the kernel; with
                      --admin also slots, processes and the release
+  --packages FILE    with --observe, show the packages that the image is made of, from this list
   --listen ADDRESS   serve with TLS at this address and port, too
   --clients FILE     the CA of the clients there in PEM; of several files the first that exists
                      counts, and while there is none nothing listens
@@ -102,7 +103,7 @@ struct Options {
     keep: Option<PathBuf>,
     host: Option<PathBuf>,
     admin: Option<PathBuf>,
-    observe: bool,
+    observe: Option<observed::Sources>,
     remote: Option<Remote>,
     plugins: Option<plugins::Options>,
     inspect: Option<PathBuf>,
@@ -191,7 +192,7 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     let (mut socket, mut keep, mut host, mut accepts) = (None, None, None, Accepts::Known);
     let (mut admin, mut listen, mut clients, mut node) = (None, None, Vec::new(), None);
     let (mut folder, mut test_plugin, mut inspect, mut observe) = (None, None, None, false);
-    let mut debug = None;
+    let (mut debug, mut packages) = (None, None);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--socket" => socket = Some(words.next()?.into()),
@@ -199,6 +200,7 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
             "--host" => host = Some(words.next()?.into()),
             "--admin" => admin = Some(words.next()?.into()),
             "--observe" => observe = true,
+            "--packages" => packages = Some(words.next()?.into()),
             "--listen" => listen = Some(words.next()?.parse().ok()?),
             "--clients" => clients.push(words.next()?.into()),
             "--node" => node = Some(words.next()?),
@@ -219,11 +221,15 @@ fn serve_command(mut words: impl Iterator<Item = String>) -> Option<Command> {
     if debug.is_some() && admin.is_none() {
         return None;
     }
+    if packages.is_some() && !observe {
+        return None;
+    }
     if test_plugin.is_some() && (folder.is_none() || accepts != Accepts::Any) {
         return None;
     }
     let plugins = folder.map(|folder| plugins::Options { folder, test_plugin });
     let socket = socket?;
+    let observe = observe.then(|| observed::Sources { admin: admin.clone(), packages });
     Some(Command::Serve(Box::new(Options {
         socket,
         keep,
@@ -269,8 +275,8 @@ fn serve(options: Options) -> Outcome<()> {
             let host = Host { store: store.clone(), keeper: keeper.clone(), init };
             tokio::spawn(host.run(!is_restored));
         }
-        if observe {
-            observed::start(store.clone(), admin.clone())?;
+        if let Some(sources) = observe {
+            observed::start(store.clone(), sources)?;
         }
         connections::local(socket::listen(&socket)?, accepted);
         if let Some(options) = plugins {

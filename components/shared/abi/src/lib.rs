@@ -10,6 +10,7 @@ pub mod disk;
 pub mod install;
 pub mod kernel_modules;
 pub mod osd;
+pub mod packages;
 pub mod paths;
 pub mod payload;
 pub mod pods;

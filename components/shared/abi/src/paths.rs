@@ -31,6 +31,9 @@ pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 /// The modules that the kernel has built in, in the format of [`crate::kernel_modules`].
 pub const KERNEL_MODULES: &str = "/usr/share/osbuild/kernel-modules";
 
+/// The packages that the node is made of, in the format of [`crate::packages`].
+pub const PACKAGES: &str = "/usr/share/osbuild/packages";
+
 /// The message that the consoles of a node show above its summary; missing if the recipe has none.
 pub const MOTD: &str = "/etc/motd";
 

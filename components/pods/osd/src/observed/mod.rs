@@ -23,6 +23,7 @@ mod process;
 mod publisher;
 mod route;
 mod rows;
+pub mod sbom_item;
 mod security_state;
 mod slot;
 mod storage_driver;
@@ -59,7 +60,7 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 16] = [
+pub const TYPES: [ObservedType; 17] = [
     address::TYPE,
     bpf_program::TYPE,
     cni::TYPE,
@@ -72,6 +73,7 @@ pub const TYPES: [ObservedType; 16] = [
     os_image::TYPE,
     process::TYPE,
     route::TYPE,
+    sbom_item::TYPE,
     security_state::TYPE,
     slot::TYPE,
     storage_driver::TYPE,
@@ -92,11 +94,20 @@ impl ObservedType {
     }
 }
 
-/// Observes until the process ends. What `init` reports is read from its socket `admin`.
+/// What is observed beside the kernel and the hardware.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The socket `admin` of `init`, which reports the state of the node.
+    pub admin: Option<PathBuf>,
+    /// The list of the packages that the image is made of.
+    pub packages: Option<PathBuf>,
+}
+
+/// Observes until the process ends.
 ///
 /// # Errors
 /// There is no thread for it.
-pub fn start(store: Arc<SharedStore>, admin: Option<PathBuf>) -> Outcome<()> {
+pub fn start(store: Arc<SharedStore>, sources: Sources) -> Outcome<()> {
     let publisher = Arc::new(Publisher::new(store));
     let spawn = |name: &str, observe: Box<dyn FnOnce() + Send>| {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(observe);
@@ -106,5 +117,5 @@ pub fn start(store: Arc<SharedStore>, admin: Option<PathBuf>) -> Outcome<()> {
     spawn("network", Box::new(move || network::observe(&same)))?;
     let same = publisher.clone();
     spawn("devices", Box::new(move || device::observe(&same)))?;
-    spawn("node", Box::new(move || node::observe(&publisher, admin.as_deref())))
+    spawn("node", Box::new(move || node::observe(&publisher, &sources)))
 }

@@ -2,8 +2,8 @@
 
 use super::publisher::Publisher;
 use super::{
-    REFRESH, bpf_program, cni, diagnostic, kernel_info, node_address, os_image, process,
-    security_state, slot, storage_driver, update,
+    REFRESH, Sources, bpf_program, cni, diagnostic, kernel_info, node_address, os_image, process,
+    sbom_item, security_state, slot, storage_driver, update,
 };
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
@@ -18,12 +18,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_TIME: Duration = REFRESH;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Observes until the process ends, `init` through its socket `admin`.
-pub fn observe(publisher: &Publisher, admin: Option<&Path>) {
+/// Observes until the process ends. The packages of the image stay as they are until then.
+pub fn observe(publisher: &Publisher, Sources { admin, packages }: &Sources) {
+    if let Some(list) = packages {
+        sbom_item::publish(publisher, list);
+    }
     loop {
         let kernel = kernel_info::read().map_err(|error| error.to_string());
         publisher.publish(&kernel_info::TYPE, kernel);
-        if let Some(socket) = admin {
+        if let Some(socket) = admin.as_deref() {
             let status = persist(socket).map_err(|error| format!("init: {error}"));
             publish(publisher, status.as_ref().map_err(String::as_str));
         }

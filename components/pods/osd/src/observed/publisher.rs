@@ -150,9 +150,10 @@ fn differences<M: Message + Serialize>(
 mod tests {
     use super::*;
     use crate::limits::STORE;
-    use crate::observed::{TYPES, address, bpf_program, device, link, route};
+    use crate::observed::{TYPES, address, bpf_program, device, link, route, sbom_item};
     use osbuild_cosi::v1::{
         AddressStatusSpec, BpfProgramSpec, DeviceInfoSpec, LinkStatusSpec, RouteStatusSpec,
+        SbomItemSpec,
     };
 
     const ADDRESS: &str = "2001:db8:1111:2222:3333:4444:5555:6666";
@@ -246,6 +247,18 @@ mod tests {
         }
     }
 
+    fn package() -> SbomItemSpec {
+        let name = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc";
+        let version = "v0.0.0-20250730193827-2d320260d730";
+        SbomItemSpec {
+            r#type: "golang".into(),
+            name: name.into(),
+            version: version.into(),
+            components: ["containerd", "kubeadm", "kubelet", "runc"].map(str::to_owned).into(),
+            url: format!("pkg:golang/{name}@{version}"),
+        }
+    }
+
     #[test]
     fn as_much_as_may_be_observed_has_room_and_leaves_clients_theirs() {
         let publisher = publisher();
@@ -255,9 +268,11 @@ mod tests {
         publisher.publish(&device::TYPE, Ok(full(&device::TYPE, &device())));
         let programs = full(&bpf_program::TYPE, &bpf_program());
         publisher.publish(&bpf_program::TYPE, Ok(programs));
+        publisher.publish(&sbom_item::TYPE, Ok(full(&sbom_item::TYPE, &package())));
         let query = Query::default();
         let store = &publisher.store;
-        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE, &bpf_program::TYPE] {
+        let [bpf, sbom] = [&bpf_program::TYPE, &sbom_item::TYPE];
+        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE, bpf, sbom] {
             let kind = one.kind();
             assert_eq!(store.read(|store| store.list(&kind, &query).count()), one.max_count);
             let found = &publisher.observations.lock().unwrap()[one.names.plural];
@@ -351,6 +366,6 @@ mod tests {
     #[test]
     fn the_room_for_what_is_observed_is_small_beside_that_of_clients() {
         let rooms = TYPES.iter().map(|one| one.room().bytes);
-        assert!(rooms.sum::<usize>() < STORE.bytes / 4);
+        assert!(rooms.sum::<usize>() < STORE.bytes / 3);
     }
 }

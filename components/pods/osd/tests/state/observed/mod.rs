@@ -224,6 +224,26 @@ async fn a_client_reads_the_kernel_and_writes_no_status() {
     assert_eq!(code(get_of(client, "SlotStatuses.osbuild", "A").await), Code::NotFound);
 }
 
+#[tokio::test]
+async fn the_packages_of_a_list_are_seen_or_why_they_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("packages");
+    let argument = list.display().to_string();
+    let arguments = ["--observe", "--packages", &argument];
+    let osd = Osd::start_with(&arguments);
+    let status =
+        wait_for(&mut osd.client().await, "ObservationStatuses.osbuild", "SbomItems").await;
+    assert!(status.contains("packages: No such file or directory"), "{status}");
+    fs::write(&list, "pkg:cargo/libc@0.2.191 init,osd\n").unwrap();
+    let osd = Osd::start_with(&arguments);
+    let item = wait_for(&mut osd.client().await, "SbomItems.osbuild", "cargo/libc@0.2.191").await;
+    assert_eq!(
+        item,
+        "type: cargo\nname: libc\nversion: 0.2.191\ncomponents:\n- init\n- osd\n\
+         url: pkg:cargo/libc@0.2.191\n"
+    );
+}
+
 /// The resources from the report of an `init` that the test serves.
 #[tokio::test]
 async fn what_init_reports_is_seen_until_it_goes() {

@@ -1,20 +1,23 @@
 //! The package URL of a source (<https://github.com/package-url/purl-spec>).
 
-use crate::plan::{Source, SourceKind};
+use super::SourceKind;
 use std::fmt::Write;
 
 /// The name and version of a source in its ecosystem, and its package URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Purl {
+pub struct Purl {
+    /// Its name.
     pub name: String,
+    /// Its version; empty if it has none.
     pub version: String,
+    /// The package URL.
     pub url: String,
 }
 
 impl Purl {
     /// The package URL of a source.
-    pub fn of(source: &Source) -> Self {
-        let (kind, name, version, rest): (_, _, &str, _) = match &source.kind {
+    pub fn of(source: &SourceKind) -> Self {
+        let (kind, name, version, rest): (_, _, &str, _) = match source {
             SourceKind::Debian(package) => (
                 "deb/debian",
                 &package.package[..],
