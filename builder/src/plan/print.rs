@@ -88,8 +88,8 @@ impl Page<'_> {
 
     /// The section `[api]`, if the recipe has it.
     fn api(&mut self, api: Option<&Api>) {
-        let Some(Api { clients, debug, static_pods }) = api else { return };
-        if clients.is_some() || debug.is_some() || static_pods.is_some() {
+        let Some(Api { clients, debug, static_pods, cluster_join }) = api else { return };
+        if clients.is_some() || debug.is_some() || static_pods.is_some() || *cluster_join {
             self.section("api");
         }
         if let Some(clients) = clients {
@@ -100,6 +100,9 @@ impl Page<'_> {
         }
         if let Some(rights) = static_pods {
             self.entry("api.", "static-pods", list(rights));
+        }
+        if *cluster_join {
+            self.entry("api.", "cluster-join", "true".to_owned());
         }
     }
 

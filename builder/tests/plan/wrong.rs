@@ -442,6 +442,21 @@ fn a_node_has_the_word_of_its_recipe_about_debug_containers() {
 }
 
 #[test]
+fn a_setting_names_the_cluster_only_if_the_recipe_allows_it() {
+    let plan = |word: &str| {
+        let line = format!("cluster-join = {word}");
+        let section = API.replace("clients = \"keys/own/api.crt\"", &line);
+        resolve(&changed(&[(SMALL, "[files]", &section), OSD]))
+    };
+    for (word, allows) in [("true", true), ("false", false)] {
+        let plan = plan(word);
+        let is_there = plan.files.iter().any(|file| file.path == paths::API_CLUSTER_JOIN);
+        let line = "[api]\ncluster-join = true  # recipes/small.toml:1";
+        assert_eq!((is_there, plan.print().contains(line)), (allows, allows), "{word}");
+    }
+}
+
+#[test]
 fn a_node_has_the_rights_of_static_pods_that_its_recipe_names() {
     let pods = |rights: &str| {
         let section = API.replace("clients = \"keys/own/api.crt\"", rights);

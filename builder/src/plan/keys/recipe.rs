@@ -131,6 +131,9 @@ table! {
         /// The rights on the node that static pods of its settings may have, or `off` for no such
         /// pods; none by default.
         static_pods: Optional List<PodRight>,
+        /// Whether an administrator may choose the cluster of the node, which is root on the node
+        /// for the owner of that cluster; `false` by default.
+        cluster_join: Optional bool,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The clients that may use the node API over the network, and the rights of debug containers and
-//! of static pods that are settings.
+//! The clients that may use the node API over the network, the rights of debug containers and of
+//! static pods that are settings, and whether a setting may name the node's cluster.
 
 use super::{Content, RootFile};
 use osbuild_abi::paths;
@@ -15,6 +15,8 @@ pub struct Api {
     /// The rights of static pods that are settings, each as a word of `init`. `None` leaves them
     /// none.
     pub static_pods: Option<Vec<String>>,
+    /// Whether a setting may name the cluster that the node joins.
+    pub cluster_join: bool,
 }
 
 /// The greatest rights of debug containers.
@@ -59,7 +61,10 @@ impl Api {
             let lines = rights.iter().map(|right| format!("{right}\n")).collect();
             file(paths::API_STATIC_PODS, 0o644, Content::Text(lines))
         });
-        let files: Vec<RootFile> = clients.chain(debug).chain(pods).collect();
+        let cluster = self
+            .cluster_join
+            .then(|| file(paths::API_CLUSTER_JOIN, 0o644, Content::Text(String::new())));
+        let files: Vec<RootFile> = clients.chain(debug).chain(pods).chain(cluster).collect();
         match files.is_empty() {
             true => vec![file(paths::API, 0o755, Content::Directory)],
             false => files,

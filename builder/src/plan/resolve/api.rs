@@ -1,5 +1,5 @@
-//! The clients that may use the node API over the network, and the rights of debug containers and
-//! of static pods that are settings. The recipe must also have the pod that serves the API.
+//! The clients that may use the node API over the network, the rights of debug containers and of
+//! static pods that are settings, and whether a setting may name the node's cluster. The recipe must also have the pod that serves the API.
 
 use super::Resolver;
 use crate::error::Problem;
@@ -32,10 +32,14 @@ impl Resolver<'_> {
         if let Some(debug) = &section.debug {
             self.note("api.debug", &debug.spot);
         }
+        if let Some(cluster_join) = &section.cluster_join {
+            self.note("api.cluster-join", &cluster_join.spot);
+        }
         let static_pods = section.static_pods.as_ref().map(|rights| self.pod_rights(rights));
         let clients = section.clients.as_ref().map(|clients| clients.value.to_string());
         let debug = section.debug.as_ref().map(|debug| debug.value);
-        Some(Api { clients, debug, static_pods })
+        let cluster_join = section.cluster_join.as_ref().is_some_and(|allowed| allowed.value);
+        Some(Api { clients, debug, static_pods, cluster_join })
     }
 
     /// The rights of static pods. One that `init` would not know is a problem.

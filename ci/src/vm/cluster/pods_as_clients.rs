@@ -39,6 +39,7 @@ osd = { component = \"osd\" }
 
 [api]
 clients = \"keys/dev/api.crt\"
+cluster-join = true
 ";
 
 /// Where pods reach the node.

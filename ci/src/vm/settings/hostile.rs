@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 111] = [
+const LINES: [(&str, RefusalCode); 112] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -16,6 +16,7 @@ const LINES: [(&str, RefusalCode); 111] = [
     ("apply host-name ../etc", RefusalCode::Malformed),
     ("apply name-servers 10.0.2.3;reboot", RefusalCode::Malformed),
     ("apply time-servers $(reboot)", RefusalCode::Malformed),
+    ("apply cluster-join server=https://a ca=MIIB", RefusalCode::NotAllowed),
     ("apply cluster-join /tmp/kubeconfig", RefusalCode::Malformed),
     ("apply cluster-join server=http://a ca=MIIB", RefusalCode::Malformed),
     ("apply cluster-join server=https://a/?b ca=MIIB", RefusalCode::Malformed),

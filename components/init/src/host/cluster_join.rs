@@ -1,10 +1,12 @@
 //! The cluster that settings have the node join. A child writes the kubelet's files for it, and the
 //! kubelet starts again if it is another cluster than before.
 
+use std::path::Path;
 use std::time::Duration;
 
+use osbuild_abi::paths::API_CLUSTER_JOIN;
 use osbuild_failure::Outcome;
-use osbuild_protocol::{ClusterJoin, Observed, Setting, SettingName};
+use osbuild_protocol::{ClusterJoin, Observed, Refusal, RefusalCode, Setting, SettingName};
 use osbuild_ranks::{Ranked, Source};
 
 use super::run_files;
@@ -38,7 +40,33 @@ pub struct ClusterSetting {
     due: Option<Duration>,
 }
 
+/// Whether the image allows that requests name the cluster.
+pub fn is_allowed() -> bool {
+    Path::new(API_CLUSTER_JOIN).exists()
+}
+
 impl ClusterSetting {
+    /// Gives it the value of `source`. The owner of a cluster is root on its nodes, so requests have
+    /// one only if the image allows it. `now` is the time since boot.
+    ///
+    /// # Errors
+    /// The image does not allow it.
+    pub fn apply(
+        &mut self,
+        source: Source,
+        join: &ClusterJoin,
+        is_allowed: bool,
+        now: Duration,
+    ) -> Result<(), Refusal> {
+        if source == Source::Api && !is_allowed {
+            let reason = "the recipe of the node allows no cluster of a setting (`cluster-join` of \
+                          `[api]`)";
+            return Err(Refusal::new(RefusalCode::NotAllowed, reason));
+        }
+        self.set(source, Some(join.clone()), now);
+        Ok(())
+    }
+
     /// Gives it the value of `source`; `None` withdraws it. `now` is the time since boot.
     pub fn set(&mut self, source: Source, join: Option<ClusterJoin>, now: Duration) {
         self.values.set(source, join);
@@ -232,6 +260,17 @@ mod tests {
             assert!(node.current().contains("https://document"));
             assert_eq!((node.starts, node.cluster.deadline()), (3, None));
         });
+    }
+
+    #[test]
+    fn requests_name_a_cluster_only_if_the_image_allows_it() {
+        let mut cluster = ClusterSetting::default();
+        let mut apply = |source, allowed| cluster.apply(source, &join("api"), allowed, NOW);
+        let refusal = apply(Source::Api, false).unwrap_err();
+        assert_eq!(refusal.code, RefusalCode::NotAllowed);
+        assert!(refusal.reason.contains("`cluster-join` of `[api]`"), "{refusal}");
+        apply(Source::Document, false).unwrap();
+        apply(Source::Api, true).unwrap();
     }
 
     #[test]

@@ -90,6 +90,9 @@ pub const API_DEBUG: &str = "/usr/share/osbuild/api/debug";
 /// such key.
 pub const API_STATIC_PODS: &str = "/usr/share/osbuild/api/static-pods";
 
+/// A file that allows a setting to name the node's cluster; missing if the recipe does not.
+pub const API_CLUSTER_JOIN: &str = "/usr/share/osbuild/api/cluster-join";
+
 /// The CAs that the node document names in their place, in PEM; missing if it names none.
 pub const DOCUMENT_CLIENTS: &str = "/run/osbuild/api/clients.crt";
 

@@ -18,7 +18,7 @@ use self::fallback::{Fallback, Proof};
 use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
-use super::cluster_join::ClusterSetting;
+use super::cluster_join::{self, ClusterSetting};
 use super::credential_providers::CredentialProviders;
 use super::environment::DaemonEnvironment;
 use super::kernel_modules::{self, KernelModules};
@@ -117,7 +117,7 @@ impl Settings {
         now: Duration,
     ) -> Result<(), Refusal> {
         if let Setting::ClusterJoin(wanted) = setting {
-            self.cluster.set(source, Some(wanted.clone()), now);
+            self.cluster.apply(source, wanted, cluster_join::is_allowed(), now)?;
         } else if let Setting::CredentialProvider(wanted) = setting {
             self.credential_providers.apply(source, wanted, now)?;
         } else if let Setting::KernelModule(wanted) = setting {
