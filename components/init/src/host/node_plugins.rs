@@ -1,6 +1,6 @@
-//! The plugins that give pods a network and storage, and the BPF programs of the kernel, as the child
-//! `init node-plugins` finds them. It looks when a client asks for the state of the node, at most once
-//! in an interval.
+//! The plugins that give pods a network and storage, and the BPF programs of the kernel, as the
+//! child `init node-plugins` finds them. It looks when a client asks for the state of the node, at
+//! most once in an interval.
 
 use std::time::Duration;
 

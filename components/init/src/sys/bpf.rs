@@ -64,8 +64,8 @@ struct QueryRequest {
     padding: u32,
 }
 
-/// The start of `struct bpf_prog_info`, up to the counters of Linux 5.1. The kernel copies as much as
-/// it is asked for.
+/// The start of `struct bpf_prog_info`, up to the counters of Linux 5.1. The kernel copies as much
+/// as it is asked for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProgramInfo {
@@ -134,8 +134,8 @@ pub fn open(object: Object, id: u32) -> io::Result<OwnedFd> {
         Object::Program => Command::ProgramOpen,
         Object::Link => Command::LinkOpen,
     };
-    // SAFETY: the attributes have no pointer, and the command returns a descriptor that nothing else
-    // owns.
+    // SAFETY: the attributes have no pointer, and the command returns a descriptor that nothing
+    // else owns.
     unsafe { bpf(command, &mut attributes).map(|descriptor| OwnedFd::from_raw_fd(descriptor)) }
 }
 
@@ -190,8 +190,8 @@ unsafe fn describe<T>(opened: impl AsFd, info: &mut T) -> io::Result<()> {
         length: size_of::<T>() as u32,
         info: std::ptr::from_mut(info) as u64,
     };
-    // SAFETY: the kernel writes at most `length` bytes to `info`, and the caller answers for what is
-    // in it.
+    // SAFETY: the kernel writes at most `length` bytes to `info`, and the caller answers for what
+    // is in it.
     unsafe { bpf(Command::Info, &mut attributes).map(drop) }
 }
 
@@ -201,8 +201,8 @@ unsafe fn describe<T>(opened: impl AsFd, info: &mut T) -> io::Result<()> {
 /// The attributes are those of the command, and their pointers are valid.
 unsafe fn bpf<T>(command: Command, attributes: &mut T) -> io::Result<c_int> {
     let attributes = std::ptr::from_mut(attributes);
-    // SAFETY: the kernel reads and writes `size_of` bytes of the attributes, which outlive the call,
-    // and the caller answers for what is in them.
+    // SAFETY: the kernel reads and writes `size_of` bytes of the attributes, which outlive the
+    // call, and the caller answers for what is in them.
     let done =
         unsafe { libc::syscall(libc::SYS_bpf, command as c_int, attributes, size_of::<T>()) };
     checked(done as c_int)

@@ -11,8 +11,8 @@ pub const MAX_BPF_PROGRAMS: usize = 512;
 const MAX_MAPS: usize = 64;
 /// The targets of a program that are named. The others are counted.
 const MAX_TARGETS: usize = 4;
-/// The maximum characters of a name, and of a target: the path of a container's control group is the
-/// longest one that is expected.
+/// The maximum characters of a name, and of a target: the path of a container's control group is
+/// the longest one that is expected.
 const MAX_NAME: usize = 32;
 const MAX_TARGET: usize = 192;
 /// The maximum bytes of all lines, so that they fit into the report of a child of `init`.

@@ -165,7 +165,7 @@ fn targets(groups: &BTreeMap<u64, ControlGroup>) -> io::Result<BTreeMap<u32, Vec
     Ok(found)
 }
 
-/// What a link of this type attaches its program to. `fields` are the first of its target.
+/// The target of a link of this type. `fields` are the first of its target.
 fn target(link_type: u32, fields: [u32; 4], groups: &BTreeMap<u64, ControlGroup>) -> String {
     let kind = name_of(&LINK_TYPES, link_type);
     let [first, second, ..] = fields;

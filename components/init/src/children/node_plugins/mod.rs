@@ -1,6 +1,6 @@
 //! `init node-plugins` reports the network configuration with which containerd gives pods a
-//! network, as a line `cni STATE`, the [storage drivers](storage) and the [BPF programs](bpf) of the
-//! kernel. Pods write all three, so PID 1 reads only the lines.
+//! network, as a line `cni STATE`, the [storage drivers](storage) and the [BPF programs](bpf) of
+//! the kernel. Pods write all three, so PID 1 reads only the lines.
 
 mod bpf;
 mod storage;

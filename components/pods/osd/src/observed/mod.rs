@@ -94,7 +94,7 @@ impl ObservedType {
     }
 }
 
-/// What is observed beside the kernel and the hardware.
+/// The sources beside the kernel and the hardware.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The socket `admin` of `init`, which reports the state of the node.

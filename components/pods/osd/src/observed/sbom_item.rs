@@ -1,5 +1,5 @@
-//! `SbomItems.osbuild`: the packages that the image is made of, from the list in its signed root. It
-//! is read once, as a running node has the same image until it boots another one.
+//! `SbomItems.osbuild`: the packages that the image is made of, from the list in its signed root.
+//! It is read once, as a running node has the same image until it boots another one.
 
 use super::ObservedType;
 use super::publisher::Publisher;

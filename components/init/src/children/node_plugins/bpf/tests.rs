@@ -11,7 +11,7 @@ fn of<'p>(programs: &'p BpfPrograms, name: &str) -> Option<&'p BpfProgram> {
     programs.programs.iter().find(|program| program.name == name)
 }
 
-/// What `bpftool` reports of the program with this name.
+/// The report of `bpftool` about the program with this name.
 fn by_bpftool(name: &str) -> Value {
     let output = Command::new("bpftool").args(["prog", "list", "--json"]).output().unwrap();
     let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
