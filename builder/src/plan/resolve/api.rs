@@ -1,5 +1,6 @@
 //! The clients that may use the node API over the network, the rights of debug containers and of
-//! static pods that are settings, and whether a setting may name the node's cluster. The recipe must also have the pod that serves the API.
+//! static pods that are settings, and whether a setting may name the node's cluster. The recipe
+//! must also have the pod that serves the API.
 
 use super::Resolver;
 use crate::error::Problem;

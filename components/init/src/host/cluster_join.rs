@@ -46,8 +46,8 @@ pub fn is_allowed() -> bool {
 }
 
 impl ClusterSetting {
-    /// Gives it the value of `source`. The owner of a cluster is root on its nodes, so requests have
-    /// one only if the image allows it. `now` is the time since boot.
+    /// Gives it the value of `source`. The owner of a cluster is root on its nodes, so requests
+    /// have one only if the image allows it. `now` is the time since boot.
     ///
     /// # Errors
     /// The image does not allow it.
