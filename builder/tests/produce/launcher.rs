@@ -38,8 +38,10 @@ fn a_step_in_a_folder_makes_the_bytes_of_one_here() {
 fn a_step_in_a_folder_sees_nothing_of_the_worker() {
     let (worker, bench) = (FolderWorker::start(OPEN), Bench::new());
     let remote = service(&bench, &worker.casd.url());
+    // In a pipe, `ls` may look before `grep` is there.
     let script = "(ls -A / /build /toolchain; ls -l / /build; cat /proc/sys/kernel/hostname; \
-                  cat /proc/net/dev; ls /proc | grep '^[0-9]') >seen; ! touch /usr/x 2>>seen";
+                  cat /proc/net/dev; ls /proc >all; grep '^[0-9]' all) >seen; ! touch /usr/x \
+                  2>>seen";
     let made_there = launching(&bench, &remote).run(&bench.script(script, &["seen"])).unwrap();
     assert!(is_there(&made_there));
     let here = Bench::new();
