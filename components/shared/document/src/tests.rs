@@ -383,8 +383,8 @@ fn volumes_have_each_name_and_each_disk_once() {
         (entry("a", "serial = \"x\", wwid = \"y\""), "a disk is named by its"),
         (entry("a", "serial = \" x\""), "the identifier of a disk has"),
         (entry("a", "device = \"sdb\""), "unknown field `device`"),
-        ("[[volumes]]\nname = \"a\"\n".to_owned(), "a volume has a `disk` or `folder: true`"),
-        (entry("a", "serial = \"x\"") + "folder = true\n", "a volume has a `disk` or"),
+        ("[[volumes]]\nname = \"a\"\n".to_owned(), "a volume has either a `disk` or a `folder`"),
+        (entry("a", "serial = \"x\"") + "folder = true\n", "a volume has either a `disk` or"),
     ] {
         let refusal = Document::parse(&text).unwrap_err();
         assert!(refusal.reason.contains(reason), "{text}: {refusal}");

@@ -290,7 +290,7 @@ impl Held {
                 let is_whole = state.phase == VolumePhase::Mounted;
                 let bytes = if is_whole { state.bytes } else { 0 };
                 self.state = mounted_state(&entry.device, bytes);
-                lines.push(format!("`{}` is mounted at `{point}`", self.state.device));
+                lines.push(format!("{} is mounted at `{point}`", self.shown(&backing)));
                 self.mounted = Some(Mounted { backing, device: entry.device.clone() });
                 lines.extend(self.set_error(error));
             }
@@ -299,8 +299,10 @@ impl Held {
                 lines.extend(self.set_error(error));
             }
             (Task::Unmount, None) => {
-                lines.push(format!("`{}` is unmounted", self.state.device));
-                (self.mounted, self.error) = (None, String::new());
+                let mounted = self.mounted.take();
+                let shown = mounted.map(|mounted| self.shown(&mounted.backing));
+                lines.push(format!("{} is unmounted", shown.unwrap_or_default()));
+                self.error.clear();
                 (self.state, self.due) = (VolumeState::default(), Duration::ZERO);
             }
             (Task::Unmount, Some(entry)) => {
@@ -310,6 +312,15 @@ impl Held {
             }
         }
         lines
+    }
+
+    /// The volume in a line for the console: the device of a disk, but not that of DATA, which stays
+    /// mounted.
+    fn shown(&self, backing: &VolumeBacking) -> String {
+        match backing {
+            VolumeBacking::Disk(_) => format!("`{}`", self.state.device),
+            VolumeBacking::Folder => backing.to_string(),
+        }
     }
 
     /// Takes an error, or none. Returns it for the console if it is new.

@@ -228,11 +228,16 @@ fn a_volume_moves_between_a_folder_and_a_disk_once_it_is_unmounted() {
         volumes.on_report(0, "mounted bytes=4096\n", NOW);
         // A tmpfs has no device.
         assert_eq!(observed(volumes), is("mounted", ""));
-        assert_eq!((volumes.hold(NOW).len(), volumes.starts(NOW)), (1, vec![]));
+        assert_eq!(
+            volumes.hold(NOW),
+            ["volume `db`: a folder of DATA is mounted at `/var/mnt/db`"]
+        );
+        assert_eq!(volumes.starts(NOW), []);
         apply(volumes, "db serial=a");
         assert_eq!(volumes.starts(NOW), [start(0, &["unmount", "db"])]);
         unmount("/var/mnt/db", UnmountFlags::empty()).unwrap();
         volumes.on_report(0, "waiting\n", NOW);
+        assert_eq!(volumes.hold(NOW), ["volume `db`: a folder of DATA is unmounted"]);
         assert_eq!(volumes.starts(NOW), [start(0, &["mount", "db", "serial=a"])]);
     });
 }

@@ -25,7 +25,7 @@ impl VolumeBacking {
         match (disk, folder) {
             (Some(disk), false) => Ok(Self::Disk(disk)),
             (None, true) => Ok(Self::Folder),
-            _ => Err(Refusal::malformed("a volume has a `disk` or `folder: true`")),
+            _ => Err(Refusal::malformed("a volume has either a `disk` or a `folder`")),
         }
     }
 
