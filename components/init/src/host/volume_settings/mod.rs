@@ -314,8 +314,8 @@ impl Held {
         lines
     }
 
-    /// The volume in a line for the console: the device of a disk, but not that of DATA, which stays
-    /// mounted.
+    /// The volume in a line for the console: the device of a disk, but not that of DATA, which
+    /// stays mounted.
     fn shown(&self, backing: &VolumeBacking) -> String {
         match backing {
             VolumeBacking::Disk(_) => format!("`{}`", self.state.device),
