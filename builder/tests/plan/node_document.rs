@@ -124,6 +124,19 @@ fn the_schema_refuses_the_volumes_that_a_node_refuses() {
 }
 
 #[test]
+fn the_schema_refuses_the_swap_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("size = \"50%\"", "size = \"0%\""),
+        ("size = \"50%\"", "size = \"201%\""),
+        ("size = \"50%\"", "size = \"half\""),
+        ("size = \"50%\"", "size = 512"),
+        ("size = \"50%\"\n", ""),
+        ("memory-limit = \"25%\"", "limit = \"25%\""),
+        ("pods = true", "pods = \"LimitedSwap\""),
+    ]);
+}
+
+#[test]
 fn the_schema_refuses_the_firewall_rules_that_a_node_refuses() {
     no_change_is_accepted(&[
         ("action = \"accept\"", "action = \"allow\""),

@@ -1,5 +1,5 @@
 //! The parsers for the texts and bytes that `init` reads from other programs: the lines of daemons,
-//! names, the kernel's tables of mounts, routes and memory, firmware variables,
+//! names, the kernel's tables of mounts, routes, memory and swap, firmware variables,
 //! network configurations of pods. They are a library
 //! so that the fuzzer reaches them; the program is `main.rs`.
 
@@ -7,4 +7,4 @@
 
 mod text;
 
-pub use text::{cni, lines, meminfo, mountinfo, name, routes, variable};
+pub use text::{cni, lines, meminfo, mountinfo, name, routes, swaps, variable};

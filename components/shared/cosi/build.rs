@@ -14,7 +14,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 34] = [
+const FILES: [&str; 35] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -46,6 +46,7 @@ const FILES: [&str; 34] = [
     "osbuild/v1/routing_rule.proto",
     "osbuild/v1/seccomp_profile.proto",
     "osbuild/v1/static_pod.proto",
+    "osbuild/v1/swap.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
     "osbuild/v1/volume.proto",
@@ -61,7 +62,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 152] = [
+const OPTIONAL: [&str; 157] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -192,6 +193,11 @@ const OPTIONAL: [&str; 152] = [
     "StaticPodStatusSpec.set_by",
     "StaticPodStatusSpec.version",
     "StorageDriverSpec.error",
+    "SwapSpec.memory_limit",
+    "SwapStatusSpec.error",
+    "SwapStatusSpec.resource",
+    "SwapStatusSpec.set_by",
+    "SwapStatusSpec.version",
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",
@@ -217,7 +223,7 @@ const OPTIONAL: [&str; 152] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 75] = [
+const MISSING: [(&str, &str); 76] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BpfProgramSpec.map_ids", "Vec::is_empty"),
     ("BpfProgramSpec.run_nanoseconds", "crate::yaml::is_zero"),
@@ -281,6 +287,7 @@ const MISSING: [(&str, &str); 75] = [
     ("SeccompProfileSpec.syscalls", "Vec::is_empty"),
     ("SeccompSyscalls.args", "Vec::is_empty"),
     ("SeccompSyscalls.errno_ret", "Option::is_none"),
+    ("SwapSpec.pods", "std::ops::Not::not"),
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),

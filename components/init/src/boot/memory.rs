@@ -12,8 +12,13 @@ pub fn check(wanted_mib: Option<u64>) -> Option<String> {
 
 /// The machine's memory in MiB, without what the kernel itself takes.
 pub fn total_mib() -> u64 {
+    total_bytes() >> 20
+}
+
+/// The same in bytes.
+pub fn total_bytes() -> u64 {
     let info = sysinfo();
-    (info.totalram * u64::from(info.mem_unit)) >> 20
+    info.totalram * u64::from(info.mem_unit)
 }
 
 /// The kernel reports less than is installed: the kernel image, its page table and the firmware

@@ -55,6 +55,19 @@ pub fn fields<'a>(fields: impl IntoIterator<Item = &'a KubeletField>) -> Value {
     settings
 }
 
+/// The part of the kubelet's configuration that gives pods a part of the swap: of the one that
+/// settings ask for, or else of the document's.
+pub fn swap(of_document: Option<Swap>, requested: &[Setting]) -> Value {
+    let requested = requested.iter().find_map(|setting| match setting {
+        Setting::Swap(swap) => Some(*swap),
+        _ => None,
+    });
+    match requested.or(of_document).is_some_and(|swap| swap.pods()) {
+        true => json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } }),
+        false => json!({}),
+    }
+}
+
 fn taint(taint: &NodeTaint) -> Value {
     let NodeTaint { name, value } = taint;
     json!({ "key": name.key(), "value": value.as_str(), "effect": name.effect().word() })
@@ -194,6 +207,17 @@ mod tests {
                 "evictionHard": { "memory.available": "200Mi" },
             })
         );
+    }
+
+    #[test]
+    fn pods_get_swap_if_the_document_or_a_setting_in_its_place_gives_it() {
+        let limited = json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } });
+        let [with, without] =
+            ["swap size=1Mi pods", "swap size=1Mi"].map(|line| [Setting::parse(line).unwrap()]);
+        assert_eq!(swap(&example(), &[]), limited);
+        assert_eq!(swap(&example(), &without), json!({}));
+        assert_eq!(swap(&Document::default(), &with), limited);
+        assert_eq!(swap(&Document::default(), &[]), json!({}));
     }
 
     #[test]

@@ -46,8 +46,9 @@ const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Reads everything and writes the files. `arguments` are labels, taints and credential providers
-/// in the form of [`Setting`], and fields of the kubelet's configuration in that of [`Argument`].
+/// Reads everything and writes the files. `arguments` are labels, taints, credential providers and
+/// the swap in the form of [`Setting`], and fields of the kubelet's configuration in that of
+/// [`Argument`].
 pub fn apply(arguments: &[&str]) -> Outcome {
     let (mut requested, mut fields) = (Vec::new(), Vec::new());
     for word in arguments {
@@ -86,6 +87,8 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     let configuration = document_settings::configuration(cluster.as_ref(), &kubelet, &registered);
     settings.set(&configuration);
+    let swap = in_effect.as_ref().and_then(|document| document.swap);
+    settings.set(&document_settings::swap(swap, &requested));
     let fields = kubelet_fields::overlay(allowed_fields(&kubelet), &fields);
     settings.set(&document_settings::fields(fields.values()));
     kubelet_fields::write_overridden(&settings.overridden(fields.keys()))?;

@@ -1,7 +1,7 @@
 //! The short-lived children of `init`: the same binary, started with the name of a
 //! [`Program`]. Most talk to sockets and nothing else, so that PID 1 itself needs neither gRPC nor
 //! an async runtime. Two do a part of an [update](crate::slot::update_job) on a partition,
-//! and some use the disks of volumes.
+//! some use the disks of volumes, and one has the kernel move swap back into memory.
 
 mod api;
 mod api_server;
@@ -29,6 +29,7 @@ mod resolver;
 mod shutdown_grace;
 mod slot;
 mod stop;
+mod swap;
 mod volume;
 
 use std::path::Path;
@@ -58,6 +59,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         }
         (Some(Program::NodePlugins), []) => node_plugins::report(),
         (Some(Program::PodResolvers), []) => resolver::follow(),
+        (Some(Program::Swap), words) => swap::run(words),
         (Some(Program::Tidy), []) => tidy::run(),
         (Some(Program::Volume(_)), words) => volume::run(words),
         (Some(Program::StopPods), []) => block_on(stop::pods()),
@@ -95,6 +97,7 @@ fn usage(program: Program) -> String {
         Program::NodeCondition => format!("`init {name} NODE-NAME PROBLEM…`"),
         Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
+        Program::Swap => format!("`init {name} on SIZE MEMORY-LIMIT`, `init {name} off`"),
         Program::Volume(_) => format!("`init {name} mount NAME DISK`, `init {name} unmount NAME`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
         _ => format!("`init {name}`"),

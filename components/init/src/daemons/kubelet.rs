@@ -32,6 +32,10 @@ pub struct Start {
     flags: Vec<String>,
 }
 
+/// The kubelet starts on a node with swap, whatever drop-ins say: it would not start again. What pods
+/// get of the swap is in its configuration.
+const BEARS_SWAP: &str = "--fail-swap-on=false";
+
 /// The serving certificate and its key, which the kubelet makes if they are missing.
 const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
 
@@ -60,6 +64,7 @@ impl Start {
             words.extend(self.flags.iter().cloned());
         }
         words.push(format!("--hostname-override={node_name}"));
+        words.push(BEARS_SWAP.to_owned());
         if let Mode::Joins(Credentials { kubeconfig, bootstrap }) = self.mode {
             words.extend(bootstrap.map(|path| format!("--bootstrap-kubeconfig={path}")));
             words.push(format!("--kubeconfig={kubeconfig}"));
@@ -123,7 +128,7 @@ mod tests {
     fn without_a_kubeconfig_it_runs_standalone() {
         let expected = "/bin/kubelet --config=/run/osbuild/kubelet/config/standalone.json \
                         --config-dir=/etc/kubernetes/kubelet.conf.d --node-ip=192.0.2.7 \
-                        --hostname-override=node-1";
+                        --hostname-override=node-1 --fail-swap-on=false";
         assert_eq!(command(Mode::Standalone), expected);
     }
 
@@ -132,7 +137,7 @@ mod tests {
         assert_eq!(
             command(Mode::Waits),
             "/bin/kubelet --config=/run/osbuild/kubelet/config/standalone.json \
-             --hostname-override=node-1"
+             --hostname-override=node-1 --fail-swap-on=false"
         );
     }
 

@@ -112,6 +112,9 @@ impl Dispatcher {
             Exit::Report { text, .. } if let Program::Volume(number) = program => {
                 self.settings.volumes_mut().on_report(number, &text, uptime());
             }
+            Exit::Report { succeeded, text } if program == Program::Swap => {
+                self.settings.swap_mut().on_report(succeeded, &text, uptime());
+            }
             Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
             Exit::Done if self.end.is_none() => self.on_done(program),
             Exit::Done => {}

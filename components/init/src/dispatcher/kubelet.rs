@@ -37,6 +37,7 @@ impl Dispatcher {
             self.settings.kubelet().deadline(),
             self.settings.cluster().deadline(),
             self.settings.credential_providers().deadline(),
+            self.settings.swap().kubelet_deadline(),
         ];
         due.into_iter().flatten().min().filter(|_| has_started)
     }
@@ -58,6 +59,7 @@ impl Dispatcher {
         self.settings.kubelet_mut().on_due();
         self.settings.cluster_mut().on_due();
         self.settings.credential_providers_mut().on_due();
+        self.settings.swap_mut().on_kubelet_due();
         self.run_again(Program::KubeletConfig);
     }
 
@@ -109,7 +111,8 @@ impl Dispatcher {
         }
         let registered = self.settings.registration_mut().write();
         let providers = self.settings.credential_providers_mut().ask();
-        let words = registered.iter().chain(&providers).chain(&fields);
+        let swap = self.settings.swap_mut().ask_kubelet();
+        let words = registered.iter().chain(&providers).chain(&swap).chain(&fields);
         let words: Vec<&str> = words.map(String::as_str).collect();
         let launch = Launch::child(Program::KubeletConfig, &words);
         self.run_as(Program::KubeletConfig, launch)
@@ -122,7 +125,9 @@ impl Dispatcher {
         let has_other_fields = self.settings.kubelet_mut().on_written(uptime());
         let has_other_cluster = self.settings.cluster_mut().on_written(uptime());
         let has_other_programs = self.settings.credential_providers_mut().on_written(uptime());
-        let has_changed = has_other_fields || has_other_cluster || has_other_programs;
+        let has_other_swap = self.settings.swap_mut().on_kubelet_written(uptime());
+        let has_changed =
+            has_other_fields || has_other_cluster || has_other_programs || has_other_swap;
         if std::mem::take(&mut self.restarts_kubelet) || has_changed {
             self.restart_kubelet();
         }
@@ -203,6 +208,7 @@ impl Dispatcher {
                 self.settings.kubelet_mut().on_started();
                 self.settings.cluster_mut().on_started(joins);
                 self.settings.credential_providers_mut().on_started();
+                self.settings.swap_mut().on_kubelet_started();
             }
             Err(failure) => self.console.say(Program::Kubelet.name(), failure),
         }

@@ -82,6 +82,7 @@ impl Dispatcher {
             | SettingName::NodeLabel(_)
             | SettingName::NodeTaint(_)
             | SettingName::Proxy
+            | SettingName::Swap
             | SettingName::TrustedRoot(_)
             | SettingName::Volume(_) => {}
             // The kubelet watches the folder of its pods. The pod that sets the clock watches the
@@ -175,6 +176,16 @@ impl Dispatcher {
         let lines = self.settings.hold(uptime());
         self.say_about_settings(lines);
         self.start_volumes();
+        self.start_swap();
+    }
+
+    /// Starts the child that turns the swap on or off, if it is due.
+    fn start_swap(&mut self) {
+        let Some(arguments) = self.settings.swap_mut().start(uptime()) else { return };
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        if let Err(failure) = self.run_as(Program::Swap, Launch::child(Program::Swap, &words)) {
+            self.settings.swap_mut().on_report(false, &failure.to_string(), uptime());
+        }
     }
 
     /// Starts the children of volumes that are due.

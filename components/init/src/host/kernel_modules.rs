@@ -52,18 +52,7 @@ impl KernelModules {
             return Err(Refusal::new(RefusalCode::Failed, reason));
         }
         let is_shown = self.shown.join(name.as_str()).is_dir();
-        let error = match kernel_modules::find(list, name.as_str()) {
-            Found::BuiltIn => String::new(),
-            _ if is_shown => String::new(),
-            Found::Group(group) => format!(
-                "the kernel does not have `{name}`, and loads no modules: `{group} = true` in \
-                 `[kernel.groups]` of the recipe brings it"
-            ),
-            Found::Unknown => format!(
-                "the kernel does not have `{name}`, and loads no modules: the recipe can set its \
-                 option in `[kernel.options]`"
-            ),
-        };
+        let error = lacks(name.as_str(), list).filter(|_| !is_shown).unwrap_or_default();
         let held = self.held.entry(name.clone());
         let held = held.or_insert_with(|| Held { values: Ranked::new(), error: String::new() });
         held.values.set(source, Some(module.clone()));
@@ -98,6 +87,21 @@ impl KernelModules {
     /// The modules with the values of a source.
     pub fn of(&self, source: Source) -> impl Iterator<Item = KernelModule> {
         self.held.values().filter_map(move |held| held.values.get(source).cloned())
+    }
+}
+
+/// Why the kernel does not have a module, unless the image's `list` has it.
+pub fn lacks(name: &str, list: &str) -> Option<String> {
+    match kernel_modules::find(list, name) {
+        Found::BuiltIn => None,
+        Found::Group(group) => Some(format!(
+            "the kernel does not have `{name}`, and loads no modules: `{group} = true` in \
+             `[kernel.groups]` of the recipe brings it"
+        )),
+        Found::Unknown => Some(format!(
+            "the kernel does not have `{name}`, and loads no modules: the recipe can set its \
+             option in `[kernel.options]`"
+        )),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The settings that `init` applies to the host: the host name and its line in `/etc/hosts`, name
 //! servers, time servers, the kernel's settings and parameters, control groups, links, mounts,
-//! volumes, mirrors and credential providers of registries, the cluster, fields of the kubelet's
-//! configuration, labels and taints, and the clock. Each has one file with the verbs `apply`, which
-//! sets it, and `observe`, which reads its value. Where several sources give a value, [`settings`]
-//! ranks them.
+//! volumes, swap, mirrors and credential providers of registries, the cluster, fields of the
+//! kubelet's configuration, labels and taints, and the clock. Each has one file with the verbs
+//! `apply`, which sets it, and `observe`, which reads its value. Where several sources give a value,
+//! [`settings`] ranks them.
 
 pub mod addresses;
 pub mod cgroups;
@@ -30,6 +30,7 @@ pub mod resolver;
 pub mod run_files;
 pub mod seccomp_profiles;
 pub mod settings;
+pub mod swap_settings;
 pub mod sysctl;
 pub mod time_servers;
 pub mod volume_settings;

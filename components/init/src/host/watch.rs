@@ -1,6 +1,7 @@
 //! Wakes PID 1 when another program changes what [`settings`](super::settings) has set, or the
-//! kernel finds a disk: files below `/run` and `/dev` through inotify(7), and the host name and the
-//! mounts through files below `/proc`, on which the kernel reports each change with `POLLPRI`.
+//! kernel finds a disk: files below `/run` and `/dev` through inotify(7), and the host name, the
+//! mounts and the swap through files below `/proc`, on which the kernel reports each change with
+//! `POLLPRI`.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -16,6 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::run_files;
+use super::swap_settings::SWAPS;
 use crate::daemons::credentials::JOIN_CA;
 
 /// The file of the host name.
@@ -42,6 +44,8 @@ pub struct Watch {
     files: OwnedFd,
     host_name: OwnedFd,
     mounts: OwnedFd,
+    /// A kernel without swap does not have it.
+    swaps: Option<OwnedFd>,
 }
 
 impl Watch {
@@ -67,16 +71,15 @@ impl Watch {
                 .explain(format_args!("watch {folder}"))?;
         }
         let open = |path| File::open(path).explain(format_args!("open {path}"));
-        Ok(Watch { files, host_name: open(HOST_NAME)?.into(), mounts: open(MOUNTS)?.into() })
+        let (host_name, mounts) = (open(HOST_NAME)?.into(), open(MOUNTS)?.into());
+        Ok(Watch { files, host_name, mounts, swaps: File::open(SWAPS).ok().map(OwnedFd::from) })
     }
 
     /// The descriptors to poll, each with its event.
-    pub fn polled(&self) -> [PollFd<'_>; 3] {
-        [
-            PollFd::new(&self.files, PollFlags::IN),
-            PollFd::new(&self.host_name, PollFlags::PRI),
-            PollFd::new(&self.mounts, PollFlags::PRI),
-        ]
+    pub fn polled(&self) -> Vec<PollFd<'_>> {
+        let of_proc = [&self.host_name, &self.mounts].into_iter().chain(&self.swaps);
+        let of_proc = of_proc.map(|file| PollFd::new(file, PollFlags::PRI));
+        std::iter::once(PollFd::new(&self.files, PollFlags::IN)).chain(of_proc).collect()
     }
 
     /// Takes the reports, so that the next wait is for later changes.

@@ -33,6 +33,8 @@ pub enum Program {
     /// Prepares, mounts or unmounts the volume with this number, which is less than
     /// [`MAX_VOLUMES`].
     Volume(u8),
+    /// Turns the swap on or off.
+    Swap,
     /// Removes discarded files from DATA.
     Tidy,
     /// Stops all pods before the node ends.
@@ -76,12 +78,15 @@ pub const VOLUME_TIMEOUT: Duration = Duration::from_secs(600);
 const VOLUMES: [&str; MAX_VOLUMES] = [
     "volume-0", "volume-1", "volume-2", "volume-3", "volume-4", "volume-5", "volume-6", "volume-7",
 ];
+/// How long [`Program::Swap`] may run: much memory is read on a slow processor. It can be tried
+/// again.
+const SWAP_TIMEOUT: Duration = Duration::from_secs(600);
 /// How long a part of an update may run: a slot of the largest size on a slow disk.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 16 + MAX_VOLUMES] = [
+    pub const ALL: [Program; 17 + MAX_VOLUMES] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -93,6 +98,7 @@ impl Program {
         Self::NodePlugins,
         Self::PodResolvers,
         Self::PodStates,
+        Self::Swap,
         Self::Tidy,
         Self::StopPods,
         Self::Health,
@@ -122,6 +128,7 @@ impl Program {
             Self::NodePlugins => "node-plugins",
             Self::PodResolvers => "resolver",
             Self::PodStates => "pod-states",
+            Self::Swap => "swap",
             Self::Tidy => "tidy",
             Self::StopPods => "stop-pods",
             Self::Health => "health",
@@ -139,6 +146,7 @@ impl Program {
             Self::NodeCondition => Life::Task { timeout: CONDITION_TIMEOUT },
             Self::NodePlugins => Life::Task { timeout: PLUGINS_TIMEOUT },
             Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
+            Self::Swap => Life::Task { timeout: SWAP_TIMEOUT },
             Self::Volume(_) => Life::Task { timeout: VOLUME_TIMEOUT },
             Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },
             _ => Life::Job,

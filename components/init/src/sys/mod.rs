@@ -4,7 +4,7 @@
 
 pub mod bpf;
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -136,6 +136,20 @@ pub fn make_read_only(tree: impl AsFd) -> io::Result<()> {
     };
     checked(done as c_int)?;
     Ok(())
+}
+
+/// Has the kernel use a device as swap (swapon(2)). Its first page is the header of an area.
+pub fn swap_on(device: &CStr) -> io::Result<()> {
+    // SAFETY: the kernel reads a path, which ends with its null byte and lives until the call
+    // returns.
+    checked(unsafe { libc::swapon(device.as_ptr(), 0) }).map(drop)
+}
+
+/// Has the kernel move all that is on a device back into memory, and use it no longer (swapoff(2)).
+/// It may take minutes.
+pub fn swap_off(device: &CStr) -> io::Result<()> {
+    // SAFETY: as for `swapon`.
+    checked(unsafe { libc::swapoff(device.as_ptr()) }).map(drop)
 }
 
 /// Grows a mounted ext4 to this many of its own blocks (`EXT4_IOC_RESIZE_FS` of `linux/ext4.h`).

@@ -6,4 +6,5 @@ pub mod meminfo;
 pub mod mountinfo;
 pub mod name;
 pub mod routes;
+pub mod swaps;
 pub mod variable;

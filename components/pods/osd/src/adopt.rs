@@ -33,7 +33,8 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::ClusterJoin
                 | SettingName::Kubelet(_)
                 | SettingName::Proxy
-                | SettingName::Single(_) => "node".to_owned(),
+                | SettingName::Single(_)
+                | SettingName::Swap => "node".to_owned(),
             };
             resources.entry(id).or_default().push(setting);
         }

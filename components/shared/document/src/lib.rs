@@ -23,6 +23,7 @@ mod proxy;
 mod registry;
 mod seccomp;
 mod static_pod;
+mod swap;
 mod trusted_root;
 mod volume;
 
@@ -40,7 +41,7 @@ use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::{BootstrapToken, Motd};
 use osbuild_protocol::{
     ClusterJoin, CredentialProvider, HostName, KernelModule, Mount, Proxy, RegistryCredential,
-    RegistryMirror, SeccompFilter, Setting, StaticPod, TimeServers, TrustedRoot, Volume,
+    RegistryMirror, SeccompFilter, Setting, StaticPod, Swap, TimeServers, TrustedRoot, Volume,
     rule_that_closes,
 };
 pub use path::AbsolutePath;
@@ -89,6 +90,9 @@ pub struct Document {
     /// Disks beside its own, for pods.
     #[serde(default, deserialize_with = "volume::volumes")]
     pub volumes: Vec<Volume>,
+    /// Its swap in compressed memory.
+    #[serde(default, deserialize_with = "swap::swap")]
+    pub swap: Option<Swap>,
     /// The proxy of its own programs.
     #[serde(default, deserialize_with = "proxy::proxy")]
     pub proxy: Option<Proxy>,
@@ -164,6 +168,7 @@ impl Document {
         let network = network.flat_map(NetworkEntry::iter).cloned().map(Setting::Network);
         let mounts = self.mounts.iter().cloned().map(Setting::Mount);
         let volumes = self.volumes.iter().cloned().map(Setting::Volume);
+        let swap = self.swap.into_iter().map(Setting::Swap);
         let proxy = self.proxy.iter().cloned().map(Setting::Proxy);
         let roots = self.trusted_roots.iter().cloned().map(Setting::TrustedRoot);
         let registries = self.registry_mirrors.iter().cloned().map(Setting::RegistryMirror);
@@ -178,6 +183,7 @@ impl Document {
             .chain(network)
             .chain(mounts)
             .chain(volumes)
+            .chain(swap)
             .chain(proxy)
             .chain(roots)
             .chain(registries);

@@ -69,6 +69,7 @@ fn every_setting_of_the_example_is_read() {
             "mount /run/mnt/scratch tmpfs scratch size=256m",
             "volume db serial=vol0123456789abcdef0",
             "volume models folder",
+            "swap size=50% memory-limit=25% pods",
             "proxy http=http://web-proxy.example.org:3128 \
                  https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
             "trusted-root corporate \

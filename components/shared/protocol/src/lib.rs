@@ -134,11 +134,11 @@ pub use setting::{
     RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder, RulePriority, RuleProtocol,
     SearchDomains, SeccompAction, SeccompArgument, SeccompFilter, SeccompName, SeccompRule, Secret,
     SecretKey, ServerUrl, Setting, SettingName, Single, StartSettings, StaticAddress, StaticPod,
-    StaticRoute, Subnet, TaintEffect, TaintName, TimeServer, TimeServers, TmpfsSize, Translation,
-    TrustedRoot, TryState, TryTime, VariableName, Vlan, VlanProtocol, Volume, VolumeBacking,
-    VolumeMount, VolumeName, VolumePhase, VolumeSource, VolumeState, WireGuard, WireGuardOptions,
-    WireGuardPeer, WireGuardState, firewall_conflict, is_subdomain, link_conflicts, nat_conflict,
-    rule_that_closes, words,
+    StaticRoute, Subnet, Swap, SwapAmounts, SwapSize, SwapState, TaintEffect, TaintName,
+    TimeServer, TimeServers, TmpfsSize, Translation, TrustedRoot, TryState, TryTime, VariableName,
+    Vlan, VlanProtocol, Volume, VolumeBacking, VolumeMount, VolumeName, VolumePhase, VolumeSource,
+    VolumeState, WireGuard, WireGuardOptions, WireGuardPeer, WireGuardState, firewall_conflict,
+    is_subdomain, link_conflicts, nat_conflict, rule_that_closes, words,
 };
 #[cfg(feature = "std")]
 pub use slots_status::{

@@ -31,6 +31,7 @@ use super::registration::Registration;
 use super::registries::Registries;
 use super::resolver::{self, Resolver};
 use super::seccomp_profiles::SeccompProfiles;
+use super::swap_settings::SwapSettings;
 use super::volume_settings::{self, VolumeSettings};
 use super::{host_name, hosts, motd, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
@@ -56,6 +57,7 @@ pub struct Settings {
     registration: Registration,
     registries: Registries,
     seccomp_profiles: SeccompProfiles,
+    swap: SwapSettings,
     volumes: VolumeSettings,
     refused: Refused,
     tried: Try,
@@ -145,6 +147,8 @@ impl Settings {
             self.seccomp_profiles.apply(source, wanted)?;
         } else if let Setting::StaticPod(wanted) = setting {
             self.pods.apply(source, wanted, &pod_settings::of_image()?, now)?;
+        } else if let Setting::Swap(wanted) = setting {
+            self.swap.apply(source, wanted, now)?;
         } else if let Setting::TrustedRoot(wanted) = setting {
             self.environment.apply_root(source, wanted, now)?;
         } else if let Setting::Volume(wanted) = setting {
@@ -210,6 +214,10 @@ impl Settings {
             SettingName::RegistryMirror(registry) => self.registries.withdraw(source, registry),
             SettingName::SeccompProfile(name) => self.seccomp_profiles.withdraw(source, name),
             SettingName::StaticPod(name) => self.pods.withdraw(source, name, now),
+            SettingName::Swap => {
+                self.swap.withdraw(source, now);
+                Ok(())
+            }
             SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
             SettingName::Volume(name) => {
                 self.volumes.withdraw(source, name, now);
@@ -266,6 +274,16 @@ impl Settings {
     /// The same, for what becomes of them.
     pub fn pods_mut(&mut self) -> &mut PodSettings {
         &mut self.pods
+    }
+
+    /// The swap.
+    pub fn swap(&self) -> &SwapSettings {
+        &self.swap
+    }
+
+    /// The same, for its child and for the kubelet.
+    pub fn swap_mut(&mut self) -> &mut SwapSettings {
+        &mut self.swap
     }
 
     /// The volumes, for their children.
@@ -383,6 +401,7 @@ impl Settings {
             .chain(self.registries.observe())
             .chain(self.seccomp_profiles.observe())
             .chain(self.pods.observe())
+            .chain(self.swap.observe())
             .chain(self.volumes.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
@@ -535,6 +554,7 @@ impl Settings {
             .chain(self.registries.of(source))
             .chain(self.seccomp_profiles.of(source).map(Setting::SeccompProfile))
             .chain(self.pods.of(source))
+            .chain(self.swap.of(source).map(Setting::Swap))
             .chain(self.volumes.of(source).map(Setting::Volume))
     }
 
@@ -570,15 +590,18 @@ impl Settings {
         self.admitted(lines, now)
     }
 
-    /// When to try again to mount or unmount what has failed, or to look at volumes, since boot.
+    /// When to try again to mount or unmount what has failed, or to look at volumes or the swap,
+    /// since boot.
     pub fn mounts_deadline(&self) -> Option<Duration> {
-        [self.mounts.deadline(), self.volumes.deadline()].into_iter().flatten().min()
+        let all = [self.mounts.deadline(), self.volumes.deadline(), self.swap.deadline()];
+        all.into_iter().flatten().min()
     }
 
     /// Sets again what another program has changed of the others. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         let mut lines = self.mounts.hold(now);
         lines.extend(self.volumes.hold(now));
+        lines.extend(self.swap.hold(now));
         lines.extend(self.environment.hold());
         lines.extend(self.registries.hold());
         lines.extend(self.seccomp_profiles.hold());

@@ -26,6 +26,7 @@ mod routing_rules;
 mod seccomp_profiles;
 pub mod spec;
 mod static_pods;
+mod swaps;
 mod time_servers;
 mod trusted_roots;
 mod volumes;
@@ -78,7 +79,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 25] = [
+pub const TYPES: [SettingType; 26] = [
     addresses::TYPE,
     cluster_joins::TYPE,
     credential_providers::TYPE,
@@ -101,6 +102,7 @@ pub const TYPES: [SettingType; 25] = [
     routing_rules::TYPE,
     seccomp_profiles::TYPE,
     static_pods::TYPE,
+    swaps::TYPE,
     time_servers::TYPE,
     trusted_roots::TYPE,
     volumes::TYPE,
@@ -326,6 +328,8 @@ mod tests {
              mount=a:rw:/a mount=c:ro:/c user=0 group=7 writable-root privileged \
              capability=NET_ADMIN startup=0:0:0:9:tcp:80 liveness=1:2:3:4:http:80:/a%20b \
              readiness=0:0:0:0:exec:/bin/a,b%2c",
+            "swap size=512Mi",
+            "swap size=50% memory-limit=256Mi pods",
             "volume logs-2 wwid=t10.ATA%20%20QEMU%25",
         ]
         .into_iter()

@@ -228,6 +228,8 @@ const DEFINITIONS: &[&str] = &[
     "staticpods.osbuild",
     "staticpodstatuses.osbuild",
     "storagedrivers.osbuild",
+    "swaps.osbuild",
+    "swapstatuses.osbuild",
     "timeservers.osbuild",
     "timeserverstatuses.osbuild",
     "tokenissuers.osbuild",

@@ -22,6 +22,7 @@ mod registry;
 mod seccomp;
 mod secret;
 mod start;
+mod swap;
 mod time_server;
 mod tried;
 mod trusted_root;
@@ -69,6 +70,7 @@ pub use seccomp::{
 };
 pub use secret::{REDACTED, Secret};
 pub use start::StartSettings;
+pub use swap::{Swap, SwapAmounts, SwapSize, SwapState};
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
 pub use trusted_root::{MAX_ROOTS, RootName, TrustedRoot};
@@ -129,6 +131,8 @@ pub enum Setting {
     SeccompProfile(SeccompFilter),
     /// A static pod.
     StaticPod(StaticPod),
+    /// Swap in compressed memory.
+    Swap(Swap),
     /// Authorities that the node's own programs trust.
     TrustedRoot(TrustedRoot),
     /// A disk with a file system for pods.
@@ -168,6 +172,8 @@ pub enum SettingName {
     SeccompProfile(SeccompName),
     /// A static pod, by its name.
     StaticPod(PodName),
+    /// Swap in compressed memory.
+    Swap,
     /// Authorities that the node's own programs trust, by their name.
     TrustedRoot(RootName),
     /// A disk with a file system for pods, by the name of the volume.
@@ -202,6 +208,7 @@ const REGISTRY_CREDENTIAL: &str = "registry-credential";
 const REGISTRY_MIRROR: &str = "registry-mirror";
 const SECCOMP_PROFILE: &str = "seccomp-profile";
 const STATIC_POD: &str = "static-pod";
+const SWAP: &str = "swap";
 const TRUSTED_ROOT: &str = "trusted-root";
 const VOLUME: &str = "volume";
 
@@ -267,6 +274,7 @@ impl Setting {
                 Self::SeccompProfile(SeccompFilter::parse_words(name, value)?)
             }
             SettingName::StaticPod(name) => Self::StaticPod(StaticPod::parse_words(name, value)?),
+            SettingName::Swap => Self::Swap(Swap::parse_words(value)?),
             SettingName::TrustedRoot(name) => {
                 Self::TrustedRoot(TrustedRoot::parse_words(name, value)?)
             }
@@ -300,6 +308,7 @@ impl Setting {
             Self::RegistryMirror(mirror) => SettingName::RegistryMirror(mirror.registry().clone()),
             Self::SeccompProfile(one) => SettingName::SeccompProfile(one.name().clone()),
             Self::StaticPod(pod) => SettingName::StaticPod(pod.name().clone()),
+            Self::Swap(_) => SettingName::Swap,
             Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
             Self::Volume(volume) => SettingName::Volume(volume.name().clone()),
         }
@@ -327,6 +336,7 @@ impl Setting {
             Self::RegistryMirror(mirror) => mirror.words(),
             Self::SeccompProfile(profile) => profile.words(),
             Self::StaticPod(pod) => pod.words(),
+            Self::Swap(swap) => swap.words(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
             Self::Volume(volume) => volume.backing().word(),
         }
@@ -414,6 +424,9 @@ impl SettingName {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::StaticPod(PodName::of_pod(name)?), value));
         }
+        if word == SWAP {
+            return Ok((Self::Swap, rest));
+        }
         if word == TRUSTED_ROOT {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::TrustedRoot(RootName::parse(name)?), value));
@@ -461,6 +474,7 @@ impl fmt::Display for SettingName {
             Self::RegistryMirror(registry) => write!(f, "{REGISTRY_MIRROR} {registry}"),
             Self::SeccompProfile(name) => write!(f, "{SECCOMP_PROFILE} {name}"),
             Self::StaticPod(name) => write!(f, "{STATIC_POD} {name}"),
+            Self::Swap => f.write_str(SWAP),
             Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
             Self::Volume(name) => write!(f, "{VOLUME} {name}"),
         }

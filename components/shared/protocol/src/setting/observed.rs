@@ -233,6 +233,7 @@ mod tests {
             (servers, 1, false),
             (motd, 1, false),
             (proxy, 1, true),
+            ("swap size=100% memory-limit=100% pods".to_owned(), 1, true),
         ]
     }
 

@@ -43,6 +43,8 @@ fn every_setting_is_one_line() {
         "seccomp-profile a default=ALLOW architectures=X86_64 calls=ERRNO/1:mount,umount2",
         "static-pod web container=a image=b",
         "static-pod web host-network volume=c:memory:1Mi container=a image=b mount=c:ro:/c",
+        "swap size=512Mi",
+        "swap size=50% memory-limit=256Mi pods",
         "trusted-root corporate MIIB,MIIC",
         "volume db serial=vol0123456789abcdef0",
         "volume logs-2 wwid=t10.ATA%20%20QEMU",
@@ -181,6 +183,16 @@ fn a_setting_of_proxies_and_authorities_without_a_valid_value_is_refused() {
         assert!(Setting::parse(line).is_err(), "{line}");
     }
     for line in ["proxy http=http://a:1", "trusted-root", "trusted-root a MIIB"] {
+        assert!(SettingName::parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn swap_without_a_size_or_with_a_name_is_refused() {
+    for line in ["swap", "swap pods", "swap size=0", "swap a size=1Mi", "swap size=/dev/vda"] {
+        assert!(Setting::parse(line).is_err(), "{line}");
+    }
+    for line in ["swap size=1Mi", "swap a"] {
         assert!(SettingName::parse(line).is_err(), "{line}");
     }
 }
