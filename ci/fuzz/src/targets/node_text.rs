@@ -1,12 +1,12 @@
 //! Texts that the kernel, the firmware or the builder write and the node reads: the table of
 //! mounts, with names from pods, the command line, the list of pods, states of static pods
-//! and of volumes, a firmware variable.
+//! and of volumes, swap areas, a firmware variable.
 
 use std::os::unix::ffi::OsStrExt;
 
-use init::{mountinfo, variable};
+use init::{mountinfo, swaps, variable};
 use osbuild_abi::{cmdline, pods};
-use osbuild_protocol::{PodState, VolumeState};
+use osbuild_protocol::{PodState, SwapState, VolumeState};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -15,8 +15,10 @@ pub const TARGET: Target = Target { name: "node_text", seeds, run, memory: Memor
 
 fn run(input: &[u8]) -> Outcome {
     mount_points(input);
+    swaps::used(input, "/dev/zram0");
     assert_eq!(variable::is_one(input), matches!(input, [_, _, _, _, 1]));
     let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
+    swaps::memory(text);
     for key in [cmdline::EPOCH, cmdline::MIN_RAM_MIB] {
         let found = cmdline::value(text, key);
         let last = text.split_ascii_whitespace().rfind(|word| word.starts_with(&format!("{key}=")));
@@ -34,6 +36,9 @@ fn run(input: &[u8]) -> Outcome {
             VolumeState::parse(&state.to_string()).map(|again| again.phase),
             Some(state.phase)
         );
+    }
+    if let Some(state) = SwapState::parse(text) {
+        assert_eq!(SwapState::parse(&state.to_string()), Some(state));
     }
     Outcome::Accepted
 }
@@ -66,6 +71,8 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![
         b"console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 gpt quiet\n".to_vec(),
         b"mounted device=nvme1n1 bytes=1073741824".to_vec(),
+        b"/dev/zram0 partition 524284 1280 -2\n".to_vec(),
+        b"bytes=536870912 used=1048576 memory=4096".to_vec(),
         b"web running=0 restarts=3 reason=ErrImagePull message=not%20found".to_vec(),
         b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),
         b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\

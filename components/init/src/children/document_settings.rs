@@ -6,7 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use osbuild_abi::paths::CREDENTIAL_PROVIDERS;
 use osbuild_document::{CloudProvider, Kubelet, Taint};
 use osbuild_protocol::{
-    ClusterJoin, KubeletField, KubeletValue, LabelKey, NodeLabel, NodeTaint, Setting, TaintName,
+    ClusterJoin, KubeletField, KubeletValue, LabelKey, NodeLabel, NodeTaint, Setting, Swap,
+    TaintName,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(
             yaml(&[], &[observed(None, state, error)]),
             format!(
-                "bytes: 536870912\nusedBytes: 3145728\nmemoryBytes: 1048576\nerror: '{error}'\n"
+                "bytes: 536870912\nusedBytes: 3145728\nmemoryBytes: 1048576\nerror: \"{error}\"\n"
             )
         );
         assert_eq!(yaml(&[], &[]), "bytes: 0\nusedBytes: 0\nmemoryBytes: 0\n");
