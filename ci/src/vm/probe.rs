@@ -50,6 +50,9 @@ pub const PLUGIN: u16 = 7093;
 /// Takes the name of a table of nftables, removes it, and replies with the milliseconds until it is
 /// back.
 pub const TABLE: u16 = 7094;
+/// Takes the device of a swap, turns that off, and replies with the milliseconds until it is on
+/// again.
+pub const SWAP: u16 = 7095;
 
 /// The start of a reply in place of what was asked for: the reason follows.
 pub const ERROR: &str = "error: ";

@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 112] = [
+const LINES: [(&str, RefusalCode); 116] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -116,6 +116,10 @@ const LINES: [(&str, RefusalCode); 112] = [
     ("apply seccomp-profile a default=ALLOW listener=/run/a", RefusalCode::Malformed),
     ("apply seccomp-profile a default=ALLOW calls=LOG:read\"],\"a", RefusalCode::Malformed),
     ("apply seccomp-profile a default=ERRNO/4096", RefusalCode::Malformed),
+    ("apply swap size=0", RefusalCode::Malformed),
+    ("apply swap size=201%", RefusalCode::Malformed),
+    ("apply swap size=1Ti", RefusalCode::Malformed),
+    ("apply swap size=64Mi device=/dev/vda", RefusalCode::Malformed),
     ("apply volume ../etc serial=a", RefusalCode::Malformed),
     ("apply volume a device=vda", RefusalCode::Malformed),
     ("apply volume a serial=", RefusalCode::Malformed),

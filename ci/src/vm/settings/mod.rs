@@ -28,6 +28,7 @@ mod routing_rules;
 mod seccomp_profiles;
 mod single;
 mod static_pods;
+mod swaps;
 mod tries;
 mod trusted_roots;
 mod wireguard;
@@ -69,7 +70,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
-/// translates addresses, asks for a kernel module, writes a seccomp profile, gives the kubelet a
+/// translates addresses, asks for a kernel module, turns swap on, writes a seccomp profile, gives the kubelet a
 /// credential provider, or has the node run a pod. The setting is put back when another program
 /// changes it, outlasts a crash of `osd` and a power cut, and goes with its resource. What the
 /// image does not allow is refused, also to a hostile `osd`. Labels and taints wait for the node to
@@ -88,6 +89,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     seccomp_profiles::is_written(node, &mut outcome)?;
     motds::is_shown(node, &mut running, &mut outcome)?;
     mounts::is_mounted(node, &mut outcome)?;
+    swaps::is_on(node, &mut outcome)?;
     registries::are_set(node, &mut outcome)?;
     credentials::are_set(node, &mut outcome)?;
     network::is_set(node, &mut running, &mut outcome)?;
@@ -111,6 +113,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "outlast a crash of osd", &mut outcome)?;
     // The kubelet starts again for this, and meanwhile starts no container that has crashed.
     kubelet_fields::are_set(node, &mut outcome)?;
+    swaps::gives_pods_a_part(node, &mut outcome)?;
     credential_providers::waits_for_its_program(node, &mut outcome)?;
     proxies::is_set(node, &mut outcome)?;
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
@@ -146,6 +149,7 @@ fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
     seccomp_profiles::outlasts_a_power_cut_and_goes(node, outcome)?;
     motds::outlasts_a_power_cut(node, &mut running, outcome)?;
     mounts::outlasts_a_power_cut(node, outcome)?;
+    swaps::outlasts_a_power_cut_and_goes(node, outcome)?;
     registries::outlast_a_power_cut(node, outcome)?;
     credentials::outlast_a_power_cut(node, outcome)?;
     network::outlasts_a_power_cut(node, outcome)?;
@@ -280,6 +284,7 @@ impl<'a> Lab<'a> {
             signals: free_port()?,
             sockets: free_port()?,
             tables: free_port()?,
+            swaps: free_port()?,
             facts: free_port()?,
             places: free_port()?,
             logs: free_port()?,
@@ -314,6 +319,7 @@ impl<'a> Lab<'a> {
             .forward(self.node.signals, probe::SIGNAL)
             .forward(self.node.sockets, probe::SOCKET)
             .forward(self.node.tables, probe::TABLE)
+            .forward(self.node.swaps, probe::SWAP)
             .forward(self.node.facts, probe::FACTS)
             .forward(self.node.places, probe::PLACE)
             .forward(self.node.logs, probe::LOG)

@@ -27,6 +27,7 @@ pub struct Node<'a> {
     pub signals: u16,
     pub sockets: u16,
     pub tables: u16,
+    pub swaps: u16,
     pub facts: u16,
     pub places: u16,
     pub logs: u16,

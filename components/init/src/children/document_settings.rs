@@ -215,10 +215,10 @@ mod tests {
         let limited = json!({ "memorySwap": { "swapBehavior": "LimitedSwap" } });
         let [with, without] =
             ["swap size=1Mi pods", "swap size=1Mi"].map(|line| [Setting::parse(line).unwrap()]);
-        assert_eq!(swap(&example(), &[]), limited);
-        assert_eq!(swap(&example(), &without), json!({}));
-        assert_eq!(swap(&Document::default(), &with), limited);
-        assert_eq!(swap(&Document::default(), &[]), json!({}));
+        assert_eq!(swap(example().swap, &[]), limited);
+        assert_eq!(swap(example().swap, &without), json!({}));
+        assert_eq!(swap(None, &with), limited);
+        assert_eq!(swap(None, &[]), json!({}));
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod read_only;
 mod relay;
 mod signals;
 mod sockets;
+mod swap;
 mod synced;
 mod sys;
 mod tables;
@@ -41,7 +42,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 16] = [
+const PORTS: [(u16, Handler); 17] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -58,6 +59,7 @@ const PORTS: [(u16, Handler); 16] = [
     (7092, file),
     (7093, relay_to_plugin),
     (7094, remove_table),
+    (7095, turn_swap_off),
 ];
 
 /// The host's root, which is PID 1's.
@@ -135,6 +137,11 @@ fn freeze(_: &TcpStream) -> io::Result<String> {
 /// milliseconds that this took.
 fn remove_table(stream: &TcpStream) -> io::Result<String> {
     tables::remove(read(stream)?.trim()).map(|took| line(took.as_millis()))
+}
+
+/// Takes the device of a swap, turns that off, and returns the milliseconds until it is on again.
+fn turn_swap_off(stream: &TcpStream) -> io::Result<String> {
+    swap::turn_off(Path::new(HOST), read(stream)?.trim()).map(|took| line(took.as_millis()))
 }
 
 /// Takes a number, and writes that many files, each flushed before the next.

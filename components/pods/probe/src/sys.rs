@@ -2,10 +2,12 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{CString, c_int, c_long};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A call to try, with its name.
 type Call = (&'static str, fn() -> io::Result<()>);
@@ -47,6 +49,16 @@ pub fn set_read_only(disk: &File, is_read_only: bool) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `disk` is borrowed, and the kernel reads one
     // number where `flag` is.
     match unsafe { libc::ioctl(disk.as_raw_fd(), BLKROSET as _, &flag) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Turns the swap on this device off (swapoff(2)).
+pub fn swapoff(device: &Path) -> io::Result<()> {
+    let device = CString::new(device.as_os_str().as_bytes())?;
+    // SAFETY: the kernel reads the path up to its NUL.
+    match unsafe { libc::swapoff(device.as_ptr()) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

@@ -90,8 +90,14 @@ mod tests {
         let state = "bytes=536870912 used=3145728 memory=1048576";
         let yaml = |wanted: &[Wanted], all: &[Observed]| {
             let errors = BTreeMap::new();
-            let report =
-                Report { wanted, observed: all, errors: &errors, pods: &[], wireguard: &[] };
+            let report = Report {
+                wanted,
+                observed: all,
+                errors: &errors,
+                pods: &[],
+                wireguard: &[],
+                cluster: None,
+            };
             TYPE.statuses(&report)[NODE].yaml.clone()
         };
         assert_eq!(
