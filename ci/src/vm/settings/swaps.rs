@@ -13,8 +13,8 @@ const STATUSES: &str = "SwapStatuses";
 const ID: &str = "node";
 const SPEC: &str = "size: 64Mi\n";
 const WITH_PODS: &str = "size: 64Mi\npods: true\n";
-/// The size without the page of the header, in bytes and in the KiB of the kernel's table.
-const BYTES: &str = "bytes: 67104768\n";
+/// The size of the device, and the KiB of the kernel's table, which lack the page of the header.
+const BYTES: &str = "bytes: 67108864\n";
 const KIB: &str = "65532";
 const DEVICE: &str = "/dev/zram0";
 const TABLE: &str = "/proc/swaps";

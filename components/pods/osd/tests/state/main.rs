@@ -33,6 +33,7 @@ mod roles;
 mod routing_rules;
 mod seccomp_profiles;
 mod static_pods;
+mod swaps;
 mod talos;
 mod tokens;
 mod trusted_roots;
