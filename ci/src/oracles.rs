@@ -64,6 +64,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("sgdisk", "gdisk", "verifies our partition table"),
     ("skopeo", "skopeo", "reads the pods' images in our OCI layout"),
     ("softhsm2-util", "softhsm2", "is the token of our tests"),
+    ("ss", "iproute2", "lists the clients of a socket to compare with ours"),
     ("tcpdump", "tcpdump", "compiles filters to compare with ours, and reads captured packets"),
     ("tinyproxy", "tinyproxy-bin", "is the proxy between the pod `updater` and its server"),
     ("unshare", "util-linux", "isolates tests that mount from the host"),

@@ -1,10 +1,10 @@
 //! The parsers for the texts and bytes that `init` reads from other programs: the lines of daemons,
-//! names, the kernel's tables of mounts, routes, memory and swap, firmware variables,
-//! network configurations of pods. They are a library
+//! names, the kernel's tables of mounts, routes, memory and swap, and its files about processes,
+//! firmware variables, network configurations of pods. They are a library
 //! so that the fuzzer reaches them; the program is `main.rs`.
 
 #![deny(unsafe_code)]
 
 mod text;
 
-pub use text::{cni, lines, meminfo, mountinfo, name, routes, swaps, variable};
+pub use text::{cni, lines, meminfo, mountinfo, name, process, routes, swaps, variable};

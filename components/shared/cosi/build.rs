@@ -62,7 +62,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 157] = [
+const OPTIONAL: [&str; 160] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -183,6 +183,9 @@ const OPTIONAL: [&str; 157] = [
     "RoutingRuleStatusSpec.set_by",
     "RoutingRuleStatusSpec.to",
     "RoutingRuleStatusSpec.version",
+    "RuntimeClientSpec.cgroup",
+    "RuntimeClientSpec.pod",
+    "RuntimeClientSpec.program",
     "SbomItemSpec.version",
     "SeccompProfileStatusSpec.error",
     "SeccompProfileStatusSpec.set_by",
@@ -223,7 +226,7 @@ const OPTIONAL: [&str; 157] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 76] = [
+const MISSING: [(&str, &str); 78] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BpfProgramSpec.map_ids", "Vec::is_empty"),
     ("BpfProgramSpec.run_nanoseconds", "crate::yaml::is_zero"),
@@ -281,6 +284,8 @@ const MISSING: [(&str, &str); 76] = [
     ("RouteSpec.metric", "crate::yaml::is_zero"),
     ("RouteSpec.table", "crate::yaml::is_zero"),
     ("RoutingRuleStatusSpec.table", "crate::yaml::is_zero"),
+    ("RuntimeClientSpec.ended", "std::ops::Not::not"),
+    ("RuntimeClientSpec.since_milliseconds", "crate::yaml::is_zero"),
     ("SeccompArgument.value_two", "crate::yaml::is_zero"),
     ("SeccompProfileSpec.architectures", "Vec::is_empty"),
     ("SeccompProfileSpec.default_errno_ret", "Option::is_none"),

@@ -1,8 +1,11 @@
 //! Network configurations of pods (CNI), which pods write, the line about one, and those about
-//! storage drivers and BPF programs.
+//! storage drivers, BPF programs and clients of the container runtime.
 
 use init::cni;
-use osbuild_protocol::{BpfProgram, BpfPrograms, CniState, StorageDriver, StorageDrivers};
+use osbuild_protocol::{
+    BpfProgram, BpfPrograms, ClientProcess, CniState, RuntimeClient, RuntimeClients, StorageDriver,
+    StorageDrivers,
+};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -19,6 +22,11 @@ fn run(input: &[u8]) -> Outcome {
     if let Some(programs) = BpfPrograms::decode(text.lines()) {
         let lines = programs.encode();
         let again = BpfPrograms::decode(lines.lines()).map(|again| again.encode());
+        assert_eq!(again, Some(lines));
+    }
+    if let Some(clients) = RuntimeClients::decode(text.lines()) {
+        let lines = clients.encode();
+        let again = RuntimeClients::decode(lines.lines()).map(|again| again.encode());
         assert_eq!(again, Some(lines));
     }
     if let Some(state) = CniState::decode(text) {
@@ -46,6 +54,10 @@ fn seeds() -> Vec<Vec<u8>> {
         ..BpfProgram::default()
     };
     let programs = BpfPrograms { left_out: 1, programs: vec![program] };
-    let lines = [state.encode(), drivers.encode(), programs.encode()].map(String::into_bytes);
+    let process = Some(ClientProcess { pod: "a/b".to_owned(), ..ClientProcess::default() });
+    let client = RuntimeClient { pid: 1, connections: 1, process };
+    let clients = RuntimeClients { left_out: 1, clients: vec![client] };
+    let lines = [state.encode(), drivers.encode(), programs.encode(), clients.encode()];
+    let lines = lines.map(String::into_bytes);
     [list.to_vec(), one.to_vec()].into_iter().chain(lines).collect()
 }

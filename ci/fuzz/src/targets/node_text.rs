@@ -1,10 +1,10 @@
 //! Texts that the kernel, the firmware or the builder write and the node reads: the table of
-//! mounts, with names from pods, the command line, the list of pods, states of static pods
-//! and of volumes, swap areas, a firmware variable.
+//! mounts, with names from pods, files about a process, the command line, the list of pods, states
+//! of static pods and of volumes, swap areas, a firmware variable.
 
 use std::os::unix::ffi::OsStrExt;
 
-use init::{mountinfo, swaps, variable};
+use init::{mountinfo, process, swaps, variable};
 use osbuild_abi::{cmdline, pods};
 use osbuild_protocol::{PodState, SwapState, VolumeState};
 
@@ -16,9 +16,12 @@ pub const TARGET: Target = Target { name: "node_text", seeds, run, memory: Memor
 fn run(input: &[u8]) -> Outcome {
     mount_points(input);
     swaps::used(input, "/dev/zram0");
+    process::start(input);
     assert_eq!(variable::is_one(input), matches!(input, [_, _, _, _, 1]));
     let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
     swaps::memory(text);
+    let groups = process::control_group(text).unwrap_or(text);
+    assert!(process::pod(groups).is_none_or(|uid| uid.len() >= 32 && groups.contains(uid)));
     for key in [cmdline::EPOCH, cmdline::MIN_RAM_MIB] {
         let found = cmdline::value(text, key);
         let last = text.split_ascii_whitespace().rfind(|word| word.starts_with(&format!("{key}=")));
@@ -75,6 +78,8 @@ fn seeds() -> Vec<Vec<u8>> {
         b"bytes=536870912 used=1048576 memory=4096".to_vec(),
         b"web running=0 restarts=3 reason=ErrImagePull message=not%20found".to_vec(),
         b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),
+        b"7 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20\n".to_vec(),
+        b"0::/kubepods/pod0f3bd76e-8c3f-4d5e-9a51-7b0f5f8f2a11/1\n".to_vec(),
         b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\
           6 5 0:9 / /var/lib/a\\040b rw shared:1 - tmpfs tmpfs rw\n"
             .to_vec(),

@@ -57,7 +57,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::PodStates), [node_name, pods @ ..]) => {
             block_on(pod_states::report(node_name, pods))
         }
-        (Some(Program::NodePlugins), []) => node_plugins::report(),
+        (Some(Program::NodePlugins), []) => node_plugins::report(None),
+        (Some(Program::NodePlugins), [containerd]) => node_plugins::report(Some(containerd)),
         (Some(Program::PodResolvers), []) => resolver::follow(),
         (Some(Program::Swap), words) => swap::run(words),
         (Some(Program::Tidy), []) => tidy::run(),
@@ -95,6 +96,7 @@ fn usage(program: Program) -> String {
         Program::Gate | Program::Trial => format!("`init {name} NODE-NAME`"),
         Program::Cluster => format!("`init {name} NODE-NAME LABEL…`"),
         Program::NodeCondition => format!("`init {name} NODE-NAME PROBLEM…`"),
+        Program::NodePlugins => format!("`init {name}`, `init {name} CONTAINERD-PID`"),
         Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
         Program::Swap => format!("`init {name} on SIZE MEMORY-LIMIT`, `init {name} off`"),

@@ -50,6 +50,15 @@ impl Dispatcher {
         match program {
             Program::Containerd => containerd::launch(self.settings.environment().variables()),
             Program::Gate | Program::Trial => Launch::child(program, &[name]),
+            Program::NodePlugins => {
+                let containerd = self.processes.get(Program::Containerd);
+                let pid = containerd.and_then(|process| match process.state {
+                    State::Running { pid, .. } => Some(pid.as_raw_nonzero().to_string()),
+                    State::Waiting { .. } | State::Ended => None,
+                });
+                let words: Vec<&str> = pid.iter().map(String::as_str).collect();
+                Launch::child(program, &words)
+            }
             _ => Launch::child(program, &[]),
         }
     }

@@ -26,6 +26,7 @@ impl Dispatcher {
             cni: self.node_plugins.cni().cloned(),
             storage_drivers: self.node_plugins.storage_drivers().cloned(),
             bpf_programs: self.node_plugins.bpf_programs().cloned(),
+            runtime_clients: self.node_plugins.runtime_clients().cloned(),
         }
     }
 

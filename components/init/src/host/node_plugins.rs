@@ -1,10 +1,10 @@
-//! The plugins that give pods a network and storage, and the BPF programs of the kernel, as the
-//! child `init node-plugins` finds them. It looks when a client asks for the state of the node, at
-//! most once in an interval.
+//! The plugins that give pods a network and storage, the clients of containerd, and the BPF
+//! programs of the kernel, as the child `init node-plugins` finds them. It looks when a client asks
+//! for the state of the node, at most once in an interval.
 
 use std::time::Duration;
 
-use osbuild_protocol::{BpfPrograms, CniState, StorageDrivers};
+use osbuild_protocol::{BpfPrograms, CniState, RuntimeClients, StorageDrivers};
 
 /// The shortest time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -19,6 +19,7 @@ pub struct NodePlugins {
     cni: Option<CniState>,
     storage_drivers: Option<StorageDrivers>,
     bpf_programs: Option<BpfPrograms>,
+    runtime_clients: Option<RuntimeClients>,
 }
 
 impl NodePlugins {
@@ -38,6 +39,7 @@ impl NodePlugins {
         self.cni = report.lines().find_map(|line| CniState::decode(line.strip_prefix("cni ")?));
         self.storage_drivers = StorageDrivers::decode(report.lines());
         self.bpf_programs = BpfPrograms::decode(report.lines());
+        self.runtime_clients = RuntimeClients::decode(report.lines());
     }
 
     /// The network configuration of pods, if it was looked at.
@@ -53,6 +55,11 @@ impl NodePlugins {
     /// The BPF programs of the kernel, if they were looked at.
     pub fn bpf_programs(&self) -> Option<&BpfPrograms> {
         self.bpf_programs.as_ref()
+    }
+
+    /// The clients of containerd, if they were looked at.
+    pub fn runtime_clients(&self) -> Option<&RuntimeClients> {
+        self.runtime_clients.as_ref()
     }
 }
 
@@ -70,8 +77,10 @@ mod tests {
         let state = CniState { name: "pods".to_owned(), ..CniState::default() };
         let drivers = StorageDrivers { left_out: 7, ..StorageDrivers::default() };
         let programs = BpfPrograms { left_out: 8, ..BpfPrograms::default() };
-        let report = format!("cni {}\n{}{}", state.encode(), drivers.encode(), programs.encode());
-        plugins.on_report(&report);
+        let clients = RuntimeClients { left_out: 9, ..RuntimeClients::default() };
+        let lines = [drivers.encode(), clients.encode(), programs.encode()].concat();
+        plugins.on_report(&format!("cni {}\n{lines}", state.encode()));
+        assert_eq!(plugins.runtime_clients(), Some(&clients));
         assert_eq!(plugins.bpf_programs(), Some(&programs));
         assert_eq!((plugins.cni(), plugins.storage_drivers()), (Some(&state), Some(&drivers)));
         assert!(!plugins.is_due(at(10)) && plugins.is_due(at(11)));

@@ -24,7 +24,8 @@ pub enum Program {
     Cluster,
     /// Shows the cluster what is wrong with the node, and reports whether it is Ready there.
     NodeCondition,
-    /// Looks at the plugins that give pods a network and storage, and at the BPF programs.
+    /// Looks at the plugins that give pods a network and storage, at the clients of containerd, and
+    /// at the BPF programs.
     NodePlugins,
     /// Updates the name servers of running pods.
     PodResolvers,

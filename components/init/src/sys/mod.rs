@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub mod bpf;
+pub mod peer;
 
 use std::ffi::{CStr, c_int};
 use std::fs::File;

@@ -5,6 +5,7 @@ pub mod lines;
 pub mod meminfo;
 pub mod mountinfo;
 pub mod name;
+pub mod process;
 pub mod routes;
 pub mod swaps;
 pub mod variable;

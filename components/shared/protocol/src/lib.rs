@@ -79,6 +79,8 @@ mod reply;
 #[cfg(feature = "std")]
 mod request;
 #[cfg(feature = "std")]
+mod runtime_client;
+#[cfg(feature = "std")]
 mod setting;
 #[cfg(feature = "std")]
 mod slots_status;
@@ -113,6 +115,8 @@ pub use refusal::{Refusal, RefusalCode};
 pub use reply::{ERROR, LastSeen, OK, Reply};
 #[cfg(feature = "std")]
 pub use request::{ClockReport, MAX_REASON, ReportText, Request, UpdatePhase, UpdateReport};
+#[cfg(feature = "std")]
+pub use runtime_client::{ClientProcess, MAX_RUNTIME_CLIENTS, RuntimeClient, RuntimeClients};
 #[cfg(feature = "std")]
 pub use setting::{
     AllowedNetwork, Authorities, Bond, BondMode, BondOptions, BootstrapToken, Bridge, ByteSize,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::fields::printable;
-use crate::{BpfPrograms, CniState, Slots, StorageDrivers, UpdaterState};
+use crate::{BpfPrograms, CniState, RuntimeClients, Slots, StorageDrivers, UpdaterState};
 
 /// The state of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct NodeStatus {
     pub storage_drivers: Option<StorageDrivers>,
     /// The BPF programs of the kernel; none if they were not looked at.
     pub bpf_programs: Option<BpfPrograms>,
+    /// The clients of the container runtime; none if they were not looked at.
+    pub runtime_clients: Option<RuntimeClients>,
 }
 
 /// A problem of the node.
@@ -117,6 +119,9 @@ impl NodeStatus {
         if let Some(programs) = &self.bpf_programs {
             text.push_str(&programs.encode());
         }
+        if let Some(clients) = &self.runtime_clients {
+            text.push_str(&clients.encode());
+        }
         for ProcessStatus { name, state } in &self.processes {
             let _ = match state {
                 ProcessState::Running { pid, since } => {
@@ -156,6 +161,7 @@ impl NodeStatus {
             cni: line("cni").and_then(CniState::decode),
             storage_drivers: StorageDrivers::decode(lines.iter().map(String::as_str)),
             bpf_programs: BpfPrograms::decode(lines.iter().map(String::as_str)),
+            runtime_clients: RuntimeClients::decode(lines.iter().map(String::as_str)),
         })
     }
 }
@@ -174,7 +180,7 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 16] = [
         "hostname",
         "node-name",
         "secure-boot",
@@ -189,6 +195,8 @@ fn process(line: &str) -> Option<ProcessStatus> {
         "storage-drivers",
         "bpf-program",
         "bpf-programs",
+        "runtime-client",
+        "runtime-clients",
     ];
     (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
 }

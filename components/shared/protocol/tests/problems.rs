@@ -35,6 +35,7 @@ fn status() -> NodeStatus {
         cni: None,
         storage_drivers: None,
         bpf_programs: None,
+        runtime_clients: None,
     }
 }
 

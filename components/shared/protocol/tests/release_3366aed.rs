@@ -373,6 +373,7 @@ fn the_status_of_the_node_has_the_lines_that_it_had() {
         cni: None,
         storage_drivers: None,
         bpf_programs: None,
+        runtime_clients: None,
     };
     let reply = Reply::Node(Box::new(status));
     assert_eq!(reply.encode(), format!("{text}ok\n"));

@@ -1,8 +1,10 @@
 //! `init node-plugins` reports the network configuration with which containerd gives pods a
-//! network, as a line `cni STATE`, the [storage drivers](storage) and the [BPF programs](bpf) of
-//! the kernel. Pods write all three, so PID 1 reads only the lines.
+//! network, as a line `cni STATE`, the [storage drivers](storage), the [clients](runtime_clients)
+//! of containerd and the [BPF programs](bpf) of the kernel. Pods make all four, so PID 1 reads only
+//! the lines.
 
 mod bpf;
+mod runtime_clients;
 mod storage;
 
 use std::fs::{self, File, OpenOptions};
@@ -10,10 +12,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use osbuild_abi::paths::{CNI_CONFIGURATIONS, CNI_PLUGINS, KUBELET_PLUGINS, KUBELET_REGISTRATIONS};
+use osbuild_abi::paths::{
+    CNI_CONFIGURATIONS, CNI_PLUGINS, CONTAINERD_SOCKET, KUBELET_PLUGINS, KUBELET_REGISTRATIONS,
+    LOGS,
+};
 use osbuild_failure::Outcome;
 use osbuild_protocol::CniState;
 use rustix::fs::OFlags;
+use rustix::process::Pid;
 
 use init::cni::{self, Configuration, SUFFIXES};
 
@@ -23,12 +29,23 @@ const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
 /// The maximum bytes of a configuration.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Reports them.
-pub fn report() -> Outcome {
+/// The folder in that of logs with those of pods.
+const PODS: &str = "pods";
+
+/// Reports them. `containerd` is the process identifier of that daemon, if it runs.
+pub fn report(containerd: Option<&str>) -> Outcome {
     let state = cni(Path::new(CNI_CONFIGURATIONS), Path::new(CNI_PLUGINS));
     println!("cni {}", state.encode());
     let drivers = storage::drivers(Path::new(KUBELET_REGISTRATIONS), Path::new(KUBELET_PLUGINS));
     print!("{}", drivers.encode());
+    let containerd = containerd.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    let clients = containerd.map(|containerd| {
+        let logs = Path::new(LOGS).join(PODS);
+        runtime_clients::clients(containerd, Path::new(CONTAINERD_SOCKET), &logs)
+    });
+    if let Some(Ok(clients)) = clients {
+        print!("{}", clients.encode());
+    }
     if let Ok(programs) = bpf::programs(Path::new(CONTROL_GROUPS)) {
         print!("{}", programs.encode());
     }

@@ -79,7 +79,14 @@ fn listens(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::{Shutdown, shutdown};
     use std::os::unix::net::UnixListener;
+
+    /// Ends listening, although children of other tests have the descriptor until they execute
+    /// their programs.
+    fn end(listener: &UnixListener) {
+        shutdown(listener, Shutdown::Both).unwrap();
+    }
 
     #[test]
     fn a_driver_has_both_sockets_and_whether_a_process_listens() {
@@ -92,7 +99,7 @@ mod tests {
         fs::create_dir(&registrations).unwrap();
         let registration = UnixListener::bind(registrations.join("a.csi-reg.sock")).unwrap();
         let _endpoint = UnixListener::bind(plugins.join("a.csi/csi.sock")).unwrap();
-        drop(UnixListener::bind(registrations.join("b.csi.sock")).unwrap());
+        end(&UnixListener::bind(registrations.join("b.csi.sock")).unwrap());
         fs::write(registrations.join("c.csi-reg.sock"), "no socket").unwrap();
         let socket =
             |path: &Path, listens| Some(DriverSocket { path: path.display().to_string(), listens });
@@ -108,7 +115,7 @@ mod tests {
         };
         assert_eq!(all().drivers, [a(true), b.clone()]);
         // The pod of the driver has crashed.
-        drop(registration);
+        end(&registration);
         assert_eq!(all().drivers, [a(false), b]);
     }
 

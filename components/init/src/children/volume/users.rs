@@ -7,6 +7,8 @@ use std::path::Path;
 
 use osbuild_failure::{Explain, Outcome};
 
+use init::process;
+
 use crate::mountinfo::{Entry, entries};
 
 /// How many users an error names.
@@ -73,16 +75,9 @@ fn others<'a>(
     })
 }
 
-/// The pod in a path of the kubelet or of a control group: `…/pods/UID/…` or `…/podUID/…`.
+/// The pod in a path of the kubelet or of a control group.
 fn pod(path: &str) -> Option<String> {
-    let is_uid = |text: &&str| {
-        text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-    };
-    let parts = || path.split(['/', '\n']);
-    let of_group = parts().filter_map(|part| part.strip_prefix("pod"));
-    let of_kubelet = parts().skip_while(|part| *part != "pods").skip(1).take(1);
-    let uid = of_group.chain(of_kubelet).find(is_uid)?;
-    Some(format!("the pod {uid}"))
+    process::pod(path).map(|uid| format!("the pod {uid}"))
 }
 
 fn is_number(name: &std::ffi::OsStr) -> bool {

@@ -23,6 +23,7 @@ mod process;
 mod publisher;
 mod route;
 mod rows;
+mod runtime_client;
 pub mod sbom_item;
 mod security_state;
 mod slot;
@@ -60,7 +61,7 @@ pub struct ObservedType {
 }
 
 /// All types.
-pub const TYPES: [ObservedType; 17] = [
+pub const TYPES: [ObservedType; 18] = [
     address::TYPE,
     bpf_program::TYPE,
     cni::TYPE,
@@ -73,6 +74,7 @@ pub const TYPES: [ObservedType; 17] = [
     os_image::TYPE,
     process::TYPE,
     route::TYPE,
+    runtime_client::TYPE,
     sbom_item::TYPE,
     security_state::TYPE,
     slot::TYPE,

@@ -3,7 +3,7 @@
 use super::publisher::Publisher;
 use super::{
     REFRESH, Sources, bpf_program, cni, diagnostic, kernel_info, node_address, os_image, process,
-    sbom_item, security_state, slot, storage_driver, update,
+    runtime_client, sbom_item, security_state, slot, storage_driver, update,
 };
 use osbuild_protocol::{Client, ClientError, NodeStatus};
 use std::path::Path;
@@ -61,6 +61,7 @@ fn publish(publisher: &Publisher, status: Result<&NodeStatus, &str>) {
     publisher.publish(&diagnostic::TYPE, of().map(diagnostic::rows));
     publisher.publish(&cni::TYPE, of().and_then(cni::rows));
     publisher.publish(&bpf_program::TYPE, of().and_then(bpf_program::rows));
+    publisher.publish(&runtime_client::TYPE, of().and_then(runtime_client::rows));
     publisher.publish(&storage_driver::TYPE, of().and_then(storage_driver::rows));
     publisher.publish(&node_address::TYPE, of().map(node_address::rows));
 }

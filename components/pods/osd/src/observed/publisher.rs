@@ -150,10 +150,12 @@ fn differences<M: Message + Serialize>(
 mod tests {
     use super::*;
     use crate::limits::STORE;
-    use crate::observed::{TYPES, address, bpf_program, device, link, route, sbom_item};
+    use crate::observed::{
+        TYPES, address, bpf_program, device, link, route, runtime_client, sbom_item,
+    };
     use osbuild_cosi::v1::{
         AddressStatusSpec, BpfProgramSpec, DeviceInfoSpec, LinkStatusSpec, RouteStatusSpec,
-        SbomItemSpec,
+        RuntimeClientSpec, SbomItemSpec,
     };
 
     const ADDRESS: &str = "2001:db8:1111:2222:3333:4444:5555:6666";
@@ -247,6 +249,19 @@ mod tests {
         }
     }
 
+    fn runtime_client() -> RuntimeClientSpec {
+        let pod = "pod0a6dd1ac-74c4-2d55-9f2b-7a6dd1ac74c4";
+        RuntimeClientSpec {
+            pid: 4_194_303,
+            program: "/usr/local/bin/node-problem-detector".into(),
+            pod: "kube-system/node-problem-detector-0123a".into(),
+            cgroup: format!("/kubepods/burstable/{pod}/{}", "53".repeat(32)),
+            since_milliseconds: 61_007,
+            connections: 2,
+            ended: false,
+        }
+    }
+
     fn package() -> SbomItemSpec {
         let name = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc";
         let version = "v0.0.0-20250730193827-2d320260d730";
@@ -269,10 +284,12 @@ mod tests {
         let programs = full(&bpf_program::TYPE, &bpf_program());
         publisher.publish(&bpf_program::TYPE, Ok(programs));
         publisher.publish(&sbom_item::TYPE, Ok(full(&sbom_item::TYPE, &package())));
+        let clients = full(&runtime_client::TYPE, &runtime_client());
+        publisher.publish(&runtime_client::TYPE, Ok(clients));
         let query = Query::default();
         let store = &publisher.store;
-        let [bpf, sbom] = [&bpf_program::TYPE, &sbom_item::TYPE];
-        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE, bpf, sbom] {
+        let [bpf, sbom, client] = [&bpf_program::TYPE, &sbom_item::TYPE, &runtime_client::TYPE];
+        for one in [&link::TYPE, &address::TYPE, &route::TYPE, &device::TYPE, bpf, sbom, client] {
             let kind = one.kind();
             assert_eq!(store.read(|store| store.list(&kind, &query).count()), one.max_count);
             let found = &publisher.observations.lock().unwrap()[one.names.plural];
@@ -366,6 +383,6 @@ mod tests {
     #[test]
     fn the_room_for_what_is_observed_is_small_beside_that_of_clients() {
         let rooms = TYPES.iter().map(|one| one.room().bytes);
-        assert!(rooms.sum::<usize>() < STORE.bytes / 3);
+        assert!(rooms.sum::<usize>() < STORE.bytes / 8 * 3);
     }
 }

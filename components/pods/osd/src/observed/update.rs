@@ -94,6 +94,7 @@ mod tests {
             cni: None,
             storage_drivers: None,
             bpf_programs: None,
+            runtime_clients: None,
         };
         rows(&status).into_specs().remove(NODE).unwrap()
     }

@@ -220,6 +220,7 @@ const DEFINITIONS: &[&str] = &[
     "routestatuses.osbuild",
     "routingrules.osbuild",
     "routingrulestatuses.osbuild",
+    "runtimeclients.osbuild",
     "sbomitems.osbuild",
     "seccompprofiles.osbuild",
     "seccompprofilestatuses.osbuild",

@@ -10,9 +10,10 @@ use osbuild_cosi::resource::{
     Event, EventType, ListRequest, Resource, WatchOptions, WatchRequest, WatchResponse,
 };
 use osbuild_protocol::{
-    BpfProgram, BpfPrograms, CniState, Contents, DriverSocket, NodeStatus, Problem, ProcessState,
-    ProcessStatus, Release, Reply, SlotState, SlotStatus, Slots, SlotsStatus, StartReason,
-    StorageDriver, StorageDrivers, UpdateReport, UpdaterState,
+    BpfProgram, BpfPrograms, ClientProcess, CniState, Contents, DriverSocket, NodeStatus, Problem,
+    ProcessState, ProcessStatus, Release, Reply, RuntimeClient, RuntimeClients, SlotState,
+    SlotStatus, Slots, SlotsStatus, StartReason, StorageDriver, StorageDrivers, UpdateReport,
+    UpdaterState,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -278,6 +279,12 @@ async fn what_init_reports_is_seen_until_it_goes() {
             "412",
             ["type: xdp\n", "tag: 000000000000abcd\n", "targets:\n- xdp eth0\n"],
         ),
+        (
+            "RuntimeClients",
+            "812",
+            ["program: /bin/kubelet\n", "connections: 2\n", "cgroup: /system/kubelet\n"],
+        ),
+        ("RuntimeClients", "901-ended", ["pid: 901\n", "connections: 1\n", "ended: true\n"]),
         ("NodeAddresses", "node", ["addresses:", "- 192.0.2.7/24 on eth0", ""]),
     ] {
         let yaml = wait_for(client, &format!("{type_name}.osbuild"), id).await;
@@ -380,5 +387,20 @@ fn status() -> NodeStatus {
                 ..BpfProgram::default()
             }],
         }),
+        runtime_clients: Some(runtime_clients()),
     }
+}
+
+/// The kubelet, and a process that has ended.
+fn runtime_clients() -> RuntimeClients {
+    let kubelet = ClientProcess {
+        program: "/bin/kubelet".into(),
+        cgroup: "/system/kubelet".into(),
+        ..ClientProcess::default()
+    };
+    let clients = vec![
+        RuntimeClient { pid: 812, connections: 2, process: Some(kubelet) },
+        RuntimeClient { pid: 901, connections: 1, process: None },
+    ];
+    RuntimeClients { left_out: 0, clients }
 }
