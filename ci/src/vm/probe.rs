@@ -53,6 +53,8 @@ pub const TABLE: u16 = 7094;
 /// Takes the device of a swap, turns that off, and replies with the milliseconds until it is on
 /// again.
 pub const SWAP: u16 = 7095;
+/// Connects to containerd until the request ends, and says before which process identifier it has.
+pub const RUNTIME: u16 = 7096;
 
 /// The start of a reply in place of what was asked for: the reason follows.
 pub const ERROR: &str = "error: ";

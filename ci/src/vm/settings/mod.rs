@@ -25,6 +25,7 @@ mod proxies;
 mod registries;
 pub(super) mod remote;
 mod routing_rules;
+mod runtime_clients;
 mod seccomp_profiles;
 mod single;
 mod static_pods;
@@ -83,6 +84,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let mut running = lab.boot("first")?;
     let before = single::observe(node, &mut outcome)?;
     observed::is_what_the_node_has(node, &mut outcome)?;
+    runtime_clients::are_seen(node, &mut outcome)?;
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
     kernel_modules::have_statuses(node, &mut outcome)?;
@@ -285,6 +287,7 @@ impl<'a> Lab<'a> {
             sockets: free_port()?,
             tables: free_port()?,
             swaps: free_port()?,
+            runtime: free_port()?,
             facts: free_port()?,
             places: free_port()?,
             logs: free_port()?,
@@ -320,6 +323,7 @@ impl<'a> Lab<'a> {
             .forward(self.node.sockets, probe::SOCKET)
             .forward(self.node.tables, probe::TABLE)
             .forward(self.node.swaps, probe::SWAP)
+            .forward(self.node.runtime, probe::RUNTIME)
             .forward(self.node.facts, probe::FACTS)
             .forward(self.node.places, probe::PLACE)
             .forward(self.node.logs, probe::LOG)

@@ -28,6 +28,7 @@ pub struct Node<'a> {
     pub sockets: u16,
     pub tables: u16,
     pub swaps: u16,
+    pub runtime: u16,
     pub facts: u16,
     pub places: u16,
     pub logs: u16,

@@ -32,17 +32,18 @@ mod sys;
 mod tables;
 mod versions;
 
-use osbuild_abi::paths::OSD_SOCKET;
+use osbuild_abi::paths::{CONTAINERD_SOCKET, OSD_SOCKET};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Handles one connection and returns the reply.
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 17] = [
+const PORTS: [(u16, Handler); 18] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -60,6 +61,7 @@ const PORTS: [(u16, Handler); 17] = [
     (7093, relay_to_plugin),
     (7094, remove_table),
     (7095, turn_swap_off),
+    (7096, connect_to_containerd),
 ];
 
 /// The host's root, which is PID 1's.
@@ -142,6 +144,15 @@ fn remove_table(stream: &TcpStream) -> io::Result<String> {
 /// Takes the device of a swap, turns that off, and returns the milliseconds until it is on again.
 fn turn_swap_off(stream: &TcpStream) -> io::Result<String> {
     swap::turn_off(Path::new(HOST), read(stream)?.trim()).map(|took| line(took.as_millis()))
+}
+
+/// Connects to containerd, sends the process identifier of the pod, and keeps the connection until
+/// the request ends.
+fn connect_to_containerd(mut stream: &TcpStream) -> io::Result<String> {
+    let path = Path::new(HOST).join(CONTAINERD_SOCKET.trim_start_matches('/'));
+    let _connected = UnixStream::connect(path)?;
+    stream.write_all(line(std::process::id()).as_bytes())?;
+    read(stream).map(|_| line("ok"))
 }
 
 /// Takes a number, and writes that many files, each flushed before the next.
