@@ -32,8 +32,8 @@ pub struct Start {
     flags: Vec<String>,
 }
 
-/// The kubelet starts on a node with swap, whatever drop-ins say: it would not start again. What pods
-/// get of the swap is in its configuration.
+/// The kubelet starts on a node with swap, whatever drop-ins say: it would not start again. Its
+/// configuration says how much of the swap pods get.
 const BEARS_SWAP: &str = "--fail-swap-on=false";
 
 /// The serving certificate and its key, which the kubelet makes if they are missing.

@@ -1,9 +1,9 @@
 //! The header of a swap area (`union swap_header` of the kernel's `linux/swap.h`). It fills the
 //! first page.
 
-/// What the page starts with, for the program that boots a machine.
+/// The bytes at the start of the page, which are for the program that boots a machine.
 const BOOT_BYTES: usize = 1024;
-/// What the page ends with.
+/// The last bytes of the page.
 const MAGIC: &[u8; 10] = b"SWAPSPACE2";
 const VERSION: u32 = 1;
 /// The header can list pages that must not be used. Memory has none.

@@ -30,7 +30,7 @@ pub struct SwapSettings {
     values: Ranked<Swap>,
     /// The swap at the last look.
     active: Option<Active>,
-    /// What its child does.
+    /// The task of its child.
     task: Option<Task>,
     /// Why it is not as it shall be; empty if it is.
     error: String,
@@ -119,7 +119,7 @@ impl SwapSettings {
         }
     }
 
-    /// What has to be done, if anything.
+    /// The task that is due, if any.
     fn wants(&self) -> Option<Task> {
         let wanted = self.values.effective();
         let wanted = wanted.and_then(|(_, swap)| swap.amounts(memory::total_bytes()).ok());

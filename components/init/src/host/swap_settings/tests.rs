@@ -102,7 +102,7 @@ fn another_size_or_limit_is_made_in_its_place() {
 }
 
 #[test]
-fn more_than_twice_the_memory_is_refused_whoever_asks() {
+fn more_than_twice_the_memory_is_refused() {
     let (_kernel, mut settings) = Kernel::new();
     assert!(settings.apply(Source::Api, &swap("size=1Ti"), at(1)).is_err());
     assert!(settings.observe().is_none() && settings.deadline().is_none());

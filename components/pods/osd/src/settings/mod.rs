@@ -261,7 +261,9 @@ mod tests {
          preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
          keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
-    const OTHERS: [&str; 7] = [
+    const OTHERS: [&str; 9] = [
+        "swap size=512Mi",
+        "swap size=50% memory-limit=256Mi pods",
         "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",
         "nat lan masquerade link=wwan* sources=10.8.0.0/24,fd00:8::/64",
         "nat fixed source link=eth0 sources=10.8.0.5/32 to=192.0.2.7",
@@ -328,8 +330,6 @@ mod tests {
              mount=a:rw:/a mount=c:ro:/c user=0 group=7 writable-root privileged \
              capability=NET_ADMIN startup=0:0:0:9:tcp:80 liveness=1:2:3:4:http:80:/a%20b \
              readiness=0:0:0:0:exec:/bin/a,b%2c",
-            "swap size=512Mi",
-            "swap size=50% memory-limit=256Mi pods",
             "volume logs-2 wwid=t10.ATA%20%20QEMU%25",
         ]
         .into_iter()
