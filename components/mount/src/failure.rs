@@ -1,11 +1,13 @@
-//! Error messages and exit codes, those of util-linux 2.38 (`context_mount.c`,
-//! `context_umount.c`): the kubelet parses some of the messages, and users know the others from pod
+//! Error messages and exit codes, those of util-linux 2.38 (`context_mount.c`, `context_umount.c`,
+//! `losetup.c`): the kubelet parses some of the messages, and users know the others from pod
 //! events. util-linux's hint to dmesg(1) is left out, because the node has no such program.
 
+use crate::loop_request::LoopNumber;
 use crate::request::MountRequest;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs;
 use std::io::Error;
 use std::os::unix::fs::FileTypeExt;
@@ -13,6 +15,8 @@ use std::path::Path;
 
 /// Exit code for an unsupported command line, or a caller that may not mount.
 pub const USAGE: u8 = 1;
+/// Exit code for a loop device that was not attached or detached.
+pub const LOOP_FAILED: u8 = 1;
 /// Exit code for a mount or unmount that failed.
 pub const FAILED: u8 = 32;
 
@@ -68,6 +72,36 @@ impl Failure {
                 format!("cannot mount; probably corrupted filesystem on {source}")
             }
             errno => failed(errno),
+        }
+    }
+}
+
+/// A loop device that was not attached or detached. Its text is the message without the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoopFailure {
+    /// The kernel has no free device.
+    NoneFree,
+    /// This path cannot be attached.
+    Attach(OsString, Errno),
+    /// This device does not exist.
+    NotThere(LoopNumber),
+    /// This device cannot be detached.
+    Detach(LoopNumber, Errno),
+}
+
+impl fmt::Display for LoopFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoopFailure::NoneFree => f.write_str("cannot find an unused loop device"),
+            LoopFailure::Attach(path, errno) => {
+                write!(f, "{}: failed to set up loop device: {}", path.display(), text(*errno))
+            }
+            LoopFailure::NotThere(number) => {
+                write!(f, "{number}: failed to use device: {}", text(Errno::NODEV))
+            }
+            LoopFailure::Detach(number, errno) => {
+                write!(f, "{number}: detach failed: {}", text(*errno))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Refuses to mount anywhere but on a node. Other programs of this project that mount require a
-//! flag or to be PID 1; the kubelet passes no such flag. So `mount` and `umount` run if this system
-//! is a node, where PID 1 is the file [`paths::INIT`] and the root has the builder's
+//! flag or to be PID 1; the kubelet passes no such flag. So these programs run if this system is a
+//! node, where PID 1 is the file [`paths::INIT`] and the root has the builder's
 //! [`paths::POD_LIST`], or if the environment has [`KEY`]`=`[`VALUE`], which the tests set in their
 //! own namespaces.
 

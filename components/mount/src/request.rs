@@ -1,4 +1,4 @@
-//! Parses command lines. [`MOUNT_USAGE`] and [`UMOUNT_USAGE`] are the grammar.
+//! Parses the command lines of `mount` and `umount`. [`MOUNT_USAGE`] and [`UMOUNT_USAGE`] are the grammar.
 //!
 //! The last two arguments are always source and target, so that a source that a user wrote into a
 //! volume (such as an NFS server named `-obind`) is never parsed as a flag.
@@ -49,6 +49,10 @@ pub enum UsageError {
     NotText(&'static str),
     /// This option of `-o` is not supported.
     Option(String),
+    /// This argument of `losetup -f` is not an absolute path.
+    NotAbsolute(String),
+    /// This argument of `losetup -d` does not name a loop device.
+    NotALoop(String),
     /// The file system's options have this many bytes, more than the kernel reads.
     LongOptions(usize),
 }
@@ -61,6 +65,8 @@ impl fmt::Display for UsageError {
             UsageError::Twice(flag) => write!(f, "`{flag}` was passed twice"),
             UsageError::NotText(flag) => write!(f, "the argument of `{flag}` is not UTF-8"),
             UsageError::Option(word) => write!(f, "option `{word}` is not supported"),
+            UsageError::NotAbsolute(word) => write!(f, "`{word}` is not an absolute path"),
+            UsageError::NotALoop(word) => write!(f, "`{word}` does not name a loop device"),
             UsageError::LongOptions(length) => {
                 write!(f, "the options have {length} bytes, but the kernel reads 4095")
             }

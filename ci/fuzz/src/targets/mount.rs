@@ -1,8 +1,9 @@
-//! Argument lists of `mount` and `umount`, which contain text from users' volumes.
+//! Argument lists of `mount`, `umount` and `losetup`, which contain text from users' volumes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use mount::loop_request::LoopRequest;
 use mount::option::Options;
 use mount::plan::{First, Plan};
 use mount::request::{MountRequest, UmountRequest};
@@ -17,6 +18,16 @@ fn run(input: &[u8]) -> Outcome {
         input.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect();
     if let Ok(request) = UmountRequest::parse(&words) {
         assert_eq!(Some(&request.target), words.last());
+    }
+    match LoopRequest::parse(&words) {
+        Ok(LoopRequest::Attach(path)) => {
+            assert!(path.as_bytes().starts_with(b"/"), "only an absolute path is attached");
+            assert_eq!(words, [OsStr::new("-f"), &path]);
+        }
+        Ok(LoopRequest::Detach(device)) => {
+            assert_eq!(words, ["-d", &device.to_string()], "a device is read as it is written");
+        }
+        Err(_) => {}
     }
     let read = MountRequest::parse(&words);
     if let Ok(request) = &read {
@@ -50,6 +61,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "-o rbind,private,_netdev,nofail /a /b",
         "-t auto /dev/vda1 /x",
         "-f /x",
+        "-d /dev/loop7",
         "-o loop,user a b",
     ];
     lines.map(|line| line.replace(' ', "\0").into_bytes()).into()

@@ -2,14 +2,18 @@
 
 use crate::golang;
 use crate::table::{self, Site};
+use mount::loop_request::LoopRequest;
 use mount::request::{MountRequest, UmountRequest};
 use std::ffi::OsString;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
-/// Whether a line calls a method of mount-utils' `Interface` or `SafeFormatAndMount` that mounts.
+/// Whether a line calls a method of mount-utils' `Interface` or `SafeFormatAndMount` that mounts, or
+/// executes `losetup`.
 fn mounts(line: &str) -> bool {
-    [".Mount(", ".MountSensitive", ".FormatAndMount"].iter().any(|call| line.contains(call))
+    [".Mount(", ".MountSensitive", ".FormatAndMount", "Command(losetupPath"]
+        .iter()
+        .any(|call| line.contains(call))
 }
 
 #[test]
@@ -70,10 +74,12 @@ fn every_line_of_the_table_is_in_its_function() {
 #[test]
 fn every_call_is_supported() {
     for line in table::calls().call.iter().flat_map(|call| &call.lines) {
+        let line = line.replace("W/", "/work/").replace("LOOP", "/dev/loop1");
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let parsed = match words[0].to_str() {
             Some("mount") => MountRequest::parse(&words[1..]).map(drop),
             Some("umount") => UmountRequest::parse(&words[1..]).map(drop),
+            Some("losetup") => LoopRequest::parse(&words[1..]).map(drop),
             _ => panic!("{line}"),
         };
         assert_eq!(parsed, Ok(()), "{line}");

@@ -3,6 +3,7 @@
 use mount::guard;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -17,18 +18,20 @@ pub enum Programs {
 }
 
 impl Programs {
-    /// Runs `mount …` or `umount …`.
+    /// Runs `mount …`, `umount …` or `losetup …`.
     pub fn run(self, line: &str) -> Output {
         let mut words = line.split(' ');
         let name = words.next().unwrap();
         let path = match (self, name) {
-            (Programs::Ours, "mount") => env!("CARGO_BIN_EXE_mount"),
+            (Programs::Ours, "mount" | "losetup") => env!("CARGO_BIN_EXE_mount"),
             (Programs::Ours, "umount") => env!("CARGO_BIN_EXE_umount"),
             (Programs::UtilLinux, "mount") => "/usr/bin/mount",
             (Programs::UtilLinux, "umount") => "/usr/bin/umount",
+            (Programs::UtilLinux, "losetup") => "/sbin/losetup",
             _ => panic!("{line}"),
         };
-        Command::new(path).args(words).env_clear().env(guard::KEY, guard::VALUE).output().unwrap()
+        let mut command = Command::new(path);
+        command.arg0(name).args(words).env_clear().env(guard::KEY, guard::VALUE).output().unwrap()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::namespace::{Programs, private};
 use mount::guard;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 #[test]
@@ -35,6 +36,15 @@ fn outside_a_node_nothing_is_mounted_by_default() {
 }
 
 #[test]
+fn outside_a_node_nothing_is_attached_by_default() {
+    let image = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mount"));
+    let output = command.arg0("losetup").arg("-f").arg(image.path()).env_clear().output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("losetup: this is not an osbuild node"), "{output:?}");
+}
+
+#[test]
 fn only_root_may_mount() {
     let mut command = Command::new("setpriv");
     command.args([
@@ -65,6 +75,16 @@ fn an_unsupported_argument_is_refused_with_the_usage() {
             "mount -o loop /a /b",
             "mount: option `loop` is not supported; usage: mount [--no-canonicalize] [-t TYPE] \
              [-o OPTION,…] SOURCE TARGET\n",
+        ),
+        (
+            "losetup --show /a",
+            "losetup: `--show` is not supported; usage: losetup -f PATH, or losetup -d \
+             /dev/loopN\n",
+        ),
+        (
+            "losetup -d /dev/null",
+            "losetup: `/dev/null` does not name a loop device; usage: losetup -f PATH, or losetup \
+             -d /dev/loopN\n",
         ),
         ("umount -l /a", "umount: `-l` is not supported; usage: umount [-f] TARGET\n"),
     ];

@@ -1,6 +1,7 @@
 //! Runs the same command lines with util-linux and with our programs, in two equal namespaces. Exit
 //! codes, messages and the resulting mounts must be the same.
 
+use crate::loops::{self, Attached};
 use crate::namespace::{Programs, private};
 use crate::table;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -101,6 +102,17 @@ const SCENES: &[&[&str]] = &[
         "umount W/target",
     ],
     &["mount -o bind W/dir W/target", "mount -t tmpfs tmpfs W/target/below", "umount W/target"],
+    // Loop devices: of a device, by name and by symbolic link, of a write-protected one, of a file.
+    &["losetup -f DEVICE", "losetup -d LOOP"],
+    &["losetup -f LINK", "losetup -d LOOP", "losetup -d LOOP"],
+    &["mount -o bind PROTECTED W/file", "losetup -f W/file", "losetup -d LOOP"],
+    &["losetup -f W/image", "losetup -f W/image"],
+    &["losetup -f W/nowhere"],
+    &["losetup -f W/dir"],
+    &["losetup -f W/file/x"],
+    &["losetup -f W/fifo"],
+    &["losetup -f /dev/null"],
+    &["losetup -d /dev/loop1048575"],
 ];
 
 /// A symbolic link to the device. It is below `/dev`, as are those that udev makes.
@@ -113,6 +125,8 @@ struct Observed {
     outputs: Vec<(Option<i32>, String)>,
     /// The mounts below the folder, as in `/proc/self/mountinfo` without its numbers.
     mounts: Vec<String>,
+    /// The loop devices that are attached after each line.
+    loops: Vec<Vec<String>>,
 }
 
 #[test]
@@ -146,18 +160,28 @@ fn agree(scenes: &[Vec<String>]) {
 fn play(lines: &[String], folder: &Path, devices: &[Device; 2], programs: Programs) -> Observed {
     let [device, protected] = devices;
     let held = furnish(folder, device);
+    let attached = || loops::attached(folder, &[&device.path, &protected.path]);
+    let (mut latest, mut listed) = (String::new(), Vec::new());
     let outputs = lines.iter().map(|line| {
         let line =
             line.replace("FD", &format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd()));
         let line = line
             .replace("DEVICE", &device.path)
             .replace("LINK", LINK)
+            .replace("LOOP", &latest)
             .replace("PROTECTED", &protected.path);
         let output = programs.run(&line.replace("W/", &format!("{}/", folder.display())));
         assert!(output.stdout.is_empty());
+        let now = attached();
+        if let Some(newest) = now.last() {
+            latest.clone_from(&newest.name);
+        }
+        listed.push(now.iter().map(Attached::describe).collect());
         (output.status.code(), message(&output.stderr))
     });
-    let observed = Observed { outputs: outputs.collect(), mounts: mounts(folder) };
+    let outputs = outputs.collect();
+    let observed = Observed { outputs, mounts: mounts(folder), loops: listed };
+    attached().iter().for_each(Attached::detach);
     clear(folder);
     observed
 }
@@ -216,13 +240,15 @@ fn clear(folder: &Path) {
 }
 
 /// A loop device with an ext4 file system.
-struct Device {
-    path: String,
+pub struct Device {
+    /// Its path.
+    pub path: String,
     _image: tempfile::NamedTempFile,
 }
 
 impl Device {
-    fn new(flags: &[&str]) -> Device {
+    /// Attaches a new image with these flags of `losetup`.
+    pub fn new(flags: &[&str]) -> Device {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(8 << 20).unwrap();
         run(Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4"]).arg(image.path()));
@@ -254,6 +280,8 @@ fn furnish(folder: &Path, device: &Device) -> File {
     for name in ["file", "dir/file"] {
         File::create(folder.join(name)).unwrap();
     }
+    File::create(folder.join("image")).unwrap().set_len(1 << 20).unwrap();
+    run(Command::new("mkfifo").arg(folder.join("fifo")));
     symlink("nowhere", folder.join("dangling")).unwrap();
     symlink("target", folder.join("link")).unwrap();
     mount::<_, _, _, Option<&CStr>>(

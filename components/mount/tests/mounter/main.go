@@ -1,21 +1,26 @@
-// Uses the `mount` and `umount` of PATH through the kubelet's own mount library, as its volume code
-// does. It takes an empty folder to work in, and fails at the first unexpected result.
+// Uses the `mount`, `umount` and `losetup` of PATH through the kubelet's own mount library and its
+// code for raw block volumes. It takes an empty folder to work in and a block device, and fails at
+// the first unexpected result. The package `volumepathhandler` is the kubelet's: the test has the
+// compiler read its files from that module.
 package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"mounter/volumepathhandler"
+
 	mount "k8s.io/mount-utils"
 	utilexec "k8s.io/utils/exec"
 )
 
 func main() {
-	folder := os.Args[1]
+	folder, device := os.Args[1], os.Args[2]
 	steps := []struct {
 		claim string
 		check func(mount.Interface, string) error
@@ -26,6 +31,7 @@ func main() {
 		{"a subPath is bound from a file descriptor", subPath},
 		{"an unknown file system type is reported", unknownType},
 		{"a block device needs blkid", formatAndMount},
+		{"a raw block volume is held by a loop device until it is released", rawBlock(device)},
 	}
 	mounter := mount.New("")
 	for i, step := range steps {
@@ -130,6 +136,72 @@ func formatAndMount(mounter mount.Interface, place string) error {
 	disk := mount.NewSafeFormatAndMount(mounter, utilexec.New())
 	err := disk.FormatAndMount("/dev/null", filepath.Join(place, "target"), "ext4", nil)
 	return contains(err, "failed to get disk format of disk /dev/null: executable file not found in $PATH")
+}
+
+func rawBlock(device string) func(mount.Interface, string) error {
+	return func(mounter mount.Interface, place string) error {
+		handler := volumepathhandler.NewBlockVolumePathHandler()
+		const uid, name = "7c5c4ba5-8c6b-4a4e-9d6a-0d2b7a3e6f10", "volume"
+		global, pod := filepath.Join(place, "global"), filepath.Join(place, "pod")
+		held := filepath.Join(global, uid)
+		if err := handler.MapDevice(device, global, uid, true); err != nil {
+			return err
+		}
+		if err := handler.MapDevice(device, pod, name, false); err != nil {
+			return err
+		}
+		loop, err := handler.AttachFileDevice(held)
+		if err != nil {
+			return err
+		}
+		if again, err := handler.AttachFileDevice(held); err != nil || again != loop {
+			return fmt.Errorf("a second attachment is %s, not %s: %v", again, loop, err)
+		}
+		if err := sameSize(device, loop); err != nil {
+			return err
+		}
+		found, err := handler.FindGlobalMapPathUUIDFromPod(place, filepath.Join(pod, name), uid)
+		if err != nil || found != held {
+			return fmt.Errorf("the pod's device is at %q, not at %q: %v", found, held, err)
+		}
+		if err := mounter.Unmount(held); contains(err, "target is busy") != nil {
+			return fmt.Errorf("the device is not held: %v", err)
+		}
+		if err := handler.DetachFileDevice(held); err != nil {
+			return err
+		}
+		if loop, err := handler.GetLoopDevice(held); contains(err, volumepathhandler.ErrDeviceNotFound) != nil {
+			return fmt.Errorf("%s is still attached: %v", loop, err)
+		}
+		if err := handler.UnmapDevice(pod, name, false); err != nil {
+			return err
+		}
+		if err := handler.UnmapDevice(global, uid, true); err != nil {
+			return err
+		}
+		// It fails if anything is still there.
+		return os.Remove(global)
+	}
+}
+
+func sameSize(paths ...string) error {
+	var sizes []int64
+	for _, path := range paths {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		size, err := file.Seek(0, io.SeekEnd)
+		if err != nil {
+			return err
+		}
+		sizes = append(sizes, size)
+	}
+	if sizes[0] != sizes[1] || sizes[0] == 0 {
+		return fmt.Errorf("%v have the sizes %v", paths, sizes)
+	}
+	return nil
 }
 
 func has(mounter mount.Interface, target, kind string, options ...string) error {

@@ -14,6 +14,7 @@ pub mod packages;
 pub mod paths;
 pub mod payload;
 pub mod pods;
+pub mod program_names;
 pub mod slot;
 pub mod update;
 pub mod volumes;

@@ -7,6 +7,9 @@ pub const LAYERS: &str = "/layers";
 pub const EARLY_INIT: &str = "/init";
 /// On the node: the folder of the seven host binaries.
 pub const BIN: &str = "/bin";
+/// On the node: the folder of the other names of binaries that the kubelet finds, in the table
+/// [`crate::program_names::KUBELET`].
+pub const KUBELET_PROGRAMS: &str = "/usr/libexec/kubelet";
 /// On the node: PID 1.
 pub const INIT: &str = "/bin/init";
 
