@@ -11,8 +11,9 @@ use osbuild_document::Motd;
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
-const RESERVED: [(&str, &str); 12] = [
+const RESERVED: [(&str, &str); 13] = [
     (paths::BIN, "it holds the seven binaries"),
+    (paths::KUBELET_PROGRAMS, "it holds the other names of binaries that the kubelet finds"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "it holds the root's layers during boot"),
     (paths::IMAGES, "the builder puts the pods' images there"),

@@ -15,6 +15,8 @@ use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
 use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
+use osbuild_abi::paths::{BIN, CNI_PLUGINS, KUBELET_PROGRAMS};
+use osbuild_abi::program_names;
 use osbuild_abi::writable::{Backing, WRITABLE};
 use sockets::Replies;
 use std::collections::BTreeSet;
@@ -41,6 +43,7 @@ type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
 
 const CLAIMS: &[Claim] = &[
     ("exactly seven files in /bin", seven_files),
+    ("host daemons find programs under no names but the listed ones", listed_names),
     ("exactly three host daemons, and one shim per pod", three_daemons),
     ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
@@ -143,6 +146,20 @@ fn seven_files(seen: &Seen) -> std::result::Result<(), String> {
     let mut wanted = BinaryName::ALL.map(BinaryName::file_name).to_vec();
     wanted.sort_unstable();
     expect(seen.facts.all("bin").map(|fact| fact[0]).collect(), wanted)
+}
+
+/// containerd finds the CNI plugins of the cluster besides; the kubelet finds nothing on DATA.
+fn listed_names(seen: &Seen) -> std::result::Result<(), String> {
+    let paths: BTreeSet<_> = seen
+        .facts
+        .all("search-path")
+        .filter(|fact| ["containerd", "kubelet"].contains(&fact[0]))
+        .map(|fact| fact[1..].join(" "))
+        .collect();
+    let expected = [CNI_PLUGINS, KUBELET_PROGRAMS].map(|folder| format!("{BIN}:{folder}"));
+    expect(paths, BTreeSet::from(expected))?;
+    let listed = program_names::KUBELET.iter().map(|listed| vec![listed.name, listed.program]);
+    expect(seen.facts.all("kubelet-name").collect(), listed.collect::<Vec<_>>())
 }
 
 fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {

@@ -8,6 +8,8 @@ use super::credentials::Credentials;
 use super::kubelet_config::{self, JOINED, STANDALONE};
 use super::kubelet_policies;
 use super::node_name;
+use crate::host::cgroups;
+use crate::processes::process::Launch;
 use crate::processes::program::Program;
 
 /// How the kubelet runs.
@@ -31,6 +33,10 @@ pub struct Start {
     /// The flags that the node document adds to its command line.
     flags: Vec<String>,
 }
+
+/// Its `PATH`. The folder after that of the seven binaries has their other names
+/// ([`osbuild_abi::program_names`]).
+const SEARCH_PATH: &str = "/bin:/usr/libexec/kubelet";
 
 /// The kubelet starts on a node with swap, whatever drop-ins say: it would not start again. Its
 /// configuration says how much of the swap pods get.
@@ -78,6 +84,12 @@ impl Start {
     }
 }
 
+/// How it is started with these words and variables.
+pub fn launch(words: Vec<String>, variables: Vec<(&'static str, String)>) -> Launch {
+    let cgroup = Some(cgroups::KUBELET);
+    Launch { search_path: SEARCH_PATH, variables, cgroup, ..Launch::new(words) }
+}
+
 /// Prepares the first start in a boot: removes the state of the containers of the last one.
 pub fn prepare_boot() {
     kubelet_policies::forget();
@@ -105,9 +117,16 @@ fn remove_torn(pair: &[&Path; 2]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_abi::paths::KUBELET_PROGRAMS;
 
     fn command(mode: Mode) -> String {
         Start { mode, flags: vec!["--node-ip=192.0.2.7".to_owned()] }.command("node-1").join(" ")
+    }
+
+    #[test]
+    fn the_folder_of_other_names_is_searched_last() {
+        assert_eq!(SEARCH_PATH.split(':').collect::<Vec<_>>(), [BIN, KUBELET_PROGRAMS]);
+        assert_eq!(launch(vec![], vec![]).search_path, SEARCH_PATH);
     }
 
     #[test]

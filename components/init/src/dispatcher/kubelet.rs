@@ -5,12 +5,12 @@ use std::time::Duration;
 use osbuild_failure::Outcome;
 
 use super::{Dispatcher, Program};
-use crate::daemons::kubelet::{Mode, Start};
+use crate::daemons::kubelet::{self, Mode, Start};
 use crate::daemons::node_name::{self, Known};
 use crate::daemons::static_pods::Placed;
 use crate::disk_worker::{Job, JobId};
 use crate::host::environment::Daemon;
-use crate::host::{cgroups, kubelet_fields};
+use crate::host::kubelet_fields;
 use crate::processes::process::{Launch, State};
 use crate::uptime::uptime;
 
@@ -201,8 +201,7 @@ impl Dispatcher {
         self.node_name.on_started(joins);
         let words = start.command(self.node_name.name());
         let variables = self.settings.environment().variables();
-        let launch = Launch { variables, cgroup: Some(cgroups::KUBELET), ..Launch::new(words) };
-        match self.run_as(Program::Kubelet, launch) {
+        match self.run_as(Program::Kubelet, kubelet::launch(words, variables)) {
             Ok(()) => {
                 self.settings.environment_mut().on_started(Daemon::Kubelet);
                 self.settings.kubelet_mut().on_started();

@@ -6,17 +6,24 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use osbuild_abi::paths::KUBELET_PROGRAMS;
+
 /// Names of shells.
 const SHELLS: [&str; 14] = [
     "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh",
     "toybox", "zsh",
 ];
 
-/// `bin NAME`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`, `command-line WORDS`, `data BYTES`
-/// and `disk NAME BYTES` lines.
+/// `bin NAME`, `kubelet-name NAME TARGET`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`,
+/// `command-line WORDS`, `data BYTES` and `disk NAME BYTES` lines.
 pub fn facts(host: &Path) -> io::Result<Vec<String>> {
-    let mut facts =
+    let mut facts: Vec<String> =
         names(&host.join("bin"))?.into_iter().map(|name| format!("bin {name}")).collect();
+    let folder = host.join(KUBELET_PROGRAMS.trim_start_matches('/'));
+    for name in names(&folder)? {
+        let target = fs::read_link(folder.join(&name)).unwrap_or_default();
+        facts.push(format!("kubelet-name {name} {}", target.display()));
+    }
     shells(host, host, host.metadata()?.dev(), &mut facts)?;
     facts.extend(fs::read_to_string("/proc/1/mountinfo")?.lines().filter_map(mount));
     facts.push(format!("command-line {}", fs::read_to_string("/proc/cmdline")?.trim_end()));

@@ -8,8 +8,8 @@ use std::path::Path;
 const SYSCTLS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
 
 /// One fact per line:
-/// - `host NAME PID RESIDENT-BYTES` and `member GROUP NAME`, with its control group, for each
-///   process in the mount namespace of `init`;
+/// - `host NAME PID RESIDENT-BYTES`, `member GROUP NAME`, with its control group, and `search-path
+///   NAME FOLDERS`, with its `PATH`, for each process in the mount namespace of `init`;
 /// - `pod NAME PID EFFECTIVE BOUNDING` with two capability sets, and `seccomp NAME MODE`, for each
 ///   other process;
 /// - `blocked NAME SIGNALS` with the blocked signals of each process;
@@ -41,6 +41,8 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         if namespace == host {
             let group = fs::read_to_string(folder.join("cgroup")).unwrap_or_default();
             facts.push(format!("member {} {name}", absolute(&group)));
+            let variables = fs::read_to_string(folder.join("environ")).unwrap_or_default();
+            facts.push(format!("search-path {name} {}", search_path(&variables)));
         }
         facts.push(match namespace == host {
             true => format!("host {name} {pid} {}", kibibytes(&status, "VmRSS:")),
@@ -73,6 +75,11 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
     text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
 }
 
+/// The `PATH` among the variables of `/proc/PID/environ`, each of which ends with a NUL.
+fn search_path(variables: &str) -> &str {
+    variables.split('\0').find_map(|variable| variable.strip_prefix("PATH=")).unwrap_or_default()
+}
+
 /// The path of a control group below the root of all. `/proc/PID/cgroup` has it relative to the
 /// reader's own group: `0::/../../system/kubelet`.
 fn absolute(group: &str) -> String {
@@ -100,6 +107,12 @@ mod tests {
         assert_eq!(kibibytes(status, "VmRSS:"), 80_208 * 1024);
         assert_eq!(field(status, "CapEff:"), "0000000000003000");
         assert_eq!(kibibytes(status, "VmSwap:"), 0);
+    }
+
+    #[test]
+    fn a_search_path_is_one_of_several_variables() {
+        assert_eq!(search_path("MYPATH=/x\0PATH=/bin:/opt\0HOME=/tmp\0"), "/bin:/opt");
+        assert_eq!(search_path("HOME=/tmp\0"), "");
     }
 
     #[test]

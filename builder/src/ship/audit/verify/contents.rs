@@ -1,11 +1,12 @@
-//! Checks of a root: its files are those that its inventory lists, and `/bin` has exactly the seven
-//! binaries of a node.
+//! Checks of a root: its files are those that its inventory lists, `/bin` has exactly the seven
+//! binaries of a node, and the kubelet finds them under no names but the listed ones.
 
 use super::Check;
 use crate::error::Result;
 use crate::plan::BinaryName;
-use crate::ship::audit::inspect::{Binary, Inspection};
-use osbuild_abi::paths::BIN;
+use crate::ship::audit::inspect::{Binary, File, Inspection};
+use osbuild_abi::paths::{BIN, KUBELET_PROGRAMS};
+use osbuild_abi::program_names;
 
 /// Checks the contents of an inspected file.
 pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
@@ -21,6 +22,7 @@ pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
         let Binary { name, version, sha256, .. } = binary;
         Check::holds("binary", format!("{BIN}/{name} {version} sha256:{sha256}"))
     }));
+    checks.extend(names(&root.files));
     checks.push(Check::holds(
         "contents",
         format!("{files} files and {pods} pods, as listed; lock sha256:{lock}"),
@@ -50,9 +52,54 @@ fn seven(binaries: &[Binary]) -> Check {
     }
 }
 
+/// Checks that the folder of the kubelet's names has a link for each listed name, and nothing else.
+fn names(files: &[File]) -> Vec<Check> {
+    let path = |name: &str| format!("{KUBELET_PROGRAMS}/{name}");
+    let listed = program_names::KUBELET.iter().map(|listed| {
+        let (path, program) = (path(listed.name), listed.program);
+        let file = files.iter().find(|file| file.path == path);
+        match file.and_then(|file| file.target.as_deref()) == Some(program) {
+            true => Check::holds("name", format!("{path} is {program}: {}", listed.reason)),
+            false => Check::fails("name", format!("{path} is not a link to {program}")),
+        }
+    });
+    let is_listed = |name: &str| program_names::KUBELET.iter().any(|listed| listed.name == name);
+    let other = files.iter().filter(|file| {
+        let name = file.path.strip_prefix(KUBELET_PROGRAMS).and_then(|rest| rest.strip_prefix('/'));
+        name.is_some_and(|name| !is_listed(name))
+    });
+    let other = other.map(|file| {
+        Check::fails("name", format!("the kubelet finds {}, which is not a listed name", file.path))
+    });
+    listed.chain(other).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ship::audit::inspect::FileKind;
+
+    fn link(path: &str, target: &str) -> File {
+        File {
+            path: path.into(),
+            kind: FileKind::Link,
+            mode: "0777".into(),
+            owner: "0:0".into(),
+            size: 0,
+            sha256: None,
+            target: Some(target.into()),
+        }
+    }
+
+    #[test]
+    fn the_kubelet_finds_only_listed_names() {
+        let losetup = link("/usr/libexec/kubelet/losetup", "/bin/mount");
+        let holds = |files: &[File]| names(files).iter().all(|check| check.holds);
+        assert!(holds(std::slice::from_ref(&losetup)));
+        assert!(!holds(&[]));
+        assert!(!holds(&[link(&losetup.path, "/bin/runc")]));
+        assert!(!holds(&[losetup, link("/usr/libexec/kubelet/sh", "/bin/mount")]));
+    }
 
     fn binaries(names: &[&str]) -> Vec<Binary> {
         let binary = |name: &&str| Binary {
