@@ -3,6 +3,7 @@
 use super::joining::Ports;
 use super::workloads::client;
 use super::{metrics, serving};
+use crate::disk_file;
 use crate::recipe;
 use crate::site::Site;
 use crate::vm::kept_disk::KeptDisk;
@@ -25,6 +26,9 @@ pub const PODS: &str = "10.88.0.0/16";
 
 /// The size of the node's disk in MiB, which holds the images.
 pub const DISK_MIB: u64 = 4096;
+
+/// The size of its second disk in bytes.
+const SECOND_DISK: u64 = 64 << 20;
 
 /// The node's image and disk, and ports of the loopback that lead to the node.
 pub struct Lab<'a> {
@@ -57,6 +61,15 @@ impl<'a> Lab<'a> {
     /// The disk that the machine keeps.
     pub fn disk(&self) -> &Path {
         self.disk.path()
+    }
+
+    /// The arguments of QEMU for a second disk, a blank one.
+    pub fn second_disk(&self) -> Result<[String; 4]> {
+        let path = self.project.join("second.raw");
+        disk_file::create(&path, SECOND_DISK)?;
+        let drive = format!("if=none,id=second,format=raw,file={}", path.display());
+        let device = "virtio-blk-pci,drive=second,serial=second-1".to_owned();
+        Ok(["-drive".to_owned(), drive, "-device".to_owned(), device])
     }
 
     /// The machine. Its console is written to the log `log`.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// The objects of the claims.
 const VOLUMES: &str = include_str!("volumes.yaml");
+const BLOCK: &str = include_str!("block.yaml");
 const LIFECYCLE: &str = include_str!("lifecycle.yaml");
 
 /// How long a claim may take to hold.
@@ -91,6 +92,26 @@ const ASKED: [Claim; 15] = [
         "exec volumes -c main -- cat /proc/sys/net/ipv4/ip_unprivileged_port_start",
         "1000",
     ),
+];
+
+/// Claims about a raw block volume. The pod ends only once the kubelet has released the device.
+const RAW: [Claim; 4] = [
+    (
+        "a raw block volume is a device in the pod",
+        "exec block -- stat -c %F /dev/raw",
+        "block special file",
+    ),
+    (
+        "a pod writes to a raw block volume and reads it",
+        "exec block -- head -n 1 /dev/raw",
+        "from a raw block volume",
+    ),
+    (
+        "the kubelet holds a raw block volume with a loop device",
+        "exec block -- cat /sys/block/loop0/loop/backing_file",
+        "/volumeDevices/disk/",
+    ),
+    ("a raw block volume is released", "delete pod block --timeout=200s", "deleted"),
 ];
 
 /// Claims about the life of pods: their end, a resize, and ephemeral containers.
@@ -205,6 +226,12 @@ impl FirstDay<'_> {
         let is_known = user.contains("system:serviceaccount:default:default");
         outcome.check("a projected token is its service account's", is_known, || user);
         Ok(())
+    }
+
+    /// A pod has the node's second disk as a device.
+    pub fn a_pod_has_a_raw_device(&self, outcome: &mut Outcome) -> Result<()> {
+        self.kubectl.apply(BLOCK)?;
+        self.hold(&RAW, outcome)
     }
 
     /// Pods end, are limited, are resized and are examined.

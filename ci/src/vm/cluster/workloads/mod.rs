@@ -22,9 +22,9 @@ pub const DEPLOYMENT: &str = include_str!("deployment.yaml");
 
 /// A node pulls the images of kube-proxy, CoreDNS and a Deployment from a registry that it knows by
 /// files on DATA alone. A client reaches the pods through their Service, `kubectl` reaches the
-/// client, and after a reboot all of this works again. The node is observed through the API. Then
-/// pods get the volumes, limits and users
-/// that they ask for, an administrator drains the node, and kube-proxy changes to iptables.
+/// client, and after a reboot, with a second disk, all of this works again. The node is observed
+/// through the API. Then pods get the volumes, limits and users that they ask for, one of them the
+/// disk as it is, an administrator drains the node, and kube-proxy changes to iptables.
 pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
@@ -46,7 +46,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     client.works(&mut cluster.outcome, "")?;
     node.power_off()?;
 
-    let mut node = lab.machine("workloads-again")?.boot()?;
+    let mut node = lab.machine("workloads-again")?.arguments(lab.second_disk()?).boot()?;
     cluster.ready_node(&mut node, Some(&first))?;
     client.works(&mut cluster.outcome, " after a reboot")?;
 
@@ -54,6 +54,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     let first_day = FirstDay { kubectl: &kubectl, plane: &cluster.plane, node: name };
     first_day.an_administrator_observes_the_node(outcome)?;
     first_day.pods_get_what_they_ask(outcome)?;
+    first_day.a_pod_has_a_raw_device(outcome)?;
     first_day.pods_live_as_they_should(outcome)?;
     first_day.an_administrator_drains_the_node(outcome)?;
     addons::deploy(site, &cluster.plane, ProxyMode::Iptables, PODS)?;
