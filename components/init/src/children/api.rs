@@ -13,7 +13,7 @@ use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 /// The namespace in which the CRI plugin looks for images.
@@ -86,6 +86,15 @@ impl Connection {
             snapshots.extend(answer.snapshots);
         }
         Ok(snapshots)
+    }
+
+    /// The events of containerd that this filter accepts, from now on.
+    pub async fn events(&mut self, filter: &str) -> Result<Streaming<Event>, Status> {
+        self.ready().await?;
+        let request = self.request(Subscribe { filters: vec![filter.to_owned()] });
+        let codec = ProstCodec::<Subscribe, Event>::default();
+        let path = PathAndQuery::from_static("/containerd.services.events.v1.Events/Subscribe");
+        Ok(self.grpc.server_streaming(request, path, codec).await?.into_inner())
     }
 
     async fn ready(&mut self) -> Result<(), Status> {
@@ -230,6 +239,72 @@ pub struct PutImage {
     /// The image.
     #[prost(message, optional, tag = "1")]
     pub image: Option<Image>,
+}
+
+/// `containerd.services.images.v1.GetImageRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct GetImage {
+    /// The image's name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+}
+
+/// `containerd.services.images.v1.GetImageResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct GetImageAnswer {
+    /// The image.
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<Image>,
+}
+
+/// `containerd.services.images.v1.UpdateImageRequest` for some fields.
+#[derive(Clone, PartialEq, Message)]
+pub struct UpdateImage {
+    /// The image, with the new values of these fields.
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<Image>,
+    /// The fields.
+    #[prost(message, optional, tag = "2")]
+    pub mask: Option<FieldMask>,
+}
+
+/// `google.protobuf.FieldMask`.
+#[derive(Clone, PartialEq, Message)]
+pub struct FieldMask {
+    /// The paths of the fields.
+    #[prost(string, repeated, tag = "1")]
+    pub paths: Vec<String>,
+}
+
+/// `containerd.services.events.v1.SubscribeRequest`.
+#[derive(Clone, PartialEq, Message)]
+struct Subscribe {
+    #[prost(string, repeated, tag = "1")]
+    filters: Vec<String>,
+}
+
+/// `containerd.types.Envelope`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Event {
+    /// The event.
+    #[prost(message, optional, tag = "4")]
+    pub event: Option<AnyMessage>,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, Message)]
+pub struct AnyMessage {
+    /// The encoded message.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
+}
+
+/// `containerd.events.ImageDelete`, and the part of `ImageUpdate` that is read.
+#[derive(Clone, PartialEq, Message)]
+pub struct OfImage {
+    /// The image's name.
+    #[prost(string, tag = "1")]
+    pub name: String,
 }
 
 /// `containerd.services.images.v1.ListImagesRequest`.

@@ -146,10 +146,23 @@ struct AskImage {
     image: Option<ImageSpec>,
 }
 
+/// `PullImageRequest`, without the credentials that the kubelet adds: those of settings are in
+/// containerd's own configuration.
 #[derive(Clone, PartialEq, Message)]
-struct FoundImage {
+struct PullImage {
+    #[prost(message, optional, tag = "1")]
+    image: Option<ImageSpec>,
+}
+
+/// `Image`.
+#[derive(Clone, PartialEq, Message)]
+pub struct FoundImage {
+    /// The digest of its configuration.
     #[prost(string, tag = "1")]
-    id: String,
+    pub id: String,
+    /// The bytes that it takes in containerd's store.
+    #[prost(uint64, tag = "4")]
+    pub bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -162,9 +175,20 @@ impl Connection {
     /// The image that a pod gets under this name, as the digest of its configuration; empty for
     /// none.
     pub async fn image_id(&mut self, name: &str) -> Result<String, Status> {
+        Ok(self.image(name).await?.unwrap_or_default().id)
+    }
+
+    /// The image that a pod gets under this name.
+    pub async fn image(&mut self, name: &str) -> Result<Option<FoundImage>, Status> {
         let ask = AskImage { image: Some(ImageSpec { image: name.to_owned() }) };
         let reply: ImageStatus = self.call("/runtime.v1.ImageService/ImageStatus", ask).await?;
-        Ok(reply.image.unwrap_or_default().id)
+        Ok(reply.image)
+    }
+
+    /// Pulls the image of this name.
+    pub async fn pull_image(&mut self, name: &str) -> Result<(), Status> {
+        let ask = PullImage { image: Some(ImageSpec { image: name.to_owned() }) };
+        self.call::<_, Ignored>("/runtime.v1.ImageService/PullImage", ask).await.map(drop)
     }
 
     /// Whether it answers.

@@ -18,12 +18,15 @@ use super::api::{
 };
 use super::forget;
 use super::layout::{self, Blob};
+use super::system_images;
 
 /// The lease that holds the blobs until their images exist.
 const LEASE: &str = "osbuild-images";
 /// The label of the images that come with the node, so that a later release can remove those that
 /// it does not have any more.
-const OURS: &str = "osbuild.shipped";
+pub const SHIPPED: &str = "osbuild.shipped";
+/// The label of images that the CRI plugin shows to the kubelet as pinned: it never removes them.
+pub const PINNED: &str = "io.cri-containerd.pinned";
 /// The bytes of one message. containerd accepts 16 MiB at most.
 const PIECE: usize = 1 << 20;
 
@@ -48,6 +51,7 @@ pub async fn images() -> Outcome {
         load(&mut containerd, layout, image).await.explain(format_args!("load {}", image.name))?;
     }
     remove_others(&mut containerd, &images).await?;
+    system_images::release_all(&mut containerd).await?;
     let lease = DeleteLease { id: LEASE.to_owned(), sync: false };
     containerd
         .call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", lease)
@@ -175,8 +179,8 @@ fn record(image: &layout::Image) -> Image {
     let labels = [
         // The CRI plugin uses only managed images, and never collects pinned ones.
         ("io.cri-containerd.image", "managed"),
-        ("io.cri-containerd.pinned", "pinned"),
-        (OURS, "true"),
+        (PINNED, "pinned"),
+        (SHIPPED, "true"),
     ];
     let Blob { media_type, digest, size, .. } = image.manifest.clone();
     Image {
@@ -187,7 +191,7 @@ fn record(image: &layout::Image) -> Image {
 }
 
 async fn remove_others(containerd: &mut Connection, images: &[layout::Image]) -> Outcome {
-    let filters = vec![format!("labels.\"{OURS}\"==true")];
+    let filters = vec![format!("labels.\"{SHIPPED}\"==true")];
     let listed =
         containerd.call("/containerd.services.images.v1.Images/List", ListImages { filters }).await;
     let listed: ListImagesAnswer = listed.map_err(describe).explain("list the images")?;

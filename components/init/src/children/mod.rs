@@ -30,6 +30,7 @@ mod shutdown_grace;
 mod slot;
 mod stop;
 mod swap;
+mod system_images;
 mod volume;
 
 use std::path::Path;
@@ -61,6 +62,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::NodePlugins), [containerd]) => node_plugins::report(Some(containerd)),
         (Some(Program::PodResolvers), []) => resolver::follow(),
         (Some(Program::Swap), words) => swap::run(words),
+        (Some(Program::SystemImages), words) => block_on(system_images::run(words)),
         (Some(Program::Tidy), []) => tidy::run(),
         (Some(Program::Volume(_)), words) => volume::run(words),
         (Some(Program::StopPods), []) => block_on(stop::pods()),

@@ -124,6 +124,9 @@ impl Dispatcher {
             Exit::Report { succeeded, text } if program == Program::Swap => {
                 self.settings.swap_mut().on_report(succeeded, &text, uptime());
             }
+            Exit::Report { succeeded, text } if program == Program::SystemImages => {
+                self.settings.system_images_mut().on_report(succeeded, &text, uptime());
+            }
             Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
             Exit::Done if self.end.is_none() => self.on_done(program),
             Exit::Done => {}

@@ -83,6 +83,7 @@ impl Dispatcher {
             | SettingName::NodeTaint(_)
             | SettingName::Proxy
             | SettingName::Swap
+            | SettingName::SystemImage(_)
             | SettingName::TrustedRoot(_)
             | SettingName::Volume(_) => {}
             // The kubelet watches the folder of its pods. The pod that sets the clock watches the
@@ -177,6 +178,25 @@ impl Dispatcher {
         self.say_about_settings(lines);
         self.start_volumes();
         self.start_swap();
+        self.start_system_images();
+    }
+
+    /// Starts the child that keeps images, if it is due, and ends one that a change has outdated.
+    fn start_system_images(&mut self) {
+        let program = Program::SystemImages;
+        let images = self.settings.system_images_mut();
+        if images.has_to_end()
+            && let Some(process) = self.processes.get_mut(program)
+        {
+            process.stop(uptime(), Duration::ZERO);
+        }
+        let has_own = self.processes.is_done(Program::Images);
+        let Some(arguments) = images.start(has_own, uptime()) else { return };
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        if let Err(failure) = self.run_as(program, Launch::child(program, &words)) {
+            let images = self.settings.system_images_mut();
+            images.on_report(false, &failure.to_string(), uptime());
+        }
     }
 
     /// Starts the child that turns the swap on or off, if it is due.

@@ -32,6 +32,7 @@ pub mod seccomp_profiles;
 pub mod settings;
 pub mod swap_settings;
 pub mod sysctl;
+pub mod system_images;
 pub mod time_servers;
 pub mod volume_settings;
 pub mod watch;

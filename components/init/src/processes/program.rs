@@ -36,6 +36,8 @@ pub enum Program {
     Volume(u8),
     /// Turns the swap on or off.
     Swap,
+    /// Has containerd keep the images of settings, or waits until it does not.
+    SystemImages,
     /// Removes discarded files from DATA.
     Tidy,
     /// Stops all pods before the node ends.
@@ -82,12 +84,15 @@ const VOLUMES: [&str; MAX_VOLUMES] = [
 /// How long [`Program::Swap`] may run: much memory is read on a slow processor. It can be tried
 /// again.
 const SWAP_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long [`Program::SystemImages`] may run: large images over a slow network. It is tried again,
+/// and containerd then goes on with the layers that it has.
+const IMAGES_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How long a part of an update may run: a slot of the largest size on a slow disk.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 17 + MAX_VOLUMES] = [
+    pub const ALL: [Program; 18 + MAX_VOLUMES] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -100,6 +105,7 @@ impl Program {
         Self::PodResolvers,
         Self::PodStates,
         Self::Swap,
+        Self::SystemImages,
         Self::Tidy,
         Self::StopPods,
         Self::Health,
@@ -130,6 +136,7 @@ impl Program {
             Self::PodResolvers => "resolver",
             Self::PodStates => "pod-states",
             Self::Swap => "swap",
+            Self::SystemImages => "system-images",
             Self::Tidy => "tidy",
             Self::StopPods => "stop-pods",
             Self::Health => "health",
@@ -148,6 +155,7 @@ impl Program {
             Self::NodePlugins => Life::Task { timeout: PLUGINS_TIMEOUT },
             Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
             Self::Swap => Life::Task { timeout: SWAP_TIMEOUT },
+            Self::SystemImages => Life::Task { timeout: IMAGES_TIMEOUT },
             Self::Volume(_) => Life::Task { timeout: VOLUME_TIMEOUT },
             Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },
             _ => Life::Job,

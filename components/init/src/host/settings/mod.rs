@@ -32,6 +32,7 @@ use super::registries::Registries;
 use super::resolver::{self, Resolver};
 use super::seccomp_profiles::SeccompProfiles;
 use super::swap_settings::SwapSettings;
+use super::system_images::SystemImages;
 use super::volume_settings::{self, VolumeSettings};
 use super::{host_name, hosts, motd, pod_resolvers, time_servers};
 use crate::processes::rate_limit::{Admission, RateLimit};
@@ -58,6 +59,7 @@ pub struct Settings {
     registries: Registries,
     seccomp_profiles: SeccompProfiles,
     swap: SwapSettings,
+    system_images: SystemImages,
     volumes: VolumeSettings,
     refused: Refused,
     tried: Try,
@@ -149,6 +151,8 @@ impl Settings {
             self.pods.apply(source, wanted, &pod_settings::of_image()?, now)?;
         } else if let Setting::Swap(wanted) = setting {
             self.swap.apply(source, wanted, now)?;
+        } else if let Setting::SystemImage(wanted) = setting {
+            self.system_images.apply(source, wanted, now)?;
         } else if let Setting::TrustedRoot(wanted) = setting {
             self.environment.apply_root(source, wanted, now)?;
         } else if let Setting::Volume(wanted) = setting {
@@ -218,6 +222,10 @@ impl Settings {
                 self.swap.withdraw(source, now);
                 Ok(())
             }
+            SettingName::SystemImage(name) => {
+                self.system_images.withdraw(source, name, now);
+                Ok(())
+            }
             SettingName::TrustedRoot(name) => self.environment.withdraw_root(source, name, now),
             SettingName::Volume(name) => {
                 self.volumes.withdraw(source, name, now);
@@ -284,6 +292,11 @@ impl Settings {
     /// The same, for its child and for the kubelet.
     pub fn swap_mut(&mut self) -> &mut SwapSettings {
         &mut self.swap
+    }
+
+    /// The images that the node keeps, for their child.
+    pub fn system_images_mut(&mut self) -> &mut SystemImages {
+        &mut self.system_images
     }
 
     /// The volumes, for their children.
@@ -402,6 +415,7 @@ impl Settings {
             .chain(self.seccomp_profiles.observe())
             .chain(self.pods.observe())
             .chain(self.swap.observe())
+            .chain(self.system_images.observe())
             .chain(self.volumes.observe())
             .chain(refused);
         let (tried, start) = (self.tried.state(now), self.fallback.state());
@@ -555,6 +569,7 @@ impl Settings {
             .chain(self.seccomp_profiles.of(source).map(Setting::SeccompProfile))
             .chain(self.pods.of(source))
             .chain(self.swap.of(source).map(Setting::Swap))
+            .chain(self.system_images.of(source).map(Setting::SystemImage))
             .chain(self.volumes.of(source).map(Setting::Volume))
     }
 
@@ -590,10 +605,15 @@ impl Settings {
         self.admitted(lines, now)
     }
 
-    /// When to try again to mount or unmount what has failed, or to look at volumes or the swap,
-    /// since boot.
+    /// When to try again to mount or unmount what has failed, or to look at volumes, the swap or
+    /// images, since boot.
     pub fn mounts_deadline(&self) -> Option<Duration> {
-        let all = [self.mounts.deadline(), self.volumes.deadline(), self.swap.deadline()];
+        let all = [
+            self.mounts.deadline(),
+            self.volumes.deadline(),
+            self.swap.deadline(),
+            self.system_images.deadline(),
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -602,6 +622,7 @@ impl Settings {
         let mut lines = self.mounts.hold(now);
         lines.extend(self.volumes.hold(now));
         lines.extend(self.swap.hold(now));
+        lines.extend(self.system_images.hold());
         lines.extend(self.environment.hold());
         lines.extend(self.registries.hold());
         lines.extend(self.seccomp_profiles.hold());

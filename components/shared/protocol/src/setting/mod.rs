@@ -23,6 +23,7 @@ mod seccomp;
 mod secret;
 mod start;
 mod swap;
+mod system_image;
 mod time_server;
 mod tried;
 mod trusted_root;
@@ -71,6 +72,7 @@ pub use seccomp::{
 pub use secret::{REDACTED, Secret};
 pub use start::StartSettings;
 pub use swap::{Swap, SwapAmounts, SwapSize, SwapState};
+pub use system_image::{MAX_SYSTEM_IMAGES, SystemImage, SystemImageName, SystemImageState};
 pub use time_server::TimeServer;
 pub use tried::{TryState, TryTime};
 pub use trusted_root::{MAX_ROOTS, RootName, TrustedRoot};
@@ -133,6 +135,8 @@ pub enum Setting {
     StaticPod(StaticPod),
     /// Swap in compressed memory.
     Swap(Swap),
+    /// An image of containers that the node keeps.
+    SystemImage(SystemImage),
     /// Authorities that the node's own programs trust.
     TrustedRoot(TrustedRoot),
     /// A disk with a file system for pods.
@@ -174,6 +178,8 @@ pub enum SettingName {
     StaticPod(PodName),
     /// Swap in compressed memory.
     Swap,
+    /// An image of containers that the node keeps, by its name.
+    SystemImage(SystemImageName),
     /// Authorities that the node's own programs trust, by their name.
     TrustedRoot(RootName),
     /// A disk with a file system for pods, by the name of the volume.
@@ -209,6 +215,7 @@ const REGISTRY_MIRROR: &str = "registry-mirror";
 const SECCOMP_PROFILE: &str = "seccomp-profile";
 const STATIC_POD: &str = "static-pod";
 const SWAP: &str = "swap";
+const SYSTEM_IMAGE: &str = "system-image";
 const TRUSTED_ROOT: &str = "trusted-root";
 const VOLUME: &str = "volume";
 
@@ -275,6 +282,9 @@ impl Setting {
             }
             SettingName::StaticPod(name) => Self::StaticPod(StaticPod::parse_words(name, value)?),
             SettingName::Swap => Self::Swap(Swap::parse_words(value)?),
+            SettingName::SystemImage(name) => {
+                Self::SystemImage(SystemImage::parse_word(name, value)?)
+            }
             SettingName::TrustedRoot(name) => {
                 Self::TrustedRoot(TrustedRoot::parse_words(name, value)?)
             }
@@ -309,6 +319,7 @@ impl Setting {
             Self::SeccompProfile(one) => SettingName::SeccompProfile(one.name().clone()),
             Self::StaticPod(pod) => SettingName::StaticPod(pod.name().clone()),
             Self::Swap(_) => SettingName::Swap,
+            Self::SystemImage(image) => SettingName::SystemImage(image.name().clone()),
             Self::TrustedRoot(root) => SettingName::TrustedRoot(root.name().clone()),
             Self::Volume(volume) => SettingName::Volume(volume.name().clone()),
         }
@@ -337,6 +348,7 @@ impl Setting {
             Self::SeccompProfile(profile) => profile.words(),
             Self::StaticPod(pod) => pod.words(),
             Self::Swap(swap) => swap.words(),
+            Self::SystemImage(image) => image.word().to_owned(),
             Self::TrustedRoot(root) => root.certificates().to_string(),
             Self::Volume(volume) => volume.backing().word(),
         }
@@ -427,6 +439,10 @@ impl SettingName {
         if word == SWAP {
             return Ok((Self::Swap, rest));
         }
+        if word == SYSTEM_IMAGE {
+            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
+            return Ok((Self::SystemImage(SystemImageName::parse(name)?), value));
+        }
         if word == TRUSTED_ROOT {
             let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
             return Ok((Self::TrustedRoot(RootName::parse(name)?), value));
@@ -475,6 +491,7 @@ impl fmt::Display for SettingName {
             Self::SeccompProfile(name) => write!(f, "{SECCOMP_PROFILE} {name}"),
             Self::StaticPod(name) => write!(f, "{STATIC_POD} {name}"),
             Self::Swap => f.write_str(SWAP),
+            Self::SystemImage(name) => write!(f, "{SYSTEM_IMAGE} {name}"),
             Self::TrustedRoot(name) => write!(f, "{TRUSTED_ROOT} {name}"),
             Self::Volume(name) => write!(f, "{VOLUME} {name}"),
         }

@@ -106,7 +106,7 @@ mod tests {
     use crate::setting::{
         MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
         MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_PROVIDERS, MAX_REGISTRIES,
-        MAX_ROOTS, MAX_STATIC_PODS, MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
+        MAX_ROOTS, MAX_STATIC_PODS, MAX_SYSTEM_IMAGES, MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
     };
 
     fn all() -> HostSettings {
@@ -256,6 +256,7 @@ mod tests {
             "a".repeat(3553)
         );
         let volume = format!("volume {} wwid={}", "a".repeat(16), ["a"; 64].join("%25"));
+        let image = format!("system-image a.a/{}:{} kept", "a".repeat(251), "a".repeat(128));
         vec![
             (login, MAX_CREDENTIALS, true),
             (roots, MAX_ROOTS, true),
@@ -263,6 +264,7 @@ mod tests {
             (profile, MAX_PROFILES, true),
             (provider, MAX_PROVIDERS, true),
             (volume, MAX_VOLUMES, true),
+            (image, MAX_SYSTEM_IMAGES, true),
             (join, 1, true),
         ]
     }

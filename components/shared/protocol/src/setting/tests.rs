@@ -12,6 +12,7 @@ fn every_setting_is_one_line() {
         "cluster-join server=https://a:6443 ca=MIIB token=abcdef.0123456789abcdef dns=10.0.0.1",
         "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",
         "kernel-module dm_crypt built-in",
+        "system-image 10.0.2.2:5000/tools/net:1 kept",
         "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
         "address eth0 192.0.2.7 24",
         "address eth0 2001:db8::7 64",
@@ -77,6 +78,8 @@ fn a_setting_without_a_valid_value_is_refused() {
         "credential-provider ../a cache=12h api=v1 images=a",
         "kernel-module kvm",
         "kernel-module kvm loaded",
+        "system-image docker.io/library/busybox:1",
+        "system-image busybox kept",
         "kernel-module ../kvm built-in",
         "kernel-parameter vm.swappiness",
         "kernel-parameter ../x 1",
@@ -260,6 +263,7 @@ proptest! {
          ( (priority|protocol|ports|sources|links)\
          =([0-9,-]{0,9}|tcp|icmp(v6)?|[0-9a-f.:]{3,9}/[0-9]{1,3}|[a-z*,]{0,5})){0,4}|\
          kernel-module [a-z_./-]{0,3} (built-in|[a-z]{0,3})|\
+         system-image [a-z.:]{1,4}/[a-z./]{1,3}:[a-z]{0,2} (kept|[a-z]{0,3})|\
          kubelet-config (maxPods|evictionHard\\.(memory|nodefs)\\.available) [0-9%Mi]{0,4}|\
          node-label [a-z./]{0,6} [a-z.-]{0,3}|\
          node-taint [a-z./]{0,4}:(NoSchedule|NoExecute|[a-z]{0,2}) [a-z.-]{0,3}|\
