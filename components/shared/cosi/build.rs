@@ -14,7 +14,7 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 35] = [
+const FILES: [&str; 36] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
@@ -47,6 +47,7 @@ const FILES: [&str; 35] = [
     "osbuild/v1/seccomp_profile.proto",
     "osbuild/v1/static_pod.proto",
     "osbuild/v1/swap.proto",
+    "osbuild/v1/system_image.proto",
     "osbuild/v1/time_server.proto",
     "osbuild/v1/trusted_root.proto",
     "osbuild/v1/volume.proto",
@@ -62,7 +63,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 160] = [
+const OPTIONAL: [&str; 164] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -201,6 +202,10 @@ const OPTIONAL: [&str; 160] = [
     "SwapStatusSpec.resource",
     "SwapStatusSpec.set_by",
     "SwapStatusSpec.version",
+    "SystemImageStatusSpec.digest",
+    "SystemImageStatusSpec.error",
+    "SystemImageStatusSpec.set_by",
+    "SystemImageStatusSpec.version",
     "TimeServerStatusSpec.error",
     "TimeServerStatusSpec.resource",
     "TimeServerStatusSpec.version",
@@ -226,7 +231,7 @@ const OPTIONAL: [&str; 160] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 78] = [
+const MISSING: [(&str, &str); 79] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BpfProgramSpec.map_ids", "Vec::is_empty"),
     ("BpfProgramSpec.run_nanoseconds", "crate::yaml::is_zero"),
@@ -293,6 +298,7 @@ const MISSING: [(&str, &str); 78] = [
     ("SeccompSyscalls.args", "Vec::is_empty"),
     ("SeccompSyscalls.errno_ret", "Option::is_none"),
     ("SwapSpec.pods", "std::ops::Not::not"),
+    ("SystemImageStatusSpec.bytes", "crate::yaml::is_zero"),
     ("TokenIssuerSpec.any_node", "std::ops::Not::not"),
     ("TokenIssuerSpec.max_lifetime_seconds", "crate::yaml::is_zero"),
     ("TrustedRootStatusSpec.subject", "Vec::is_empty"),

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use init::{mountinfo, process, swaps, variable};
 use osbuild_abi::{cmdline, pods};
-use osbuild_protocol::{PodState, SwapState, VolumeState};
+use osbuild_protocol::{PodState, SwapState, SystemImageState, VolumeState};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -39,6 +39,9 @@ fn run(input: &[u8]) -> Outcome {
             VolumeState::parse(&state.to_string()).map(|again| again.phase),
             Some(state.phase)
         );
+    }
+    if let Some(state) = SystemImageState::parse(text) {
+        assert_eq!(SystemImageState::parse(&state.to_string()), Some(state));
     }
     if let Some(state) = SwapState::parse(text) {
         assert_eq!(SwapState::parse(&state.to_string()), Some(state));

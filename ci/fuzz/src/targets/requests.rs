@@ -83,6 +83,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "withdraw credential-provider ecr",
         "apply swap size=50% memory-limit=256Mi pods",
         "withdraw swap",
+        "apply system-image a.example/b:1 kept",
+        "withdraw system-image a.example/b:1",
         "apply kernel-module dm-crypt built-in",
         "withdraw kernel-module dm_crypt",
         "withdraw static-pod web",

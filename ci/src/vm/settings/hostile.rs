@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 116] = [
+const LINES: [(&str, RefusalCode); 120] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -116,6 +116,10 @@ const LINES: [(&str, RefusalCode); 116] = [
     ("apply seccomp-profile a default=ALLOW listener=/run/a", RefusalCode::Malformed),
     ("apply seccomp-profile a default=ALLOW calls=LOG:read\"],\"a", RefusalCode::Malformed),
     ("apply seccomp-profile a default=ERRNO/4096", RefusalCode::Malformed),
+    ("apply system-image localhost/pause:1 kept", RefusalCode::Malformed),
+    ("apply system-image ../../tmp/x:1 kept", RefusalCode::Malformed),
+    ("apply system-image a.example/b:1", RefusalCode::Malformed),
+    ("apply system-image a.example/b:1 kept --all", RefusalCode::Malformed),
     ("apply swap size=0", RefusalCode::Malformed),
     ("apply swap size=201%", RefusalCode::Malformed),
     ("apply swap size=1Ti", RefusalCode::Malformed),

@@ -2,7 +2,7 @@
 //! earlier settings.
 
 use crate::client_type::ClientType;
-use crate::settings::{SettingType, TYPES};
+use crate::settings::{SettingType, TYPES, system_images};
 use crate::shared::SharedStore;
 use osbuild_protocol::{NetworkName, Observed, Setting, SettingName};
 use osbuild_resources::{Content, Error, Key, Owner, Resource, Store};
@@ -28,6 +28,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 | SettingName::RegistryMirror(registry) => registry.to_string(),
                 SettingName::SeccompProfile(name) => name.to_string(),
                 SettingName::StaticPod(name) => name.to_string(),
+                SettingName::SystemImage(name) => system_images::id(&name),
                 SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Volume(name) => name.to_string(),
                 SettingName::ClusterJoin

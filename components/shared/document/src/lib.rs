@@ -24,6 +24,7 @@ mod registry;
 mod seccomp;
 mod static_pod;
 mod swap;
+mod system_image;
 mod trusted_root;
 mod volume;
 
@@ -41,8 +42,8 @@ use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::{BootstrapToken, Motd};
 use osbuild_protocol::{
     ClusterJoin, CredentialProvider, HostName, KernelModule, Mount, Proxy, RegistryCredential,
-    RegistryMirror, SeccompFilter, Setting, StaticPod, Swap, TimeServers, TrustedRoot, Volume,
-    rule_that_closes,
+    RegistryMirror, SeccompFilter, Setting, StaticPod, Swap, SystemImage, TimeServers, TrustedRoot,
+    Volume, rule_that_closes,
 };
 pub use path::AbsolutePath;
 use std::fmt;
@@ -111,6 +112,9 @@ pub struct Document {
     /// Programs that give the kubelet the credentials of registries.
     #[serde(default, deserialize_with = "credential_provider::providers")]
     pub credential_providers: Vec<CredentialProvider>,
+    /// Images of containers that it keeps.
+    #[serde(default, deserialize_with = "system_image::images")]
+    pub system_images: Vec<SystemImage>,
     /// Pods that it runs by itself.
     #[serde(default, deserialize_with = "static_pod::pods")]
     pub static_pods: Vec<StaticPod>,
@@ -190,11 +194,13 @@ impl Document {
         let profiles = self.seccomp_profiles.iter().cloned().map(Setting::SeccompProfile);
         let providers = self.credential_providers.iter().cloned();
         let providers = providers.map(Setting::CredentialProvider);
+        let images = self.system_images.iter().cloned().map(Setting::SystemImage);
         let pods = self.static_pods.iter().cloned().map(Setting::StaticPod);
         let several = several
             .chain(logins)
             .chain(profiles)
             .chain(providers)
+            .chain(images)
             .chain(pods)
             .chain(fields)
             .chain(registered);

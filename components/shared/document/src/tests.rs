@@ -80,6 +80,7 @@ fn every_setting_of_the_example_is_read() {
             "seccomp-profile no-mounts default=ALLOW calls=ERRNO/1:mount,umount2",
             "credential-provider ecr-credential-provider cache=12h api=v1 \
                  images=*.dkr.ecr.*.amazonaws.com arg=get-credentials env=AWS_PROFILE=pulls",
+            "system-image docker.io/library/nginx:1.29 kept",
             "static-pod web volume=cache:memory:16Mi volume=run:memory:1Mi container=web \
                  image=docker.io/library/nginx:1.29 arg=nginx arg=-g arg=daemon%20off; \
                  env=TZ=UTC limit-memory=64Mi port=80/TCP mount=cache:rw:/var/cache/nginx \
@@ -183,11 +184,17 @@ fn a_refusal_names_the_line_and_the_known_keys() {
 }
 
 #[test]
-fn a_message_and_modules_that_no_node_can_have_are_refused_at_their_lines() {
+fn a_message_modules_and_images_that_no_node_can_have_are_refused_at_their_lines() {
     for (text, line, reason) in [
         ("\n[motd]\ntext = \"\"\"\na\n\\u001b[2J\"\"\"\n", 3, "line 2 of the message"),
         ("[motd]\n", 1, "missing field `text`"),
         ("[[kernel-modules]]\nname = \"a.ko\"\n", 1, "`a.ko` is not the name of a kernel"),
+        ("[[system-images]]\nimage = \"busybox\"\n", 1, "`busybox` lacks its registry"),
+        (
+            "system-images = [{ image = \"a.b/c:1\" }, { image = \"a.b/c:1\" }]\n",
+            1,
+            "the image `a.b/c:1` is there twice",
+        ),
         (
             "kernel-modules = [{ name = \"a-b\" }, { name = \"a_b\" }]\n",
             1,

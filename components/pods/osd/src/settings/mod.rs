@@ -27,6 +27,7 @@ mod seccomp_profiles;
 pub mod spec;
 mod static_pods;
 mod swaps;
+pub mod system_images;
 mod time_servers;
 mod trusted_roots;
 mod volumes;
@@ -79,7 +80,7 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 26] = [
+pub const TYPES: [SettingType; 27] = [
     addresses::TYPE,
     cluster_joins::TYPE,
     credential_providers::TYPE,
@@ -103,6 +104,7 @@ pub const TYPES: [SettingType; 26] = [
     seccomp_profiles::TYPE,
     static_pods::TYPE,
     swaps::TYPE,
+    system_images::TYPE,
     time_servers::TYPE,
     trusted_roots::TYPE,
     volumes::TYPE,
@@ -287,6 +289,7 @@ mod tests {
             "time-servers time.example:123 10.0.2.4",
             "motd %20Rack%207%0a%0aAsk%20%22us%22:%20%23ops%0a",
             "kernel-module dm_crypt built-in",
+            "system-image a.example/b:1 kept",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
             "address eth0 192.0.2.7 24",
             "route ::/0 512 via 2001:db8::1 on eth0",

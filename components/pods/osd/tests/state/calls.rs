@@ -231,6 +231,8 @@ const DEFINITIONS: &[&str] = &[
     "storagedrivers.osbuild",
     "swaps.osbuild",
     "swapstatuses.osbuild",
+    "systemimages.osbuild",
+    "systemimagestatuses.osbuild",
     "timeservers.osbuild",
     "timeserverstatuses.osbuild",
     "tokenissuers.osbuild",

@@ -34,6 +34,7 @@ mod routing_rules;
 mod seccomp_profiles;
 mod static_pods;
 mod swaps;
+mod system_images;
 mod talos;
 mod tokens;
 mod trusted_roots;
