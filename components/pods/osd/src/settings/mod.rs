@@ -27,7 +27,7 @@ mod seccomp_profiles;
 pub mod spec;
 mod static_pods;
 mod swaps;
-pub mod system_images;
+pub(crate) mod system_images;
 mod time_servers;
 mod trusted_roots;
 mod volumes;

