@@ -55,6 +55,8 @@ pub const TABLE: u16 = 7094;
 pub const SWAP: u16 = 7095;
 /// Connects to containerd until the request ends, and says before which process identifier it has.
 pub const RUNTIME: u16 = 7096;
+/// Leads to the socket of containerd.
+pub const CONTAINERD: u16 = 7097;
 
 /// The start of a reply in place of what was asked for: the reason follows.
 pub const ERROR: &str = "error: ";

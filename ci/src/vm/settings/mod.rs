@@ -9,6 +9,7 @@ mod document;
 mod firewall;
 mod goes_back;
 mod hostile;
+mod image_server;
 mod kernel_modules;
 mod kernel_parameters;
 mod kubelet_fields;
@@ -30,10 +31,12 @@ mod seccomp_profiles;
 mod single;
 mod static_pods;
 mod swaps;
+mod system_images;
 mod tries;
 mod trusted_roots;
 mod wireguard;
 
+use self::image_server::ImageServer;
 use self::node::{Node, TIMEOUT};
 use self::remote::Osctl;
 use super::data::Data;
@@ -71,7 +74,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
-/// translates addresses, asks for a kernel module, turns swap on, writes a seccomp profile, gives
+/// translates addresses, asks for a kernel module, turns swap on, keeps an image, writes a seccomp profile, gives
 /// the kubelet a credential provider, or has the node run a pod. The setting is put back when
 /// another program changes it, outlasts a crash of `osd` and a power cut, and goes with its
 /// resource. What the image does not allow is refused, also to a hostile `osd`. Labels and taints
@@ -81,10 +84,12 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
 
+    let images = ImageServer::start()?;
     let mut running = lab.boot("first")?;
     let before = single::observe(node, &mut outcome)?;
     observed::is_what_the_node_has(node, &mut outcome)?;
     runtime_clients::are_seen(node, &mut outcome)?;
+    system_images::is_kept(node, &images, &mut outcome)?;
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
     kernel_modules::have_statuses(node, &mut outcome)?;
@@ -121,7 +126,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
     running.power_off()?;
 
-    outlast_a_power_cut(&lab, &mut outcome)?;
+    outlast_a_power_cut(&lab, &images, &mut outcome)?;
 
     lab.change_data()?;
     let mut running = lab.boot("without-file")?;
@@ -143,7 +148,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
 }
 
 /// The same settings are in effect at the next boot. Those that go with their resource alone do.
-fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
+fn outlast_a_power_cut(lab: &Lab, images: &ImageServer, outcome: &mut Outcome) -> Result<()> {
     let node = &lab.node;
     let mut running = lab.boot("again")?;
     kernel_parameters::has_both_after_a_power_cut(node, outcome)?;
@@ -161,6 +166,7 @@ fn outlast_a_power_cut(lab: &Lab, outcome: &mut Outcome) -> Result<()> {
     nat::outlasts_a_power_cut_and_goes(node, outcome)?;
     firewall::outlasts_a_power_cut_and_goes(node, outcome)?;
     network::is_back_after_a_try(node, outcome)?;
+    system_images::outlasts_a_power_cut_and_goes(node, images, outcome)?;
     single::are_still_set(node, "outlast a power cut", outcome)?;
     credential_providers::outlasts_a_power_cut_and_goes(node, outcome)?;
     kubelet_fields::outlast_a_power_cut_and_a_refusal(node, &mut running, outcome)?;
@@ -288,6 +294,7 @@ impl<'a> Lab<'a> {
             tables: free_port()?,
             swaps: free_port()?,
             runtime: free_port()?,
+            containerd: free_port()?,
             facts: free_port()?,
             places: free_port()?,
             logs: free_port()?,
@@ -324,6 +331,7 @@ impl<'a> Lab<'a> {
             .forward(self.node.tables, probe::TABLE)
             .forward(self.node.swaps, probe::SWAP)
             .forward(self.node.runtime, probe::RUNTIME)
+            .forward(self.node.containerd, probe::CONTAINERD)
             .forward(self.node.facts, probe::FACTS)
             .forward(self.node.places, probe::PLACE)
             .forward(self.node.logs, probe::LOG)

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// How long a change may take to have its effect, on an emulated processor.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// The folder and file with the messages of the CRI that checks send.
+const CRI: &str = "ci/src/vm/settings";
+const CRI_FILE: &str = "cri.proto";
 /// The pause before something is read again.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -29,6 +32,7 @@ pub struct Node<'a> {
     pub tables: u16,
     pub swaps: u16,
     pub runtime: u16,
+    pub containerd: u16,
     pub facts: u16,
     pub places: u16,
     pub logs: u16,
@@ -126,6 +130,24 @@ impl Node<'_> {
         command.args(["-plaintext", "-d", &request.to_string()]);
         command.arg(format!("127.0.0.1:{port}")).arg(method);
         let output = self.site.finish("settings-grpcurl", &mut command)?.output;
+        serde_json::from_str(&output)
+            .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
+    }
+
+    /// Calls a method of the kubelet's interface to containerd (CRI) that takes the name of an
+    /// image, and returns its answer.
+    pub fn ask_containerd(&self, method: &str, image: &str) -> Result<Value> {
+        let mut command = Command::new(&self.grpcurl);
+        command.arg("-plaintext").arg("-import-path").arg(self.site.project().join(CRI));
+        command.args([
+            "-proto",
+            CRI_FILE,
+            "-d",
+            &json!({ "image": { "image": image } }).to_string(),
+        ]);
+        command.arg(format!("127.0.0.1:{}", self.containerd));
+        command.arg(format!("runtime.v1.ImageService/{method}"));
+        let output = self.site.finish("settings-containerd", &mut command)?.output;
         serde_json::from_str(&output)
             .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
     }

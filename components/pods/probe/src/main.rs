@@ -43,7 +43,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 18] = [
+const PORTS: [(u16, Handler); 19] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -62,6 +62,7 @@ const PORTS: [(u16, Handler); 18] = [
     (7094, remove_table),
     (7095, turn_swap_off),
     (7096, connect_to_containerd),
+    (7097, relay_to_containerd),
 ];
 
 /// The host's root, which is PID 1's.
@@ -226,6 +227,11 @@ fn relay(stream: &TcpStream) -> io::Result<String> {
 /// Connects the client to the socket of the plugin `full-name`.
 fn relay_to_plugin(stream: &TcpStream) -> io::Result<String> {
     relay::relay(stream, Path::new(HOST), PLUGIN_SOCKET).map(|()| String::new())
+}
+
+/// Connects the client to the socket of containerd.
+fn relay_to_containerd(stream: &TcpStream) -> io::Result<String> {
+    relay::relay(stream, Path::new(HOST), CONTAINERD_SOCKET).map(|()| String::new())
 }
 
 /// Takes `PATH` or `PATH TEXT`, overwrites that file with the text, and replies with its contents.
