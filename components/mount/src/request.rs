@@ -1,4 +1,5 @@
-//! Parses the command lines of `mount` and `umount`. [`MOUNT_USAGE`] and [`UMOUNT_USAGE`] are the grammar.
+//! Parses the command lines of `mount` and `umount`. [`MOUNT_USAGE`] and [`UMOUNT_USAGE`] are the
+//! grammar.
 //!
 //! The last two arguments are always source and target, so that a source that a user wrote into a
 //! volume (such as an NFS server named `-obind`) is never parsed as a flag.

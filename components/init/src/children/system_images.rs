@@ -114,7 +114,7 @@ async fn size(containerd: &mut Connection, name: &SystemImageName) -> Outcome<u6
 /// Returns as soon as an image is not kept.
 async fn changed(containerd: &mut Connection, names: &[SystemImageName]) -> Outcome {
     let mut events = containerd.events(TOPICS).await.map_err(describe).explain("follow images")?;
-    // What changes from now on has an event.
+    // A change from now on has an event.
     for name in names {
         if !record(containerd, name.as_str()).await?.is_some_and(|image| is_kept(&image)) {
             return Ok(());

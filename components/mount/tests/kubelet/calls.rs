@@ -8,8 +8,8 @@ use std::ffi::OsString;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
-/// Whether a line calls a method of mount-utils' `Interface` or `SafeFormatAndMount` that mounts, or
-/// executes `losetup`.
+/// Whether a line calls a method of mount-utils' `Interface` or `SafeFormatAndMount` that mounts,
+/// or executes `losetup`.
 fn mounts(line: &str) -> bool {
     [".Mount(", ".MountSensitive", ".FormatAndMount", "Command(losetupPath"]
         .iter()

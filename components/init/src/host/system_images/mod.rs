@@ -61,7 +61,7 @@ pub enum Task {
     Watch,
 }
 
-/// What a child has written about one image: a line.
+/// A line that a child has written about one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// containerd had it, and keeps it.

@@ -37,7 +37,7 @@ impl Node {
         self.images.on_report(true, &lines.join("\n"), self.now);
     }
 
-    /// What requests show of an image: the state, and the error.
+    /// The state and the error of an image, as requests show them.
     fn shown(&self, name: &str) -> (String, String) {
         let name = SettingName::SystemImage(image(name).name().clone());
         let observed = self.images.observe().find(|observed| observed.name == name).unwrap();

@@ -263,7 +263,8 @@ mod tests {
          preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
          keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 10] = [
+        "system-image a.example/b:1 kept",
         "swap size=512Mi",
         "swap size=50% memory-limit=256Mi pods",
         "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",
@@ -289,7 +290,6 @@ mod tests {
             "time-servers time.example:123 10.0.2.4",
             "motd %20Rack%207%0a%0aAsk%20%22us%22:%20%23ops%0a",
             "kernel-module dm_crypt built-in",
-            "system-image a.example/b:1 kept",
             "kernel-parameter net.ipv4.tcp_rmem 4096 8192 16384",
             "address eth0 192.0.2.7 24",
             "route ::/0 512 via 2001:db8::1 on eth0",

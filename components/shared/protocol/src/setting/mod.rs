@@ -386,71 +386,32 @@ impl SettingName {
     /// Reads a name, and returns the text behind it.
     pub(crate) fn split(line: &str) -> Result<(Self, &str), Refusal> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if word == CLUSTER_JOIN {
-            return Ok((Self::ClusterJoin, rest));
-        }
-        if word == CREDENTIAL_PROVIDER {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::CredentialProvider(ProviderName::parse(name)?), value));
-        }
-        if word == KERNEL_MODULE {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::KernelModule(ModuleName::parse(name)?), value));
-        }
-        if word == KERNEL_PARAMETER {
-            let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::KernelParameter(ParameterKey::parse(key)?), value));
-        }
-        if word == KUBELET {
-            let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::Kubelet(KubeletKey::parse(key)?), value));
-        }
-        if word == MOUNT {
-            let (target, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::Mount(MountPath::parse(target)?), value));
-        }
-        if word == NODE_LABEL {
-            let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::NodeLabel(LabelKey::parse(key)?), value));
-        }
-        if word == NODE_TAINT {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::NodeTaint(TaintName::parse(name)?), value));
-        }
-        if word == PROXY {
-            return Ok((Self::Proxy, rest));
-        }
-        if word == REGISTRY_CREDENTIAL {
-            let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::RegistryCredential(RegistryName::parse(registry)?), value));
-        }
-        if word == REGISTRY_MIRROR {
-            let (registry, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::RegistryMirror(RegistryName::parse(registry)?), value));
-        }
-        if word == SECCOMP_PROFILE {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::SeccompProfile(SeccompName::parse(name)?), value));
-        }
-        if word == STATIC_POD {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::StaticPod(PodName::of_pod(name)?), value));
-        }
-        if word == SWAP {
-            return Ok((Self::Swap, rest));
-        }
-        if word == SYSTEM_IMAGE {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::SystemImage(SystemImageName::parse(name)?), value));
-        }
-        if word == TRUSTED_ROOT {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::TrustedRoot(RootName::parse(name)?), value));
-        }
-        if word == VOLUME {
-            let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
-            return Ok((Self::Volume(VolumeName::parse(name)?), value));
-        }
+        let (first, value) = rest.split_once(' ').unwrap_or((rest, ""));
+        let name = match word {
+            CLUSTER_JOIN => return Ok((Self::ClusterJoin, rest)),
+            PROXY => return Ok((Self::Proxy, rest)),
+            SWAP => return Ok((Self::Swap, rest)),
+            CREDENTIAL_PROVIDER => Self::CredentialProvider(ProviderName::parse(first)?),
+            KERNEL_MODULE => Self::KernelModule(ModuleName::parse(first)?),
+            KERNEL_PARAMETER => Self::KernelParameter(ParameterKey::parse(first)?),
+            KUBELET => Self::Kubelet(KubeletKey::parse(first)?),
+            MOUNT => Self::Mount(MountPath::parse(first)?),
+            NODE_LABEL => Self::NodeLabel(LabelKey::parse(first)?),
+            NODE_TAINT => Self::NodeTaint(TaintName::parse(first)?),
+            REGISTRY_CREDENTIAL => Self::RegistryCredential(RegistryName::parse(first)?),
+            REGISTRY_MIRROR => Self::RegistryMirror(RegistryName::parse(first)?),
+            SECCOMP_PROFILE => Self::SeccompProfile(SeccompName::parse(first)?),
+            STATIC_POD => Self::StaticPod(PodName::of_pod(first)?),
+            SYSTEM_IMAGE => Self::SystemImage(SystemImageName::parse(first)?),
+            TRUSTED_ROOT => Self::TrustedRoot(RootName::parse(first)?),
+            VOLUME => Self::Volume(VolumeName::parse(first)?),
+            _ => return Self::split_other(word, rest, line),
+        };
+        Ok((name, value))
+    }
+
+    /// The same for a setting of the network, or one of which a node has one.
+    fn split_other<'a>(word: &str, rest: &'a str, line: &str) -> Result<(Self, &'a str), Refusal> {
         if let Some(kind) = NetworkKind::of_word(word) {
             let (name, value) = NetworkName::split(kind, rest)?;
             return Ok((Self::Network(name), value));
