@@ -74,12 +74,12 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
 /// address, a route or a routing rule of the node, makes a link or a tunnel, closes a port,
-/// translates addresses, asks for a kernel module, turns swap on, keeps an image, writes a seccomp profile, gives
-/// the kubelet a credential provider, or has the node run a pod. The setting is put back when
-/// another program changes it, outlasts a crash of `osd` and a power cut, and goes with its
-/// resource. What the image does not allow is refused, also to a hostile `osd`. Labels and taints
-/// wait for the node to register. Without its file `osd` begins with what `init` holds. The node
-/// document is in effect where there is no resource.
+/// translates addresses, asks for a kernel module, turns swap on, keeps an image, writes a seccomp
+/// profile, gives the kubelet a credential provider, or has the node run a pod. The setting is put
+/// back when another program changes it, outlasts a crash of `osd` and a power cut, and goes with
+/// its resource. What the image does not allow is refused, also to a hostile `osd`. Labels and
+/// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
+/// node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "settings")?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
