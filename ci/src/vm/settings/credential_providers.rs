@@ -3,10 +3,8 @@
 use super::node::{Node, yaml};
 use super::{EVENT_TIMEOUT, was_repaired};
 use crate::check::Outcome;
-use crate::vm::probe;
-use osbuild::error::{Context, Result};
+use osbuild::error::Result;
 use osbuild_abi::paths::CREDENTIAL_PROVIDERS;
-use std::io::Write;
 
 const PROVIDERS: &str = "CredentialProviders";
 const STATUSES: &str = "CredentialProviderStatuses";
@@ -55,16 +53,7 @@ pub fn outlasts_a_power_cut_and_goes(node: &Node, outcome: &mut Outcome) -> Resu
 
 /// Writes the program as a pod would.
 fn deliver(node: &Node) -> Result<()> {
-    let (path, text) = (format!("{CREDENTIAL_PROVIDERS}/{NAME}"), b"#!/bin/false\n");
-    let mut archive = tar::Builder::new(Vec::new());
-    let mut header = tar::Header::new_gnu();
-    header.set_mode(0o755);
-    header.set_size(text.len() as u64);
-    let archive = archive
-        .append_data(&mut header, path.trim_start_matches('/'), &text[..])
-        .and_then(|()| archive.into_inner())
-        .or_build(|| format!("cannot pack `{path}`"))?;
-    probe::command(node.places, |stream| stream.write_all(&archive))
+    node.place(&format!("{CREDENTIAL_PROVIDERS}/{NAME}"), 0o755, "#!/bin/false\n")
 }
 
 fn has_status(node: &Node, claim: &str, outcome: &mut Outcome) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use crate::site::Site;
 use crate::vm::probe;
-use osbuild::error::{Error, Result};
+use osbuild::error::{Context, Error, Result};
 use osbuild_abi::paths::HOST_SOCKET;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -177,6 +177,19 @@ impl Node<'_> {
             None => Ok(()),
             Some(why) => Err(Error::build(format!("cannot write `{path}` on the node")).cause(why)),
         }
+    }
+
+    /// Makes a file with this mode, and the folders that it lacks.
+    pub fn place(&self, path: &str, mode: u32, text: &str) -> Result<()> {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(mode);
+        header.set_size(text.len() as u64);
+        let archive = archive
+            .append_data(&mut header, path.trim_start_matches('/'), text.as_bytes())
+            .and_then(|()| archive.into_inner())
+            .or_build(|| format!("cannot pack `{path}`"))?;
+        probe::command(self.places, |stream| stream.write_all(&archive))
     }
 
     /// Waits until a file has this text. Returns how long it took, unless that was too long.
