@@ -89,7 +89,7 @@ async fn keep_one(
         }
     };
     if !is_kept(&image) {
-        set_labels(containerd, name.as_str(), &LABELS).await?;
+        set_labels(containerd, &image, &LABELS).await?;
     }
     let digest = image.target.map(|target| target.digest).unwrap_or_default();
     let bytes = size(containerd, name).await?;
@@ -146,7 +146,7 @@ async fn release_others(containerd: &mut Connection, names: &[SystemImageName]) 
         }
         // The images of the node stay pinned.
         let pinned = if image.labels.contains_key(SHIPPED) { IS_PINNED } else { "" };
-        set_labels(containerd, &image.name, &[(PINNED, pinned), (KEPT, "")]).await?;
+        set_labels(containerd, &image, &[(PINNED, pinned), (KEPT, "")]).await?;
     }
     Ok(())
 }
@@ -165,11 +165,17 @@ async fn record(containerd: &mut Connection, name: &str) -> Outcome<Option<Image
     }
 }
 
-/// Sets labels of a record, and leaves the others. An empty value removes a label.
-async fn set_labels(containerd: &mut Connection, name: &str, labels: &[(&str, &str)]) -> Outcome {
+/// Sets labels of an image, and leaves the others. An empty value removes a label.
+async fn set_labels(
+    containerd: &mut Connection,
+    image: &Image,
+    labels: &[(&str, &str)],
+) -> Outcome {
     let paths = labels.iter().map(|(key, _)| format!("labels.{key}")).collect();
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    let image = Image { name: name.to_owned(), labels: labels.collect(), target: None };
+    // The mask leaves the target out, and containerd crashes without one.
+    let image = Image { labels: labels.collect(), ..image.clone() };
+    let name = image.name.clone();
     let update = UpdateImage { image: Some(image), mask: Some(FieldMask { paths }) };
     let updated =
         containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Update", update).await;
