@@ -4,7 +4,7 @@
 use crate::vm::machine::HOST;
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
@@ -67,7 +67,6 @@ fn parts() -> [(&'static str, Vec<u8>); 3] {
         "rootfs": { "type": "layers", "diff_ids": [name(&layer)] },
     });
     let config = config.to_string().into_bytes();
-    let descriptor = |media_type, bytes: &[u8]| json!({ "mediaType": media_type, "digest": name(bytes), "size": bytes.len() });
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST,
@@ -75,6 +74,12 @@ fn parts() -> [(&'static str, Vec<u8>); 3] {
         "layers": [descriptor(LAYER, &layer)],
     });
     [(MANIFEST, manifest.to_string().into_bytes()), (CONFIG, config), (LAYER, layer)]
+}
+
+/// The entry of a part in the manifest.
+fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
+    let (digest, size) = (name(bytes), bytes.len());
+    json!({ "mediaType": media_type, "digest": digest, "size": size })
 }
 
 fn name(bytes: &[u8]) -> String {
