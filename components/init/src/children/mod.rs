@@ -1,7 +1,8 @@
 //! The short-lived children of `init`: the same binary, started with the name of a
 //! [`Program`]. Most talk to sockets and nothing else, so that PID 1 itself needs neither gRPC nor
 //! an async runtime. Two do a part of an [update](crate::slot::update_job) on a partition,
-//! some use the disks of volumes, and one has the kernel move swap back into memory.
+//! some use the disks of volumes, one has the kernel move swap back into memory, and one has
+//! containerd keep images, which it watches for minutes.
 
 mod api;
 mod api_server;
@@ -101,6 +102,9 @@ fn usage(program: Program) -> String {
         Program::NodePlugins => format!("`init {name}`, `init {name} CONTAINERD-PID`"),
         Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),
+        Program::SystemImages => {
+            format!("`init {name} keep IMAGE…`, `init {name} watch IMAGE…`")
+        }
         Program::Swap => format!("`init {name} on SIZE MEMORY-LIMIT`, `init {name} off`"),
         Program::Volume(_) => format!("`init {name} mount NAME DISK`, `init {name} unmount NAME`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),

@@ -1,8 +1,8 @@
 //! The settings that `init` applies to the host: the host name and its line in `/etc/hosts`, name
 //! servers, time servers, the kernel's settings and parameters, control groups, links, mounts,
-//! volumes, swap, mirrors and credential providers of registries, the cluster, fields of the
-//! kubelet's configuration, labels and taints, and the clock. Each has one file with the verbs
-//! `apply`, which sets it, and `observe`, which reads its value. Where several sources give a
+//! volumes, swap, kept images, mirrors and credential providers of registries, the cluster, fields
+//! of the kubelet's configuration, labels and taints, and the clock. Each has one file with the
+//! verbs `apply`, which sets it, and `observe`, which reads its value. Where several sources give a
 //! value, [`settings`] ranks them.
 
 pub mod addresses;

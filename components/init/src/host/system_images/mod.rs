@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use osbuild_protocol::{
-    MAX_SYSTEM_IMAGES, Observed, Refusal, RefusalCode, Setting, SettingName, SystemImage,
-    SystemImageName, SystemImageState,
+    MAX_REASON, MAX_SYSTEM_IMAGES, Observed, Refusal, RefusalCode, Setting, SettingName,
+    SystemImage, SystemImageName, SystemImageState,
 };
 use osbuild_ranks::{Ranked, Source};
 
@@ -277,7 +277,11 @@ impl Line {
         match word {
             "kept" => Some(Self::Kept(name, SystemImageState::parse(rest)?)),
             "pulled" => Some(Self::Pulled(name, SystemImageState::parse(rest)?)),
-            "failed" => Some(Self::Failed(name, rest.to_owned())),
+            "failed" => {
+                // A registry chooses parts of the text.
+                let letters = rest.chars().filter(|one| (' '..='~').contains(one));
+                Some(Self::Failed(name, letters.take(MAX_REASON).collect()))
+            }
             _ => None,
         }
     }

@@ -183,6 +183,8 @@ fn a_line_is_read_as_it_was_written() {
     ] {
         assert_eq!(Line::parse(&line.encode()), Some(line));
     }
+    let long = Line::parse(&format!("failed {A} \u{1b}\u{10348}{}", "a".repeat(2 * MAX_REASON)));
+    assert_eq!(long, Some(Line::Failed(name(), "a".repeat(MAX_REASON))), "a reply has room for it");
     for text in ["", "kept", "kept a 7", &format!("kept {A}"), &format!("lost {A} {STATE}")] {
         assert_eq!(Line::parse(text), None, "{text}");
     }
