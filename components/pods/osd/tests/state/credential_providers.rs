@@ -1,10 +1,8 @@
 //! Programs for the credentials of registries as resources, with an `init` that sets all that it is
 //! asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str = "\
@@ -37,24 +35,13 @@ async fn a_provider_reaches_init_has_a_status_and_goes_with_its_resource() {
     let expected = "name: ecr-credential-provider\nmatchImages:\n\
                     - \"*.dkr.ecr.*.amazonaws.com\"\n- public.ecr.aws\nset: true\n\
                     setBy: api\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "CredentialProviderStatuses.osbuild", "ecr").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("setBy: api") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "CredentialProviderStatuses.osbuild", "ecr", |yaml| {
+        yaml.contains("setBy: api")
+    })
+    .await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "CredentialProviders.osbuild".into(),
-        id: "ecr".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "CredentialProviders.osbuild", "ecr").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

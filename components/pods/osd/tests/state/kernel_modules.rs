@@ -1,9 +1,7 @@
 //! Kernel modules as resources, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str = "type: KernelModule\nid: encryption\nspec:\n  name: dm-crypt\n";
@@ -19,24 +17,13 @@ async fn a_module_reaches_init_has_a_status_and_goes_with_its_resource() {
 
     let client = &mut osd.client().await;
     let expected = "name: dm_crypt\nbuiltIn: true\nsetBy: api\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "KernelModuleStatuses.osbuild", "encryption").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("setBy: api") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "KernelModuleStatuses.osbuild", "encryption", |yaml| {
+        yaml.contains("setBy: api")
+    })
+    .await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "KernelModules.osbuild".into(),
-        id: "encryption".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "KernelModules.osbuild", "encryption").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

@@ -2,9 +2,8 @@
 //! asked for.
 
 use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str = "type: KubeletConfig\nid: node\nspec:\n  maxPods: 50\n  \
@@ -35,24 +34,13 @@ async fn fields_reach_init_have_statuses_and_go_with_their_resource() {
     let yaml = found.spec.unwrap().yaml_spec;
     assert!(yaml.contains("imageMaximumGCAge: 720h\n") && !yaml.contains("null"), "{yaml}");
     let expected = "field: maxPods\nvalue: \"50\"\ncurrent: \"50\"\nsetBy: api\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "KubeletConfigStatuses.osbuild", "maxPods").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("current: \"50\"") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "KubeletConfigStatuses.osbuild", "maxPods", |yaml| {
+        yaml.contains("current: \"50\"")
+    })
+    .await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "KubeletConfigs.osbuild".into(),
-        id: "node".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "KubeletConfigs.osbuild", "node").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

@@ -1,9 +1,7 @@
 //! The message on the consoles as a resource, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str =
@@ -22,24 +20,12 @@ async fn a_message_reaches_init_has_a_status_and_goes_with_its_resource() {
     let client = &mut osd.client().await;
     let expected = "text: |-\n  Rack 7, 100 % ours\n    Ask ops\nsource: api\nresource: place\n\
                     version: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "MotdStatuses.osbuild", "node").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("source: api") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status =
+        status_when(client, "MotdStatuses.osbuild", "node", |yaml| yaml.contains("source: api"))
+            .await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "Motds.osbuild".into(),
-        id: "place".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "Motds.osbuild", "place").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

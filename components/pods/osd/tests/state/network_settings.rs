@@ -1,7 +1,7 @@
 //! Addresses, routes and links as resources, with an `init` whose pod sets all but routes.
 
 use crate::kept::get_of;
-use crate::osd::{Osd, code, create, metadata, thing};
+use crate::osd::{Client, NAMESPACE, Osd, code, create, metadata, thing};
 use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use osbuild_cosi::v1::ApplyRequest;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
@@ -126,6 +126,33 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
     panic!("timed out: {what}");
 }
 
+/// The YAML of a status as soon as it `holds`, or at last as it is.
+pub async fn status_when(
+    client: &mut Client,
+    type_name: &str,
+    id: &str,
+    holds: impl Fn(&str) -> bool,
+) -> String {
+    let mut yaml = String::new();
+    for _ in 0..ATTEMPTS {
+        let found = get_of(client, type_name, id).await;
+        yaml = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
+        if holds(&yaml) {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    yaml
+}
+
+/// Tears a resource down, and destroys it.
+pub async fn destroy(client: &mut Client, type_name: &str, id: &str) {
+    let (namespace, r#type, id) = (NAMESPACE.into(), type_name.into(), id.into());
+    let default = TeardownAndDestroyRequest::default();
+    let request = TeardownAndDestroyRequest { namespace, r#type, id, ..default };
+    client.teardown_and_destroy(request).await.unwrap();
+}
+
 pub async fn apply(osd: &Osd, documents: &str) -> Result<(), Status> {
     let client = &mut ConfigurationClient::new(osd.channel().await);
     let request = ApplyRequest { documents: documents.to_owned(), dry_run: false };
@@ -179,13 +206,7 @@ async fn addresses_routes_and_links_reach_init_and_have_statuses() {
         assert_eq!(last, expected);
     }
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "Links.osbuild".into(),
-        id: "l".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "Links.osbuild", "l").await;
     until("init holds the others", || lines(&held) == [LINES[0], LINES[3], LINES[4]]).await;
 }
 

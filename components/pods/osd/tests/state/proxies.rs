@@ -1,9 +1,7 @@
 //! The proxy of the node as a resource, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str = "type: Proxy\nid: node\nspec:\n  http: http://proxy.example:3128\n  \
@@ -24,24 +22,12 @@ async fn a_proxy_reaches_init_has_a_status_and_goes_with_its_resource() {
     let expected = "http: http://proxy.example:3128\nhttps: http://proxy.example:3128\n\
                     noProxy:\n- .example\n- 10.0.0.0/8\nsource: api\nresource: node\n\
                     version: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "ProxyStatuses.osbuild", "node").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("source: api") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status =
+        status_when(client, "ProxyStatuses.osbuild", "node", |yaml| yaml.contains("source: api"))
+            .await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "Proxies.osbuild".into(),
-        id: "node".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "Proxies.osbuild", "node").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

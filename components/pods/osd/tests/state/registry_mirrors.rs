@@ -1,9 +1,7 @@
 //! Mirrors of registries as resources, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 /// A resource whose certificate is indented.
@@ -37,24 +35,13 @@ async fn mirrors_reach_init_have_a_status_and_go_with_their_resource() {
     let expected = "registry: docker.io\nmirrors:\n- url: https://mirror.example:5000\n\
                     - url: https://public.example\n  capabilities:\n  - pull\nauthorities: 1\n\
                     set: true\nsetBy: api\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "RegistryMirrorStatuses.osbuild", "hub").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("set: true") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "RegistryMirrorStatuses.osbuild", "hub", |yaml| {
+        yaml.contains("set: true")
+    })
+    .await;
     assert_eq!(status.replace("  - url", "- url").replace("    ", "  "), expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "RegistryMirrors.osbuild".into(),
-        id: "hub".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "RegistryMirrors.osbuild", "hub").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

@@ -1,9 +1,7 @@
 //! Seccomp profiles as resources, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str = "\
@@ -36,24 +34,13 @@ async fn a_seccomp_filter_reaches_init_has_a_status_and_goes_with_its_resource()
     let client = &mut osd.client().await;
     let expected = "name: no-mounts\nlocalhostProfile: osbuild/no-mounts.json\nset: true\nsetBy: \
                     api\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "SeccompProfileStatuses.osbuild", "quiet").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("setBy: api") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "SeccompProfileStatuses.osbuild", "quiet", |yaml| {
+        yaml.contains("setBy: api")
+    })
+    .await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "SeccompProfiles.osbuild".into(),
-        id: "quiet".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "SeccompProfiles.osbuild", "quiet").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

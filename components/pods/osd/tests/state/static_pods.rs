@@ -1,9 +1,7 @@
 //! Static pods as resources, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 /// A pod with the fields of a manifest of Kubernetes.
@@ -58,27 +56,16 @@ async fn a_pod_reaches_init_has_a_status_and_goes_with_its_resource() {
     until("init holds it", || lines(&held) == [LINE]).await;
 
     let client = &mut osd.client().await;
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "StaticPodStatuses.osbuild", "films").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("set: true") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "StaticPodStatuses.osbuild", "films", |yaml| {
+        yaml.contains("set: true")
+    })
+    .await;
     assert_eq!(
         status,
         "name: web\nset: true\nrunning: true\nrestarts: 2\nsetBy: api\nversion: \"1\"\n"
     );
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "StaticPods.osbuild".into(),
-        id: "films".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "StaticPods.osbuild", "films").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

@@ -1,9 +1,7 @@
 //! Swap as a resource, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str =
@@ -20,24 +18,11 @@ async fn swap_reaches_init_has_a_status_and_goes_with_its_resource() {
 
     let client = &mut osd.client().await;
     let expected = "setBy: api\nresource: mine\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "SwapStatuses.osbuild", "node").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.ends_with(expected) {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status =
+        status_when(client, "SwapStatuses.osbuild", "node", |yaml| yaml.ends_with(expected)).await;
     assert!(status.ends_with(expected), "{status}");
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "Swaps.osbuild".into(),
-        id: "mine".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "Swaps.osbuild", "mine").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

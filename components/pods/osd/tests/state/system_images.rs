@@ -1,9 +1,7 @@
 //! Images that the node keeps as resources, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 const DOCUMENT: &str = "type: SystemImage\nid: tools\nspec:\n  image: a.example/tools:1\n";
@@ -20,24 +18,11 @@ async fn an_image_reaches_init_has_a_status_and_goes_with_its_resource() {
     let client = &mut osd.client().await;
     // This `init` pulls nothing.
     let expected = "image: a.example/tools:1\nkept: false\nsetBy: api\nversion: \"1\"\n";
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "SystemImageStatuses.osbuild", "tools").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status == expected {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status =
+        status_when(client, "SystemImageStatuses.osbuild", "tools", |yaml| yaml == expected).await;
     assert_eq!(status, expected);
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "SystemImages.osbuild".into(),
-        id: "tools".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "SystemImages.osbuild", "tools").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

@@ -1,10 +1,8 @@
 //! Authorities that the node trusts as resources, with an `init` that sets all that it is asked
 //! for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use tonic::Code;
 
@@ -39,26 +37,15 @@ async fn authorities_reach_init_have_a_status_and_go_with_their_resource() {
     until("init holds them", is_held).await;
 
     let client = &mut osd.client().await;
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "TrustedRootStatuses.osbuild", "ours").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("set: true") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status = status_when(client, "TrustedRootStatuses.osbuild", "ours", |yaml| {
+        yaml.contains("set: true")
+    })
+    .await;
     assert!(status.starts_with("name: corporate\nsubject:\n- CN="), "{status}");
     assert!(status.ends_with("set: true\nsetBy: api\nversion: \"1\"\n"), "{status}");
     assert_eq!(status.matches("CN=Our CA").count(), 2, "{status}");
 
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "TrustedRoots.osbuild".into(),
-        id: "ours".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "TrustedRoots.osbuild", "ours").await;
     until("init holds nothing", || lines(&held).is_empty()).await;
 }
 

@@ -1,9 +1,7 @@
 //! Volumes as resources, with an `init` that sets all that it is asked for.
 
-use crate::kept::get_of;
-use crate::network_settings::{ATTEMPTS, PAUSE, apply, lines, start_init, until};
+use crate::network_settings::{apply, destroy, lines, start_init, status_when, until};
 use crate::osd::{Osd, code};
-use osbuild_cosi::resource::TeardownAndDestroyRequest;
 use tonic::Code;
 
 #[tokio::test]
@@ -18,25 +16,13 @@ async fn a_volume_reaches_init_has_a_status_and_goes_with_its_resource() {
     let both = ["volume db wwid=t10.ATA%20%20QEMU", "volume models folder"];
     until("init holds them", || lines(&held) == both).await;
     let client = &mut osd.client().await;
-    let mut status = String::new();
-    for _ in 0..ATTEMPTS {
-        let found = get_of(client, "VolumeStatuses.osbuild", "ours").await;
-        status = found.map(|found| found.spec.unwrap().yaml_spec).unwrap_or_default();
-        if status.contains("setBy: api") {
-            break;
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let status =
+        status_when(client, "VolumeStatuses.osbuild", "ours", |yaml| yaml.contains("setBy: api"))
+            .await;
     for line in ["name: db\n", "path: /var/mnt/db\n", "setBy: api\n", "version: \"1\"\n"] {
         assert!(status.contains(line), "{line}: {status}");
     }
-    let request = TeardownAndDestroyRequest {
-        namespace: "system".into(),
-        r#type: "Volumes.osbuild".into(),
-        id: "ours".into(),
-        ..TeardownAndDestroyRequest::default()
-    };
-    client.teardown_and_destroy(request).await.unwrap();
+    destroy(client, "Volumes.osbuild", "ours").await;
     until("init holds the other", || lines(&held) == both[1..]).await;
 }
 
