@@ -5,6 +5,7 @@ use rustix::mount::{MountFlags, mount};
 use serde_json::Value;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
+use std::thread;
 
 /// The program with this name.
 fn of<'p>(programs: &'p BpfPrograms, name: &str) -> Option<&'p BpfProgram> {
@@ -39,7 +40,12 @@ fn bpftool_reports_the_same_of_a_program() {
     assert!((now - age).as_secs().abs_diff(number("loaded_at")) <= 2);
     assert_eq!((ours.target_count, ours.maps.len(), ours.runs), (0, 0, 0));
     drop(program);
-    assert_eq!(of(&programs(nowhere).unwrap(), "osbuild_same"), None);
+    // A program stays for as long as another process or test that lists programs has it open.
+    let goes = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        of(&programs(nowhere).unwrap(), "osbuild_same").is_none()
+    });
+    assert!(goes, "a program that nothing holds is listed after 5 s");
 }
 
 #[test]
