@@ -167,6 +167,10 @@ const LONG_NODES: &[Check] = &[
     },
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
+    Check {
+        name: "vm: configured control plane",
+        run: vm::cluster::a_resource_configures_the_control_plane,
+    },
     Check { name: "vm: two control planes", run: vm::cluster::several_nodes_are_one_control_plane },
     Check {
         name: "vm: drained update",

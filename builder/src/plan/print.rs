@@ -88,10 +88,9 @@ impl Page<'_> {
 
     /// The section `[api]`, if the recipe has it.
     fn api(&mut self, api: Option<&Api>) {
-        let Some(Api { clients, debug, static_pods, cluster_join }) = api else { return };
-        if clients.is_some() || debug.is_some() || static_pods.is_some() || *cluster_join {
-            self.section("api");
-        }
+        let Some(api) = api.filter(|api| **api != Api::default()) else { return };
+        let Api { clients, debug, static_pods, cluster_join, control_plane } = api;
+        self.section("api");
         if let Some(clients) = clients {
             self.entry("api.", "clients", quote(clients));
         }
@@ -103,6 +102,9 @@ impl Page<'_> {
         }
         if *cluster_join {
             self.entry("api.", "cluster-join", "true".to_owned());
+        }
+        if *control_plane {
+            self.entry("api.", "control-plane", "true".to_owned());
         }
     }
 

@@ -137,6 +137,16 @@ fn the_schema_refuses_the_swap_that_a_node_refuses() {
 }
 
 #[test]
+fn the_schema_refuses_the_control_plane_that_a_node_refuses() {
+    no_change_is_accepted(&[
+        ("kind: ClusterConfiguration", "kind: JoinConfiguration"),
+        ("kind: ClusterConfiguration", " kind: ClusterConfiguration"),
+        ("kind: ClusterConfiguration", "kind: ClusterConfigurations"),
+        ("[control-plane]\n", "[control-plane]\nfile = \"/etc/kubernetes/kubeadm.yaml\"\n"),
+    ]);
+}
+
+#[test]
 fn the_schema_refuses_the_firewall_rules_that_a_node_refuses() {
     no_change_is_accepted(&[
         ("action = \"accept\"", "action = \"allow\""),

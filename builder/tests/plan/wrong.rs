@@ -457,6 +457,13 @@ fn a_setting_names_the_cluster_only_if_the_recipe_allows_it() {
 }
 
 #[test]
+fn a_setting_configures_the_control_plane_only_if_there_is_its_pod() {
+    let section = API.replace("clients = \"keys/own/api.crt\"", "control-plane = true");
+    let refused = refusal(&changed(&[(SMALL, "[files]", &section), OSD])).to_string();
+    assert!(refused.contains("no effect without the pod `control-plane`"), "{refused}");
+}
+
+#[test]
 fn a_node_has_the_rights_of_static_pods_that_its_recipe_names() {
     let pods = |rights: &str| {
         let section = API.replace("clients = \"keys/own/api.crt\"", rights);

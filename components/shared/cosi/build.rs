@@ -14,13 +14,14 @@ const FOLDER: &str = "proto";
 include!("src/secrets.rs");
 
 /// The files of the node's own API.
-const FILES: [&str; 36] = [
+const FILES: [&str; 37] = [
     "cosi/resource/meta.proto",
     "cosi/resource/resource.proto",
     "cosi/resource/state.proto",
     "machine/machine.proto",
     "osbuild/v1/access.proto",
     "osbuild/v1/cluster_join.proto",
+    "osbuild/v1/control_plane.proto",
     "osbuild/v1/configuration.proto",
     "osbuild/v1/credential_provider.proto",
     "osbuild/v1/device.proto",
@@ -63,7 +64,7 @@ const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
 const YAML: &str = ".osbuild.v1";
 
 /// Fields of it that are left out of the YAML when they are empty.
-const OPTIONAL: [&str; 164] = [
+const OPTIONAL: [&str; 168] = [
     "AddressSettingStatusSpec.error",
     "BondLink.lacp_rate",
     "BondLink.primary",
@@ -80,6 +81,10 @@ const OPTIONAL: [&str; 164] = [
     "CniStatusSpec.changed",
     "CniStatusSpec.cni_version",
     "CniStatusSpec.error",
+    "ControlPlaneStatusSpec.error",
+    "ControlPlaneStatusSpec.resource",
+    "ControlPlaneStatusSpec.set_by",
+    "ControlPlaneStatusSpec.version",
     "ControllerStatusSpec.last_reconcile",
     "CredentialProviderStatusSpec.error",
     "CredentialProviderStatusSpec.set_by",

@@ -134,6 +134,9 @@ table! {
         /// Whether an administrator may choose the cluster of the node, which is root on the node
         /// for the owner of that cluster; `false` by default.
         cluster_join: Optional bool,
+        /// Whether an administrator may configure the control plane that runs on the node, whose
+        /// static pods may mount any of its folders; `false` by default.
+        control_plane: Optional bool,
     }
 }
 

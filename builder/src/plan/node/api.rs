@@ -1,5 +1,6 @@
 //! The clients that may use the node API over the network, the rights of debug containers and of
-//! static pods that are settings, and whether a setting may name the node's cluster.
+//! static pods that are settings, and whether a setting may name the node's cluster or configure
+//! its control plane.
 
 use super::{Content, RootFile};
 use osbuild_abi::paths;
@@ -17,6 +18,8 @@ pub struct Api {
     pub static_pods: Option<Vec<String>>,
     /// Whether a setting may name the cluster that the node joins.
     pub cluster_join: bool,
+    /// Whether a setting may configure the control plane that runs on the node.
+    pub control_plane: bool,
 }
 
 /// The greatest rights of debug containers.
@@ -61,10 +64,13 @@ impl Api {
             let lines = rights.iter().map(|right| format!("{right}\n")).collect();
             file(paths::API_STATIC_PODS, 0o644, Content::Text(lines))
         });
-        let cluster = self
-            .cluster_join
-            .then(|| file(paths::API_CLUSTER_JOIN, 0o644, Content::Text(String::new())));
-        let files: Vec<RootFile> = clients.chain(debug).chain(pods).chain(cluster).collect();
+        let allowed = [
+            (self.cluster_join, paths::API_CLUSTER_JOIN),
+            (self.control_plane, paths::API_CONTROL_PLANE),
+        ];
+        let allowed = allowed.into_iter().filter(|(is_allowed, _)| *is_allowed);
+        let allowed = allowed.map(|(_, path)| file(path, 0o644, Content::Text(String::new())));
+        let files: Vec<RootFile> = clients.chain(debug).chain(pods).chain(allowed).collect();
         match files.is_empty() {
             true => vec![file(paths::API, 0o755, Content::Directory)],
             false => files,

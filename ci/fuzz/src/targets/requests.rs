@@ -81,6 +81,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "cluster 1790000000 not-ready ask 10.0.2.2: refused",
         "apply credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",
         "withdraw credential-provider ecr",
+        "apply control-plane apiVersion:%20kubeadm.k8s.io/v1%0akind:%20ClusterConfiguration%0a",
+        "withdraw control-plane",
         "apply swap size=50% memory-limit=256Mi pods",
         "withdraw swap",
         "apply system-image a.example/b:1 kept",

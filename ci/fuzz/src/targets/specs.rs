@@ -51,6 +51,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "name: a\nmatchImages: ['*.b']\ndefaultCacheDuration: 1h\n\
          apiVersion: credentialprovider.kubelet.k8s.io/v1\nenv: [{name: C, value: d}]\n",
         "name: dm-crypt\n",
+        "configuration: |\n  apiVersion: kubeadm.k8s.io/v1beta4\n  kind: ClusterConfiguration\n",
         "{size: 50%, memoryLimit: 256Mi, pods: true}\n",
         "name: a\ndefaultAction: SCMP_ACT_LOG\nsyscalls:\n\
          - names: [read]\n  action: SCMP_ACT_TRAP\n",

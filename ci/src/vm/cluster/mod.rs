@@ -19,6 +19,7 @@ mod metrics;
 mod minor;
 mod modules;
 mod newer;
+mod node_api;
 mod own_control_plane;
 mod pods_as_clients;
 mod process;
@@ -51,7 +52,8 @@ pub use minor::builds_the_newer_minors;
 pub use newer::a_node_joins_the_two_minors_after_its_own;
 use osbuild::error::{Error, Result};
 pub use own_control_plane::{
-    a_node_makes_its_own_control_plane, several_nodes_are_one_control_plane,
+    a_node_makes_its_own_control_plane, a_resource_configures_the_control_plane,
+    several_nodes_are_one_control_plane,
 };
 pub use pods_as_clients::pods_are_clients_of_their_node;
 pub use rejoining::a_node_comes_back_with_a_fresh_token_or_ca;

@@ -6,15 +6,14 @@ use super::images::NamedImage;
 use super::joining::{Ports, install};
 use super::kubectl::Kubectl;
 use super::lab::{DISK_MIB, SINGLE};
+use super::node_api::NodeApi;
 use super::registry::Registry;
 use super::{Cluster, serving, set_join, text};
 use crate::check::Outcome;
 use crate::recipe;
-use crate::site::{Ran, Site};
-use crate::state_api;
+use crate::site::Site;
 use crate::vm::kept_disk::KeptDisk;
 use crate::vm::machine::Machine;
-use crate::vm::node::NodeUnderTest;
 use crate::vm::probe::{self, free_port};
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Architecture;
@@ -23,7 +22,6 @@ use osbuild_abi::osd::PORT;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 /// The page with the example, and the placeholder for the keys of a cluster.
@@ -83,16 +81,15 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     cluster.plane.egress().route(serving::ADDRESS, kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     install(&registry.node_files(cluster.plane.authority())?, &ports)?;
-    let [_, program] = state_api::programs(site)?;
-    let (name, fingerprint) = (String::new(), String::new());
-    let mut example = Example { site, kubectl, program, project, name, fingerprint };
-    example.add_node(api, &mut running)?;
-    let node = set_join::joins(&mut cluster, &example, &mut running)?;
-    text(&node, "/metadata/name").clone_into(&mut example.name);
+    let node_api = NodeApi::new(site, &project, kubectl.file("node-api"))?;
+    let fingerprint = node_api.add_node(api, &mut running)?;
+    let node = set_join::joins(&mut cluster, &node_api, &mut running)?;
+    let name = text(&node, "/metadata/name").to_owned();
+    let example = Example { kubectl, node_api, name, fingerprint };
     let approved = serving::approved(&example.kubectl, &example.name)?;
     cluster.outcome.claim("the logs of pods are readable", approved);
     example.runs(&mut cluster.outcome)?;
-    set_join::leaves(&mut cluster, &example)?;
+    set_join::leaves(&mut cluster, &example.node_api)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");
     Ok(cluster.outcome)
@@ -117,40 +114,25 @@ fn image(site: &Site) -> Result<NamedImage> {
 }
 
 /// The example of the page, on a node.
-pub struct Example<'a> {
-    site: &'a Site<'a>,
+struct Example<'a> {
     kubectl: Kubectl<'a>,
     /// `osctl`, for the administrator of the node.
-    program: PathBuf,
-    project: PathBuf,
+    node_api: NodeApi<'a>,
     /// The node in its cluster, and its fingerprint.
     name: String,
     fingerprint: String,
 }
 
 impl Example<'_> {
-    /// The administrator adds the node, at this port of the loopback.
-    fn add_node(&mut self, port: u16, running: &mut NodeUnderTest) -> Result<()> {
-        let certificate = self.project.join("keys/dev/admin.pem").display().to_string();
-        let address = format!("127.0.0.1:{port}");
-        let add = ["node", "add", "vm", &address, "--certificate", &certificate];
-        let unknown = self.osctl(&add)?;
-        let found = unknown.output.split_whitespace().find(|word| word.starts_with("sha256:"));
-        let found = found.ok_or_else(|| unknown.failure("osctl shows no fingerprint"))?;
-        running.wait_until_printed(&format!("serves the node API as {found}"))?;
-        self.fingerprint = found.to_owned();
-        self.finish(&[&add[..], &["--fingerprint", found]].concat()).map(drop)
-    }
-
     fn runs(&self, outcome: &mut Outcome) -> Result<()> {
         let observer = self.observer()?;
         self.kubectl.apply(&observer)?;
         let refusal = "it takes no tokens, only certificates";
         self.shows(outcome, "no token counts without an issuer", refusal)?;
         let issuer = self.issuer()?;
-        self.apply("issuer.yaml", &issuer)?;
+        self.node_api.apply("issuer.yaml", &issuer, &[])?;
         self.shows(outcome, "a pod reads the settings of its node", "created  node ")?;
-        let record = self.finish(&["logs", "osd"])?;
+        let record = self.node_api.finish(&["logs", "osd"])?;
         let who = "call: reader \"system:serviceaccount:fleet:observer\" in pod \"observer-";
         let is_recorded = record.contains(who) && record.contains(&format!("{:?}", self.name));
         outcome.check("the record names the pod", is_recorded, || record);
@@ -158,9 +140,10 @@ impl Example<'_> {
         let changes = observer.replace("data:\n", SETTING).replace(READS, APPLIES);
         self.kubectl.apply(&changes)?;
         self.shows(outcome, "it may not change them", "needs the role `operator`")?;
-        let found = self.finish(&["get", "resolvers", "-o", "name"])?;
+        let found = self.node_api.finish(&["get", "resolvers", "-o", "name"])?;
         outcome.check("and has changed nothing", found.is_empty(), || found);
-        self.apply("operator.yaml", &issuer.replace("role: reader", "role: operator"))?;
+        let operator = issuer.replace("role: reader", "role: operator");
+        self.node_api.apply("operator.yaml", &operator, &[])?;
         self.shows(outcome, "it may with another role", "unchanged Resolvers.osbuild/by-a-pod")?;
 
         let other = changes.replace("serviceAccountName: observer", "serviceAccountName: default");
@@ -175,7 +158,7 @@ impl Example<'_> {
         let token = self.kubectl.output(&[&create[..], &audience[..]].concat())?;
         self.kubectl.write("token", token.trim())?;
         let file = self.kubectl.file("token").display().to_string();
-        let ran = self.osctl(&["--token-file", &file, "get", "resolvers"])?;
+        let ran = self.node_api.run(&["--token-file", &file, "get", "resolvers"])?;
         let is_refused = ran.code == Some(1) && ran.output.contains("is of no pod on the node");
         outcome.check("a token of no pod does not count", is_refused, || ran.output);
         Ok(())
@@ -199,29 +182,6 @@ impl Example<'_> {
         let objects = block("# observer.yaml\n")?;
         let objects = objects.replace("NODE.toml", &format!("{}.toml", self.name));
         Ok(objects.replace("ADDRESS", ADDRESS).replace("FINGERPRINT", &self.fingerprint))
-    }
-
-    /// The administrator of the node applies documents. Returns what `osctl` prints.
-    pub fn apply(&self, name: &str, documents: &str) -> Result<String> {
-        self.kubectl.write(name, documents)?;
-        let file = self.kubectl.file(name).display().to_string();
-        self.finish(&["apply", "-f", &file])
-    }
-
-    /// The output of an `osctl` that succeeds.
-    pub fn finish(&self, words: &[&str]) -> Result<String> {
-        Ok(self.site.finish("pods-as-clients", &mut self.command(words))?.output)
-    }
-
-    fn osctl(&self, words: &[&str]) -> Result<Ran> {
-        self.site.run("pods-as-clients", &mut self.command(words))
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.env("XDG_CONFIG_HOME", self.kubectl.file("osctl"));
-        command.env_remove("OSCTL_NODE").env_remove("OSCTL_TOKEN_FILE").args(words);
-        command
     }
 }
 

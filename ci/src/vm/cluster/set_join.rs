@@ -2,7 +2,7 @@
 
 use super::Cluster;
 use super::joining::resource;
-use super::pods_as_clients::Example;
+use super::node_api::NodeApi;
 use super::wait::{Seen, wait};
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
@@ -21,26 +21,26 @@ const JOINS: &str = "init: kubelet: joins its cluster as node `";
 /// changes nothing, and nobody reads its token back.
 pub fn joins(
     cluster: &mut Cluster,
-    example: &Example,
+    node_api: &NodeApi,
     running: &mut NodeUnderTest,
 ) -> Result<Value> {
     let document = resource(&cluster.plane)?;
-    example.apply(FILE, &document)?;
+    node_api.apply(FILE, &document, &[])?;
     let node = cluster.ready_node(running, None)?;
     let is_ready =
         |status: &str| status.contains("ready: \"True\"") && status.contains("certificateUntil: ");
-    let status = status(example, is_ready)?;
+    let status = status(node_api, is_ready)?;
     let outcome = &mut cluster.outcome;
     outcome.claim("a resource makes a node join, and its status says so", status);
 
-    let again = example.apply(FILE, &document)?;
+    let again = node_api.apply(FILE, &document, &[])?;
     let is_unchanged = again.contains(&format!("unchanged ClusterJoins.osbuild/{ID}"));
     outcome.check("the same cluster once more changes nothing", is_unchanged, || again);
     let console = running.console()?;
     let times = console.matches(JOINS).count();
     outcome.check("the node has joined once", times == 1, || format!("{times} times"));
 
-    let shown = example.finish(&["get", "clusterjoins", ID, "-o", "yaml"])?;
+    let shown = node_api.finish(&["get", "clusterjoins", ID, "-o", "yaml"])?;
     let is_hidden = shown.contains("token: (hidden)") && !shown.contains(&cluster.plane.token());
     outcome.check("nobody reads the token of a cluster back", is_hidden, || shown);
     let is_hidden = !console.contains(&cluster.plane.token());
@@ -49,21 +49,21 @@ pub fn joins(
 }
 
 /// The node leaves when the resource goes, and its pods go on: `osd` answers.
-pub fn leaves(cluster: &mut Cluster, example: &Example) -> Result<()> {
-    example.finish(&["delete", "clusterjoins", ID])?;
+pub fn leaves(cluster: &mut Cluster, node_api: &NodeApi) -> Result<()> {
+    node_api.finish(&["delete", "clusterjoins", ID])?;
     let status =
-        status(example, |status| status.contains("source: \"\"") && !status.contains("ready: "))?;
+        status(node_api, |status| status.contains("source: \"\"") && !status.contains("ready: "))?;
     cluster.outcome.claim("a node leaves its cluster with the resource", status);
     Ok(())
 }
 
 /// Waits for this status of the node in its cluster.
 fn status(
-    example: &Example,
+    node_api: &NodeApi,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<std::result::Result<(), String>> {
     wait(TIMEOUT, || {
-        let status = example.finish(&["get", "clusterjoinstatuses", ID, "-o", "yaml"])?;
+        let status = node_api.finish(&["get", "clusterjoinstatuses", ID, "-o", "yaml"])?;
         Ok(if is_wanted(&status) { Seen::Yes(()) } else { Seen::NotYet(status) })
     })
 }

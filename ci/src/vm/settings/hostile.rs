@@ -6,7 +6,7 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 120] = [
+const LINES: [(&str, RefusalCode); 123] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
@@ -23,6 +23,12 @@ const LINES: [(&str, RefusalCode); 120] = [
     ("apply cluster-join server=https://a ca=/tmp/ca.crt", RefusalCode::Malformed),
     ("apply cluster-join server=https://a ca=MIIB token=a\"b", RefusalCode::Malformed),
     ("apply cluster-join server=https://a ca=MIIB exec=/tmp/x", RefusalCode::Malformed),
+    (
+        "apply control-plane apiVersion:%20kubeadm.k8s.io/v1%0akind:%20ClusterConfiguration%0a",
+        RefusalCode::NotAllowed,
+    ),
+    ("apply control-plane kind:%20Pod%0aapiVersion:%20v1%0a", RefusalCode::Malformed),
+    ("apply control-plane /tmp/kubeadm.yaml", RefusalCode::Malformed),
     ("apply credential-provider ../../tmp/x cache=1h api=v1 images=a", RefusalCode::Malformed),
     ("apply credential-provider . cache=1h api=v1 images=a", RefusalCode::Malformed),
     ("apply credential-provider a cache=1h api=v1 images=a path=/tmp/x", RefusalCode::Malformed),

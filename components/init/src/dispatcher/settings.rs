@@ -88,10 +88,12 @@ impl Dispatcher {
             | SettingName::Volume(_) => {}
             // The kubelet watches the folder of its pods. The pod that sets the clock watches the
             // file of its servers, and the one that configures links waits for a reply with others.
+            // The pod that makes a control plane looks for changes of its file.
             // containerd reads a seccomp profile when it makes a container.
             // containerd reads the mirrors and the credentials of a registry at each pull.
             // The summary shows the message when it has changed.
-            SettingName::Single(Single::TimeServers | Single::Motd)
+            SettingName::ControlPlane
+            | SettingName::Single(Single::TimeServers | Single::Motd)
             | SettingName::KernelModule(_)
             | SettingName::KernelParameter(_)
             | SettingName::Mount(_)

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF,
+    CONTROL_PLANE, KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF,
     SECCOMP_PROFILES, STATIC_PODS, TRUSTED_ROOTS,
 };
 use osbuild_failure::{Explain, Outcome};
@@ -62,9 +62,10 @@ impl Watch {
             .explain(format_args!("watch {DEVICES}"))?;
         let parents = [JOIN_CA, PROXY_ENVIRONMENT, TRUSTED_ROOTS].map(Path::new).map(Path::parent);
         let parents = parents.into_iter().flatten().filter_map(Path::to_str);
-        for folder in [KUBELET_CONFIGURATIONS, REGISTRIES, SECCOMP_PROFILES, STATIC_PODS]
-            .into_iter()
-            .chain(parents)
+        for folder in
+            [CONTROL_PLANE, KUBELET_CONFIGURATIONS, REGISTRIES, SECCOMP_PROFILES, STATIC_PODS]
+                .into_iter()
+                .chain(parents)
         {
             run_files::folder(folder).explain(format_args!("create {folder}"))?;
             inotify::add_watch(&files, folder, NEW_AND_CHANGES)

@@ -1,7 +1,10 @@
 //! kubeadm, which the image carries.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use osbuild_failure::{Explain, Failure, Outcome};
 
@@ -46,6 +49,28 @@ pub const FURTHER: Phases = Phases {
     ],
 };
 
+/// The phases with which kubeadm changes a control plane that it has made.
+pub struct Changes {
+    /// They write the static pods, and refuse a configuration with a mistake.
+    pub files: [&'static [&'static str]; 2],
+    /// The one that makes the certificate of the API server.
+    pub certificate: &'static [&'static str],
+    /// The one that waits for the API server, and stores the configuration in the cluster.
+    pub rest: &'static [&'static str],
+}
+
+/// Those of each node.
+pub const CHANGE: Changes = Changes {
+    files: [&["init", "phase", "etcd", "local"], &["init", "phase", "control-plane", "all"]],
+    certificate: &["init", "phase", "certs", "apiserver"],
+    rest: &["init", "phase", "upload-config", "kubeadm"],
+};
+
+/// How often to look whether kubeadm shall still run.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// How kubeadm's line with its failure starts.
+const ERROR: &str = "error";
+
 /// kubeadm with a configuration.
 pub struct Kubeadm {
     /// The program.
@@ -60,18 +85,102 @@ impl Kubeadm {
     /// # Errors
     /// It cannot be started, or it reports a failure.
     pub fn run(&self, words: &[&str]) -> Outcome {
+        self.run_while(words, &|| true)
+    }
+
+    /// The same, and ends kubeadm once it `is_wanted` no longer.
+    ///
+    /// # Errors
+    /// It cannot be started, it reports a failure, or it was ended.
+    pub fn run_while(&self, words: &[&str], is_wanted: &dyn Fn() -> bool) -> Outcome {
         let name = || format!("kubeadm {}", words.join(" "));
         eprintln!("runs {}", name());
-        let status = Command::new(&self.program)
+        let mut child = Command::new(&self.program)
             .args(words)
             .arg("--config")
             .arg(&self.configuration)
             .stdin(Stdio::null())
-            .status()
+            .stderr(Stdio::piped())
+            .spawn()
             .explain(format_args!("start {}", self.program.display()))?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(Failure::new(format!("{}: {status}", name()))),
+        let errors = child.stderr.take().map(|errors| thread::spawn(move || pass_on(errors)));
+        let status = wait_while(&mut child, is_wanted).explain("wait for kubeadm")?;
+        let error = errors.and_then(|errors| errors.join().ok()).flatten();
+        match status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => {
+                let reason = error.unwrap_or_else(|| status.to_string());
+                Err(Failure::new(format!("{}: {reason}", name())))
+            }
+            None => Err(Failure::new(format!("{}: ended for another configuration", name()))),
         }
+    }
+}
+
+/// Waits until a child has exited. `None` if it was ended, as it is not wanted any more.
+fn wait_while(
+    child: &mut Child,
+    is_wanted: &dyn Fn() -> bool,
+) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if !is_wanted() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(INTERVAL);
+    }
+}
+
+/// Prints kubeadm's errors, and returns the line with its failure.
+fn pass_on(errors: ChildStderr) -> Option<String> {
+    let mut failure = None;
+    for line in BufReader::new(errors).lines().map_while(Result::ok) {
+        eprintln!("{line}");
+        if line.starts_with(ERROR) {
+            failure.get_or_insert(line);
+        }
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Instant;
+
+    /// A program in the place of kubeadm, which prints its words.
+    fn program(text: &str) -> (tempfile::TempDir, Kubeadm) {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("kubeadm");
+        std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        (folder, Kubeadm { program, configuration: "/a.yaml".into() })
+    }
+
+    #[test]
+    fn a_failure_has_the_reason_of_kubeadm() {
+        let (_folder, kubeadm) = program("echo warning >&2; echo error: no $1 >&2; exit 3");
+        let failure = kubeadm.run(&["init"]).unwrap_err().to_string();
+        assert_eq!(failure, "kubeadm init: error: no init");
+        let (_folder, kubeadm) = program("exit 3");
+        let failure = kubeadm.run(&["init"]).unwrap_err().to_string();
+        assert_eq!(failure, "kubeadm init: exit status: 3");
+        let (_folder, kubeadm) = program("[ \"$*\" = \"init --config /a.yaml\" ]");
+        kubeadm.run(&["init"]).unwrap();
+    }
+
+    #[test]
+    fn kubeadm_ends_when_another_configuration_is_wanted() {
+        let (_folder, kubeadm) = program("exec sleep 60");
+        let start = Instant::now();
+        let is_wanted = || start.elapsed() < INTERVAL;
+        let failure = kubeadm.run_while(&["init"], &is_wanted).unwrap_err().to_string();
+        assert_eq!(failure, "kubeadm init: ended for another configuration");
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
 }

@@ -1,58 +1,42 @@
-//! The `control-plane` pod. It has no arguments. It waits for a configuration on DATA and for the
-//! network, makes the control plane once, and then only waits. It prints one line per event on
-//! stderr, and ends only by a signal.
+//! The `control-plane` pod. It has no arguments. It waits for a configuration and for the network,
+//! makes the control plane, and changes it when settings have another configuration. It prints one
+//! line per event on stderr, and ends only by a signal.
 
-use std::path::Path;
-use std::thread::sleep;
 use std::time::Duration;
 
-use control_plane::make::{CONFIGURATION, MADE, Progress, alone, make};
-use control_plane::role::Role;
-use control_plane::routes;
-use osbuild_failure::{Explain, Outcome};
+use control_plane::follow::{follow, wait_for_change};
+use control_plane::make::Progress;
+use control_plane::setting;
+use osbuild_failure::Outcome;
 
-/// How often to look whether what this program waits for is there.
-const INTERVAL: Duration = Duration::from_secs(2);
 /// The pause after the first failure. Each further failure doubles it, up to the maximum.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const MAX_RETRY: Duration = Duration::from_secs(120);
 
 fn main() {
     let (mut retry, mut progress) = (FIRST_RETRY, Progress::default());
-    while !Path::new(MADE).exists() {
-        match wait_and_make(&mut progress) {
-            Ok(()) => eprintln!("the control plane is made"),
+    loop {
+        let wanted = setting::wanted();
+        match follow(&mut progress) {
+            Ok(made) => {
+                eprintln!("the node is a control plane");
+                print_failure(setting::report_made(made.as_deref()));
+                retry = FIRST_RETRY;
+                wait_for_change(made.as_deref(), None);
+            }
             Err(failure) => {
                 eprintln!("error: {failure}; tries again in {} s", retry.as_secs());
-                sleep(retry);
+                print_failure(setting::report_failure(&failure));
+                wait_for_change(wanted.as_deref(), Some(retry));
                 retry = (2 * retry).min(MAX_RETRY);
             }
         }
     }
-    eprintln!("the node is a control plane");
-    loop {
-        std::thread::park();
-    }
 }
 
-fn wait_and_make(progress: &mut Progress) -> Outcome {
-    let role = wait(&format!("{CONFIGURATION} on DATA"), || Role::read(Path::new(CONFIGURATION)))?;
-    wait("a default route", || Ok(routes::has_default()?.then_some(())))?;
-    let _alone = alone()?;
-    make(role, progress)
-}
-
-/// Waits until this is there, and returns it. Prints its name if that takes time.
-fn wait<T>(name: &str, find: impl Fn() -> Outcome<Option<T>>) -> Outcome<T> {
-    let mut is_first = true;
-    loop {
-        if let Some(found) = find().explain(format_args!("look for {name}"))? {
-            return Ok(found);
-        }
-        if is_first {
-            eprintln!("waits for {name}");
-        }
-        is_first = false;
-        sleep(INTERVAL);
+/// Prints why `init` does not learn of the outcome.
+fn print_failure(reported: Outcome) {
+    if let Err(failure) = reported {
+        eprintln!("error: {failure}");
     }
 }

@@ -2,25 +2,21 @@
 //! A sequence that was interrupted is repeated from its start, and finds what is there.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::{paths, payload};
+use osbuild_abi::paths;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{Client, Request};
 
 use crate::kubeadm::{FIRST, FURTHER, Kubeadm};
 use crate::kubelet_settings::drop_in;
+use crate::replace::replace;
 use crate::role::Role;
 
-/// kubeadm's configuration, which the node's owner places on DATA.
-pub const CONFIGURATION: &str = "/etc/kubernetes/kubeadm.yaml";
 /// The file that the process locks which makes the control plane.
 const LOCK: &str = "/etc/kubernetes/control-plane.lock";
-/// This file exists once the control plane is made.
-pub const MADE: &str = "/etc/kubernetes/control-plane-made";
 /// The kubelet's configuration that kubeadm writes.
 const KUBELET_CONFIGURATION: &str = "/var/lib/kubelet/config.yaml";
 /// The name of the drop-in. Those of the owner override it if their names are higher.
@@ -48,16 +44,11 @@ pub fn alone() -> Outcome<File> {
     locked.explain(format_args!("lock {LOCK}"))
 }
 
-/// Makes the control plane, unless it is made.
+/// Makes the control plane.
 ///
 /// # Errors
 /// kubeadm fails, a file cannot be written, or `init` does not restart the kubelet.
-pub fn make(role: Role, progress: &mut Progress) -> Outcome {
-    if Path::new(MADE).exists() {
-        return Ok(());
-    }
-    let program = Path::new(payload::PROGRAMS).join("kubeadm");
-    let kubeadm = Kubeadm { program, configuration: CONFIGURATION.into() };
+pub fn make(kubeadm: &Kubeadm, role: Role, progress: &mut Progress) -> Outcome {
     let phases = match role {
         Role::First => FIRST,
         Role::Further => FURTHER,
@@ -72,8 +63,7 @@ pub fn make(role: Role, progress: &mut Progress) -> Outcome {
         }
     }
     kubeadm.run(phases.rest)?;
-    forget_token()?;
-    write(Path::new(MADE), "").explain(format_args!("write {MADE}"))
+    forget_token()
 }
 
 /// Whether the kubelet of a further node has started with kubeadm's configuration: it has written
@@ -100,21 +90,11 @@ fn configure_kubelet() -> Outcome {
     let folder = Path::new(paths::KUBELET_CONFIG_DIR);
     fs::create_dir_all(folder).explain(format_args!("make {}", folder.display()))?;
     let file = folder.join(DROP_IN);
-    write(&file, &drop_in(&text)?).explain(format_args!("write {}", file.display()))
+    replace(&file, &drop_in(&text)?).explain(format_args!("write {}", file.display()))
 }
 
 /// Has `init` start the kubelet again: it joins the cluster with the kubeconfig of kubeadm.
 fn restart_kubelet() -> Outcome {
     let restart = || Client::connect(Path::new(paths::ADMIN_SOCKET), TIMEOUT)?.send(&RESTART);
     restart().explain("have init restart the kubelet")
-}
-
-/// Replaces a file, so that a power cut leaves the old one or the new one.
-fn write(file: &Path, text: &str) -> io::Result<()> {
-    let new = file.with_extension("new");
-    let mut options = fs::OpenOptions::new();
-    let mut to = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    to.write_all(text.as_bytes())?;
-    to.sync_all()?;
-    fs::rename(&new, file)
 }

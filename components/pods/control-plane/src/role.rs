@@ -1,9 +1,6 @@
-//! The role of the node in the control plane, read from kubeadm's configuration.
+//! The role of the node in the control plane.
 
-use std::path::Path;
-use std::{fs, io};
-
-use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_failure::{Failure, Outcome};
 use serde_json::Value;
 
 /// The role that the node takes.
@@ -16,36 +13,31 @@ pub enum Role {
 }
 
 impl Role {
-    /// Reads kubeadm's configuration. `None` if there is none.
+    /// The role that follows from the kinds of kubeadm's objects
+    /// (`https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/`). The
+    /// `ClusterConfiguration` of settings, which all nodes of a control plane have, counts only
+    /// without a `JoinConfiguration`.
     ///
     /// # Errors
-    /// It cannot be read, or makes no control plane.
-    pub fn read(configuration: &Path) -> Outcome<Option<Role>> {
-        match fs::read_to_string(configuration) {
-            Ok(text) => Role::of(&text).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).explain("read it"),
-        }
-    }
-
-    /// The role that follows from the kinds of the documents
-    /// (`https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/`).
-    fn of(text: &str) -> Outcome<Role> {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).explain("parse its YAML")?;
-        let of_kind = |kind| documents.iter().find(|document| document["kind"] == kind);
-        let first = ["InitConfiguration", "ClusterConfiguration"].into_iter().find_map(of_kind);
-        match (first, of_kind("JoinConfiguration")) {
-            (Some(_), None) => Ok(Role::First),
-            (None, Some(join)) if join["controlPlane"].is_object() => Ok(Role::Further),
-            (None, Some(_)) => Err(Failure::new(
+    /// They make no control plane.
+    pub fn of(file: &[Value], has_setting: bool) -> Outcome<Role> {
+        let of_kind = |kind| file.iter().find(|object| object["kind"] == kind);
+        let is_new = ["InitConfiguration", "ClusterConfiguration"]
+            .into_iter()
+            .any(|kind| of_kind(kind).is_some());
+        match (is_new, of_kind("JoinConfiguration")) {
+            (true, None) => Ok(Role::First),
+            (false, None) if has_setting => Ok(Role::First),
+            (false, Some(join)) if join["controlPlane"].is_object() => Ok(Role::Further),
+            (false, Some(_)) => Err(Failure::new(
                 "its `JoinConfiguration` has no `controlPlane`: a node that only runs pods joins \
                  with the node document",
             )),
-            (None, None) => Err(Failure::new(
+            (false, None) => Err(Failure::new(
                 "it has neither an `InitConfiguration` or `ClusterConfiguration` nor a \
                  `JoinConfiguration`",
             )),
-            (Some(_), Some(_)) => Err(Failure::new(
+            (true, Some(_)) => Err(Failure::new(
                 "it has a `JoinConfiguration` and the configuration of a new cluster",
             )),
         }
@@ -56,13 +48,20 @@ impl Role {
 mod tests {
     use super::*;
 
+    fn role(text: &str, has_setting: bool) -> Outcome<Role> {
+        let file: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+        Role::of(&file, has_setting)
+    }
+
     #[test]
-    fn the_kinds_of_the_documents_decide() {
+    fn the_kinds_of_the_objects_decide() {
         let new = "kind: InitConfiguration\n---\nkind: ClusterConfiguration\n";
-        assert_eq!(Role::of(new).unwrap(), Role::First);
-        assert_eq!(Role::of("kind: ClusterConfiguration\n").unwrap(), Role::First);
+        assert_eq!(role(new, false).unwrap(), Role::First);
+        assert_eq!(role("kind: ClusterConfiguration\n", false).unwrap(), Role::First);
         let further = "kind: JoinConfiguration\ncontrolPlane: {}\n";
-        assert_eq!(Role::of(further).unwrap(), Role::Further);
+        assert_eq!(role(further, false).unwrap(), Role::Further);
+        assert_eq!(role(further, true).unwrap(), Role::Further);
+        assert_eq!(role("", true).unwrap(), Role::First);
     }
 
     #[test]
@@ -76,15 +75,9 @@ mod tests {
                 "kind: JoinConfiguration\ncontrolPlane: {}\n---\nkind: InitConfiguration\n",
                 "the configuration of a new cluster",
             ),
-            ("kind: [", "parse its YAML"),
         ] {
-            let failure = Role::of(text).unwrap_err().to_string();
+            let failure = role(text, false).unwrap_err().to_string();
             assert!(failure.contains(reason), "{text}: {failure}");
         }
-    }
-
-    #[test]
-    fn a_node_without_a_configuration_has_no_role() {
-        assert_eq!(Role::read(Path::new("/nonexistent/kubeadm.yaml")).unwrap(), None);
     }
 }

@@ -32,6 +32,7 @@ pub fn adopt(store: &SharedStore, observed: &[Observed]) {
                 SettingName::TrustedRoot(name) => name.to_string(),
                 SettingName::Volume(name) => name.to_string(),
                 SettingName::ClusterJoin
+                | SettingName::ControlPlane
                 | SettingName::Kubelet(_)
                 | SettingName::Proxy
                 | SettingName::Single(_)

@@ -38,7 +38,7 @@ pub struct Checked {
 impl ClientType {
     /// All of them.
     pub fn all() -> impl Iterator<Item = ClientType> {
-        static SETTINGS: [SettingType; 27] = TYPES;
+        static SETTINGS: [SettingType; 28] = TYPES;
         SETTINGS.iter().map(ClientType::Setting).chain([
             ClientType::Grant,
             ClientType::Revocation,

@@ -96,6 +96,10 @@ pub const API_STATIC_PODS: &str = "/usr/share/osbuild/api/static-pods";
 /// A file that allows a setting to name the node's cluster; missing if the recipe does not.
 pub const API_CLUSTER_JOIN: &str = "/usr/share/osbuild/api/cluster-join";
 
+/// A file that allows a setting to configure the control plane that runs on the node; missing if
+/// the recipe does not.
+pub const API_CONTROL_PLANE: &str = "/usr/share/osbuild/api/control-plane";
+
 /// The CAs that the node document names in their place, in PEM; missing if it names none.
 pub const DOCUMENT_CLIENTS: &str = "/run/osbuild/api/clients.crt";
 
@@ -206,6 +210,14 @@ pub const TRUSTED_ROOTS: &str = "/run/osbuild/trusted-roots/roots.crt";
 /// The folder of the mirrors of registries that settings ask for, in which containerd looks before
 /// `/etc/containerd/certs.d`.
 pub const REGISTRIES: &str = "/run/osbuild/registries";
+/// The folder in which `init` and the pod `control-plane` exchange the following files.
+pub const CONTROL_PLANE: &str = "/run/osbuild/control-plane";
+/// The configuration of the control plane that settings ask for; missing if none does.
+pub const CONTROL_PLANE_CONFIGURATION: &str = "/run/osbuild/control-plane/configuration.yaml";
+/// The same as the pod has made the control plane with it.
+pub const CONTROL_PLANE_MADE: &str = "/run/osbuild/control-plane/made.yaml";
+/// Why the pod has not made the control plane with the configuration.
+pub const CONTROL_PLANE_ERROR: &str = "/run/osbuild/control-plane/error";
 /// The folder of the programs that give the kubelet the credentials of registries. A recipe
 /// declares it, and a pod writes them.
 pub const CREDENTIAL_PROVIDERS: &str = "/opt/credential-providers/bin";

@@ -6,6 +6,7 @@
 mod api;
 mod certificates;
 mod cluster;
+mod control_plane;
 mod credential_provider;
 mod credential_providers;
 mod host;
@@ -41,9 +42,9 @@ pub use node_addresses::NodeAddresses;
 use osbuild_abi::osd::PORT;
 pub use osbuild_protocol::{BootstrapToken, Motd};
 use osbuild_protocol::{
-    ClusterJoin, CredentialProvider, HostName, KernelModule, Mount, Proxy, RegistryCredential,
-    RegistryMirror, SeccompFilter, Setting, StaticPod, Swap, SystemImage, TimeServers, TrustedRoot,
-    Volume, rule_that_closes,
+    ClusterJoin, ControlPlane, CredentialProvider, HostName, KernelModule, Mount, Proxy,
+    RegistryCredential, RegistryMirror, SeccompFilter, Setting, StaticPod, Swap, SystemImage,
+    TimeServers, TrustedRoot, Volume, rule_that_closes,
 };
 pub use path::AbsolutePath;
 use std::fmt;
@@ -129,6 +130,9 @@ pub struct Document {
     /// The cluster that the node joins.
     #[serde(default, deserialize_with = "cluster::cluster")]
     pub cluster: Option<ClusterJoin>,
+    /// The configuration of the control plane that runs on it.
+    #[serde(default, deserialize_with = "control_plane::plane")]
+    pub control_plane: Option<ControlPlane>,
     /// How the kubelet registers the node.
     #[serde(default)]
     pub kubelet: Kubelet,
@@ -165,6 +169,7 @@ impl Document {
         ];
         let parameters = kernel_parameters.iter().map(Setting::KernelParameter);
         let cluster = self.cluster.iter().cloned().map(Setting::ClusterJoin);
+        let plane = self.control_plane.iter().cloned().map(Setting::ControlPlane);
         let modules = self.kernel_modules.iter().cloned().map(Setting::KernelModule);
         let rules = [&self.routing_rules, &self.firewall_rules, &self.nat];
         let network = [&self.links, &self.addresses, &self.routes].into_iter().chain(rules);
@@ -182,6 +187,7 @@ impl Document {
         let taints = self.kubelet.taints.iter().map(|Taint(taint)| taint.clone());
         let registered = labels.chain(taints.map(Setting::NodeTaint));
         let several = cluster
+            .chain(plane)
             .chain(modules)
             .chain(parameters)
             .chain(network)

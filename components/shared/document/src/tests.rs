@@ -40,6 +40,7 @@ fn every_setting_of_the_example_is_read() {
             "cluster-join server=https://api.example.org:6443 \
                  ca=MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy \
                  token=(hidden) dns=10.96.0.10",
+            "control-plane apiVersion:%20kubeadm.k8s.io/v1beta4%0akind:%20ClusterConfiguration%0a",
             "kernel-module dm_crypt built-in",
             "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
             "kernel-parameter vm.swappiness 10",

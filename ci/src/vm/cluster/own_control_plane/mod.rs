@@ -1,9 +1,11 @@
 //! Nodes of ours make themselves the control plane of a cluster, as a person at a desk has them do.
 
 mod desk;
+mod setting;
 mod several;
 mod snapshot;
 
+pub use setting::a_resource_configures_the_control_plane;
 pub use several::several_nodes_are_one_control_plane;
 
 use super::kubectl::Kubectl;

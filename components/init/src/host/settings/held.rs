@@ -47,6 +47,7 @@ impl Settings {
         lines.extend(self.pods.hold());
         lines.extend(self.kubelet.hold());
         lines.extend(self.cluster.hold());
+        lines.extend(self.control_plane.hold());
         lines.extend(self.credential_providers.hold());
         for single in Single::ALL {
             if self.is_as_it_shall_be(single) {

@@ -20,6 +20,7 @@ use self::kept::Refused;
 use self::tried::Try;
 use self::values::Values;
 use super::cluster_join::{self, ClusterSetting};
+use super::control_plane::{self, ControlPlaneSetting};
 use super::credential_providers::CredentialProviders;
 use super::environment::DaemonEnvironment;
 use super::kernel_modules::{self, KernelModules};
@@ -48,6 +49,7 @@ pub struct Settings {
     /// The name in the cluster, which outlasts changes of the host name.
     node_name: String,
     cluster: ClusterSetting,
+    control_plane: ControlPlaneSetting,
     credential_providers: CredentialProviders,
     environment: DaemonEnvironment,
     kernel_modules: KernelModules,
@@ -123,6 +125,8 @@ impl Settings {
     ) -> Result<(), Refusal> {
         if let Setting::ClusterJoin(wanted) = setting {
             self.cluster.apply(source, wanted, cluster_join::is_allowed(), now)?;
+        } else if let Setting::ControlPlane(wanted) = setting {
+            self.control_plane.apply(source, wanted, control_plane::support())?;
         } else if let Setting::CredentialProvider(wanted) = setting {
             self.credential_providers.apply(source, wanted, now)?;
         } else if let Setting::KernelModule(wanted) = setting {
@@ -183,6 +187,7 @@ impl Settings {
                 self.cluster.set(source, None, now);
                 Ok(())
             }
+            SettingName::ControlPlane => self.control_plane.withdraw(source),
             SettingName::CredentialProvider(name) => {
                 self.credential_providers.withdraw(source, name, now);
                 Ok(())
@@ -404,6 +409,7 @@ impl Settings {
         });
         let settings = single
             .chain(self.cluster.observe())
+            .chain(self.control_plane.observe())
             .chain(self.credential_providers.observe())
             .chain(self.kernel_modules.observe())
             .chain(self.kernel_parameters.observe())
@@ -558,6 +564,7 @@ impl Settings {
         let single = Single::ALL.into_iter().filter_map(move |one| self.values.of(source, one));
         single
             .chain(self.cluster.of(source).map(Setting::ClusterJoin))
+            .chain(self.control_plane.of(source).map(Setting::ControlPlane))
             .chain(self.credential_providers.of(source).map(Setting::CredentialProvider))
             .chain(self.kernel_modules.of(source).map(Setting::KernelModule))
             .chain(self.kernel_parameters.of(source).map(Setting::KernelParameter))

@@ -4,6 +4,7 @@
 mod addresses;
 mod certificates;
 mod cluster_joins;
+mod control_planes;
 mod credential_providers;
 mod firewall_rules;
 mod hostnames;
@@ -80,9 +81,10 @@ pub struct SettingType {
 }
 
 /// All types.
-pub const TYPES: [SettingType; 27] = [
+pub const TYPES: [SettingType; 28] = [
     addresses::TYPE,
     cluster_joins::TYPE,
+    control_planes::TYPE,
     credential_providers::TYPE,
     firewall_rules::TYPE,
     hostnames::TYPE,
@@ -263,8 +265,9 @@ mod tests {
          preshared-key=fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=,endpoint=192.0.2.1:9,\
          keepalive=25,allowed=10.7.0.0/24;lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 11] = [
         "system-image a.example/b:1 kept",
+        "control-plane apiVersion:%20kubeadm.k8s.io/v1%0akind:%20ClusterConfiguration%0a",
         "swap size=512Mi",
         "swap size=50% memory-limit=256Mi pods",
         "credential-provider ecr cache=12h api=v1 images=*.a,b:5000/c arg=get%20it env=A=b",

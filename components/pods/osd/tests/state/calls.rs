@@ -170,6 +170,8 @@ const DEFINITIONS: &[&str] = &[
     "clusterjoinstatuses.osbuild",
     "cnistatuses.osbuild",
     "controllerstatuses.osbuild",
+    "controlplanes.osbuild",
+    "controlplanestatuses.osbuild",
     "credentialproviders.osbuild",
     "credentialproviderstatuses.osbuild",
     "deviceinfos.osbuild",

@@ -3,6 +3,7 @@
 
 mod authorities;
 mod cluster;
+mod control_plane;
 mod credential_provider;
 mod domain;
 pub(crate) mod escape;
@@ -31,6 +32,7 @@ mod volume;
 
 pub use authorities::Authorities;
 pub use cluster::{BootstrapToken, ClusterDomain, ClusterJoin, ClusterState, Readiness, ServerUrl};
+pub use control_plane::ControlPlane;
 pub use credential_provider::{CredentialProvider, MAX_PROVIDERS, ProviderName, ProviderOptions};
 pub use domain::Domain;
 pub use kernel_module::{KernelModule, MAX_MODULES, ModuleName};
@@ -107,6 +109,8 @@ pub enum Setting {
     Motd(Motd),
     /// The cluster that the node joins.
     ClusterJoin(ClusterJoin),
+    /// The configuration of the control plane that runs on the node.
+    ControlPlane(ControlPlane),
     /// A program that gives the kubelet the credentials of registries.
     CredentialProvider(CredentialProvider),
     /// A module that the kernel shall have built in.
@@ -150,6 +154,8 @@ pub enum SettingName {
     Single(Single),
     /// The cluster that the node joins.
     ClusterJoin,
+    /// The configuration of the control plane that runs on the node.
+    ControlPlane,
     /// A program that gives the kubelet the credentials of registries, by its name.
     CredentialProvider(ProviderName),
     /// A module that the kernel shall have built in, by its name.
@@ -202,6 +208,7 @@ pub enum Single {
 }
 
 const CLUSTER_JOIN: &str = "cluster-join";
+const CONTROL_PLANE: &str = "control-plane";
 const CREDENTIAL_PROVIDER: &str = "credential-provider";
 const KERNEL_MODULE: &str = "kernel-module";
 const KERNEL_PARAMETER: &str = "kernel-parameter";
@@ -251,6 +258,7 @@ impl Setting {
             SettingName::Single(Single::TimeServers) => Self::TimeServers(List::parse(list())?),
             SettingName::Single(Single::Motd) => Self::Motd(Motd::parse_word(value)?),
             SettingName::ClusterJoin => Self::ClusterJoin(ClusterJoin::parse_words(value)?),
+            SettingName::ControlPlane => Self::ControlPlane(ControlPlane::parse_word(value)?),
             SettingName::CredentialProvider(name) => {
                 Self::CredentialProvider(CredentialProvider::parse_words(name, value)?)
             }
@@ -301,6 +309,7 @@ impl Setting {
             Self::TimeServers(_) => Single::TimeServers.into(),
             Self::Motd(_) => Single::Motd.into(),
             Self::ClusterJoin(_) => SettingName::ClusterJoin,
+            Self::ControlPlane(_) => SettingName::ControlPlane,
             Self::CredentialProvider(one) => SettingName::CredentialProvider(one.name().clone()),
             Self::KernelModule(module) => SettingName::KernelModule(module.name().clone()),
             Self::KernelParameter(KernelParameter { key, .. }) => {
@@ -334,6 +343,7 @@ impl Setting {
             Self::TimeServers(servers) => servers.to_string(),
             Self::Motd(motd) => motd.word(),
             Self::ClusterJoin(join) => join.words().to_string(),
+            Self::ControlPlane(plane) => plane.word(),
             Self::CredentialProvider(provider) => provider.words(),
             Self::KernelModule(module) => module.word().to_owned(),
             Self::KernelParameter(KernelParameter { value, .. }) => value.to_string(),
@@ -389,6 +399,7 @@ impl SettingName {
         let (first, value) = rest.split_once(' ').unwrap_or((rest, ""));
         let name = match word {
             CLUSTER_JOIN => return Ok((Self::ClusterJoin, rest)),
+            CONTROL_PLANE => return Ok((Self::ControlPlane, rest)),
             PROXY => return Ok((Self::Proxy, rest)),
             SWAP => return Ok((Self::Swap, rest)),
             CREDENTIAL_PROVIDER => Self::CredentialProvider(ProviderName::parse(first)?),
@@ -438,6 +449,7 @@ impl fmt::Display for SettingName {
         match self {
             Self::Single(single) => f.write_str(single.word()),
             Self::ClusterJoin => f.write_str(CLUSTER_JOIN),
+            Self::ControlPlane => f.write_str(CONTROL_PLANE),
             Self::CredentialProvider(name) => write!(f, "{CREDENTIAL_PROVIDER} {name}"),
             Self::KernelModule(name) => write!(f, "{KERNEL_MODULE} {name}"),
             Self::KernelParameter(key) => write!(f, "{KERNEL_PARAMETER} {key}"),

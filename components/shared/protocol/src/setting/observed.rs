@@ -104,9 +104,10 @@ mod tests {
     use super::*;
     use crate::request::MAX_REASON;
     use crate::setting::{
-        MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES, MAX_MOUNTS,
-        MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_PROVIDERS, MAX_REGISTRIES,
-        MAX_ROOTS, MAX_STATIC_PODS, MAX_SYSTEM_IMAGES, MAX_TAINTS, MAX_VOLUMES, PodName, PublicKey,
+        ControlPlane, MAX_CREDENTIALS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS, MAX_MOTD_LINES,
+        MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_PROVIDERS,
+        MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS, MAX_SYSTEM_IMAGES, MAX_TAINTS, MAX_VOLUMES,
+        PodName, PublicKey,
     };
 
     fn all() -> HostSettings {
@@ -240,6 +241,9 @@ mod tests {
     /// The same of registries, pods and the cluster.
     fn longest_lines_of_cluster() -> Vec<(String, usize, bool)> {
         let join = format!("cluster-join server=https://a ca=MI{}", "A".repeat(12262));
+        let plane = "control-plane apiVersion:%20kubeadm.k8s.io/v1beta4%0akind:\
+                     %20ClusterConfiguration%0aa";
+        let plane = format!("{plane}{}%0a", "a".repeat((12 << 10) - 68 - 12));
         let login = format!("registry-credential a token={}", "a".repeat(3578));
         let roots = format!("trusted-root {} MI{}", "a".repeat(63), "A".repeat(3582));
         let pod = format!(
@@ -266,14 +270,23 @@ mod tests {
             (volume, MAX_VOLUMES, true),
             (image, MAX_SYSTEM_IMAGES, true),
             (join, 1, true),
+            (plane, 1, true),
         ]
+    }
+
+    /// The longest value on the host of a setting.
+    fn current(wanted: &Setting) -> String {
+        match wanted {
+            Setting::ControlPlane(_) => ControlPlane::MADE.to_owned(),
+            _ => wanted.shown(),
+        }
     }
 
     #[test]
     fn the_longest_reply_fits_the_client() {
         let observed = |(line, count, fails): (String, usize, bool)| {
             let wanted = Setting::parse(&line).unwrap();
-            let (name, current) = (wanted.name(), wanted.shown());
+            let (name, current) = (wanted.name(), current(&wanted));
             let (wanted, source) = (Some(wanted), Some(Source::Document));
             let error = "a".repeat(if fails { MAX_REASON } else { 0 });
             vec![Observed { name, wanted, source, current, error }; count]
