@@ -26,11 +26,19 @@ pub fn follow() -> Outcome {
     for wait in WAITS {
         std::thread::sleep(wait);
         let new = fs::read_to_string(RESOLV_CONF).explain(format_args!("read {RESOLV_CONF}"))?;
-        let history = fs::read_to_string(HISTORY).explain(format_args!("read {HISTORY}"))?;
+        let history = history(Path::new(HISTORY)).explain(format_args!("read {HISTORY}"))?;
         update(Path::new(SANDBOXES), &new, &history)
             .explain(format_args!("update name servers of pods in {SANDBOXES}"))?;
     }
     Ok(())
+}
+
+/// The resolvers that the node had before. A node that still has its first one has no file.
+fn history(file: &Path) -> io::Result<String> {
+    match fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
 }
 
 /// Writes the new text into each sandbox whose file is a copy of an earlier one.
@@ -88,6 +96,12 @@ mod tests {
             // A container has the file open, not its name.
             assert_eq!(io::read_to_string(held).unwrap(), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn a_node_with_its_first_resolver_is_not_an_error() {
+        assert_eq!(history(Path::new("/no/such/file")).unwrap(), "");
+        assert!(history(Path::new("/")).is_err());
     }
 
     #[test]
