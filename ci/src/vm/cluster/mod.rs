@@ -12,6 +12,7 @@ mod faults;
 mod flannel;
 mod images;
 mod joining;
+mod kept_image;
 mod kubectl;
 mod lab;
 mod lost;

@@ -4,6 +4,7 @@
 use super::control_plane::ControlPlane;
 use super::images::NamedImage;
 use super::joining::{Ports, install};
+use super::kept_image::starts_without_its_registry;
 use super::kubectl::Kubectl;
 use super::lab::{DISK_MIB, SINGLE};
 use super::node_api::NodeApi;
@@ -59,10 +60,10 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// A resource makes the node join, and leave at the end. A pod reads the settings of its node with
 /// the token of its ServiceAccount, and the node verifies it by the keys of a real API server. The
 /// pod may not change them before its binding says so. Another ServiceAccount, and a token of no
-/// pod, may do nothing.
+/// pod, may do nothing. A pod starts from an image that the node keeps while the registry is away.
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
-    let registry = Registry::start(site, cluster.plane.authority())?;
+    let mut registry = Registry::start(site, cluster.plane.authority())?;
     registry.push_all(site, &[image(site)?])?;
     let project = site.root.join("out/ci").join(RECIPE);
     site.copy_to(&project)?;
@@ -89,6 +90,8 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let approved = serving::approved(&example.kubectl, &example.name)?;
     cluster.outcome.claim("the logs of pods are readable", approved);
     example.runs(&mut cluster.outcome)?;
+    let Example { kubectl, node_api, .. } = &example;
+    starts_without_its_registry(site, &mut registry, kubectl, node_api, &mut cluster.outcome)?;
     set_join::leaves(&mut cluster, &example.node_api)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");
