@@ -23,6 +23,9 @@ const COMBINED: &str = "/tmp/kubeadm.yaml";
 /// This file exists once the control plane is made. It has the configuration of settings with which
 /// it is made or was last changed, and is empty if that is the one of the file.
 const MADE: &str = "/etc/kubernetes/control-plane-made";
+/// The content of that file while a change is under way. An interrupted one is repeated, also when
+/// the configuration before it is wanted again.
+const CHANGING: &str = "# a change has begun\n";
 /// How often to look whether what this program waits for is there.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -36,6 +39,7 @@ pub fn follow(progress: &mut Progress) -> Outcome<Option<String>> {
     let wanted = setting::wanted();
     if wanted.as_deref().unwrap_or_default() != made {
         let _alone = alone()?;
+        note_made(Some(CHANGING))?;
         follow_change(wanted.as_deref())?;
         note_made(wanted.as_deref())?;
     }

@@ -2,15 +2,28 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use osbuild_abi::paths::{CONTROL_PLANE_CONFIGURATION, CONTROL_PLANE_ERROR, CONTROL_PLANE_MADE};
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_protocol::ControlPlane;
 
 use crate::replace::replace;
 
-/// The text of the `ClusterConfiguration` of settings. `None` if no source has one.
+/// How soon to look again at a file that another program has changed.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The text of the `ClusterConfiguration` of settings. `None` if no source has one. If another
+/// program has written anything else, it waits for `init`, which writes the file again.
 pub fn wanted() -> Option<String> {
-    fs::read_to_string(CONTROL_PLANE_CONFIGURATION).ok()
+    loop {
+        let text = fs::read_to_string(CONTROL_PLANE_CONFIGURATION).ok()?;
+        if ControlPlane::parse(&text).is_ok_and(|plane| plane.as_str() == text) {
+            return Some(text);
+        }
+        sleep(INTERVAL);
+    }
 }
 
 /// Reports that the control plane is made with this configuration.
