@@ -324,6 +324,10 @@ fn root_file<L: LockState>(file: &RootFile<L>) -> String {
         Content::Debian { package, path } => {
             format!("{{ debian = {}, path = {}, {mode} }}", quote(&package.name), quote(path))
         }
+        Content::AppArmorProfile { source, parser } => {
+            let (source, parser) = (quote(source), quote(&parser.name));
+            format!("{{ apparmor-profile = {source}, debian = {parser}, {mode} }}")
+        }
     }
 }
 

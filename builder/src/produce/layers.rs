@@ -166,6 +166,12 @@ impl Layer {
                 self.mode(file, 0o644);
                 return Ok(());
             }
+            Content::AppArmorProfile { source, parser } => {
+                let profile = compile::apparmor_profile(build, source, &parser.lock)?;
+                self.tree.add_file(&path, profile, false)?;
+                self.mode(file, 0o644);
+                return Ok(());
+            }
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);

@@ -1,5 +1,6 @@
 //! The plan from outside: the shipped files are complete, and mistakes are reported well.
 
+mod apparmor;
 mod docs;
 mod kernel;
 mod kspp;

@@ -1,7 +1,9 @@
 //! The packages that a node is made of.
 
 use crate::{TODAY, shipped};
-use osbuild::plan::{self, CargoLock, Lock, Locked, Plan, Purl, SourceKind, Strictness};
+use osbuild::plan::{
+    self, CargoLock, Content, DebianPackage, Lock, Locked, Plan, Purl, SourceKind, Strictness,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -23,11 +25,17 @@ fn the_list_has_every_source_of_a_node_and_no_build_tool() {
         let plan = locked(&recipe);
         let lock = plan.lock.get();
         let tools = [&lock.sandbox, &lock.launcher];
+        let is_parser = |package: &DebianPackage| {
+            plan.files.iter().any(|file| match &file.content {
+                Content::AppArmorProfile { parser, .. } => parser.lock == *package,
+                _ => false,
+            })
+        };
         let is_in_node = |source: &SourceKind| match source {
             SourceKind::GoMod { .. } => false,
             SourceKind::Debian(package) => {
                 plan.statically_linked().chain(plan.carried()).any(|held| held == package)
-                    || !tools.iter().any(|list| list.has(package))
+                    || !tools.iter().any(|list| list.has(package)) && !is_parser(package)
             }
             _ => true,
         };

@@ -22,7 +22,8 @@ pub struct Requirements {
     pub launcher: Vec<DebianRequirement>,
     /// Packages of the node's architecture with libraries to link, without their dependencies.
     pub cross: Vec<DebianRequirement>,
-    /// Packages with files for the root or for images of pods, without their dependencies.
+    /// Packages with files for the root or for images of pods, and with compilers of files of the
+    /// root, without their dependencies.
     pub files: Vec<DebianRequirement>,
     /// Go modules to compile, in order of component.
     pub go_modules: Vec<GoRequirement>,

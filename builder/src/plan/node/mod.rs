@@ -1,6 +1,7 @@
 //! The product of a recipe: a node, or programs for the build machine.
 
 mod api;
+mod apparmor;
 mod board;
 mod boot;
 mod file_package;
@@ -18,6 +19,7 @@ mod volumes;
 mod writable;
 
 pub use api::{Api, DebugAccess};
+pub use apparmor::apparmor_files;
 pub use board::{Board, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, Qemu};
 pub use boot::BootProgram;
 pub use file_package::FilePackage;

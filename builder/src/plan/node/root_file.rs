@@ -35,6 +35,13 @@ pub enum Content<L: LockState = Unlocked> {
         /// The path of the file or folder inside the package, without a leading slash.
         path: String,
     },
+    /// An AppArmor profile as the kernel takes it.
+    AppArmorProfile {
+        /// The file of the project with its text.
+        source: String,
+        /// The package with the program that compiles it, of the build machine's architecture.
+        parser: FilePackage<L>,
+    },
 }
 
 impl RootFile {
@@ -47,6 +54,9 @@ impl RootFile {
             Content::Directory => Content::Directory,
             Content::Debian { package, path } => {
                 Content::Debian { package: package.lock(pins), path }
+            }
+            Content::AppArmorProfile { source, parser } => {
+                Content::AppArmorProfile { source, parser: parser.lock(pins) }
             }
         };
         RootFile { path: self.path, mode: self.mode, content }

@@ -6,20 +6,23 @@ use crate::plan::document::{Located, Spot, nearest};
 use crate::plan::keys::{FileEntry, Mode, RecipeFile};
 use crate::plan::{Content, FilePackage, RootFile, WritablePath};
 use osbuild_abi::paths;
+use osbuild_abi::program_names::APPARMOR_PARSER;
 use osbuild_abi::writable::{Backing, WRITABLE};
 use osbuild_document::Motd;
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
-const RESERVED: [(&str, &str); 13] = [
+const RESERVED: [(&str, &str); 15] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::KUBELET_PROGRAMS, "it holds the other names of binaries that the kubelet finds"),
+    (APPARMOR_PARSER.path, "containerd uses AppArmor if the file exists"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "it holds the root's layers during boot"),
     (paths::IMAGES, "the builder puts the pods' images there"),
     (paths::POD_MANIFESTS, "the builder puts the pods' manifests there"),
     (paths::POD_LIST, "the builder writes it from the pods' manifests"),
     (paths::KERNEL_MODULES, "the builder writes it from the kernel"),
+    (paths::APPARMOR_PROFILE, "the builder compiles it"),
     (paths::WRITABLE_PATHS, "the builder writes it from `[writable]`"),
     (paths::API, "the builder writes it from `[api]`"),
     (paths::UPDATE, "the builder writes it from `[updates]`"),

@@ -23,7 +23,7 @@ pub use requirements::BUILD_MACHINE;
 
 use super::document::{Located, Origins, Spot};
 use super::keys::{BoardFile, RecipeFile};
-use super::node::{kubelet_names, list};
+use super::node::{apparmor_files, kubelet_names, list};
 use super::project::inherit::Kind;
 use super::{
     AnyPlan, Api, Architecture, Date, Installs, Kubernetes, NodeSpec, Plan, Project, Signing,
@@ -173,6 +173,7 @@ impl<'p> Resolver<'p> {
         let own = own.chain(installs.iter().map(Installs::file));
         let writable = self.writable(&recipe);
         let own = own.chain(list(&writable)).chain(kubelet_names());
+        let own = own.chain(kernel.iter().flat_map(apparmor_files));
         let files = self.files(&recipe, &writable, own);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);

@@ -42,6 +42,11 @@ impl Resolver<'_> {
             Content::Debian { package, .. } => Some(package),
             _ => None,
         });
+        let parsers = node.files.iter().filter_map(|file| match &file.content {
+            Content::AppArmorProfile { parser, .. } => Some(parser.name.clone()),
+            _ => None,
+        });
+        let parsers = debian.all(parsers.collect(), BUILD_MACHINE);
         let of_host = node.components.iter().filter_map(HostComponent::go);
         Some(Requirements {
             kernel_source: Some(debian.one(&node.kernel.package, BUILD_MACHINE)),
@@ -49,10 +54,17 @@ impl Resolver<'_> {
             sandbox: debian.all(self.sandbox(recipe, architecture), BUILD_MACHINE),
             launcher: debian.launcher(),
             cross: debian.all(libraries(of_host), architecture),
-            files: debian.all(
-                from_packages.chain(from_payloads).map(|package| package.name.clone()).collect(),
-                architecture,
-            ),
+            files: [
+                debian.all(
+                    from_packages
+                        .chain(from_payloads)
+                        .map(|package| package.name.clone())
+                        .collect(),
+                    architecture,
+                ),
+                parsers,
+            ]
+            .concat(),
             go_modules: go_modules(node, architecture),
             go_toolchain: self.go_version(recipe)?,
             rust_toolchain: Some(RustRequirement {

@@ -1,5 +1,6 @@
 //! Compiles locked sources into programs with the scripts in this folder, and checks the programs.
 
+mod apparmor;
 pub mod binary;
 mod cargo;
 mod go;
@@ -7,6 +8,7 @@ pub mod kernel;
 mod modules;
 mod workspace;
 
+pub use apparmor::apparmor_profile;
 pub use kernel::CompiledKernel;
 pub use workspace::Workspace;
 

@@ -34,6 +34,10 @@ pub const KERNEL_PARAMETERS: &str = "/usr/share/osbuild/kernel-parameters.conf";
 /// The modules that the kernel has built in, in the format of [`crate::kernel_modules`].
 pub const KERNEL_MODULES: &str = "/usr/share/osbuild/kernel-modules";
 
+/// containerd's AppArmor profile of pods, compiled for the kernel; missing if the kernel has no
+/// AppArmor.
+pub const APPARMOR_PROFILE: &str = "/usr/share/osbuild/apparmor-profile";
+
 /// The packages that the node is made of, in the format of [`crate::packages`].
 pub const PACKAGES: &str = "/usr/share/osbuild/packages";
 

@@ -1,12 +1,14 @@
 //! Checks of a root: its files are those that its inventory lists, `/bin` has exactly the seven
-//! binaries of a node, and the kubelet finds them under no names but the listed ones.
+//! binaries of a node, the kubelet finds them under no names but the listed ones, and what is in the
+//! place of another program is text.
 
 use super::Check;
+use crate::engine::digest::Digest;
 use crate::error::Result;
 use crate::plan::BinaryName;
 use crate::ship::audit::inspect::{Binary, File, Inspection};
 use osbuild_abi::paths::{BIN, KUBELET_PROGRAMS};
-use osbuild_abi::program_names;
+use osbuild_abi::program_names::{self, PLACEHOLDER_MODE, PLACEHOLDERS, Placeholder};
 
 /// Checks the contents of an inspected file.
 pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
@@ -23,6 +25,7 @@ pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
         Check::holds("binary", format!("{BIN}/{name} {version} sha256:{sha256}"))
     }));
     checks.extend(names(&root.files));
+    checks.extend(placeholders(&root.files));
     checks.push(Check::holds(
         "contents",
         format!("{files} files and {pods} pods, as listed; lock sha256:{lock}"),
@@ -74,6 +77,19 @@ fn names(files: &[File]) -> Vec<Check> {
     listed.chain(other).collect()
 }
 
+/// Checks that each file in the place of a program is the listed text, and cannot be executed.
+fn placeholders(files: &[File]) -> Vec<Check> {
+    let check = |one: &Placeholder| {
+        let file = files.iter().find(|file| file.path == one.path)?;
+        let is_text = file.sha256 == Some(Digest::of(one.text.as_bytes()).hex());
+        Some(match is_text && file.mode == format!("{PLACEHOLDER_MODE:04o}") {
+            true => Check::holds("name", format!("{} is text: {}", one.path, one.reason)),
+            false => Check::fails("name", format!("{} is not the listed text", one.path)),
+        })
+    };
+    PLACEHOLDERS.iter().filter_map(check).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +115,24 @@ mod tests {
         assert!(!holds(&[]));
         assert!(!holds(&[link(&losetup.path, "/bin/runc")]));
         assert!(!holds(&[losetup, link("/usr/libexec/kubelet/sh", "/bin/mount")]));
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_a_program_is_the_listed_text() {
+        let one = program_names::APPARMOR_PARSER;
+        let text = |text: &str, mode: &str| File {
+            kind: FileKind::File,
+            mode: mode.into(),
+            sha256: Some(Digest::of(text.as_bytes()).hex()),
+            target: None,
+            ..link(one.path, "")
+        };
+        let holds = |file: File| placeholders(&[file]).iter().all(|check| check.holds);
+        assert!(placeholders(&[]).is_empty());
+        assert!(holds(text(one.text, "0444")));
+        assert!(!holds(text(one.text, "0755")));
+        assert!(!holds(text("\x7fELF", "0444")));
+        assert!(!holds(link(one.path, "/bin/mount")));
     }
 
     fn binaries(names: &[&str]) -> Vec<Binary> {
