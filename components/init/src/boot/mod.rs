@@ -1,5 +1,6 @@
 //! The boot of the node, as a table that runs from top to bottom.
 
+pub mod apparmor;
 pub mod command_line;
 pub mod early;
 pub mod limits;
@@ -36,6 +37,8 @@ pub enum Step {
     Limits,
     /// Sets the kernel's settings.
     Sysctl,
+    /// Loads the AppArmor profile of pods.
+    AppArmor,
     /// Sets `lo` up.
     Loopback,
     /// Finds, grows and mounts DATA.
@@ -97,7 +100,7 @@ const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
 /// The boot. A phase needs only what the phases above it have made.
-pub static BOOT: [Phase<Step>; 27] = [
+pub static BOOT: [Phase<Step>; 28] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
     phase("memory", Step::Memory, AtOnce, Note),
@@ -105,6 +108,7 @@ pub static BOOT: [Phase<Step>; 27] = [
     phase("clock", Step::Clock, AtOnce, Note),
     phase("limits", Step::Limits, AtOnce, Note),
     phase("sysctl", Step::Sysctl, AtOnce, Note),
+    phase("apparmor", Step::AppArmor, AtOnce, Note),
     phase("loopback", Step::Loopback, AtOnce, Note),
     phase("data", Step::Data, JOB, Reboot),
     phase(reset::NAME, Step::Reset, JOB, Note),

@@ -7,7 +7,7 @@ use osbuild_ranks::Source;
 
 use super::Dispatcher;
 use crate::boot::command_line::CommandLine;
-use crate::boot::{CONTAINERD_RESET, Step, limits, memory};
+use crate::boot::{CONTAINERD_RESET, Step, apparmor, limits, memory};
 use crate::data::{log_files, mount, reset};
 use crate::disk_worker::{Done, Job};
 use crate::hardware::watchdog;
@@ -37,6 +37,7 @@ impl Machine<Step> for Dispatcher {
                 sysctl::apply()?.iter().for_each(|failure| self.console.say("sysctl", failure));
                 Ok(())
             }
+            Step::AppArmor => apparmor::load(),
             Step::Loopback => link::set_loopback_up(),
             Step::Data => {
                 let in_memory = self.facts.command_line().data_in_memory;
