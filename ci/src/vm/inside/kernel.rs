@@ -3,11 +3,14 @@
 use super::facts::{Facts, expect};
 use osbuild::ship::audit::inspect::Inspection;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 
 type Holds = Result<(), String>;
 
 /// The options that network plugins and container engines require.
 const REQUIRED: &str = include_str!("../../../../components/linux/required.txt");
+/// containerd's name for the profile of pods.
+const POD_PROFILE: &str = "cri-containerd.apparmor.d";
 /// How many options the list has at least.
 const MIN_REQUIRED: usize = 50;
 
@@ -73,6 +76,22 @@ pub fn shows_no_memory(facts: &Facts) -> Holds {
         expect(error(facts, "device", name)?, Errno::NXIO.raw_os_error())?;
     }
     expect(facts.0.lines().any(|fact| fact == "kcore"), false)
+}
+
+/// The programs of pods that are not privileged have the profile that `init` has loaded. containerd
+/// gives none to a privileged pod, and none to the first container of a pod.
+pub fn confines_pods(facts: &Facts) -> Holds {
+    let profiles = |names: &[&str]| -> Vec<_> {
+        let of_names = facts.all("apparmor").filter(|fact| names.contains(&fact[0]));
+        of_names.map(|fact| fact.join(" ")).collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    let confined = ["dhcp", "time"];
+    expect(
+        profiles(&confined),
+        confined.map(|name| format!("{name} {POD_PROFILE} (enforce)")).into(),
+    )?;
+    let free = ["containerd", "init", "kubelet", "pause", "probe"];
+    expect(profiles(&free), free.map(|name| format!("{name} unconfined")).into())
 }
 
 /// The error number of an attempt; 0 for success.

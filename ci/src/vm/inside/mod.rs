@@ -16,7 +16,7 @@ use osbuild::report::bytes;
 use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::paths::{BIN, CNI_PLUGINS, KUBELET_PROGRAMS};
-use osbuild_abi::program_names;
+use osbuild_abi::program_names::{self, PLACEHOLDER_MODE};
 use osbuild_abi::writable::{Backing, WRITABLE};
 use sockets::Replies;
 use std::collections::BTreeSet;
@@ -44,6 +44,11 @@ type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
 const CLAIMS: &[Claim] = &[
     ("exactly seven files in /bin", seven_files),
     ("host daemons find programs under no names but the listed ones", listed_names),
+    ("what is in the place of another program is a file that cannot be executed", placeholders),
+    (
+        "pods have the AppArmor profile of containerd, and host daemons and privileged pods none",
+        |seen| kernel::confines_pods(&seen.facts),
+    ),
     ("exactly three host daemons, and one shim per pod", three_daemons),
     ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
@@ -160,6 +165,13 @@ fn listed_names(seen: &Seen) -> std::result::Result<(), String> {
     expect(paths, BTreeSet::from(expected))?;
     let listed = program_names::KUBELET.iter().map(|listed| vec![listed.name, listed.program]);
     expect(seen.facts.all("kubelet-name").collect(), listed.collect::<Vec<_>>())
+}
+
+/// A regular file of the mode that the table has.
+fn placeholders(seen: &Seen) -> std::result::Result<(), String> {
+    let mode = format!("{:o}", 0o100_000 | PLACEHOLDER_MODE);
+    let listed = program_names::PLACEHOLDERS.iter().map(|one| vec![one.path, &mode]);
+    expect(seen.facts.all("placeholder").collect(), listed.collect::<Vec<_>>())
 }
 
 fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {

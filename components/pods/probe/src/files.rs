@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use osbuild_abi::paths::KUBELET_PROGRAMS;
+use osbuild_abi::program_names::{self, Placeholder};
 
 /// Names of shells.
 const SHELLS: [&str; 14] = [
@@ -14,7 +15,7 @@ const SHELLS: [&str; 14] = [
     "toybox", "zsh",
 ];
 
-/// `bin NAME`, `kubelet-name NAME TARGET`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`,
+/// `bin NAME`, `kubelet-name NAME TARGET`, `placeholder PATH MODE`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`,
 /// `command-line WORDS`, `data BYTES` and `disk NAME BYTES` lines.
 pub fn facts(host: &Path) -> io::Result<Vec<String>> {
     let mut facts: Vec<String> =
@@ -23,6 +24,11 @@ pub fn facts(host: &Path) -> io::Result<Vec<String>> {
     for name in names(&folder)? {
         let target = fs::read_link(folder.join(&name)).unwrap_or_default();
         facts.push(format!("kubelet-name {name} {}", target.display()));
+    }
+    for Placeholder { path, .. } in program_names::PLACEHOLDERS {
+        if let Ok(meta) = host.join(path.trim_start_matches('/')).symlink_metadata() {
+            facts.push(format!("placeholder {path} {:o}", meta.mode()));
+        }
     }
     shells(host, host, host.metadata()?.dev(), &mut facts)?;
     facts.extend(fs::read_to_string("/proc/1/mountinfo")?.lines().filter_map(mount));

@@ -5,10 +5,12 @@
 //! `/proc/1/root` is the host's root.
 //!
 //! With the argument `ends` it has no ports, and ends on SIGTERM. With `calls` it has none either,
-//! and prints every second which system calls it may make.
+//! and prints every second which system calls it may make. With `confined` it ends at once, with its
+//! AppArmor profile as its message.
 
 mod calls;
 mod cgroups;
+mod confined;
 mod contents;
 mod ending;
 mod files;
@@ -77,6 +79,7 @@ const RELEASES: &str = "/releases";
 fn main() -> io::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("ends") => return ending::on_request(),
+        Some("confined") => return confined::report(),
         Some("calls") => calls::print_for_ever(),
         _ => {}
     }

@@ -12,6 +12,7 @@ const SYSCTLS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlo
 ///   NAME FOLDERS`, with its `PATH`, for each process in the mount namespace of `init`;
 /// - `pod NAME PID EFFECTIVE BOUNDING` with two capability sets, and `seccomp NAME MODE`, for each
 ///   other process;
+/// - `apparmor NAME PROFILE` with the profile of each process and its mode;
 /// - `blocked NAME SIGNALS` with the blocked signals of each process;
 /// - `memory TOTAL AVAILABLE` in bytes;
 /// - `kernel NAME NUMBER` for each of [`SYSCTLS`];
@@ -35,6 +36,9 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         };
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         facts.push(format!("blocked {name} {}", field(&status, "SigBlk:")));
+        // A kernel without AppArmor has no such file.
+        let profile = fs::read_to_string(folder.join("attr/apparmor/current")).unwrap_or_default();
+        facts.push(format!("apparmor {name} {}", profile.trim()));
         if namespace != host {
             facts.push(format!("seccomp {name} {}", field(&status, "Seccomp:")));
         }
