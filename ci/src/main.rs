@@ -168,6 +168,11 @@ const LONG_NODES: &[Check] = &[
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
     Check {
+        name: "vm: inside, with AppArmor",
+        run: vm::inside::a_node_with_apparmor_is_what_was_promised,
+    },
+    Check { name: "vm: AppArmor", run: vm::cluster::pods_have_the_profiles_that_they_ask_for },
+    Check {
         name: "vm: configured control plane",
         run: vm::cluster::a_resource_configures_the_control_plane,
     },

@@ -167,7 +167,7 @@ impl Layer {
                 return Ok(());
             }
             Content::AppArmorProfile { source, parser } => {
-                let profile = compile::apparmor_profile(build, source, &parser.lock)?;
+                let profile = compile::apparmor(build, source, &parser.lock)?;
                 self.tree.add_file(&path, profile, false)?;
                 self.mode(file, 0o644);
                 return Ok(());

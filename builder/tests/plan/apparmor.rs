@@ -22,7 +22,7 @@ fn files(plan: &Plan) -> Vec<&RootFile> {
 }
 
 #[test]
-fn a_node_has_the_profile_and_the_file_for_containerd_only_if_its_kernel_has_apparmor() {
+fn a_node_has_the_files_for_apparmor_only_if_its_kernel_has_it() {
     for line in ["", "SECURITY_APPARMOR = false"] {
         let plan = resolve(&with_option(line));
         assert_eq!(files(&plan), Vec::<&RootFile>::new(), "{line}");
@@ -47,9 +47,9 @@ fn a_recipe_cannot_put_a_program_where_containerd_looks_for_one() {
 }
 
 #[test]
-fn the_profile_has_the_rules_of_containerds() {
+fn the_rules_of_pods_are_those_of_containerd() {
     let project = shipped();
-    let plan = plan::resolve(&project, "probe", TODAY, Strictness::Lock).unwrap();
+    let plan = plan::resolve(&project, "probe-apparmor", TODAY, Strictness::Lock).unwrap();
     let all = files(&plan);
     let profile = all.iter().find_map(|file| match &file.content {
         Content::AppArmorProfile { source, .. } => Some(source),
@@ -68,8 +68,8 @@ fn the_profile_has_the_rules_of_containerds() {
     assert!(source.contains("p.DaemonProfile") && ours.contains(&format!("profile {NAME} ")));
 }
 
-/// What the template becomes on a machine that has no parts of profiles, and no rootlesskit, for a
-/// daemon without a profile.
+/// The text that the template becomes on a machine that has no parts of profiles, and no
+/// rootlesskit, for a daemon without a profile.
 fn made(template: &str) -> String {
     let mut text = template.to_owned();
     while let Some(start) = text.find("{{if ").or_else(|| text.find("{{range ")) {

@@ -20,6 +20,7 @@ fn every_recipe_that_names_a_board_resolves() {
         "aws-amd64",
         "aws-arm64",
         "control-plane-amd64",
+        "probe-apparmor",
         "probe-next",
         "probe",
         "qemu-amd64",

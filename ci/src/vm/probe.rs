@@ -15,6 +15,8 @@ pub const RECIPE: &str = "probe";
 
 /// The recipe that has the kubelet of the minor after the peg instead.
 pub const NEXT_RECIPE: &str = "probe-next";
+/// The recipe of the node with the probe and with AppArmor.
+pub const APPARMOR_RECIPE: &str = "probe-apparmor";
 
 /// A port of the pod: reports facts, one per line.
 pub const FACTS: u16 = 7070;

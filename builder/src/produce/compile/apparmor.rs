@@ -17,7 +17,7 @@ const COMPILED: &str = "compiled";
 ///
 /// # Errors
 /// The file cannot be read, or the parser refuses it.
-pub fn apparmor_profile(build: &Build<'_>, source: &str, parser: &DebianPackage) -> Result<Digest> {
+pub fn apparmor(build: &Build<'_>, source: &str, parser: &DebianPackage) -> Result<Digest> {
     let text = std::fs::read(build.options.project.join(source))
         .or_build(|| format!("cannot read `{source}`"))?;
     let mut input = InputTree::new();

@@ -8,7 +8,7 @@ pub mod kernel;
 mod modules;
 mod workspace;
 
-pub use apparmor::apparmor_profile;
+pub use apparmor::apparmor;
 pub use kernel::CompiledKernel;
 pub use workspace::Workspace;
 

@@ -1,8 +1,14 @@
 //! A pod's AppArmor profile, as the API server gives it to the kubelet.
 
+use super::control_plane::{BIN, ControlPlane};
+use super::joining::{Ports, bridge, join};
 use super::wait::{Seen, wait};
 use super::{Cluster, TIMEOUT, text};
+use crate::check::Outcome;
+use crate::site::Site;
+use crate::vm::machine::Machine;
 use crate::vm::node::NodeUnderTest;
+use crate::vm::probe::{self, free_port};
 use osbuild::error::Result;
 use serde_json::{Value, json};
 
@@ -16,9 +22,23 @@ const REPORTS: [(&str, &str, &str); 2] = [
     ("unconfined", "Unconfined", "unconfined, mount: ok"),
 ];
 
+/// Pods of a node with AppArmor have the profile that they ask for.
+pub fn pods_have_the_profiles_that_they_ask_for(site: &Site) -> Result<Outcome> {
+    let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let ports = Ports { place: free_port()?, socket: free_port()? };
+    let mut node = Machine::of_recipe(site, probe::APPARMOR_RECIPE, "apparmor")?
+        .forward(ports.place, probe::PLACE)
+        .forward(ports.socket, probe::SOCKET)
+        .boot()?;
+    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
+    cluster.ready_node(&mut node, None)?;
+    cluster.pods_have_their_profiles(&mut node)?;
+    Ok(cluster.outcome)
+}
+
 impl Cluster {
     /// Pods have the profile that they ask for, which forbids to mount.
-    pub(super) fn pods_have_their_profiles(&mut self, machine: &mut NodeUnderTest) -> Result<()> {
+    fn pods_have_their_profiles(&mut self, machine: &mut NodeUnderTest) -> Result<()> {
         for (name, kind, _) in REPORTS {
             self.plane.api().create(PODS, &pod(name, kind))?;
         }
@@ -36,7 +56,7 @@ impl Cluster {
 
     /// The message of a pod's container once it has ended, or why it has not.
     fn report_of(
-        &self,
+        &mut self,
         machine: &mut NodeUnderTest,
         name: &str,
     ) -> Result<std::result::Result<String, String>> {

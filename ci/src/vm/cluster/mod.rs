@@ -42,6 +42,7 @@ use super::probe::{self, free_port};
 use crate::check::Outcome;
 use crate::site::Site;
 use api::condition;
+pub use apparmor::pods_have_the_profiles_that_they_ask_for;
 pub use conformance::a_node_passes_the_tests_of_kubernetes;
 use control_plane::{BIN, ControlPlane};
 pub use drained::a_node_is_drained_before_it_reboots_for_an_update;
@@ -82,8 +83,8 @@ const NO_TIME: &str = "no time server confirms the clock: ";
 const REPLICAS: usize = 2;
 
 /// A node joins with a bootstrap token and becomes Ready. The pods of a deployment are scheduled to
-/// it, have addresses of their own, and the kubelet reaches them there. Others have the AppArmor
-/// profiles that they ask for. Then the power fails. At the next boot DHCP gives a host name; it is still the same node, Ready, and the only one, with
+/// it, have addresses of their own, and the kubelet reaches them there. Then the power fails. At
+/// the next boot DHCP gives a host name; it is still the same node, Ready, and the only one, with
 /// the same pods.
 pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
@@ -101,7 +102,6 @@ pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Res
     cluster.deploy()?;
     let before = cluster.pods_run(&mut node, &[])?;
     cluster.sees_the_problem_of_the_host(&mut node)?;
-    cluster.pods_have_their_profiles(&mut node)?;
     drop(node);
 
     let mut node = machine("cluster-reboots")?.hostname(NAME_BY_DHCP).boot()?;

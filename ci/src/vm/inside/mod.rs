@@ -44,11 +44,6 @@ type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
 const CLAIMS: &[Claim] = &[
     ("exactly seven files in /bin", seven_files),
     ("host daemons find programs under no names but the listed ones", listed_names),
-    ("what is in the place of another program is a file that cannot be executed", placeholders),
-    (
-        "pods have the AppArmor profile of containerd, and host daemons and privileged pods none",
-        |seen| kernel::confines_pods(&seen.facts),
-    ),
     ("exactly three host daemons, and one shim per pod", three_daemons),
     ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
@@ -88,22 +83,45 @@ const CLAIMS: &[Claim] = &[
     ),
 ];
 
+/// Those of a node without AppArmor.
+const FREE: &[Claim] = &[("no file is in the place of another program", |seen| {
+    expect(seen.facts.all("placeholder").count(), 0)
+})];
+
+/// Those of a node with AppArmor.
+const CONFINED: &[Claim] = &[
+    ("the file in the place of another program cannot be executed", placeholders),
+    (
+        "pods have the AppArmor profile of containerd, and host daemons and privileged pods none",
+        |seen| kernel::confines_pods(&seen.facts),
+    ),
+];
+
 /// Boots the node with the probe once, and checks every claim.
 pub fn the_node_is_what_was_promised(site: &Site) -> Result<Outcome> {
+    is_as_promised(site, probe::RECIPE, &[CLAIMS, FREE].concat())
+}
+
+/// The same with AppArmor.
+pub fn a_node_with_apparmor_is_what_was_promised(site: &Site) -> Result<Outcome> {
+    is_as_promised(site, probe::APPARMOR_RECIPE, &[CLAIMS, CONFINED].concat())
+}
+
+fn is_as_promised(site: &Site, recipe: &str, claims: &[Claim]) -> Result<Outcome> {
     let port = free_port()?;
-    let machine = Machine::of_recipe(site, probe::RECIPE, "inside")?;
+    let machine = Machine::of_recipe(site, recipe, &format!("inside-{recipe}"))?;
     let machine = machine.disk_size(DISK_MIB).forward(port, probe::SOCKET);
     let (facts, sockets) = look(machine, || Replies::ask(port))?;
-    let inspection = inspect(&image_of(&site.project(), probe::RECIPE))?;
-    let lock = lock(site, probe::RECIPE)?;
+    let inspection = inspect(&image_of(&site.project(), recipe))?;
+    let lock = lock(site, recipe)?;
     let seen = Seen { facts: Facts(facts), sockets, inspection, lock };
     let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| unmet(name).cause(why));
-    let problems: Vec<Problem> = CLAIMS.iter().filter_map(problems).collect();
+    let problems: Vec<Problem> = claims.iter().filter_map(problems).collect();
     if !problems.is_empty() {
         std::fs::write(site.log("inside.facts"), &seen.facts.0)
             .or_build(|| "cannot keep the probe's report".to_owned())?;
     }
-    Ok(Outcome { passed: CLAIMS.len() - problems.len(), problems, summary: seen.memory()? })
+    Ok(Outcome { passed: claims.len() - problems.len(), problems, summary: seen.memory()? })
 }
 
 /// Boots the node with the probe, and returns the probe's report from the time when the node is

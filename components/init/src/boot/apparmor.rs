@@ -15,7 +15,7 @@ const REPLACE: &str = "/sys/kernel/security/apparmor/.replace";
 /// turn AppArmor off.
 ///
 /// # Errors
-/// The kernel refuses the profile: containerd then makes no container that is to have it.
+/// The kernel refuses the profile: containerd then makes no container with it.
 pub fn load() -> Outcome {
     load_into(Path::new(REPLACE), Path::new(APPARMOR_PROFILE))
 }

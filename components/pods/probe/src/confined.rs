@@ -11,8 +11,8 @@ const MESSAGE: &str = "/dev/termination-log";
 /// The folder to mount on.
 const FOLDER: &str = "/dev/shm";
 
-/// Prints `PROFILE, mount: OUTCOME`, and leaves it as the message of the container. A kernel without
-/// AppArmor has no profile to report.
+/// Prints `PROFILE, mount: OUTCOME`, and leaves it as the message of the container. A kernel
+/// without AppArmor has no profile to report.
 pub fn report() -> io::Result<()> {
     let profile = fs::read_to_string("/proc/self/attr/apparmor/current")?;
     let mounted = mount("confined", FOLDER, "tmpfs", MountFlags::empty(), None);

@@ -15,8 +15,8 @@ const SHELLS: [&str; 14] = [
     "toybox", "zsh",
 ];
 
-/// `bin NAME`, `kubelet-name NAME TARGET`, `placeholder PATH MODE`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`,
-/// `command-line WORDS`, `data BYTES` and `disk NAME BYTES` lines.
+/// `bin NAME`, `kubelet-name NAME TARGET`, `placeholder PATH MODE`, `shell PATH`, `mount SOURCE
+/// POINT TYPE OPTIONS`, `command-line WORDS`, `data BYTES` and `disk NAME BYTES` lines.
 pub fn facts(host: &Path) -> io::Result<Vec<String>> {
     let mut facts: Vec<String> =
         names(&host.join("bin"))?.into_iter().map(|name| format!("bin {name}")).collect();

@@ -5,8 +5,8 @@
 //! `/proc/1/root` is the host's root.
 //!
 //! With the argument `ends` it has no ports, and ends on SIGTERM. With `calls` it has none either,
-//! and prints every second which system calls it may make. With `confined` it ends at once, with its
-//! AppArmor profile as its message.
+//! and prints every second which system calls it may make. With `confined` it ends at once, with
+//! its AppArmor profile as its message.
 
 mod calls;
 mod cgroups;

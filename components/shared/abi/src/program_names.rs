@@ -40,10 +40,10 @@ pub const PLACEHOLDER_MODE: u32 = 0o444;
 /// The file with which containerd uses AppArmor. The image has it if the kernel has AppArmor.
 pub const APPARMOR_PARSER: Placeholder = Placeholder {
     path: "/sbin/apparmor_parser",
-    text: "containerd uses AppArmor only if this file exists. It is not a program: the image has the \
-           profile of pods compiled, and init loads it.\n",
-    reason: "AppArmor: containerd looks for the file, and executes it only if init has not loaded the \
-             profile of pods",
+    text: "containerd uses AppArmor only if this file exists. It is not a program: the image has \
+           the profile of pods compiled, and init loads it.\n",
+    reason: "AppArmor: containerd looks for the file, and executes it only if init has not loaded \
+             the profile of pods",
 };
 
 /// The placeholders that an image may have.

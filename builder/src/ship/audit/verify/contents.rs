@@ -1,5 +1,5 @@
 //! Checks of a root: its files are those that its inventory lists, `/bin` has exactly the seven
-//! binaries of a node, the kubelet finds them under no names but the listed ones, and what is in the
+//! binaries of a node, the kubelet finds them under no names but the listed ones, and a file in the
 //! place of another program is text.
 
 use super::Check;
