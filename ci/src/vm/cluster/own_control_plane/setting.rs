@@ -54,7 +54,8 @@ const NODE_PORT: &str = "--node-port=20080";
 
 /// A control plane whose `ClusterConfiguration` is in the node document gets a resource in its
 /// place, is changed by it to arguments with which the API server does not start, and goes back by
-/// itself. When the resource goes, the document counts again.
+/// itself. When the resource goes, the document counts again. A resource survives a restart of the
+/// node.
 pub fn a_resource_configures_the_control_plane(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(CONFIGURED);
     site.copy_to(&project)?;
@@ -91,6 +92,7 @@ pub fn a_resource_configures_the_control_plane(site: &Site) -> Result<Outcome> {
     plane.returns_to_the_document(&mut outcome)?;
     let after = plane.boot()?;
     outcome.check("the node has not restarted", boot == after, || format!("{boot}, {after}"));
+    plane.survives_a_restart(&after, &mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
 }
@@ -216,11 +218,29 @@ impl Plane<'_> {
         Ok(())
     }
 
+    /// A resource counts again after a restart of the node. The document had counted before it.
+    fn survives_a_restart(&self, boot: &str, outcome: &mut Outcome) -> Result<()> {
+        self.node_api.apply("plane.yaml", &self.changed(RANGE), &[])?;
+        self.status(outcome, "kubeadm takes a resource again", &["made: true", "setBy: api"])?;
+        self.node_api.finish(&["reboot"])?;
+        let node = format!("node/{NODE}");
+        let words = ["get", &node, "-o=jsonpath={.status.nodeInfo.bootID}"];
+        let restarted = wait(NEW_NODE_TIMEOUT, || {
+            let ran = self.cluster.kubectl.run(&words)?;
+            let is_new = ran.code == Some(0) && ran.output != boot;
+            Ok(if is_new { Seen::Yes(()) } else { Seen::NotYet(ran.output) })
+        })?;
+        outcome.claim("the control plane is there after a restart of the node", restarted);
+        self.status(outcome, "the resource counts after it", &["made: true", "setBy: api"])?;
+        let words = ["create", "service", "nodeport", "again", "--tcp=80", "--node-port=20090"];
+        self.cluster.claim(outcome, "the API server has the argument still", &words, "created")
+    }
+
     /// Claims that the status has these lines sooner or later.
     fn status(&self, outcome: &mut Outcome, claim: &str, lines: &[&str]) -> Result<()> {
         let words = ["get", "controlplanestatuses", "node", "-o", "yaml"];
         let found = wait(STEP_TIMEOUT, || {
-            let status = self.node_api.finish(&words)?;
+            let status = self.node_api.run(&words)?.output;
             let has_all = lines.iter().all(|line| status.contains(line));
             Ok(if has_all { Seen::Yes(()) } else { Seen::NotYet(status) })
         })?;
