@@ -239,7 +239,8 @@ impl Plane<'_> {
     /// Claims that the status has these lines sooner or later.
     fn status(&self, outcome: &mut Outcome, claim: &str, lines: &[&str]) -> Result<()> {
         let words = ["get", "controlplanestatuses", "node", "-o", "yaml"];
-        let found = wait(STEP_TIMEOUT, || {
+        // kubeadm waits for an API server that starts again.
+        let found = wait(NEW_NODE_TIMEOUT, || {
             let status = self.node_api.run(&words)?.output;
             let has_all = lines.iter().all(|line| status.contains(line));
             Ok(if has_all { Seen::Yes(()) } else { Seen::NotYet(status) })
