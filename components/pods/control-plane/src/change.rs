@@ -41,9 +41,11 @@ fn renew_certificate(make: impl Fn() -> Outcome) -> Outcome {
         rename(file, before)?;
     }
     let made = make();
-    if made.is_err() {
-        for (file, before) in &files {
-            rename(before, file)?;
+    for (file, before) in &files {
+        match made {
+            // No copy of a key stays behind.
+            Ok(()) => fs::remove_file(before).or_else(is_gone).explain("remove a certificate")?,
+            Err(_) => rename(before, file)?,
         }
     }
     made
@@ -51,10 +53,14 @@ fn renew_certificate(make: impl Fn() -> Outcome) -> Outcome {
 
 /// Renames a file that may not be there.
 fn rename(from: &Path, to: &Path) -> Outcome {
-    match fs::rename(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).explain(format_args!("rename {} to {}", from.display(), to.display()))
-        }
-        _ => Ok(()),
+    let renamed = fs::rename(from, to).or_else(is_gone);
+    renamed.explain(format_args!("rename {} to {}", from.display(), to.display()))
+}
+
+/// A file that is not there is not an error.
+fn is_gone(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
     }
 }
