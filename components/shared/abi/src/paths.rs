@@ -193,6 +193,8 @@ pub const DEBUG_MANIFEST: &str = "osbuild-debug.yaml";
 pub const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// containerd's socket for plugins of NRI, which are pods.
+pub const NRI_SOCKET: &str = "/run/nri/nri.sock";
 /// containerd's folder of image blobs, each named with its SHA-256 in hexadecimal.
 pub const CONTAINERD_BLOBS: &str =
     "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256";

@@ -10,11 +10,11 @@ mod storage;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use osbuild_abi::paths::{
     CNI_CONFIGURATIONS, CNI_PLUGINS, CONTAINERD_SOCKET, KUBELET_PLUGINS, KUBELET_REGISTRATIONS,
-    LOGS,
+    LOGS, NRI_SOCKET,
 };
 use osbuild_failure::Outcome;
 use osbuild_protocol::CniState;
@@ -40,8 +40,8 @@ pub fn report(containerd: Option<&str>) -> Outcome {
     print!("{}", drivers.encode());
     let containerd = containerd.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
     let clients = containerd.map(|containerd| {
-        let logs = Path::new(LOGS).join(PODS);
-        runtime_clients::clients(containerd, Path::new(CONTAINERD_SOCKET), &logs)
+        let sockets = [CONTAINERD_SOCKET, NRI_SOCKET].map(PathBuf::from);
+        runtime_clients::clients(containerd, &sockets, &Path::new(LOGS).join(PODS))
     });
     if let Some(Ok(clients)) = clients {
         print!("{}", clients.encode());

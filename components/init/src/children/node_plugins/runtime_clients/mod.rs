@@ -1,5 +1,5 @@
-//! The clients of the container runtime: the processes that have connected to its socket, which
-//! makes each of them root on the node.
+//! The clients of the container runtime: the processes that have connected to its socket, or to
+//! that of its plugins, which makes each of them root on the node.
 //!
 //! The kernel notes at the runtime's end of a connection which process has made it. So this process
 //! duplicates the sockets of the runtime one after another (pidfd_getfd(2)), asks, and closes them
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use osbuild_protocol::{ClientProcess, MAX_RUNTIME_CLIENTS, RuntimeClient, RuntimeClients};
@@ -37,16 +37,16 @@ const SOCKET: &[u8] = b"socket:";
 /// another process may have the same one by now.
 type Key = (i32, bool);
 
-/// The clients of the runtime, a process that listens at `socket`. The folder `logs` has the names
-/// of pods.
+/// The clients of the runtime, a process that listens at the paths `listening`. The folder `logs`
+/// has the names of pods.
 ///
 /// # Errors
 /// The runtime has ended, it has too many descriptors, or this process may not see them.
-pub fn clients(runtime: Pid, socket: &Path, logs: &Path) -> io::Result<RuntimeClients> {
+pub fn clients(runtime: Pid, listening: &[PathBuf], logs: &Path) -> io::Result<RuntimeClients> {
     let opened = pidfd_open(runtime, PidfdFlags::empty())?;
     let mut found = Found::default();
     for number in sockets(runtime)? {
-        if let Some(peer) = client(opened.as_fd(), number, socket)? {
+        if let Some(peer) = client(opened.as_fd(), number, listening)? {
             found.add(&peer);
         }
     }
@@ -104,14 +104,16 @@ fn sockets(process: Pid) -> io::Result<Vec<RawFd>> {
 }
 
 /// The process that has made the connection which the runtime has as this descriptor. None if it is
-/// no connection to the socket, or has been closed.
-fn client(runtime: BorrowedFd, number: RawFd, socket: &Path) -> io::Result<Option<Peer>> {
+/// no connection to one of the sockets, or has been closed.
+fn client(runtime: BorrowedFd, number: RawFd, listening: &[PathBuf]) -> io::Result<Option<Peer>> {
     let descriptor = match pidfd_getfd(runtime, number, PidfdGetfdFlags::empty()) {
         Err(Errno::BADF) => return Ok(None),
         descriptor => descriptor?,
     };
     let name = getsockname(&descriptor).and_then(SocketAddrUnix::try_from);
-    let is_there = name.is_ok_and(|name| name.path_bytes() == Some(socket.as_os_str().as_bytes()));
+    let is_there = name.is_ok_and(|name| {
+        listening.iter().any(|path| name.path_bytes() == Some(path.as_os_str().as_bytes()))
+    });
     if !is_there || socket_acceptconn(&descriptor)? || has(&descriptor, PollFlags::HUP)? {
         return Ok(None);
     }

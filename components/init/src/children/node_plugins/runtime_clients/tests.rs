@@ -27,6 +27,11 @@ impl Runtime {
         self.folder.path().join("containerd.sock")
     }
 
+    /// The socket of its plugins.
+    fn plugins(&self) -> PathBuf {
+        self.folder.path().join("nri.sock")
+    }
+
     fn accept(&mut self) {
         self.accepted.push(self.listener.accept().unwrap().0);
     }
@@ -42,7 +47,8 @@ impl Runtime {
 
     fn clients(&self) -> RuntimeClients {
         let logs = self.folder.path().join("pods");
-        clients(rustix::process::getpid(), &self.socket(), &logs).unwrap()
+        let sockets = [self.socket(), self.plugins()];
+        clients(rustix::process::getpid(), &sockets, &logs).unwrap()
     }
 
     /// The client with this number.
@@ -142,6 +148,16 @@ fn the_connection_of_a_process_that_has_ended_keeps_its_number() {
     let heir = Pid::from_raw(heir.trim().parse().unwrap()).unwrap();
     rustix::process::kill_process(heir, rustix::process::Signal::KILL).unwrap();
     assert!(soon(|| runtime.with(pid).is_none()));
+}
+
+#[test]
+fn a_plugin_of_the_runtime_is_a_client() {
+    let runtime = Runtime::new();
+    let other = UnixListener::bind(runtime.plugins()).unwrap();
+    let _plugin = UnixStream::connect(runtime.plugins()).unwrap();
+    let _accepted = other.accept().unwrap();
+    let own = runtime.with(std::process::id()).unwrap();
+    assert_eq!(own.connections, 1);
 }
 
 #[test]
