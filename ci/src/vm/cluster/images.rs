@@ -104,6 +104,20 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
             "flannel",
             &debian,
         )?,
+        make(
+            "networking/kube-network-policies",
+            version(&full, "kube-network-policies")?,
+            FULL_BIN,
+            "bin/netpol",
+            &nothing,
+        )?,
+        make(
+            "e2e-test-images/dra-test-driver",
+            version(&full, "dra-test-driver")?,
+            FULL_BIN,
+            "dra-test-driver",
+            &nothing,
+        )?,
         make("e2e-test-images/agnhost", AGNHOST.to_owned(), BIN, "agnhost", &debian)?,
     ])
 }

@@ -8,6 +8,7 @@ use super::kept_image::starts_without_its_registry;
 use super::kubectl::Kubectl;
 use super::lab::{DISK_MIB, SINGLE};
 use super::node_api::NodeApi;
+use super::pods_swap::pods_have_a_part_of_the_swap;
 use super::registry::Registry;
 use super::{Cluster, serving, set_join, text};
 use crate::check::Outcome;
@@ -60,7 +61,8 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// A resource makes the node join, and leave at the end. A pod reads the settings of its node with
 /// the token of its ServiceAccount, and the node verifies it by the keys of a real API server. The
 /// pod may not change them before its binding says so. Another ServiceAccount, and a token of no
-/// pod, may do nothing. A pod starts from an image that the node keeps while the registry is away.
+/// pod, may do nothing. A pod starts from an image that the node keeps while the registry is away,
+/// and one has a part of the node's swap.
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let mut registry = Registry::start(site, cluster.plane.authority())?;
@@ -92,6 +94,7 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     example.runs(&mut cluster.outcome)?;
     let Example { kubectl, node_api, .. } = &example;
     starts_without_its_registry(site, &mut registry, kubectl, node_api, &mut cluster.outcome)?;
+    pods_have_a_part_of_the_swap(kubectl, node_api, &mut cluster.outcome)?;
     set_join::leaves(&mut cluster, &example.node_api)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");

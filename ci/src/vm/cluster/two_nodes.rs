@@ -8,7 +8,7 @@ use super::lab::{DISK_MIB, SINGLE};
 use super::registry::Registry;
 use super::wait::{Seen, wait};
 use super::workloads::client::get_script;
-use super::{flannel, joining, serving, text};
+use super::{flannel, joining, network_policies, serving, text};
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
@@ -54,13 +54,17 @@ const ROLLOUTS: [(&str, &str, &str); 4] = [
     ("a pod runs on both nodes", "default", "daemonset/web"),
 ];
 
+/// The end of the names of claims after the power of a node failed.
+const AGAIN: &str = " after a power cut";
+
 /// How long two emulated nodes may take to pull images and start pods, and until a claim holds.
 const ROLLOUT: &str = "--timeout=900s";
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Two nodes without a network for pods join a cluster, which gives them one: flannel, with
 /// upstream's manifest. Pods of one node reach those of the other, by their own addresses and
-/// through a Service. Then the power of one node fails, and once it is back the pods talk again.
+/// through a Service, and NetworkPolicies keep some of them apart. Then the power of one node
+/// fails, and once it is back the pods talk again, as far as the policies let them.
 pub fn pods_of_two_nodes_reach_each_other(site: &Site) -> Result<Outcome> {
     let plane = ControlPlane::start(site)?;
     let registry = Registry::start(site, plane.authority())?;
@@ -76,12 +80,20 @@ pub fn pods_of_two_nodes_reach_each_other(site: &Site) -> Result<Outcome> {
     pair.rolls_out([&mut first, &mut second])?;
     pair.lets_kubectl_in(&nodes)?;
     pair.talks("")?;
+    let pods = pair.addresses()?;
+    network_policies::start_askers(&pair.kubectl, &pods, &mut pair.outcome)?;
+    network_policies::deploy(site, &pair.kubectl, &mut pair.outcome)?;
+    network_policies::hold(&pair.kubectl, &pods, &mut pair.outcome, "")?;
     drop(second);
 
     let mut second = nodes.machine(KEEPS, "two-nodes-again")?.boot()?;
     second.wait_until_printed(&format!("node `{}` is Ready in its cluster", NAMES[KEEPS]))?;
     pair.rolls_out([&mut first, &mut second])?;
-    pair.talks(" after a power cut")?;
+    pair.talks(AGAIN)?;
+    let pods = pair.addresses()?;
+    network_policies::runs(&pair.kubectl, &mut pair.outcome, AGAIN)?;
+    network_policies::hold(&pair.kubectl, &pods, &mut pair.outcome, AGAIN)?;
+    network_policies::go(&pair.kubectl, &pods, &mut pair.outcome)?;
     pair.outcome.summary = format!("{} claims", pair.outcome.passed);
     Ok(pair.outcome)
 }
@@ -231,6 +243,16 @@ impl Pair<'_> {
             true => Seen::Yes(()),
             false => Seen::NotYet(format!("{script}: {}", ran.output)),
         })
+    }
+
+    /// The addresses and ports of the pods, one on each node.
+    fn addresses(&self) -> Result<[String; 2]> {
+        let address = |node| {
+            let pod = self.pod(node)?;
+            let missing = || Error::build(format!("`{}` has no pod", NAMES[node]));
+            Ok::<_, Error>(format!("{}:{PORT}", pod.ok_or_else(missing)?.address))
+        };
+        Ok([address(0)?, address(1)?])
     }
 
     /// The pod of a node.

@@ -1,6 +1,7 @@
 //! The workloads of a cluster's first day, with unmodified software: images from a registry,
 //! kube-proxy and CoreDNS as kubeadm deploys them, and the real `kubectl`.
 
+mod claimed_devices;
 pub mod client;
 mod first_day;
 
@@ -24,7 +25,8 @@ pub const DEPLOYMENT: &str = include_str!("deployment.yaml");
 /// files on DATA alone. A client reaches the pods through their Service, `kubectl` reaches the
 /// client, and after a reboot, with a second disk, all of this works again. The node is observed
 /// through the API. Then pods get the volumes, limits and users that they ask for, one of them the
-/// disk as it is, an administrator drains the node, and kube-proxy changes to iptables.
+/// disk as it is, and another a device that it claims; an administrator drains the node, and
+/// kube-proxy changes to iptables.
 pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
@@ -55,6 +57,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     first_day.an_administrator_observes_the_node(outcome)?;
     first_day.pods_get_what_they_ask(outcome)?;
     first_day.a_pod_has_a_raw_device(outcome)?;
+    claimed_devices::a_pod_has_the_device_that_it_claims(site, &kubectl, outcome)?;
     first_day.pods_live_as_they_should(outcome)?;
     first_day.an_administrator_drains_the_node(outcome)?;
     addons::deploy(site, &cluster.plane, ProxyMode::Iptables, PODS)?;
