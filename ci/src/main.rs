@@ -163,6 +163,7 @@ const LONG_NODES: &[Check] = &[
         name: "vm: many pods",
         run: vm::cluster::a_node_runs_as_many_pods_as_the_kubelet_allows,
     },
+    Check { name: "vm: reserved", run: vm::cluster::a_pod_has_what_is_reserved_for_it },
     Check { name: "vm: pods as clients", run: vm::cluster::pods_are_clients_of_their_node },
     Check { name: "vm: conformance", run: vm::cluster::a_node_passes_the_tests_of_kubernetes },
     Check {

@@ -64,6 +64,12 @@ impl NodeFile {
         NodeFile { path: path.into(), mode, bytes: bytes.into() }
     }
 
+    /// The file with more text at its end.
+    pub fn with(mut self, text: &str) -> Self {
+        self.bytes.extend(text.as_bytes());
+        self
+    }
+
     /// Writes it to a folder of this host that is laid out like the node's root.
     pub fn write_below(&self, root: &Path) -> Result<()> {
         let to = root.join(self.path.trim_start_matches('/'));

@@ -30,6 +30,7 @@ mod pods_swap;
 mod process;
 mod registry;
 mod rejoining;
+mod reserved;
 mod serving;
 mod set_join;
 mod shutdown;
@@ -64,6 +65,7 @@ pub use own_control_plane::{
 };
 pub use pods_as_clients::pods_are_clients_of_their_node;
 pub use rejoining::a_node_comes_back_with_a_fresh_token_or_ca;
+pub use reserved::a_pod_has_what_is_reserved_for_it;
 use serde_json::{Value, json};
 pub use shutdown::pods_end_in_order_before_the_node_does;
 use std::collections::BTreeSet;

@@ -1,9 +1,13 @@
 //! A pod's AppArmor profile, as the API server gives it to the kubelet.
 
+mod loaded;
+
 use super::control_plane::{BIN, ControlPlane};
 use super::joining::{Ports, bridge, join};
+use super::kubectl::Kubectl;
+use super::registry::Registry;
 use super::wait::{Seen, wait};
-use super::{Cluster, TIMEOUT, text};
+use super::{Cluster, TIMEOUT, serving, text};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::machine::Machine;
@@ -22,17 +26,28 @@ const REPORTS: [(&str, &str, &str); 2] = [
     ("unconfined", "Unconfined", "unconfined, mount: ok"),
 ];
 
-/// Pods of a node with AppArmor have the profile that they ask for.
+/// Pods of a node with AppArmor have the profile that they ask for: none, containerd's, or one that
+/// another pod has loaded.
 pub fn pods_have_the_profiles_that_they_ask_for(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let registry = Registry::start(site, cluster.plane.authority())?;
+    registry.push_all(site, &[loaded::image(site)?])?;
+    let kubectl = Kubectl::new(site, &cluster.plane)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
+    let kubelet = free_port()?;
+    cluster.plane.egress().route(serving::ADDRESS, kubelet);
     let mut node = Machine::of_recipe(site, probe::APPARMOR_RECIPE, "apparmor")?
         .forward(ports.place, probe::PLACE)
         .forward(ports.socket, probe::SOCKET)
+        .forward(kubelet, serving::PORT)
         .boot()?;
-    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
-    cluster.ready_node(&mut node, None)?;
+    let mut files = bridge(&site.project().join(BIN))?;
+    files.extend(registry.node_files(cluster.plane.authority())?);
+    join(&cluster.plane, files, &ports)?;
+    let found = cluster.ready_node(&mut node, None)?;
     cluster.pods_have_their_profiles(&mut node)?;
+    serving::the_cluster_signs_it(&kubectl, text(&found, "/metadata/name"), &mut cluster.outcome)?;
+    loaded::confines_a_pod(&kubectl, &mut cluster.outcome)?;
     Ok(cluster.outcome)
 }
 

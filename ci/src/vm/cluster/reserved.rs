@@ -1,0 +1,108 @@
+//! Pods with processors, memory and huge pages of their own, and images that nobody uses.
+
+use super::control_plane::ControlPlane;
+use super::joining::{NodeFile, document};
+use super::kubectl::Kubectl;
+use super::lab::Lab;
+use super::registry::Registry;
+use super::wait::{Seen, wait};
+use super::{Cluster, serving, text};
+use crate::check::Outcome;
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use std::time::Duration;
+
+/// The settings of the kubelet, and where on DATA they are.
+const SETTINGS: &str = include_str!("reserved_settings.yaml");
+const SETTINGS_FILE: &str = "/etc/kubernetes/kubelet.conf.d/50-reserved.conf";
+
+/// The end of the node document: 64 MiB in pages of 2 MiB.
+const HUGE_PAGES: &str = "\n[kernel-parameters]\n\"vm.nr_hugepages\" = 32\n";
+const HUGE_PAGES_SHOWN: &str = "64Mi";
+
+/// The pods.
+const PODS: &str = include_str!("reserved.yaml");
+
+/// How long the emulated node may take to start a pod.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long an image may be there that nobody uses: its age, and the kubelet's interval of five
+/// minutes twice.
+const IMAGE_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// A claim, the words of `kubectl`, separated by single spaces, and the text in its output.
+type Claim = (&'static str, &'static str, &'static str);
+
+/// The node has two processors. The first one is reserved for what is no pod.
+const CLAIMS: [Claim; 6] = [
+    (
+        "a pod has a processor of its own",
+        "exec exclusive -- grep Cpus_allowed_list /proc/self/status",
+        ":\t1",
+    ),
+    (
+        "the other pods have the rest",
+        "exec shared -- grep Cpus_allowed_list /proc/self/status",
+        ":\t0",
+    ),
+    (
+        "a pod has huge pages up to its limit",
+        "exec exclusive -- cat /sys/fs/cgroup/hugetlb.2MB.max",
+        "16777216",
+    ),
+    ("a volume is in huge pages", "exec exclusive -- stat -f -c %T /huge", "hugetlbfs"),
+    (
+        "the kubelet reserves memory for a pod",
+        "exec shared -- grep -o exclusive.*134217728 /kubelet/memory_manager_state",
+        "134217728",
+    ),
+    ("a pod may not have huge pages beyond those of the node", "get pod greedy", "Pending"),
+];
+
+/// The kubelet gives a pod a processor, memory and huge pages that no other one has, and deletes an
+/// image that no pod uses.
+pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
+    let lab = Lab::new(site, "workloads")?;
+    let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let registry = Registry::start(site, cluster.plane.authority())?;
+    cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
+    let kubectl = Kubectl::new(site, &cluster.plane)?;
+    let files = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+    for file in registry.node_files(cluster.plane.authority())? {
+        file.write_below(files.path())?;
+    }
+    document(&cluster.plane)?.with(HUGE_PAGES).write_below(files.path())?;
+    NodeFile::new(SETTINGS_FILE, 0o600, SETTINGS).write_below(files.path())?;
+    let mut machine = lab.machine("reserved")?.files(files.path())?.boot()?;
+    let node = cluster.ready_node(&mut machine, None)?;
+    let shown = text(&node, "/status/allocatable/hugepages-2Mi");
+    cluster.outcome.check("the node offers huge pages", shown == HUGE_PAGES_SHOWN, || shown.into());
+    let approved = serving::approved(&kubectl, text(&node, "/metadata/name"))?;
+    cluster.outcome.claim("`kubectl exec` works", approved);
+
+    kubectl.apply(PODS)?;
+    for (claim, words, expected) in CLAIMS {
+        let words: Vec<&str> = words.split(' ').collect();
+        kubectl.claim(&mut cluster.outcome, TIMEOUT, claim, &words, expected)?;
+    }
+    deletes_an_image(&kubectl, &mut cluster.outcome)?;
+    cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
+    Ok(cluster.outcome)
+}
+
+/// The image of a pod is there, and goes some time after the pod has ended.
+fn deletes_an_image(kubectl: &Kubectl, outcome: &mut Outcome) -> Result<()> {
+    let images = ["get", "nodes", "-o=jsonpath=images: {.items[*].status.images[*].names}"];
+    let there = kubectl.until(TIMEOUT, &images, "flannel-cni-plugin")?;
+    outcome.claim("the image of a pod is on the node", there);
+    kubectl.output(&["delete", "pod", "unlike-others"])?;
+    let gone = wait(IMAGE_TIMEOUT, || {
+        let shown = kubectl.output(&images)?;
+        Ok(match shown.contains("flannel-cni-plugin") {
+            false => Seen::Yes(()),
+            true => Seen::NotYet(shown),
+        })
+    })?;
+    outcome.claim("an image that no pod uses is deleted", gone);
+    Ok(())
+}
