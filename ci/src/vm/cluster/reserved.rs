@@ -73,7 +73,7 @@ pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     }
     document(&cluster.plane)?.with(HUGE_PAGES).write_below(files.path())?;
     NodeFile::new(SETTINGS_FILE, 0o600, SETTINGS).write_below(files.path())?;
-    let mut machine = lab.machine("reserved")?.files(files.path())?.boot()?;
+    let mut machine = lab.machine("reserved")?.processors(2).files(files.path())?.boot()?;
     let node = cluster.ready_node(&mut machine, None)?;
     let shown = text(&node, "/status/allocatable/hugepages-2Mi");
     cluster.outcome.check("the node offers huge pages", shown == HUGE_PAGES_SHOWN, || shown.into());
