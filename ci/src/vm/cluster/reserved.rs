@@ -37,13 +37,13 @@ type Claim = (&'static str, &'static str, &'static str);
 const CLAIMS: [Claim; 6] = [
     (
         "a pod has a processor of its own",
-        "exec exclusive -- grep Cpus_allowed_list /proc/self/status",
-        ":\t1",
+        "exec exclusive -- cat /proc/self/status",
+        "Cpus_allowed_list:\t1\n",
     ),
     (
         "the other pods have the rest",
-        "exec shared -- grep Cpus_allowed_list /proc/self/status",
-        ":\t0",
+        "exec shared -- cat /proc/self/status",
+        "Cpus_allowed_list:\t0\n",
     ),
     (
         "a pod has huge pages up to its limit",
@@ -53,8 +53,8 @@ const CLAIMS: [Claim; 6] = [
     ("a volume is in huge pages", "exec exclusive -- stat -f -c %T /huge", "hugetlbfs"),
     (
         "the kubelet reserves memory for a pod",
-        "exec shared -- grep -o exclusive.*134217728 /kubelet/memory_manager_state",
-        "134217728",
+        "exec shared -- cat /kubelet/memory_manager_state",
+        r#""type":"memory","size":134217728}"#,
     ),
     ("a pod may not have huge pages beyond those of the node", "get pod greedy", "Pending"),
 ];

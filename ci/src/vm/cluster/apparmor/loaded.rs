@@ -3,6 +3,7 @@
 use super::super::TIMEOUT;
 use super::super::images::{NamedImage, debian_files};
 use super::super::kubectl::Kubectl;
+use super::super::wait::{Seen, wait};
 use crate::check::Outcome;
 use crate::image::{self, LAB};
 use crate::site::Site;
@@ -20,8 +21,8 @@ const PARSER: &str = "sbin/apparmor_parser";
 /// The profile, the DaemonSet that loads it, and a pod that asks for it.
 const OBJECTS: &str = include_str!("loaded.yaml");
 
-/// The log of the pod: its profile, and whether it may write to a folder.
-const LOG: &str = "reads-only (enforce)\nPermission denied\n";
+/// The log of the pod: its profile, and what it may write. Between these is the shell's message.
+const LOG: [&str; 3] = ["reads-only (enforce)\nwritten\n", "Permission denied", "\nrefused\n"];
 
 /// The image with the parser, beside a shell.
 pub fn image(site: &Site) -> Result<NamedImage> {
@@ -39,6 +40,11 @@ pub fn image(site: &Site) -> Result<NamedImage> {
 /// A pod loads a profile, and another one that asks for it is confined by it.
 pub fn confines_a_pod(kubectl: &Kubectl, outcome: &mut Outcome) -> Result<()> {
     kubectl.apply(OBJECTS)?;
-    let claim = "a profile that a pod has loaded confines another one";
-    kubectl.claim(outcome, TIMEOUT, claim, &["logs", "confined-by-own"], LOG)
+    let confined = wait(TIMEOUT, || {
+        let log = kubectl.run(&["logs", "confined-by-own"])?.output;
+        let has_all = LOG.iter().all(|part| log.contains(part));
+        Ok(if has_all { Seen::Yes(()) } else { Seen::NotYet(log) })
+    })?;
+    outcome.claim("a profile that a pod has loaded confines another one", confined);
+    Ok(())
 }
