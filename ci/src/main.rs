@@ -165,6 +165,10 @@ const LONG_NODES: &[Check] = &[
     },
     Check { name: "vm: reserved", run: vm::cluster::a_pod_has_what_is_reserved_for_it },
     Check { name: "vm: pods as clients", run: vm::cluster::pods_are_clients_of_their_node },
+    Check {
+        name: "vm: storage driver",
+        run: vm::cluster::a_storage_driver_mounts_the_volumes_of_pods,
+    },
     Check { name: "vm: conformance", run: vm::cluster::a_node_passes_the_tests_of_kubernetes },
     Check {
         name: "vm: newer control planes",

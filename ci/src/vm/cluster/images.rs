@@ -12,6 +12,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Architecture, Lock};
 use osbuild::produce::debian::{Contents, contents};
 use osbuild::produce::podimage::{Files, Image, from_program};
+use serde_json::Value;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -129,6 +130,23 @@ pub fn kube_proxy(site: &Site, store: &Store, minor: Minor) -> Result<NamedImage
     let path = "usr/local/bin/kube-proxy";
     let image = from_program(store, path, &bytes, &debian, Architecture::Amd64)?;
     Ok(NamedImage { name: "kube-proxy", tag: minor.version(site)?, image })
+}
+
+/// The image `NAME:1` of a package of this workspace, whose program has the package's name.
+pub fn of_package(site: &Site, package: &str, name: &'static str) -> Result<NamedImage> {
+    let target = Architecture::Amd64.rust_musl();
+    let mut cargo = site.cargo()?;
+    cargo.args(["build", "--quiet", "--locked", "--release", "--package", package]);
+    cargo.args(["--target", target, "--message-format", "json-render-diagnostics"]);
+    cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
+    let output = site.finish(&format!("image-{package}"), &mut cargo)?.output;
+    let built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs = built.filter_map(|one| one["executable"].as_str().map(PathBuf::from));
+    let program = programs.find(|path| path.ends_with(package));
+    let program = program.ok_or_else(|| Error::build(format!("cargo has built no `{package}`")))?;
+    let (store, nothing) = (site.store()?, Files::new());
+    let image = from_program(&store, package, &read(&program)?, &nothing, Architecture::Amd64)?;
+    Ok(NamedImage { name, tag: "1".to_owned(), image })
 }
 
 /// Reads a program of a recipe. `bin` is the folder of its programs in the checkout.

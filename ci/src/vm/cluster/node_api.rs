@@ -1,12 +1,17 @@
 //! `osctl`, as the administrator of a node runs it.
 
+use super::wait::{Seen, wait};
 use crate::site::{Ran, Site};
 use crate::state_api;
 use crate::vm::node::NodeUnderTest;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+/// How long the pod of the API may take to start, in an emulated machine.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// `osctl` with the administrator's certificate for one node.
 pub struct NodeApi<'a> {
@@ -32,12 +37,16 @@ impl<'a> NodeApi<'a> {
         let (address, certificate) =
             (format!("127.0.0.1:{port}"), self.certificate.display().to_string());
         let add = ["node", "add", "vm", &address, "--certificate", &certificate];
-        let unknown = self.run(&add)?;
-        let found = unknown.output.split_whitespace().find(|word| word.starts_with("sha256:"));
-        let found = found.ok_or_else(|| unknown.failure("osctl shows no fingerprint"))?;
+        let found = wait(TIMEOUT, || {
+            running.is_running()?;
+            let unknown = self.run(&add)?.output;
+            let found = unknown.split_whitespace().find(|word| word.starts_with("sha256:"));
+            Ok(found.map_or(Seen::NotYet(unknown.clone()), |found| Seen::Yes(found.to_owned())))
+        })?;
+        let found = found.map_err(|why| Error::build("osctl shows no fingerprint").cause(why))?;
         running.wait_until_printed(&format!("serves the node API as {found}"))?;
-        self.finish(&[&add[..], &["--fingerprint", found]].concat())?;
-        Ok(found.to_owned())
+        self.finish(&[&add[..], &["--fingerprint", &found]].concat())?;
+        Ok(found)
     }
 
     /// Applies documents with further arguments. Returns what it prints.

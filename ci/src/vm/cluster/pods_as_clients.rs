@@ -2,7 +2,7 @@
 //! documentation shows.
 
 use super::control_plane::ControlPlane;
-use super::images::NamedImage;
+use super::images;
 use super::joining::{Ports, install};
 use super::kept_image::starts_without_its_registry;
 use super::kubectl::Kubectl;
@@ -17,18 +17,16 @@ use crate::site::Site;
 use crate::vm::kept_disk::KeptDisk;
 use crate::vm::machine::Machine;
 use crate::vm::probe::{self, free_port};
-use osbuild::error::{Context, Error, Result};
-use osbuild::plan::Architecture;
-use osbuild::produce::podimage::{Files, from_program};
+use osbuild::error::{Error, Result};
 use osbuild_abi::osd::PORT;
-use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The page with the example, and the placeholder for the keys of a cluster.
 const PAGE: &str = include_str!("../../../../builder/docs/pods-as-clients.md");
 const KEYS: &str = "    KEYS\n";
+
+/// The name of the image of the example: `osctl`, built as its documentation says.
+const IMAGE: &str = "example/osctl";
 
 /// The recipe, and the lines that it adds to that with a bridge for pods.
 const RECIPE: &str = "pods-as-clients";
@@ -66,7 +64,7 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let mut registry = Registry::start(site, cluster.plane.authority())?;
-    registry.push_all(site, &[image(site)?])?;
+    registry.push_all(site, &[images::of_package(site, "osctl", IMAGE)?])?;
     let project = site.root.join("out/ci").join(RECIPE);
     site.copy_to(&project)?;
     recipe::inherit(site, &project, RECIPE, SINGLE, PODS)?;
@@ -99,24 +97,6 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");
     Ok(cluster.outcome)
-}
-
-/// The image of the example: `osctl`, built as its documentation says.
-fn image(site: &Site) -> Result<NamedImage> {
-    let target = Architecture::Amd64.rust_musl();
-    let mut cargo = site.cargo()?;
-    cargo.args(["build", "--quiet", "--locked", "--release", "--package", "osctl"]);
-    cargo.args(["--target", target, "--message-format", "json-render-diagnostics"]);
-    cargo.env(format!("CC_{}", target.replace('-', "_")), "gcc");
-    let output = site.finish("pods-as-clients-osctl", &mut cargo)?.output;
-    let built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut programs = built.filter_map(|one| one["executable"].as_str().map(PathBuf::from));
-    let program = programs.find(|path| path.ends_with("osctl"));
-    let program = program.ok_or_else(|| Error::build("cargo has built no `osctl`"))?;
-    let bytes = fs::read(&program).or_build(|| format!("cannot read `{}`", program.display()))?;
-    let store = site.store()?;
-    let image = from_program(&store, "osctl", &bytes, &Files::new(), Architecture::Amd64)?;
-    Ok(NamedImage { name: "example/osctl", tag: "1".to_owned(), image })
 }
 
 /// The example of the page, on a node.
