@@ -61,10 +61,20 @@ impl Configuration {
     /// The text with which kubeadm changes what it has made. `None` if neither the file nor a
     /// setting has the configuration of the cluster.
     pub fn to_change(&self) -> Option<String> {
-        let of_file = || self.objects.iter().find(|object| is_of(object, CLUSTER));
-        let cluster = self.setting.as_ref().or_else(of_file)?;
+        let cluster = self.cluster()?;
         let node = self.objects.iter().find_map(init_configuration);
         Some(text(node.iter().chain([cluster])))
+    }
+
+    /// The version of Kubernetes in the configuration of the cluster, if it has one.
+    pub fn version(&self) -> Option<&str> {
+        self.cluster()?["kubernetesVersion"].as_str()
+    }
+
+    /// The configuration of the cluster, if the file or a setting has one.
+    fn cluster(&self) -> Option<&Value> {
+        let of_file = || self.objects.iter().find(|object| is_of(object, CLUSTER));
+        self.setting.as_ref().or_else(of_file)
     }
 }
 
@@ -120,8 +130,11 @@ mod tests {
             object("InitConfiguration", "patches: { directory: /p }\n"),
             object("ClusterConfiguration", "clusterName: file\n")
         );
-        let setting = object("ClusterConfiguration", "clusterName: setting\n");
+        let setting =
+            object("ClusterConfiguration", "clusterName: setting\nkubernetesVersion: v1.35.8\n");
         assert_eq!(read(Some(&file), None).to_make(), None, "the file is whole");
+        assert_eq!(read(Some(&file), None).version(), None);
+        assert_eq!(read(Some(&file), Some(&setting)).version(), Some("v1.35.8"));
         let both = read(Some(&file), Some(&setting));
         for text in [both.to_make(), both.to_change()] {
             let found = objects(text);

@@ -14,6 +14,7 @@ use crate::configuration::Configuration;
 use crate::kubeadm::Kubeadm;
 use crate::make::{Progress, alone, make};
 use crate::replace::replace;
+use crate::version::keeps_minor;
 use crate::{routes, setting};
 
 /// kubeadm's configuration, which the node's owner places on DATA.
@@ -39,7 +40,6 @@ pub fn follow(progress: &mut Progress) -> Outcome<Option<String>> {
     let wanted = setting::wanted();
     if wanted.as_deref().unwrap_or_default() != made {
         let _alone = alone()?;
-        note_made(Some(CHANGING))?;
         follow_change(wanted.as_deref())?;
         note_made(wanted.as_deref())?;
     }
@@ -77,11 +77,16 @@ pub fn wait_for_change(wanted: Option<&str>, timeout: Option<Duration>) {
 
 fn follow_change(wanted: Option<&str>) -> Outcome {
     let configuration = read(wanted)?;
-    let Some(text) = configuration.and_then(|configuration| configuration.to_change()) else {
+    let configuration = configuration.and_then(|found| Some((found.to_change()?, found)));
+    let Some((text, configuration)) = configuration else {
         eprintln!("no other configuration is there, the control plane stays as it is");
         return Ok(());
     };
-    change(&kubeadm(Some(&text))?, wanted)?;
+    let kubeadm = kubeadm(Some(&text))?;
+    // Before the change begins: the configuration before it is in effect as long as none has begun.
+    keeps_minor(&kubeadm, configuration.version())?;
+    note_made(Some(CHANGING))?;
+    change(&kubeadm, wanted)?;
     eprintln!("the control plane has its new configuration");
     Ok(())
 }

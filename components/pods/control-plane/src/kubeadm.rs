@@ -88,6 +88,16 @@ impl Kubeadm {
         self.run_while(words, &|| true)
     }
 
+    /// Its version, as in `v1.35.8`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn version(&self) -> Outcome<String> {
+        let ran = Command::new(&self.program).args(["version", "-o", "short"]).output();
+        let ran = ran.explain(format_args!("start {}", self.program.display()))?;
+        Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+    }
+
     /// The same, and ends kubeadm once it `is_wanted` no longer.
     ///
     /// # Errors
@@ -172,6 +182,12 @@ mod tests {
         assert_eq!(failure, "kubeadm init: exit status: 3");
         let (_folder, kubeadm) = program("[ \"$*\" = \"init --config /a.yaml\" ]");
         kubeadm.run(&["init"]).unwrap();
+    }
+
+    #[test]
+    fn kubeadm_tells_its_version() {
+        let (_folder, kubeadm) = program("[ \"$*\" = \"version -o short\" ] && echo v1.35.8");
+        assert_eq!(kubeadm.version().unwrap(), "v1.35.8\n");
     }
 
     #[test]

@@ -18,3 +18,4 @@ pub mod replace;
 pub mod role;
 pub mod routes;
 pub mod setting;
+pub mod version;

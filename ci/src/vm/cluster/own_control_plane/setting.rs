@@ -8,6 +8,7 @@ use crate::recipe;
 use crate::site::Site;
 use crate::vm::cluster::certificates::Authority;
 use crate::vm::cluster::kubectl::Kubectl;
+use crate::vm::cluster::minor::Minor;
 use crate::vm::cluster::node_api::NodeApi;
 use crate::vm::cluster::registry::Registry;
 use crate::vm::cluster::wait::{Seen, wait};
@@ -87,6 +88,7 @@ pub fn a_resource_configures_the_control_plane(site: &Site) -> Result<Outcome> {
     plane.comes_from_the_document(&mut outcome)?;
     let boot = plane.boot()?;
     plane.takes_a_resource(&mut outcome)?;
+    plane.refuses_another_minor(site, &mut outcome)?;
     plane.is_held(files, &mut running, &mut outcome)?;
     plane.goes_back_by_itself(&mut outcome)?;
     plane.returns_to_the_document(&mut outcome)?;
@@ -170,6 +172,19 @@ impl Plane<'_> {
         self.cluster.claim(outcome, "its certificate has the name", &words, "ok")?;
         let words = ["-n=kube-system", "get", "configmap/kubeadm-config", "-o=yaml"];
         self.cluster.claim(outcome, "the cluster has the configuration", &words, "20000-20999")
+    }
+
+    /// A resource with the next minor changes nothing, and is forgotten with the one before.
+    fn refuses_another_minor(&self, site: &Site, outcome: &mut Outcome) -> Result<()> {
+        let (peg, next) = (Minor::Peg.version(site)?, Minor::Next.version(site)?);
+        let other = self.changed(RANGE).replacen(&peg, &next, 1);
+        self.node_api.apply("plane.yaml", &other, &[])?;
+        let refused = ["made: false", "changes the minor"];
+        self.status(outcome, "the pod refuses another minor", &refused)?;
+        let words = ["get", "--raw=/version"];
+        self.cluster.claim(outcome, "the API server keeps its version", &words, &peg)?;
+        self.node_api.apply("plane.yaml", &self.changed(RANGE), &[])?;
+        self.status(outcome, "the resource before it counts", &["made: true", "setBy: api"])
     }
 
     /// A configuration that another program changes is back.
