@@ -23,6 +23,28 @@ pub const AGNHOST: &str = "2.59";
 /// (`cmd/kubeadm/app/constants/constants.go`).
 const ETCD: &str = "3.6.6-0";
 
+/// The tags of the images of etcd, CoreDNS and `pause` with the next minor's kubeadm. The first two
+/// have the programs of the peg's cluster.
+const NEXT_ETCD: &str = "3.6.8-0";
+const NEXT_COREDNS: &str = "v1.14.2";
+const NEXT_PAUSE: &str = "3.10.2";
+
+/// The image of an administrator with kubeadm.
+pub const KUBEADM: &str = "example/kubeadm";
+
+/// The program in the place of `pause`, which kubeadm has a Job run with `-v` until it ends, the
+/// one that kubeadm executes, and the libraries that they need.
+const ENDS: &str = "/bin/true";
+const COPIES: &str = "/bin/cp";
+const LIBRARIES: [&str; 6] = [
+    "/ld-linux-x86-64.so.2",
+    "/libacl.so.1",
+    "/libattr.so.1",
+    "/libc.so.6",
+    "/libpcre2-8.so.0",
+    "/libselinux.so.1",
+];
+
 /// The tag of the image with flannel's CNI plugin in the manifest of this flannel
 /// (`Documentation/kube-flannel.yml`).
 const FLANNEL_CNI: &str = "v1.9.1-flannel3";
@@ -120,6 +142,42 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
             &nothing,
         )?,
         make("e2e-test-images/agnhost", AGNHOST.to_owned(), BIN, "agnhost", &debian)?,
+    ])
+}
+
+/// The images with which kubeadm upgrades a control plane of the peg to the next minor, and that of
+/// kubeadm, which executes `cp`.
+pub fn next_control_plane(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
+    let lab = image::lock(site, LAB)?;
+    let (mut debian, nothing) = (debian_files(store, &lab, &ALTERNATIVES)?, Files::new());
+    let tag = Minor::Next.version(site)?;
+    let make = |name, tag: &str, path: &str, bytes: &[u8], around: &Files| -> Result<NamedImage> {
+        let image = from_program(store, path, bytes, around, Architecture::Amd64)?;
+        Ok(NamedImage { name, tag: tag.to_owned(), image })
+    };
+    let of_next = |name, program: &str, around: &Files| {
+        let bytes = read(&Minor::Next.bin(site).join(program))?;
+        make(name, &tag, &format!("usr/local/bin/{program}"), &bytes, around)
+    };
+    let etcd = program(site, BIN, "etcd")?;
+    let coredns = program(site, FULL_BIN, "coredns")?;
+    let mut take = |name: &str| {
+        debian.remove(name).ok_or_else(|| Error::build(format!("no locked package has `{name}`")))
+    };
+    let (ends, copies) = (take(ENDS)?, take(COPIES)?);
+    debian.retain(|path, _| LIBRARIES.iter().any(|name| path.ends_with(name)));
+    let libraries = debian;
+    let beside_kubeadm: Files =
+        libraries.clone().into_iter().chain([(COPIES.to_owned(), copies)]).collect();
+    Ok(vec![
+        of_next("kube-apiserver", "kube-apiserver", &nothing)?,
+        of_next("kube-controller-manager", "kube-controller-manager", &nothing)?,
+        of_next("kube-scheduler", "kube-scheduler", &nothing)?,
+        of_next(KUBEADM, "kubeadm", &beside_kubeadm)?,
+        kube_proxy(site, store, Minor::Next)?,
+        make("etcd", NEXT_ETCD, "usr/local/bin/etcd", &etcd, &nothing)?,
+        make("coredns/coredns", NEXT_COREDNS, "coredns", &coredns, &nothing)?,
+        make("pause", NEXT_PAUSE, "pause", &ends, &libraries)?,
     ])
 }
 

@@ -3,6 +3,7 @@
 use crate::image::builds_the_lab;
 use crate::site::Site;
 use crate::vm::cluster::certificates::Authority;
+use crate::vm::cluster::images::NamedImage;
 use crate::vm::cluster::registry::Registry;
 use crate::vm::machine::PROCESSORS;
 use crate::vm::run_command::RunCommand;
@@ -62,6 +63,11 @@ impl<'a> Desk<'a> {
     /// The folder with the files of the cluster that a run made.
     pub fn cluster(&self) -> PathBuf {
         self.out().join("cluster")
+    }
+
+    /// Pushes more images to the registry.
+    pub fn push(&self, images: &[NamedImage]) -> Result<()> {
+        self.registry.push_all(self.site, images)
     }
 
     /// A new folder for a node with the files with which it pulls from the registry.

@@ -4,9 +4,11 @@ mod desk;
 mod setting;
 mod several;
 mod snapshot;
+mod upgrade;
 
 pub use setting::a_resource_configures_the_control_plane;
 pub use several::several_nodes_are_one_control_plane;
+pub use upgrade::a_control_plane_is_upgraded_to_the_next_minor;
 
 use super::kubectl::Kubectl;
 use crate::check::Outcome;
