@@ -1,10 +1,10 @@
-//! Corrects the requests with which the kubelet registers a plugin. Their `:authority` is the path of
-//! the socket, with `%2F` for each slash, and the crate `h2` refuses that: `%` is in no host of
+//! Corrects the requests with which the kubelet registers a plugin. Their `:authority` is the path
+//! of the socket, with `%2F` for each slash, and the crate `h2` refuses that: `%` is in no host of
 //! HTTP (RFC 9110, 4.2). Requests for volumes have `localhost`
 //! (`https://github.com/kubernetes/kubernetes/pull/112597`).
 //!
-//! Of a connection (RFC 9113) only the header blocks (RFC 7541) change, and in each only the value of
-//! that field. The kubelet sends it once: later blocks refer to it.
+//! Of a connection (RFC 9113) only the header blocks (RFC 7541) change, and in each only the value
+//! of that field. The kubelet sends it once: later blocks refer to it.
 
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
@@ -15,8 +15,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 const PREFACE: usize = 24;
 const FRAME: usize = 9;
 
-/// The type of a frame with a header block, and the flag that nothing follows in another frame. With
-/// another flag than this one or [`END_STREAM`] the block begins later.
+/// The type of a frame with a header block, and the flag that nothing follows in another frame.
+/// With another flag than this one or [`END_STREAM`] the block begins later.
 const HEADERS: u8 = 1;
 const END_HEADERS: u8 = 4;
 const END_STREAM: u8 = 1;
