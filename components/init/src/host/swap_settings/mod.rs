@@ -59,7 +59,7 @@ struct KubeletPart {
     asked: Option<bool>,
     /// Whether it is, in the one that was written.
     written: bool,
-    /// The size of the swap when it was started, which it shares out.
+    /// The size of the swap when it was started, or is about to be, which it shares out.
     size: u64,
     /// When to write its configuration, since boot.
     due: Option<Duration>,
@@ -114,7 +114,9 @@ impl SwapSettings {
             self.error.clear();
         }
         self.next = self.wants().map(|_| self.due.max(now));
-        if active.is_some_and(|active| self.pods() && active.amounts.size != self.kubelet.size) {
+        // Another start of the child would end one that writes.
+        let is_other = |active: Active| active.amounts.size != self.kubelet.size;
+        if self.pods() && self.kubelet.asked.is_none() && active.is_some_and(is_other) {
             self.kubelet.due = Some(now);
         }
     }
@@ -231,8 +233,8 @@ impl SwapSettings {
         let written = self.kubelet.asked.take().unwrap_or(of_document);
         let has_changed = std::mem::replace(&mut self.kubelet.written, written) != written;
         self.write_kubelet_at(now);
-        let size = self.active.map(|active| active.amounts.size);
-        has_changed || written && size.is_some_and(|size| size != self.kubelet.size)
+        let size = self.active.map_or(self.kubelet.size, |active| active.amounts.size);
+        has_changed || written && std::mem::replace(&mut self.kubelet.size, size) != size
     }
 
     /// The kubelet is started.

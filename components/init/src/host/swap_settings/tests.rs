@@ -119,7 +119,27 @@ fn the_kubelet_starts_again_only_for_pods_that_get_swap() {
     settings.on_kubelet_started();
     settings.hold(at(5));
     assert_eq!(settings.kubelet_deadline(), None);
+}
+
+#[test]
+fn a_kubelet_that_was_started_before_the_swap_was_on_starts_again_once() {
+    let (_kernel, mut settings) = made("size=4Mi pods");
+    settings.ask_kubelet();
+    assert!(settings.on_kubelet_written(at(3)));
     settings.kubelet.size = 0;
-    settings.hold(at(6));
-    assert_eq!(settings.kubelet_deadline(), Some(at(6)), "it was started before the swap was on");
+    settings.hold(at(4));
+    assert_eq!(settings.kubelet_deadline(), Some(at(4)));
+    settings.ask_kubelet();
+    settings.hold(at(5));
+    assert_eq!(
+        settings.kubelet_deadline(),
+        None,
+        "the child goes on, which another start would end"
+    );
+    assert!(settings.on_kubelet_written(at(6)));
+    settings.hold(at(7));
+    assert_eq!(settings.kubelet_deadline(), None, "the kubelet is about to start");
+    settings.on_kubelet_started();
+    settings.hold(at(8));
+    assert_eq!(settings.kubelet_deadline(), None);
 }
