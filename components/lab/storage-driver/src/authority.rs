@@ -16,7 +16,7 @@ const PREFACE: usize = 24;
 const FRAME: usize = 9;
 
 /// The type of a frame with a header block, and the flag that nothing follows in another frame.
-/// With another flag than this one or [`END_STREAM`] the block begins later.
+/// With other flags than this and [`END_STREAM`] the block begins later.
 const HEADERS: u8 = 1;
 const END_HEADERS: u8 = 4;
 const END_STREAM: u8 = 1;
