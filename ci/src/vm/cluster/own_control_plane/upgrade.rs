@@ -11,6 +11,7 @@ use crate::vm::cluster::minor::Minor;
 use crate::vm::cluster::wait::{Seen, wait};
 use crate::vm::probe::free_port;
 use osbuild::error::Result;
+use std::thread::sleep;
 use std::time::Duration;
 
 /// The network of the node.
@@ -44,6 +45,9 @@ const FAILED: &str = "Failed";
 /// The server whose image is missing at first.
 const MISSING: &str = "kube-apiserver";
 
+/// How often to ask for the pod. Each question costs an emulated API server a handshake, while it
+/// has 30 s for the first steps of its start.
+const INTERVAL: Duration = Duration::from_secs(20);
 /// How long the pod may take in all.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -121,6 +125,7 @@ impl Upgraded<'_> {
         kubectl.apply(&manifest)?;
         let words = ["-n=kube-system", "get", POD, "-o=jsonpath={.status.phase}"];
         let ended = wait(UPGRADE_TIMEOUT, || {
+            sleep(INTERVAL);
             let ran = kubectl.run(&words)?;
             let has_ended = ran.code == Some(0) && [SUCCEEDED, FAILED].contains(&&*ran.output);
             Ok(if has_ended { Seen::Yes(ran.output) } else { Seen::NotYet(ran.output) })
