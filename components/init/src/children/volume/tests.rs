@@ -9,14 +9,29 @@ use std::time::{Duration, Instant};
 
 use osbuild_folder::Folder;
 use rustix::fs::statvfs;
+use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 
 use crate::sys::own_mounts;
 
 const SIZE: u64 = 400 << 20;
 
-/// How long another program may claim a device.
+/// How long another program may claim a device, or keep a mount in use.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Unmounts a file system. A child that another test starts has the files of this one until it
+/// executes its program.
+fn unmounted(point: &str) {
+    let began = Instant::now();
+    loop {
+        match unmount(point, UnmountFlags::empty()) {
+            Err(Errno::BUSY) if began.elapsed() < TIMEOUT => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            ended => return ended.unwrap(),
+        }
+    }
+}
 
 /// Mounts a volume. While other tests look for a free loop device, Linux claims this one for a
 /// moment (`loop_configure` in `drivers/block/loop.c`).
@@ -128,7 +143,7 @@ fn linux_mounts_a_new_file_system_grows_it_and_finds_it_again() {
         let (phase, failure) = mounted(disk.path(), &db(), point).unwrap_err();
         assert_eq!(phase, VolumePhase::Refused, "{failure}");
         fs::write(format!("{point}/file"), "kept").unwrap();
-        unmount(point.as_str(), UnmountFlags::empty()).unwrap();
+        unmounted(point);
         let again = mounted(disk.path(), &db(), point).unwrap();
         assert_eq!(again.notes, [""; 0]);
         has_its_file_and_is_sound(&disk, point);
@@ -138,7 +153,7 @@ fn linux_mounts_a_new_file_system_grows_it_and_finds_it_again() {
 /// The mounted volume has its file, and e2fsck finds no mistake once it is unmounted.
 fn has_its_file_and_is_sound(disk: &Disk, point: &str) {
     assert_eq!(fs::read_to_string(format!("{point}/file")).unwrap(), "kept");
-    unmount(point, UnmountFlags::empty()).unwrap();
+    unmounted(point);
     let checked = Command::new("/sbin/e2fsck").args(["-f", "-n", &disk.device]).output();
     let checked = checked.unwrap();
     assert!(checked.status.success(), "{checked:?}");
@@ -151,7 +166,7 @@ fn a_volume_whose_disk_has_grown_grows() {
         let point = &point(folder, "db");
         mounted(disk.path(), &db(), point).unwrap();
         fs::write(format!("{point}/file"), "kept").unwrap();
-        unmount(point.as_str(), UnmountFlags::empty()).unwrap();
+        unmounted(point);
         let file = disk._folder.path().join("disk");
         // More than one block of descriptors describes.
         File::options().write(true).open(file).unwrap().set_len(20 << 30).unwrap();
@@ -188,7 +203,7 @@ fn a_damaged_volume_is_an_error() {
     alone(|folder| {
         let point = &point(folder, "db");
         mounted(disk.path(), &db(), point).unwrap();
-        unmount(point.as_str(), UnmountFlags::empty()).unwrap();
+        unmounted(point);
         let file = File::options().write(true).open(&disk.device).unwrap();
         // The descriptors of groups.
         std::os::unix::fs::FileExt::write_all_at(&file, &[0xFF; 4096], 4096).unwrap();
@@ -223,7 +238,7 @@ fn a_folder_of_data_is_mounted_and_its_users_are_not_those_of_data() {
         mount_bind(other.as_str(), container.as_str()).unwrap();
         assert_eq!(users::of(&at).unwrap().len(), 0);
         assert_eq!(users::of(&other).unwrap().into_iter().collect::<Vec<_>>(), [container]);
-        unmount(at.as_str(), UnmountFlags::empty()).unwrap();
+        unmounted(&at);
         super::folder::mount(&data, &db(), &at).unwrap();
         assert_eq!(fs::read_to_string(format!("{at}/file")).unwrap(), "kept");
     });
@@ -245,7 +260,7 @@ fn users_are_other_mounts_of_the_disk_and_containers() {
         assert_eq!(users.iter().collect::<Vec<_>>(), [&format!("the pod {uid}")]);
         let expected = format!("it is unmounted once nothing uses it: in use by the pod {uid}");
         assert_eq!(users::in_words(&users), expected);
-        unmount(bind.as_str(), UnmountFlags::empty()).unwrap();
+        unmounted(&bind);
         // A container with the volume, and one that only sees its folder.
         let other = tempfile::tempdir().unwrap();
         let script = format!("mount --bind {at} {} && echo ready && cat", other.path().display());
