@@ -21,11 +21,9 @@ const PLUGIN_CNI_VERSION: &str = r#""cniVersion": "0.4.0""#;
 
 /// Deploys it.
 pub fn deploy(site: &Site, kubectl: &Kubectl) -> Result<()> {
-    let files = modules::files(site, &image::lock(site, LAB_FULL)?, COMPONENT, MANIFEST)?;
-    match files.get("") {
-        Some(text) if text.contains(CNI_VERSION) => {
-            kubectl.apply(&text.replace(CNI_VERSION, PLUGIN_CNI_VERSION))
-        }
-        _ => Err(Error::build(format!("`{MANIFEST}` of `{COMPONENT}` has no {CNI_VERSION}"))),
+    let text = modules::file(site, &image::lock(site, LAB_FULL)?, COMPONENT, MANIFEST)?;
+    match text.contains(CNI_VERSION) {
+        true => kubectl.apply(&text.replace(CNI_VERSION, PLUGIN_CNI_VERSION)),
+        false => Err(Error::build(format!("`{MANIFEST}` of `{COMPONENT}` has no {CNI_VERSION}"))),
     }
 }

@@ -34,6 +34,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(1800);
 const JOB_TIMEOUT: &str = "--timeout=2400s";
 const TIMEOUT: Duration = Duration::from_secs(240);
 
+/// The identifiers of containers.
+type Containers = BTreeSet<String>;
+
 /// A node runs as many pods as the kubelet allows. Its power fails, and they start at once. Then a
 /// Job of 200 pods completes.
 pub fn a_node_runs_as_many_pods_as_the_kubelet_allows(site: &Site) -> Result<Outcome> {
@@ -83,9 +86,6 @@ fn claim(outcome: &mut Outcome, claim: &str, running: &std::result::Result<Conta
     outcome.claim(claim, running.as_ref().map(drop).map_err(Clone::clone));
 }
 
-/// The identifiers of containers.
-type Containers = BTreeSet<String>;
-
 /// The containers of `room` pods that are ready, once there are so many and none is of `before`.
 fn all_run(
     plane: &ControlPlane,
@@ -110,9 +110,9 @@ fn one_waits(plane: &ControlPlane) -> Result<std::result::Result<(), String>> {
     wait(TIMEOUT, || {
         let pods = plane.api().list(CROWD)?;
         let waits = |pod: &&Value| {
-            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
             pod["spec"]["nodeName"].is_null()
-                && conditions.clone().any(|one| text(one, "/message").contains("Too many pods"))
+                && conditions.any(|one| text(one, "/message").contains("Too many pods"))
         };
         Ok(match pods.iter().filter(waits).count() {
             1 => Seen::Yes(()),

@@ -43,6 +43,15 @@ pub fn files(
     Ok(files)
 }
 
+/// A text file of a component's own module.
+///
+/// # Errors
+/// The module cannot be read, or has no such file.
+pub fn file(site: &Site, lock: &Lock, component: &str, path: &str) -> Result<String> {
+    let missing = || Error::build(format!("the module of `{component}` has no `{path}`"));
+    files(site, lock, component, path)?.remove("").ok_or_else(missing)
+}
+
 fn locked<'l>(lock: &'l Lock, component: &str) -> Result<&'l GoLock> {
     let found = lock.go.iter().find(|go| go.component == component);
     found.ok_or_else(|| Error::build(format!("the lock has no `{component}`")))

@@ -62,8 +62,8 @@ fn make_point(target: &Path) -> Outcome<bool> {
     Ok(!is_mount(target).explain(format_args!("look at `{place}`"))?)
 }
 
-/// Whether something is mounted there. The device would not tell a folder that is mounted elsewhere
-/// on its own file system.
+/// Whether something is mounted there. A folder that is mounted elsewhere on its own file system
+/// has the same device number.
 fn is_mount(path: &Path) -> io::Result<bool> {
     let facts = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty())?;
     Ok(facts.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))

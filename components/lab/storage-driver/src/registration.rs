@@ -24,7 +24,7 @@ impl Registration for RegistrationService {
         }))
     }
 
-    /// The kubelet tells the result, which it does not repeat.
+    /// The kubelet reports the result once.
     async fn notify_registration_status(
         &self,
         request: Request<RegistrationStatus>,

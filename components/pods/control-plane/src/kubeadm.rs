@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn kubeadm_tells_its_version() {
+    fn kubeadm_reports_its_version() {
         let (_folder, kubeadm) = program("[ \"$*\" = \"version -o short\" ] && echo v1.35.8");
         assert_eq!(kubeadm.version().unwrap(), "v1.35.8\n");
     }

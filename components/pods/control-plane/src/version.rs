@@ -36,7 +36,7 @@ impl fmt::Display for Minor {
 /// of a minor that it does not know. `wanted` is the version in its configuration, if that has one.
 ///
 /// # Errors
-/// It would, or kubeadm does not tell its version.
+/// It would, or kubeadm does not report its version.
 pub fn keeps_minor(kubeadm: &Kubeadm, wanted: Option<&str>) -> Outcome {
     let Some(running) = fs::read_to_string(SERVER).ok().as_deref().and_then(minor_of_pod) else {
         return Ok(());

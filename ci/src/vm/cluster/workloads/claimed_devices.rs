@@ -7,8 +7,7 @@ use super::super::modules;
 use crate::check::Outcome;
 use crate::image::{self, LAB_FULL};
 use crate::site::Site;
-use osbuild::error::{Error, Result};
-use std::collections::BTreeMap;
+use osbuild::error::Result;
 use std::time::Duration;
 
 /// The component of the driver, and the folder of its module with examples.
@@ -38,14 +37,14 @@ pub fn a_pod_has_the_device_that_it_claims(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let lock = image::lock(site, LAB_FULL)?;
-    let examples = modules::files(site, &lock, COMPONENT, EXAMPLES)?;
+    let example = |name: &str| modules::file(site, &lock, COMPONENT, &format!("{EXAMPLES}{name}"));
     kubectl.apply(&DRIVER.replace("VERSION", &modules::version(&lock, COMPONENT)?))?;
-    kubectl.apply(example(&examples, "plugin-permissions.yaml")?)?;
+    kubectl.apply(&example("plugin-permissions.yaml")?)?;
     let status = ["rollout", "status", "daemonset/driver", "--namespace", NAMESPACE, ROLLOUT];
     kubectl.output(&status)?;
     outcome.passed += 1;
-    kubectl.apply(example(&examples, "deviceclass.yaml")?)?;
-    kubectl.apply(&with_our_agnhost(example(&examples, "pod-inline.yaml")?))?;
+    kubectl.apply(&example("deviceclass.yaml")?)?;
+    kubectl.apply(&with_our_agnhost(&example("pod-inline.yaml")?))?;
     let words = ["logs", "test-inline-claim", "--container=with-resource"];
     let claim = "a container has the device that its pod claims";
     kubectl.claim(outcome, TIMEOUT, claim, &words, VARIABLE)?;
@@ -55,12 +54,6 @@ pub fn a_pod_has_the_device_that_it_claims(
     kubectl.output(&["delete", "pod", "test-inline-claim"])?;
     let words = ["wait", "--for=delete", "resourceclaim", "--selector=app=inline-resource"];
     kubectl.claim(outcome, TIMEOUT, "the device is free when its pod has ended", &words, "")
-}
-
-/// A file of the examples.
-fn example<'e>(examples: &'e BTreeMap<String, String>, name: &str) -> Result<&'e str> {
-    let missing = || Error::build(format!("the module of `{COMPONENT}` has no `{name}`"));
-    examples.get(name).map(String::as_str).ok_or_else(missing)
 }
 
 /// An example whose containers run the version of `agnhost` that the registry has.
