@@ -6,13 +6,14 @@ use osbuild::error::Result;
 use osbuild_protocol::{Refusal, RefusalCode};
 
 /// Lines for the socket `host`, each with the kind of its refusal.
-const LINES: [(&str, RefusalCode); 123] = [
+const LINES: [(&str, RefusalCode); 124] = [
     ("apply kernel-parameter kernel.core_pattern |/tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.modprobe /tmp/x", RefusalCode::NotAllowed),
     ("apply kernel-parameter kernel.panic 0", RefusalCode::NotAllowed),
     ("apply kernel-parameter net.ipv4.ip_forward 0", RefusalCode::NotAllowed),
     ("apply kernel-parameter vm.overcommit_memory 2", RefusalCode::NotAllowed),
     ("apply kernel-parameter ../../etc/passwd 1", RefusalCode::Malformed),
+    ("apply kernel-parameter vm.nr_hugepages 100000000", RefusalCode::Malformed),
     ("apply host-name ../etc", RefusalCode::Malformed),
     ("apply name-servers 10.0.2.3;reboot", RefusalCode::Malformed),
     ("apply time-servers $(reboot)", RefusalCode::Malformed),

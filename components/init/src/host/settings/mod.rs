@@ -196,7 +196,7 @@ impl Settings {
                 self.kernel_modules.withdraw(source, name);
                 Ok(())
             }
-            SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key),
+            SettingName::KernelParameter(key) => self.kernel_parameters.withdraw(source, key, now),
             SettingName::Kubelet(key) => {
                 self.kubelet.withdraw(source, key, now);
                 Ok(())
