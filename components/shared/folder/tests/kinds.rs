@@ -45,6 +45,24 @@ impl Place {
     }
 }
 
+/// Nothing can be removed while it is immutable, so the temporary folder would stay.
+impl Drop for Place {
+    fn drop(&mut self) {
+        let folders = ["data", "data/aside", "data/aside/discarded"].map(|name| self.path(name));
+        for entry in folders.into_iter().filter_map(|path| fs::read_dir(path).ok()).flatten() {
+            let kind = entry.as_ref().ok().and_then(|entry| entry.file_type().ok());
+            if let (Ok(entry), Some(true)) =
+                (entry, kind.map(|kind| kind.is_file() || kind.is_dir()))
+            {
+                let file = fs::File::open(entry.path()).unwrap();
+                if let Ok(flags) = ioctl_getflags(&file) {
+                    let _ = ioctl_setflags(&file, flags - IFlags::IMMUTABLE);
+                }
+            }
+        }
+    }
+}
+
 /// An obstacle: its name, a function that makes it, and whether it is moved aside where a file is
 /// needed.
 type Kind = (&'static str, fn(&Place, &Path) -> bool, bool);
