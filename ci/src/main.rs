@@ -196,6 +196,10 @@ const LONG_NODES: &[Check] = &[
     },
     Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },
     Check { name: "vm: faults at boot", run: vm::cluster::a_node_boots_without_its_cluster },
+    Check {
+        name: "vm: hour without the cluster",
+        run: vm::cluster::pods_survive_an_hour_without_the_cluster,
+    },
     Check { name: "vm: full disk", run: vm::cluster::a_node_survives_a_full_disk },
     Check {
         name: "vm: graceful shutdown",

@@ -5,6 +5,7 @@ mod boot;
 mod clock;
 mod daemons;
 mod disk;
+mod hour;
 mod network;
 mod pods;
 
@@ -23,6 +24,7 @@ use crate::vm::probe::{self, free_port};
 use crate::vm::qmp::Qmp;
 pub use boot::a_node_boots_without_its_cluster;
 pub use disk::a_node_survives_a_full_disk;
+pub use hour::pods_survive_an_hour_without_the_cluster;
 use osbuild::error::Result;
 use serde_json::Value;
 use std::time::Duration;
