@@ -197,6 +197,10 @@ const LONG_NODES: &[Check] = &[
     Check { name: "vm: faults", run: vm::cluster::pods_survive_faults },
     Check { name: "vm: faults at boot", run: vm::cluster::a_node_boots_without_its_cluster },
     Check {
+        name: "vm: name server away",
+        run: vm::cluster::a_node_survives_without_its_name_server,
+    },
+    Check {
         name: "vm: hour without the cluster",
         run: vm::cluster::pods_survive_an_hour_without_the_cluster,
     },

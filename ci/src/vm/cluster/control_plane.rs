@@ -23,6 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The folder of the lab's programs in the checkout.
 pub const BIN: &str = "out/lab/bin";
 
+/// The name of the API server that a name server of the tests knows.
+pub const NAME: &str = "api.lab.example";
+
 /// The addresses of Services. The first one is the API server's.
 pub const SERVICES: &str = "10.96.0.0/16";
 
@@ -341,7 +344,7 @@ fn authority(folder: &Path) -> Result<Authority> {
     let host = HOST.to_string();
     authority.server(
         "api-server",
-        &["127.0.0.1", &host, "10.96.0.1", "kubernetes", "kubernetes.default.svc"],
+        &["127.0.0.1", &host, NAME, "10.96.0.1", "kubernetes", "kubernetes.default.svc"],
     )?;
     authority.client("administrator", "lab-administrator", Some("system:masters"))?;
     authority.client("controllers", "system:kube-controller-manager", None)?;

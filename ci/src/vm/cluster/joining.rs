@@ -70,6 +70,12 @@ impl NodeFile {
         self
     }
 
+    /// The file with more text at its start.
+    pub fn after(mut self, text: &str) -> Self {
+        self.bytes.splice(..0, text.bytes());
+        self
+    }
+
     /// Writes it to a folder of this host that is laid out like the node's root.
     pub fn write_below(&self, root: &Path) -> Result<()> {
         let to = root.join(self.path.trim_start_matches('/'));
@@ -83,8 +89,13 @@ impl NodeFile {
 
 /// Installs what a node needs to join, and `more`, on DATA, and restarts the kubelet.
 pub fn join(plane: &ControlPlane, more: Vec<NodeFile>, ports: &Ports) -> Result<()> {
+    join_with(document(plane)?, more, ports)
+}
+
+/// Like [`join`], with this node document.
+pub fn join_with(document: NodeFile, more: Vec<NodeFile>, ports: &Ports) -> Result<()> {
     let mut files = more;
-    files.push(document(plane)?);
+    files.push(document);
     install(&files, ports)
 }
 
@@ -110,11 +121,15 @@ pub fn bridge(bin: &Path) -> Result<Vec<NodeFile>> {
 
 /// The node document.
 pub fn document(plane: &ControlPlane) -> Result<NodeFile> {
+    document_at(plane, &plane.server())
+}
+
+/// The node document, with this URL of the API server.
+pub fn document_at(plane: &ControlPlane, server: &str) -> Result<NodeFile> {
     let text = format!(
-        "[cluster]\nserver = \"{}\"\ntoken = \"{}\"\ndns = [\"{NAME_SERVER}\"]\n\
+        "[cluster]\nserver = \"{server}\"\ntoken = \"{}\"\ndns = [\"{NAME_SERVER}\"]\n\
          domain = \"{DOMAIN}\"\ncertificate-authority = \"\"\"\n{}\"\"\"\n\
          [kubelet]\ntaints = [\"{TAINT}\"]\n[kubelet.labels]\n\"{}\" = \"{}\"\n",
-        plane.server(),
         plane.token(),
         plane.ca()?,
         LABEL.0,

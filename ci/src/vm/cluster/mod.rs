@@ -53,7 +53,8 @@ use control_plane::{BIN, ControlPlane};
 pub use drained::a_node_is_drained_before_it_reboots_for_an_update;
 pub use faults::{
     a_node_boots_without_its_cluster, a_node_survives_a_full_disk,
-    pods_survive_an_hour_without_the_cluster, pods_survive_faults,
+    a_node_survives_without_its_name_server, pods_survive_an_hour_without_the_cluster,
+    pods_survive_faults,
 };
 use joining::{LABEL, PODS, Ports, TAINT, bridge, join};
 pub use lost::a_release_that_loses_the_cluster_goes_back;

@@ -6,11 +6,12 @@ mod clock;
 mod daemons;
 mod disk;
 mod hour;
+mod names;
 mod network;
 mod pods;
 
 use super::control_plane::ControlPlane;
-use super::joining::join;
+use super::joining::{NodeFile, document, join_with};
 use super::kubectl::Kubectl;
 use super::lab::Lab;
 use super::registry::Registry;
@@ -25,6 +26,7 @@ use crate::vm::qmp::Qmp;
 pub use boot::a_node_boots_without_its_cluster;
 pub use disk::a_node_survives_a_full_disk;
 pub use hour::pods_survive_an_hour_without_the_cluster;
+pub use names::a_node_survives_without_its_name_server;
 use osbuild::error::Result;
 use serde_json::Value;
 use std::time::Duration;
@@ -82,13 +84,24 @@ struct Faults<'a> {
 impl<'a> Faults<'a> {
     /// Boots a node that joins a cluster and runs [`SURVIVORS`].
     fn start(site: &'a Site<'a>, lab: &'a Lab<'a>, log: &str) -> Result<Self> {
+        Self::start_with(site, lab, log, document)
+    }
+
+    /// Like [`Self::start`], with the node document that a function makes.
+    fn start_with(
+        site: &'a Site<'a>,
+        lab: &'a Lab<'a>,
+        log: &str,
+        document: impl FnOnce(&ControlPlane) -> Result<NodeFile>,
+    ) -> Result<Self> {
         let plane = ControlPlane::start(site)?;
         let mut cluster = Cluster { plane, outcome: Outcome::default() };
         let registry = Registry::start(site, cluster.plane.authority())?;
         cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
         let (qmp, signal) = (Qmp::new()?, free_port()?);
         let mut machine = powered_off(lab, &qmp, signal, log)?.boot()?;
-        join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &lab.ports)?;
+        let document = document(&cluster.plane)?;
+        join_with(document, registry.node_files(cluster.plane.authority())?, &lab.ports)?;
         let object = cluster.ready_node(&mut machine, None)?;
         let kubectl = Kubectl::new(site, &cluster.plane)?;
         let name = text(&object, "/metadata/name");
