@@ -5,6 +5,7 @@ use crate::site::Site;
 use osbuild::error::{Error, Kind, Problem, Result};
 use osbuild::report::{self, Report};
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -52,23 +53,25 @@ impl Outcome {
 
     /// Adds a claim; the error is the reason why it does not hold.
     pub fn claim(&mut self, name: &str, holds: std::result::Result<(), String>) {
-        match holds {
-            Ok(()) => self.passed += 1,
-            Err(why) => self.problems.push(unmet(name).cause(why)),
-        }
+        let problem = holds.err().map(|why| unmet(name).cause(why));
+        self.passed += usize::from(problem.is_none());
+        self.problems.extend(problem.clone());
+        SO_FAR.with_borrow_mut(|so_far| {
+            so_far.passed += usize::from(problem.is_none());
+            so_far.problems.extend(problem);
+        });
     }
+}
+
+thread_local! {
+    /// The claims of the check that runs on this thread. One that ends with an error drops its own
+    /// outcome, and an earlier claim is often the cause.
+    static SO_FAR: RefCell<Outcome> = RefCell::default();
 }
 
 /// The problem of a claim that does not hold.
 pub fn unmet(claim: &str) -> Problem {
     Problem::new(format!("does not hold: {claim}"))
-}
-
-/// A check that ends with an error has failed.
-impl From<Error> for Outcome {
-    fn from(error: Error) -> Self {
-        Outcome { problems: error.problems, ..Outcome::default() }
-    }
 }
 
 /// The sum of all checks.
@@ -136,11 +139,17 @@ fn run_lane<'n, F: FnOnce() -> Result<Outcome>>(
     tally
 }
 
-/// Runs a check. A panic is a mistake in the check: it fails, and the lane goes on.
+/// Runs a check. One that ends with an error has failed, with the claims that it made before. A
+/// panic is a mistake in the check: it fails, and the lane goes on.
 fn outcome_of(check: impl FnOnce() -> Result<Outcome>) -> Outcome {
+    SO_FAR.take();
     catch_unwind(AssertUnwindSafe(check))
         .unwrap_or_else(|panic| Err(Error::build("the check panicked").cause(message(&*panic))))
-        .unwrap_or_else(Outcome::from)
+        .unwrap_or_else(|error| {
+            let mut outcome = SO_FAR.take();
+            outcome.problems.extend(error.problems);
+            outcome
+        })
 }
 
 /// The text that `panic!` was called with.
@@ -169,6 +178,22 @@ mod tests {
             ("holds", || Ok(Outcome::holds("well"))),
         ];
         assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "4 passed, 3 failed");
+    }
+
+    #[test]
+    fn a_check_that_breaks_counts_the_claims_that_it_made_before() {
+        let breaks = || {
+            let mut outcome = Outcome::default();
+            outcome.check("one", true, String::new);
+            outcome.check("two", false, || "why".to_owned());
+            Err(Error::build("broken"))
+        };
+        for _ in 0..2 {
+            let outcome = outcome_of(breaks);
+            let problems: Vec<&str> =
+                outcome.problems.iter().map(|problem| &*problem.message).collect();
+            assert_eq!((outcome.passed, problems), (1, vec!["does not hold: two", "broken"]));
+        }
     }
 
     #[test]
