@@ -16,6 +16,7 @@ mod joining;
 mod kept_image;
 mod kubectl;
 mod lab;
+mod large_image;
 mod lost;
 mod many_pods;
 mod metrics;

@@ -3,6 +3,7 @@
 use super::certificates::Authority;
 use super::images::{self, FULL_BIN, NamedImage};
 use super::joining::NodeFile;
+use super::large_image;
 use super::process::Process;
 use super::wait::{Seen, wait};
 use crate::image::{builds_the_full_lab, builds_the_lab};
@@ -12,7 +13,7 @@ use crate::vm::probe::free_port;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild::engine::store::Store;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
 use serde_json::json;
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
@@ -84,7 +85,10 @@ impl Registry {
     /// Pushes these images.
     pub fn push_all(&self, site: &Site, images: &[NamedImage]) -> Result<()> {
         let store = site.store()?;
-        images.iter().try_for_each(|image| self.push(site, &store, image))
+        images.iter().try_for_each(|image| {
+            let name = format!("{}:{}", image.name, image.tag);
+            self.push(site, &name, |layout| write_layout(&store, image, layout))
+        })
     }
 
     /// The files with which a node pulls upstream's images from here. It accepts no other
@@ -116,16 +120,25 @@ impl Registry {
         Ok(if status == "401" { Ok(()) } else { Err(format!("it answers {status}")) })
     }
 
-    /// Pushes an image with skopeo, which verifies every digest.
-    fn push(&self, site: &Site, store: &Store, image: &NamedImage) -> Result<()> {
+    /// Pushes the image of a pod with [a layer more](large_image), under this name.
+    pub fn push_large(&self, site: &Site, base: &str, name: &str) -> Result<()> {
+        let store = site.store()?;
+        let images = images::all(site, &store)?;
+        let is_base = |image: &&NamedImage| image.name == base;
+        let missing = || Error::build(format!("the lab has no image `{base}`"));
+        let base = images.iter().find(is_base).ok_or_else(missing)?;
+        self.push(site, &format!("{name}:1"), |layout| large_image::write(&store, base, layout))
+    }
+
+    /// Pushes an image with skopeo, which verifies every digest. `write` writes its OCI layout.
+    fn push(&self, site: &Site, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let layout = self.folder.join("layout");
-        write_layout(store, image, &layout)
-            .or_build(|| format!("cannot write the image `{}`", image.name))?;
+        write(&layout).or_build(|| format!("cannot write the image `{name}`"))?;
         let mut skopeo = Command::new("skopeo");
         skopeo.args(["copy", "--quiet", "--preserve-digests", "--dest-creds", CREDENTIALS]);
         skopeo.arg("--dest-cert-dir").arg(self.folder.join("certificates"));
         skopeo.arg(format!("oci:{}", layout.display()));
-        skopeo.arg(format!("docker://127.0.0.1:{}/{}:{}", self.port, image.name, image.tag));
+        skopeo.arg(format!("docker://127.0.0.1:{}/{name}", self.port));
         site.finish("registry-push", &mut skopeo)?;
         fs::remove_dir_all(&layout).or_build(|| format!("cannot remove `{}`", layout.display()))
     }
@@ -148,7 +161,7 @@ fn configuration(authority: &Authority, folder: &Path, port: u16) -> serde_json:
 }
 
 /// Writes an OCI layout with one image.
-fn write_layout(store: &Store, image: &NamedImage, layout: &Path) -> Result<()> {
+pub fn write_layout(store: &Store, image: &NamedImage, layout: &Path) -> Result<()> {
     let blobs = layout.join("blobs/sha256");
     let write = |name: &str, text: String| {
         fs::write(layout.join(name), text).or_build(|| format!("cannot write `{name}`"))

@@ -4,6 +4,7 @@ use super::control_plane::ControlPlane;
 use super::joining::{NodeFile, document};
 use super::kubectl::Kubectl;
 use super::lab::Lab;
+use super::large_image;
 use super::registry::Registry;
 use super::wait::{Seen, wait};
 use super::{Cluster, serving, text};
@@ -25,6 +26,13 @@ const PODS: &str = include_str!("reserved.yaml");
 
 /// How long the emulated node may take to start a pod.
 const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The image of 2 GiB, whose blob and files are on the node's disk.
+const LARGE: &str = "example/large";
+const DISK_MIB: u64 = 9216;
+
+/// How long the emulated node may take to pull and unpack it.
+const PULL_TIMEOUT: Duration = Duration::from_secs(1200);
 
 /// How long an image may be there that nobody uses: its age, and the kubelet's interval of five
 /// minutes twice.
@@ -63,6 +71,7 @@ pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let registry = Registry::start(site, cluster.plane.authority())?;
+    registry.push_large(site, "e2e-test-images/agnhost", LARGE)?;
     cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     let files = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
@@ -71,7 +80,8 @@ pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     }
     document(&cluster.plane)?.with(HUGE_PAGES).write_below(files.path())?;
     NodeFile::new(SETTINGS_FILE, 0o600, SETTINGS).write_below(files.path())?;
-    let mut machine = lab.machine("reserved")?.processors(2).files(files.path())?.boot()?;
+    let mut machine =
+        lab.machine("reserved")?.processors(2).disk_size(DISK_MIB).files(files.path())?.boot()?;
     let node = cluster.ready_node(&mut machine, None)?;
     let shown = text(&node, "/status/allocatable/hugepages-2Mi");
     cluster.outcome.check("the node offers huge pages", shown == HUGE_PAGES_SHOWN, || shown.into());
@@ -94,12 +104,21 @@ pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
 /// The image of a pod is there, and goes some time after the pod has ended.
 fn deletes_an_image(kubectl: &Kubectl, outcome: &mut Outcome) -> Result<()> {
     let images = ["get", "nodes", "-o=jsonpath=images: {.items[*].status.images[*].names}"];
-    let there = kubectl.until(TIMEOUT, &images, "flannel-cni-plugin")?;
+    let size = ["exec", "large", "--", "stat", "-c", "%s", "/large"];
+    let size_of_file = large_image::SIZE.to_string();
+    kubectl.claim(
+        outcome,
+        PULL_TIMEOUT,
+        "a pod with an image of 2 GiB runs",
+        &size,
+        &size_of_file,
+    )?;
+    let there = kubectl.until(TIMEOUT, &images, LARGE)?;
     outcome.claim("the image of a pod is on the node", there);
-    kubectl.output(&["delete", "pod", "unlike-others"])?;
+    kubectl.output(&["delete", "pod", "large"])?;
     let gone = wait(IMAGE_TIMEOUT, || {
         let shown = kubectl.output(&images)?;
-        Ok(match shown.contains("flannel-cni-plugin") {
+        Ok(match shown.contains(LARGE) {
             false => Seen::Yes(()),
             true => Seen::NotYet(shown),
         })
