@@ -5,9 +5,11 @@ use super::machine::TIMEOUT;
 use osbuild::error::{Context, Error, Result};
 use osbuild_abi::paths::{ADMIN_SOCKET, UPDATE_SOCKET};
 use osbuild_protocol::{NodeStatus, Reply, Request, Slots, SlotsStatus};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The recipe with the pod.
@@ -66,11 +68,18 @@ pub const ERROR: &str = "error: ";
 /// How long a closed port may stay silent before it counts as such, on an emulated processor.
 pub const FACTS_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A free port of the loopback.
+/// A free port of the loopback, another one at each call: the kernel may offer the same one again
+/// until somebody listens there.
 pub fn free_port() -> Result<u16> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let cannot = || "cannot find a free port".to_owned();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
-    Ok(listener.local_addr().or_build(cannot)?.port())
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+        let port = listener.local_addr().or_build(cannot)?.port();
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return Ok(port);
+        }
+    }
 }
 
 /// Sends a request to the port `port` of the loopback, whose answer has to be `ok`.
@@ -153,4 +162,16 @@ fn connect(port: u16) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_port_is_given_once() {
+        // The kernel has some 28,000 of them, so chance would give one twice.
+        let ports: BTreeSet<u16> = (0..1000).map(|_| free_port().unwrap()).collect();
+        assert_eq!(ports.len(), 1000);
+    }
 }
