@@ -7,4 +7,6 @@
 
 mod text;
 
-pub use text::{cni, lines, meminfo, mountinfo, name, process, routes, swaps, variable};
+pub use text::{
+    cni, daemon_line, lines, meminfo, mountinfo, name, process, routes, swaps, variable,
+};

@@ -1,10 +1,10 @@
 //! Texts that the kernel, the firmware or the builder write and the node reads: the table of
 //! mounts, with names from pods, files about a process, the command line, the list of pods, states
-//! of static pods and of volumes, swap areas, a firmware variable.
+//! of static pods and of volumes, swap areas, a firmware variable, lines of daemons.
 
 use std::os::unix::ffi::OsStrExt;
 
-use init::{mountinfo, process, swaps, variable};
+use init::{daemon_line, mountinfo, process, swaps, variable};
 use osbuild_abi::{cmdline, pods};
 use osbuild_protocol::{PodState, SwapState, SystemImageState, VolumeState};
 
@@ -20,6 +20,7 @@ fn run(input: &[u8]) -> Outcome {
     assert_eq!(variable::is_one(input), matches!(input, [_, _, _, _, 1]));
     let Ok(text) = str::from_utf8(input) else { return Outcome::Refused };
     swaps::memory(text);
+    assert!(daemon_line::source(text).len() <= text.len() + 1);
     let groups = process::control_group(text).unwrap_or(text);
     assert!(process::pod(groups).is_none_or(|uid| uid.len() >= 32 && groups.contains(uid)));
     for key in [cmdline::EPOCH, cmdline::MIN_RAM_MIB] {

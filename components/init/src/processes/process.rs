@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use super::backoff::Backoff;
 use super::program::{Life, Program};
-use super::rate_limit::{Admission, RateLimit, is_error};
+use super::rate_limit::{Admission, RateLimit};
+use crate::daemon_line;
 use crate::data::writer::LogLines;
 use crate::lines::Lines;
 use crate::sys;
@@ -350,11 +351,11 @@ impl Process {
                 if let Some(log) = &mut self.log {
                     log.line(&line);
                 }
-                if !is_error(&line) {
+                if !daemon_line::is_error(&line) {
                     return None;
                 }
                 self.last_error = Some(line.clone());
-                match self.limit.admit(now) {
+                match self.limit.admit_of(&daemon_line::source(&line), now) {
                     Admission::Show { held_back: 0 } => Some(line),
                     Admission::Show { held_back } => {
                         let (logs, name) = (osbuild_abi::paths::LOGS, self.program.name());

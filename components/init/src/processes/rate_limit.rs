@@ -1,46 +1,17 @@
-//! Which lines of a daemon go to the console, and how many of them.
+//! How many lines go to the console.
 
+use std::collections::VecDeque;
 use std::time::Duration;
-
-/// Errors that daemons log at every healthy start. They stay in the logs; on the console they would
-/// teach people to overlook errors.
-const EXPECTED: &[&str] = &[
-    // containerd: a node has no CNI before its CNI pod runs.
-    "failed to load cni during init",
-    // The kubelet, in its first seconds: it has not asked containerd for its status yet.
-    "Skipping pod synchronization",
-    "Image garbage collection failed once",
-    "checkpoint is not found",
-    "failed to check if we have separate container filesystem",
-    // The kubelet, on a node that has not joined: no API server has a newer Node object.
-    "failed to check if node is newer",
-    // The kubelet, before the pod that gives the node its network. Should that pod fail, the gate
-    // says so.
-    "no default routes found",
-];
-
-/// Whether a line reports an error: containerd writes logrus text, the kubelet klog, and Go itself
-/// its panics.
-pub fn is_error(line: &str) -> bool {
-    has_error_level(line) && !EXPECTED.iter().any(|expected| line.contains(expected))
-}
-
-fn has_error_level(line: &str) -> bool {
-    let is_klog = match line.as_bytes() {
-        [b'E' | b'F', date @ ..] if date.len() > 4 => {
-            date[..4].iter().all(u8::is_ascii_digit) && date[4] == b' '
-        }
-        _ => false,
-    };
-    is_klog
-        || ["level=error", "level=fatal", "level=panic"].iter().any(|level| line.contains(level))
-        || ["panic: ", "fatal error: "].iter().any(|start| line.starts_with(start))
-}
 
 /// How many lines are admitted at once.
 const BURST: u32 = 5;
 /// How long it takes until one more is admitted.
 const REFILL: Duration = Duration::from_secs(10);
+/// How long an error of the same source is held back, twice as long each time, and at most.
+const FIRST_REPEAT: Duration = Duration::from_secs(10);
+const MAX_REPEAT: Duration = Duration::from_secs(600);
+/// How many sources are remembered.
+const MAX_SOURCES: usize = 16;
 
 /// Admits a few lines and counts the others.
 #[derive(Default)]
@@ -48,6 +19,17 @@ pub struct RateLimit {
     used: u32,
     since: Duration,
     held_back: u32,
+    /// Those that came lately, the latest last.
+    sources: VecDeque<Source>,
+}
+
+/// A source of errors: a place in a program's code, and what the errors are about.
+struct Source {
+    name: String,
+    /// How long it is held back after it was shown.
+    interval: Duration,
+    /// When it is shown again, since boot.
+    due: Duration,
 }
 
 /// Whether a line is shown.
@@ -63,6 +45,31 @@ pub enum Admission {
 }
 
 impl RateLimit {
+    /// Like [`Self::admit`], for an error of this source: an API server that is away for an hour
+    /// has the kubelet log the same error every ten seconds.
+    pub fn admit_of(&mut self, source: &str, now: Duration) -> Admission {
+        let is_it = |known: &Source| known.name == source;
+        let known = self.sources.iter().position(is_it).and_then(|at| self.sources.remove(at));
+        let mut known = known.filter(|known| now < known.due + MAX_REPEAT).unwrap_or_else(|| {
+            Source { name: source.to_owned(), interval: FIRST_REPEAT / 2, due: now }
+        });
+        let admission = if now < known.due {
+            self.held_back += 1;
+            Admission::Hold
+        } else {
+            self.admit(now)
+        };
+        if admission != Admission::Hold {
+            known.interval = (known.interval * 2).min(MAX_REPEAT);
+            known.due = now + known.interval;
+        }
+        if self.sources.len() == MAX_SOURCES {
+            self.sources.pop_front();
+        }
+        self.sources.push_back(known);
+        admission
+    }
+
     /// Decides about a line that was read `now`, since boot.
     pub fn admit(&mut self, now: Duration) -> Admission {
         let refilled = (now.saturating_sub(self.since).as_secs() / REFILL.as_secs()) as u32;
@@ -84,33 +91,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_both_daemons_and_of_go_are_recognized() {
-        assert!(is_error(
-            r#"E1121 11:19:05.123456       1 kubelet.go:1685] "Failed to start ContainerManager""#
-        ));
-        assert!(is_error(r#"time="2026-11-21T11:19:05Z" level=error msg="get state""#));
-        assert!(is_error("panic: runtime error: index out of range"));
-    }
-
-    #[test]
-    fn errors_of_every_healthy_start_are_kept_off_the_console() {
-        assert!(!is_error(
-            r#"E1121 12:25:45.815177     139 kubelet.go:2530] "Skipping pod synchronization""#
-        ));
-        assert!(!is_error(
-            r#"time="2026-11-21T12:25:26Z" level=error msg="failed to load cni during init""#
-        ));
-    }
-
-    #[test]
-    fn a_line_that_starts_with_e_need_not_be_an_error() {
-        assert!(!is_error("E112x something"));
-        assert!(!is_error("Error: not klog"));
-        assert!(!is_error(r#"I1121 11:19:05.1 1 a.go:1] "Error""#));
-        assert!(!is_error("E"));
-    }
-
-    #[test]
     fn lines_beyond_the_burst_are_held_back_and_counted() {
         let mut limit = RateLimit::default();
         let shown = (0..100).filter(|_| limit.admit(Duration::ZERO) != Admission::Hold).count();
@@ -125,5 +105,37 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let shown = (0..100).filter(|_| limit.admit(hour) != Admission::Hold).count();
         assert_eq!(shown, 5);
+    }
+
+    #[test]
+    fn an_error_that_is_logged_for_an_hour_is_shown_ever_less_often() {
+        let mut limit = RateLimit::default();
+        let mut shown = Vec::new();
+        for second in (0..3600).step_by(10) {
+            let admission =
+                limit.admit_of("kubelet_node_status.go:474", Duration::from_secs(second));
+            shown.extend((admission != Admission::Hold).then_some(second));
+        }
+        assert_eq!(shown, [0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430, 3030]);
+        let other = limit.admit_of("kubelet.go:1", Duration::from_secs(3600));
+        assert_eq!(other, Admission::Show { held_back: 56 });
+    }
+
+    #[test]
+    fn an_error_that_comes_back_after_a_while_is_shown_at_once() {
+        let mut limit = RateLimit::default();
+        let mut shows =
+            |second| limit.admit_of("a", Duration::from_secs(second)) != Admission::Hold;
+        assert_eq!([0, 5, 10, 15, 29, 30].map(&mut shows), [true, false, true, false, false, true]);
+        assert_eq!([1000, 1005, 1010].map(&mut shows), [true, false, true]);
+    }
+
+    #[test]
+    fn few_sources_are_remembered() {
+        let mut limit = RateLimit::default();
+        for number in 0..1000 {
+            limit.admit_of(&number.to_string(), Duration::ZERO);
+        }
+        assert_eq!(limit.sources.len(), MAX_SOURCES);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::daemon_line;
 use crate::processes::program::{Life, Program};
 
 /// How many errors are remembered.
@@ -15,22 +16,34 @@ const NOT_READY: &str = "not Ready: ";
 /// The last lines.
 #[derive(Debug, Default)]
 pub struct LastErrors {
-    /// Each with its time since boot.
-    errors: VecDeque<(Duration, String)>,
+    errors: VecDeque<LastError>,
     cluster: Option<String>,
 }
 
+#[derive(Debug)]
+struct LastError {
+    source: String,
+    /// The line, with the name of its program.
+    text: String,
+    /// When it was written, since boot.
+    at: Duration,
+}
+
 impl LastErrors {
-    /// A program has written a line for the console. Daemons write only errors there.
+    /// A program has written a line for the console. Daemons write only errors there, and of each
+    /// source the last one counts.
     pub fn on_line(&mut self, program: Program, line: &str, now: Duration) {
         let line: String = line.chars().take(LENGTH).collect();
         if program == Program::Cluster {
             self.cluster = Some(line.strip_prefix(NOT_READY).unwrap_or(&line).to_owned());
         } else if program.life() == Life::Daemon {
+            let source = daemon_line::source(&line);
+            self.errors.retain(|error| error.source != source);
             if self.errors.len() == COUNT {
                 self.errors.pop_front();
             }
-            self.errors.push_back((now, format!("{}: {line}", program.name())));
+            let text = format!("{}: {line}", program.name());
+            self.errors.push_back(LastError { source, text, at: now });
         }
     }
 
@@ -41,8 +54,8 @@ impl LastErrors {
 
     /// The errors, the last one last.
     pub fn texts(&self, now: Duration) -> Vec<String> {
-        let text = |(at, error): &(Duration, String)| {
-            format!("{} s ago: {error}", now.saturating_sub(*at).as_secs())
+        let text = |LastError { text, at, .. }: &LastError| {
+            format!("{} s ago: {text}", now.saturating_sub(*at).as_secs())
         };
         self.errors.iter().map(text).collect()
     }
@@ -63,6 +76,20 @@ mod tests {
             last.texts(Duration::from_secs(10)),
             ["7 s ago: kubelet: e3", "6 s ago: kubelet: e4", "5 s ago: kubelet: e5"]
         );
+    }
+
+    #[test]
+    fn an_error_that_repeats_leaves_room_for_others() {
+        let mut last = LastErrors::default();
+        last.on_line(Program::Containerd, "panic: once", Duration::from_secs(1));
+        for second in 2..9 {
+            let line = format!("E1129 07:33:0{second}.878871     448 kubelet.go:474] \"{second}\"");
+            last.on_line(Program::Kubelet, &line, Duration::from_secs(second));
+        }
+        let texts = last.texts(Duration::from_secs(10));
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert_eq!(texts[0], "9 s ago: containerd: panic: once");
+        assert!(texts[1].starts_with("2 s ago: kubelet: E1129 07:33:08"), "{texts:?}");
     }
 
     #[test]
