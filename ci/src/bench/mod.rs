@@ -2,6 +2,7 @@
 //! never a failure: a busy host is not a fault of the code.
 
 mod build;
+mod debian;
 mod fallback;
 mod farm;
 mod flash;
@@ -23,7 +24,16 @@ pub struct Row {
     name: String,
     value: Measure,
     /// The project's aim, if there is one.
-    aim: Option<Measure>,
+    aim: Option<Aim>,
+}
+
+/// What a number has to be below.
+#[derive(Clone, Copy)]
+enum Aim {
+    /// This value.
+    Value(Measure),
+    /// This share of the number of another system that was measured in the same run.
+    Share { of: Measure, share: f64 },
 }
 
 /// A measured value.
@@ -31,6 +41,8 @@ pub struct Row {
 enum Measure {
     Time(Duration),
     Size(u64),
+    /// A part of a processor's time.
+    Share(f64),
 }
 
 impl Row {
@@ -43,28 +55,48 @@ impl Row {
     }
 
     fn below(self, aim: Duration) -> Self {
-        Row { aim: Some(Measure::Time(aim)), ..self }
+        Row { aim: Some(Aim::Value(Measure::Time(aim))), ..self }
     }
 
     fn less_than(self, aim: u64) -> Self {
-        Row { aim: Some(Measure::Size(aim)), ..self }
+        Row { aim: Some(Aim::Value(Measure::Size(aim))), ..self }
+    }
+
+    /// A number that has to be below a share of that of another system.
+    fn beside(name: impl Into<String>, value: Measure, other: Measure, share: f64) -> Self {
+        Row { name: name.into(), value, aim: Some(Aim::Share { of: other, share }) }
     }
 }
 
 impl Row {
     fn text(&self) -> String {
-        let result =
-            |aim: Measure| if self.value.number() < aim.number() { "met" } else { "missed" };
-        let aim = self
-            .aim
-            .map(|aim| format!("aim: below {}, {}", aim.text(), result(aim)))
-            .unwrap_or_default();
+        let aim = self.aim.map(|aim| aim.text(self.value)).unwrap_or_default();
         format!("{:52} {:>10}  {aim}", self.name, self.value.text()).trim_end().to_owned()
     }
 
     fn json(&self, group: &str) -> Value {
-        let (value, aim) = (self.value.json(), self.aim.map(Measure::json));
+        let (value, aim) = (self.value.json(), self.aim.map(Aim::json));
         json!({ "group": group, "name": self.name, "value": value, "aim": aim })
+    }
+}
+
+impl Aim {
+    fn text(self, value: Measure) -> String {
+        let result = |limit: f64| if value.number() < limit { "met" } else { "missed" };
+        match self {
+            Aim::Value(aim) => format!("aim: below {}, {}", aim.text(), result(aim.number())),
+            Aim::Share { of, share } => {
+                let (ratio, result) = (value.number() / of.number(), result(of.number() * share));
+                format!("{ratio:.2} of {}; aim: below {share:.2}, {result}", of.text())
+            }
+        }
+    }
+
+    fn json(self) -> Value {
+        match self {
+            Aim::Value(aim) => aim.json(),
+            Aim::Share { of, share } => json!({ "share": share, "of": of.json() }),
+        }
     }
 }
 
@@ -76,14 +108,16 @@ impl Measure {
             }
             Measure::Time(time) => duration(time),
             Measure::Size(size) => bytes(size),
+            Measure::Share(share) => format!("{:.1} %", share * 100.0),
         }
     }
 
-    /// Seconds or bytes.
+    /// Seconds, bytes or a share.
     fn number(self) -> f64 {
         match self {
             Measure::Time(time) => time.as_secs_f64(),
             Measure::Size(size) => size as f64,
+            Measure::Share(share) => share,
         }
     }
 
@@ -91,6 +125,7 @@ impl Measure {
         match self {
             Measure::Time(time) => json!({ "seconds": time.as_secs_f64() }),
             Measure::Size(size) => json!({ "bytes": size }),
+            Measure::Share(share) => json!({ "share": share }),
         }
     }
 }
@@ -106,6 +141,7 @@ const GROUPS: &[Group] = &[
     Group { name: "build", rows: build::rows },
     Group { name: "farm", rows: |site, _| farm::rows(site) },
     Group { name: "boot", rows: |site, _| node::rows(site) },
+    Group { name: "debian", rows: |site, _| debian::rows(site) },
     Group { name: "update", rows: |site, _| update::rows(site) },
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },
     Group { name: "flash", rows: |site, _| flash::rows(site) },
@@ -211,6 +247,8 @@ mod tests {
         );
         assert!(Row::size("memory", 5).less_than(5).text().ends_with("aim: below 5 B, missed"));
         assert_eq!(row.json("build")["aim"]["seconds"], 0.1);
+        let beside = Row::beside("memory", Measure::Size(6), Measure::Size(10), 0.65);
+        assert!(beside.text().ends_with("0.60 of 10 B; aim: below 0.65, met"), "{}", beside.text());
         assert_eq!(
             Row::size("size of node.efi", 70_700_000).text(),
             "size of node.efi                                        70.7 MB"

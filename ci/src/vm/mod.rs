@@ -24,7 +24,7 @@ pub mod power;
 pub mod power_button;
 pub mod power_loss;
 pub mod probe;
-mod qmp;
+pub mod qmp;
 pub mod refusals;
 pub mod run_command;
 pub mod sectors;

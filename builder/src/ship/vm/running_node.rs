@@ -32,7 +32,7 @@ pub struct RunningNode<'a> {
     path: PathBuf,
     tail: VecDeque<String>,
     /// Logged lines that no wait has returned yet: the console may print several lines at once.
-    ahead: VecDeque<Line>,
+    ahead: VecDeque<Heard>,
     boot: Boot,
     /// The text to print on stdout once the node is Ready in its cluster.
     announcement: Option<String>,
@@ -121,9 +121,9 @@ impl<'a> RunningNode<'a> {
     pub fn hear(&mut self, phrase: &str, timeout: Duration) -> Result<String> {
         let end = Instant::now() + timeout;
         while Instant::now() < end {
-            let line = match self.listen(TICK)? {
+            let heard = match self.listen(TICK)? {
                 Listened::Silence => continue,
-                Listened::Line(line) => line,
+                Listened::Line(heard) => heard,
                 Listened::Ended(_) => {
                     return Err(self.explain(
                         format!("the machine ended before it printed `{phrase}`"),
@@ -131,8 +131,9 @@ impl<'a> RunningNode<'a> {
                     ));
                 }
             };
-            let found = line.text.contains(phrase).then(|| line.text.clone());
-            drop(self.note(line));
+            let text = &heard.line.text;
+            let found = text.contains(phrase).then(|| text.clone());
+            drop(self.note(heard));
             if let Some(line) = found {
                 return Ok(line);
             }
@@ -206,9 +207,10 @@ impl<'a> RunningNode<'a> {
                 if self.show && self.report.is_terminal() {
                     self.report.raw(&bytes);
                 }
+                let at = self.machine.started().elapsed();
                 for line in self.console.feed(&bytes) {
                     self.keep(&line.text)?;
-                    self.ahead.push_back(line);
+                    self.ahead.push_back(Heard { line, at });
                 }
                 Ok(Received::Bytes)
             }
@@ -237,14 +239,14 @@ impl<'a> RunningNode<'a> {
     }
 
     /// Records the event of a line, and returns the reason if the node failed.
-    fn note(&mut self, line: Line) -> Option<String> {
-        match line.event? {
+    fn note(&mut self, heard: Heard) -> Option<String> {
+        match heard.line.event? {
             Event::LowRam(line) => self.report.warning(line),
             Event::Failed(why) => return Some(why),
             Event::Joined => {
                 self.announcement.take().iter().for_each(|text| self.report.data(text));
             }
-            event => self.boot.note(event, self.machine.started().elapsed()),
+            event => self.boot.note(event, heard.at),
         }
         None
     }
@@ -261,6 +263,12 @@ impl<'a> RunningNode<'a> {
     }
 }
 
+/// A line of the console, and when it was received after power-on.
+struct Heard {
+    line: Line,
+    at: Duration,
+}
+
 /// The result of receiving from the machine.
 enum Received {
     Bytes,
@@ -271,7 +279,7 @@ enum Received {
 
 /// The result of waiting for a line.
 enum Listened {
-    Line(Line),
+    Line(Heard),
     Silence,
     /// The machine's end.
     Ended(std::result::Result<(), String>),

@@ -51,6 +51,11 @@ impl Api {
         checked("POST", path, self.request(Method::POST, path, Some(object))?)
     }
 
+    /// Replaces the object at `path`.
+    pub fn replace(&self, path: &str, object: &Value) -> Result<()> {
+        checked("PUT", path, self.request(Method::PUT, path, Some(object))?).map(drop)
+    }
+
     /// Deletes the object at `path`.
     pub fn delete(&self, path: &str) -> Result<()> {
         checked("DELETE", path, self.request(Method::DELETE, path, None)?).map(drop)

@@ -2,19 +2,19 @@
 //! cut.
 
 mod addons;
-mod api;
+pub mod api;
 mod apparmor;
-mod certificates;
+pub mod certificates;
 mod conformance;
-mod control_plane;
+pub mod control_plane;
 mod drained;
 mod egress;
 mod faults;
 mod flannel;
 mod images;
-mod joining;
+pub mod joining;
 mod kept_image;
-mod kubectl;
+pub mod kubectl;
 mod lab;
 mod large_image;
 mod lost;
@@ -29,15 +29,15 @@ mod own_control_plane;
 mod pods_as_clients;
 mod pods_swap;
 mod process;
-mod registry;
+pub mod registry;
 mod rejoining;
 mod reserved;
-mod serving;
+pub mod serving;
 mod set_join;
 mod shutdown;
 mod storage;
 mod two_nodes;
-mod wait;
+pub mod wait;
 mod workloads;
 mod wrong_clock;
 

@@ -130,17 +130,26 @@ impl Registry {
         self.push(site, &format!("{name}:1"), |layout| large_image::write(&store, base, layout))
     }
 
-    /// Pushes an image with skopeo, which verifies every digest. `write` writes its OCI layout.
+    /// Pushes an image. `write` writes its OCI layout.
     fn push(&self, site: &Site, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let layout = self.folder.join("layout");
         write(&layout).or_build(|| format!("cannot write the image `{name}`"))?;
+        self.copy(site, &format!("oci:{}", layout.display()), name)?;
+        fs::remove_dir_all(&layout).or_build(|| format!("cannot remove `{}`", layout.display()))
+    }
+
+    /// Pushes the image with this reference of an OCI layout, under the name and tag `to`.
+    pub fn push_layout(&self, site: &Site, layout: &Path, reference: &str, to: &str) -> Result<()> {
+        self.copy(site, &format!("oci:{}:{reference}", layout.display()), to)
+    }
+
+    /// Pushes with skopeo, which verifies every digest.
+    fn copy(&self, site: &Site, from: &str, to: &str) -> Result<()> {
         let mut skopeo = Command::new("skopeo");
         skopeo.args(["copy", "--quiet", "--preserve-digests", "--dest-creds", CREDENTIALS]);
         skopeo.arg("--dest-cert-dir").arg(self.folder.join("certificates"));
-        skopeo.arg(format!("oci:{}", layout.display()));
-        skopeo.arg(format!("docker://127.0.0.1:{}/{name}", self.port));
-        site.finish("registry-push", &mut skopeo)?;
-        fs::remove_dir_all(&layout).or_build(|| format!("cannot remove `{}`", layout.display()))
+        skopeo.arg(from).arg(format!("docker://127.0.0.1:{}/{to}", self.port));
+        site.finish("registry-push", &mut skopeo).map(drop)
     }
 }
 
