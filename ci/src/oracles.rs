@@ -45,6 +45,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
         "mount",
         "attaches loop devices for tests of `mount`, `osbuild verify` and `osbuild flash`",
     ),
+    ("mmdebstrap", "mmdebstrap", "makes the Debian that the benchmark measures beside the node"),
     ("mke2fs", "e2fsprogs", "makes a file system that `osbuild flash` must recognize on a disk"),
     ("mkfs.btrfs", "btrfs-progs", "makes a file system that a node must not overwrite"),
     ("mkfs.erofs", "erofs-utils", "makes images that our reader must read"),

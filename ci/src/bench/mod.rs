@@ -27,7 +27,7 @@ pub struct Row {
     aim: Option<Aim>,
 }
 
-/// What a number has to be below.
+/// The upper limit of a number.
 #[derive(Clone, Copy)]
 enum Aim {
     /// This value.
@@ -142,6 +142,7 @@ const GROUPS: &[Group] = &[
     Group { name: "farm", rows: |site, _| farm::rows(site) },
     Group { name: "boot", rows: |site, _| node::rows(site) },
     Group { name: "debian", rows: |site, _| debian::rows(site) },
+    Group { name: "debian-full", rows: |site, _| debian::full_rows(site) },
     Group { name: "update", rows: |site, _| update::rows(site) },
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },
     Group { name: "flash", rows: |site, _| flash::rows(site) },

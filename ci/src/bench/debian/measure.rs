@@ -1,4 +1,4 @@
-//! What is measured on a machine.
+//! The measurement of a machine.
 
 use super::memory;
 use super::running::Running;
@@ -18,6 +18,13 @@ const OBJECTS: &str = include_str!("objects.yaml");
 
 /// Pods that are started at once.
 pub const CROWD: usize = 30;
+
+/// Pods that fill a node: the kubelet allows 110, of which one is the first pod and two are the
+/// node's own.
+pub const FULL: usize = 107;
+
+/// The memory in MiB for so many pods: each has a shim and a program.
+const FULL_MEMORY_MIB: u64 = 6144;
 
 /// How long a machine has nothing to do before its memory is read.
 const SETTLES: Duration = Duration::from_secs(5);
@@ -48,14 +55,36 @@ pub struct Measured {
     pub boot: Option<Boot>,
 }
 
+/// The numbers of a system with as many pods as the kubelet allows.
+pub struct Full {
+    /// Until [`FULL`] pods run that were created at once.
+    pub crowd: Duration,
+    /// The memory of the host with them.
+    pub memory: u64,
+}
+
+/// A cluster, and a machine that will be its only node.
+struct Lab<'a> {
+    plane: ControlPlane,
+    _registry: Registry,
+    candidate: Candidate<'a>,
+    kubectl: Kubectl<'a>,
+}
+
+impl<'a> Lab<'a> {
+    fn new(site: &'a Site<'a>, system: System) -> Result<Self> {
+        let plane = ControlPlane::start(site)?;
+        let registry = Registry::start(site, plane.authority())?;
+        let candidate = Candidate::new(site, system, &plane, &registry)?;
+        let kubectl = Kubectl::new(site, &plane)?;
+        kubectl.apply(OBJECTS)?;
+        Ok(Lab { plane, _registry: registry, candidate, kubectl })
+    }
+}
+
 /// Measures a system on a cluster of its own.
 pub fn measure(site: &Site, system: System) -> Result<Measured> {
-    let mut plane = ControlPlane::start(site)?;
-    let registry = Registry::start(site, plane.authority())?;
-    let candidate = Candidate::new(site, system, &plane, &registry)?;
-    let kubectl = Kubectl::new(site, &plane)?;
-    kubectl.apply(OBJECTS)?;
-
+    let Lab { mut plane, _registry, candidate, kubectl } = Lab::new(site, system)?;
     let mut machine = Running::start(&mut plane, &candidate, "first")?;
     let (first, first_boot) = machine.ready(None)?;
     let ready = Instant::now();
@@ -71,15 +100,32 @@ pub fn measure(site: &Site, system: System) -> Result<Measured> {
     let boot = (system == System::Osbuild).then(|| heard(&mut machine)).transpose()?;
     machine.pods(METER, 1)?;
     sleep(SETTLES);
-    let began = Instant::now();
-    kubectl.output(&["scale", "deployment/crowd", &format!("--replicas={CROWD}")])?;
-    machine.pods(OTHERS, CROWD)?;
-    let crowd = began.elapsed();
-    sleep(SETTLES);
+    let crowd = fill(&mut machine, &kubectl, CROWD)?;
     let full = memory(&mut machine, &kubectl, CROWD)?;
     let shutdown = machine.shut_down()?;
     let memory = [empty, full];
     Ok(Measured { first_boot, later_boot, first_pod, idle, memory, crowd, shutdown, boot })
+}
+
+/// Measures a system with as many pods as the kubelet allows.
+pub fn measure_full(site: &Site, system: System) -> Result<Full> {
+    let Lab { mut plane, _registry, candidate, kubectl } = Lab::new(site, system)?;
+    let candidate = candidate.with_memory(FULL_MEMORY_MIB);
+    let mut machine = Running::start(&mut plane, &candidate, "full")?;
+    machine.ready(None)?;
+    machine.pods(METER, 1)?;
+    let crowd = fill(&mut machine, &kubectl, FULL)?;
+    Ok(Full { crowd, memory: memory(&mut machine, &kubectl, FULL)? })
+}
+
+/// Creates pods, and returns the time until they run. Then the machine settles.
+fn fill(machine: &mut Running, kubectl: &Kubectl, count: usize) -> Result<Duration> {
+    let began = Instant::now();
+    kubectl.output(&["scale", "deployment/crowd", &format!("--replicas={count}")])?;
+    machine.pods(OTHERS, count)?;
+    let took = began.elapsed();
+    sleep(SETTLES);
+    Ok(took)
 }
 
 /// The boot as the console has reported it.

@@ -3,7 +3,7 @@
 use osbuild::error::{Error, Result};
 use serde_json::Value;
 
-/// What the first pod runs: it prints the machine's memory, and the statistics of each pod's
+/// The script of the first pod. It prints the machine's memory, and the statistics of each pod's
 /// control group below a line with its path.
 pub const SCRIPT: &str = "\
 cat /proc/meminfo

@@ -9,7 +9,7 @@ mod systems;
 
 use super::{Measure, Row};
 use crate::site::Site;
-use measure::{CROWD, IDLE, Measured, measure};
+use measure::{CROWD, FULL, Full, IDLE, Measured, measure, measure_full};
 use osbuild::error::Result;
 use systems::System;
 
@@ -43,4 +43,17 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         rows.extend(boot.ready.map(|time| part("power-on to READY", time)));
     }
     Ok(rows)
+}
+
+/// The same with as many pods as the kubelet allows, which takes much longer.
+pub fn full_rows(site: &Site) -> Result<Vec<Row>> {
+    let debian = measure_full(site, System::Debian)?;
+    let node = measure_full(site, System::Osbuild)?;
+    let row = |name: String, value: fn(&Full) -> Measure| {
+        Row::beside(format!("beside Debian: {name}"), value(&node), value(&debian), ANY)
+    };
+    Ok(vec![
+        row(format!("{FULL} pods at once"), |one| Measure::Time(one.crowd)),
+        row(format!("memory of the host, {FULL} pods"), |one| Measure::Size(one.memory)),
+    ])
 }

@@ -61,6 +61,8 @@ pub struct Candidate<'a> {
     /// The port of the loopback that leads to the kubelet's.
     pub kubelet: u16,
     folder: TempDir,
+    /// The size of the memory in MiB, if it is not that of the board.
+    memory_mib: Option<u64>,
     /// The system.
     pub system: System,
 }
@@ -91,7 +93,12 @@ impl<'a> Candidate<'a> {
                 debian(site, folder.path(), &files)?
             }
         };
-        Ok(Candidate { site, image, kubelet: free_port()?, folder, system })
+        Ok(Candidate { site, image, kubelet: free_port()?, folder, memory_mib: None, system })
+    }
+
+    /// Sets the size of the memory in MiB.
+    pub fn with_memory(self, mib: u64) -> Self {
+        Candidate { memory_mib: Some(mib), ..self }
     }
 
     /// The machine. Its console is written to a log with the name of this boot.
@@ -103,6 +110,10 @@ impl<'a> Candidate<'a> {
             .keep(disk)
             .disk_size(DISK_MIB)
             .forward(self.kubelet, KUBELET);
+        let machine = match self.memory_mib {
+            Some(mib) => machine.memory(mib),
+            None => machine,
+        };
         match self.system {
             System::Osbuild if is_new => machine.files(&self.folder.path().join("files")),
             _ => Ok(machine),
@@ -165,6 +176,7 @@ fn settings(site: &Site, plane: &ControlPlane) -> Result<Vec<NodeFile>> {
         file("/etc/systemd/network/20-wired.network", include_str!("root/wired.network")),
         file("/etc/sysctl.d/kubernetes.conf", "net.ipv4.ip_forward = 1\n"),
         file("/etc/hostname", "debian\n"),
+        file("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 debian\n"),
         file("/etc/resolv.conf", "nameserver 10.0.2.3\n"),
         file("/etc/fstab", "/dev/vda2 / ext4 defaults 0 1\n"),
     ])
