@@ -8,6 +8,7 @@ mod farm;
 mod flash;
 mod handmade;
 mod node;
+mod state;
 mod update;
 mod upload;
 
@@ -143,6 +144,7 @@ const GROUPS: &[Group] = &[
     Group { name: "boot", rows: |site, _| node::rows(site) },
     Group { name: "debian", rows: |site, _| debian::rows(site) },
     Group { name: "debian-full", rows: |site, _| debian::full_rows(site) },
+    Group { name: "state", rows: |site, _| state::rows(site) },
     Group { name: "update", rows: |site, _| update::rows(site) },
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },
     Group { name: "flash", rows: |site, _| flash::rows(site) },

@@ -14,6 +14,7 @@ use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -41,25 +42,37 @@ const PROTOS: &str = "components/shared/cosi/proto";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running `osd`, or a plugin of it. Dropping it ends the program.
-struct Program(Child);
+pub struct Program(Child);
 
 impl Program {
-    fn start(program: &Path, socket: &Path) -> Result<Program> {
-        let mut command = Command::new(program);
-        let osd = command
-            .args(["--accept-any-type", "--socket"])
-            .arg(socket)
-            .stdin(Stdio::null())
-            .spawn();
-        let osd = Program(osd.or_build(|| "cannot start `osd`".to_owned())?);
+    /// Starts `osd`, which accepts resources of any type on this socket.
+    pub fn start(osd: &Path, socket: &Path) -> Result<Program> {
+        let mut command = Command::new(osd);
+        Self::spawn(command.args(["--accept-any-type", "--socket"]).arg(socket), socket)
+    }
+
+    /// Starts a server, and returns when its socket is there.
+    pub fn spawn(command: &mut Command, socket: &Path) -> Result<Program> {
+        let name = command.get_program().display().to_string();
+        let server = command.stdin(Stdio::null()).spawn();
+        let server = Program(server.or_build(|| format!("cannot start `{name}`"))?);
         let began = Instant::now();
         while !socket.exists() {
             if began.elapsed() > TIMEOUT {
-                return Err(Error::build("`osd` makes no socket"));
+                return Err(Error::build(format!("`{name}` makes no socket")));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(osd)
+        Ok(server)
+    }
+
+    /// The memory that it has in use, in bytes (`VmRSS` of proc_pid_status(5)).
+    pub fn resident(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.0.id());
+        let text = fs::read_to_string(&path).or_build(|| format!("cannot read `{path}`"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kib.map(|kib| kib << 10).ok_or_else(|| Error::build(format!("`{path}` has no `VmRSS`")))
     }
 }
 
@@ -141,7 +154,7 @@ pub fn programs(site: &Site) -> Result<[PathBuf; 2]> {
 
 /// Installs the modules once, and returns their folder.
 fn python_modules(site: &Site) -> Result<PathBuf> {
-    install(&site.tools().join(format!("python-{}", MODULES[0])), |folder| {
+    fill_once(&site.tools().join(format!("python-{}", MODULES[0])), |folder| {
         let mut pip = Command::new("pip3");
         pip.args(["install", "--no-input", "--disable-pip-version-check", "--target"]);
         site.finish("state-api-pip", pip.arg(folder).args(MODULES)).map(drop)
@@ -151,7 +164,7 @@ fn python_modules(site: &Site) -> Result<PathBuf> {
 /// Compiles grpcurl once, and returns the program.
 pub fn grpcurl(site: &Site) -> Result<PathBuf> {
     let (module, version) = GRPCURL;
-    let folder = install(&site.tools().join(format!("grpcurl-{version}")), |folder| {
+    let folder = fill_once(&site.tools().join(format!("grpcurl-{version}")), |folder| {
         let mut go = Command::new("go");
         go.env("GOBIN", folder).args(["install", &format!("{module}@{version}")]);
         site.finish("state-api-go", &mut go).map(drop)
@@ -160,14 +173,14 @@ pub fn grpcurl(site: &Site) -> Result<PathBuf> {
 }
 
 /// Fills a folder that does not exist yet. An interrupted call leaves none of that name.
-fn install(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+pub fn fill_once(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if !folder.exists() {
         let parent = folder.parent().expect("the folder of tools");
         let cannot = || format!("cannot make `{}`", folder.display());
-        std::fs::create_dir_all(parent).or_build(cannot)?;
+        fs::create_dir_all(parent).or_build(cannot)?;
         let new = tempfile::tempdir_in(parent).or_build(cannot)?;
         fill(new.path())?;
-        std::fs::rename(new.path(), folder).or_build(cannot)?;
+        fs::rename(new.path(), folder).or_build(cannot)?;
     }
     Ok(folder.to_owned())
 }

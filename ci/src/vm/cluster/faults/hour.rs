@@ -27,7 +27,7 @@ const USER: &str = "system:serviceaccount:default:default";
 
 /// The containers go on. The node is Ready once the API server is back, and gives pods new tokens.
 pub fn pods_survive_an_hour_without_the_cluster(site: &Site) -> Result<Outcome> {
-    let lab = Lab::new(site, "faults")?;
+    let lab = Lab::new(site, "hour")?;
     let mut faults = Faults::start(site, &lab, "hour-without-cluster")?;
     let token = faults.token()?;
     faults.survives("an hour without the API server", |faults| {

@@ -26,7 +26,7 @@ struct NameServer {
 /// The node keeps its connection while the name server is away. It is not Ready once that is lost,
 /// or the node starts, and says why. It is Ready again by itself.
 pub fn a_node_survives_without_its_name_server(site: &Site) -> Result<Outcome> {
-    let lab = Lab::new(site, "faults")?;
+    let lab = Lab::new(site, "name-server")?;
     let mut names = NameServer::default();
     let mut faults = Faults::start_with(site, &lab, "name-server", |plane| {
         names.answer(site, plane)?;
