@@ -70,12 +70,6 @@ impl NodeFile {
         self
     }
 
-    /// The file with more text at its start.
-    pub fn after(mut self, text: &str) -> Self {
-        self.bytes.splice(..0, text.bytes());
-        self
-    }
-
     /// Writes it to a folder of this host that is laid out like the node's root.
     pub fn write_below(&self, root: &Path) -> Result<()> {
         let to = root.join(self.path.trim_start_matches('/'));

@@ -44,7 +44,7 @@ pub fn a_node_runs_as_many_pods_as_the_kubelet_allows(site: &Site) -> Result<Out
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let registry = Registry::start(site, cluster.plane.authority())?;
     let kubectl = Kubectl::new(site, &cluster.plane)?;
-    let mut node = lab.machine("many-pods-first")?.memory(MEMORY_MIB).boot()?;
+    let mut node = lab.machine("many-pods-first")?.memory(MEMORY_MIB).processors(2).boot()?;
     join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &lab.ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     kubectl.apply(OBJECTS)?;
@@ -59,7 +59,7 @@ pub fn a_node_runs_as_many_pods_as_the_kubelet_allows(site: &Site) -> Result<Out
     drop(node);
 
     let again = Instant::now();
-    let mut node = lab.machine("many-pods-again")?.memory(MEMORY_MIB).boot()?;
+    let mut node = lab.machine("many-pods-again")?.memory(MEMORY_MIB).processors(2).boot()?;
     let booted = again.elapsed().as_secs();
     cluster.ready_node(&mut node, Some(&first))?;
     let after = all_run(&cluster.plane, room, &before.unwrap_or_default())?;

@@ -32,7 +32,7 @@ pub fn a_node_survives_without_its_name_server(site: &Site) -> Result<Outcome> {
         names.answer(site, plane)?;
         let server = format!("https://{NAME}:{}", plane.port());
         let document = document_at(plane, &server)?;
-        Ok(document.after(&format!("name-servers = [\"{HOST}\"]\n")))
+        Ok(document.with(&format!("[resolver]\nnameserver = [\"{HOST}\"]\n")))
     })?;
     faults.survives("a name server that is away", |faults| {
         names.fall_silent()?;
