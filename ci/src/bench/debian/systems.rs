@@ -144,6 +144,7 @@ fn settings(site: &Site, plane: &ControlPlane) -> Result<Vec<NodeFile>> {
             (OWN_SANDBOX, &format!("registry.k8s.io/{SANDBOX}")),
             ("/run/osbuild/registries:", ""),
             ("  ShimCgroup = \"/system/shims\"\n", ""),
+            ("\"/bin/runc\"", "\"/usr/local/bin/runc\""),
             ("SystemdCgroup = false", "SystemdCgroup = true"),
         ],
     );
