@@ -27,10 +27,10 @@ pub const FULL: usize = 107;
 const FULL_MEMORY_MIB: u64 = 6144;
 
 /// How long a machine has nothing to do before its memory is read.
-const SETTLES: Duration = Duration::from_secs(5);
+const SETTLES: Duration = Duration::from_secs(60);
 
 /// How long a machine without work is watched.
-pub const IDLE: Duration = Duration::from_secs(10);
+pub const IDLE: Duration = Duration::from_secs(300);
 
 /// The labels of the first pod and of the others.
 const METER: &str = "meter";
