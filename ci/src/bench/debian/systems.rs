@@ -121,10 +121,12 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The node document.
+/// The node document. As Debian does, the node has its name on its disk, and need not wait for the
+/// network to give it one.
 fn document(plane: &ControlPlane) -> Result<NodeFile> {
     let text = format!(
-        "[cluster]\nserver = \"{}\"\ntoken = \"{}\"\ncertificate-authority = \"\"\"\n{}\"\"\"\n",
+        "hostname = \"osbuild\"\n[cluster]\nserver = \"{}\"\ntoken = \"{}\"\n\
+         certificate-authority = \"\"\"\n{}\"\"\"\n",
         plane.server(),
         plane.token(),
         plane.ca()?,
