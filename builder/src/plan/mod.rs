@@ -35,10 +35,10 @@ pub use keys::{FileKind, schema};
 pub use kubernetes::skew::{self, Strictness};
 pub use kubernetes::{Date, Exception, Kubernetes, Minor, Release, Releases, Version};
 pub use lock::{
-    Blob, CargoLock, Closure, Crate, CrateSize, CratesLock, DebianPackage, DebianRequirement,
-    GoLock, GoModule, GoRequirement, GoToolchain, Lock, Moved, Packages, Pins, PreviousLock, Purl,
-    Requirements, RustRequirement, RustToolchain, Source, SourceKind, Toolchains, crates_digest,
-    moved, moved_crates, moved_releases,
+    Blob, CargoLock, Closure, Crate, CrateSize, CratesLock, DebianPackage, DebianRelease,
+    DebianRequirement, GoLock, GoModule, GoRequirement, GoToolchain, Lock, Moved, Packages, Pins,
+    PreviousLock, Purl, Requirements, RustRequirement, RustToolchain, Source, SourceKind,
+    Toolchains, crates_digest, moved, moved_crates, moved_releases,
 };
 pub use node::{
     Api, Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,

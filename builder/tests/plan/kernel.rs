@@ -1,7 +1,7 @@
 //! The options of the kernel.
 
 use crate::{changed, refusal, resolve};
-use osbuild::plan::{Plan, Project};
+use osbuild::plan::{DebianRelease, Plan, Project};
 
 #[test]
 fn false_switches_an_inherited_option_off() {
@@ -69,4 +69,20 @@ fn a_group_that_the_kernel_does_not_have_is_refused_with_a_hint() {
     let error = refusal(&with_groups("[kernel.groups]\nvolume = false\n")).to_string();
     assert!(error.contains("the kernel has no group `volume`"), "{error}");
     assert!(error.contains("did you mean `volumes`?"), "{error}");
+}
+
+#[test]
+fn a_node_whose_kernel_has_types_needs_a_newer_pahole_and_no_other_input() {
+    let with_option = |line: &str| {
+        let options = "[kernel.options]";
+        resolve(&changed(&[("recipes/small.toml", options, &format!("{options}\n{line}"))]))
+            .requirements
+    };
+    let without = with_option("");
+    assert_eq!(without.pahole, []);
+    assert_eq!(with_option("DEBUG_INFO_BTF = false"), without);
+    let mut with = with_option("DEBUG_INFO_BTF = true");
+    let pahole = with.pahole.pop().unwrap();
+    assert_eq!((pahole.release, &pahole.architecture[..]), (DebianRelease::Trixie, "amd64"));
+    assert_eq!(with, without);
 }

@@ -8,8 +8,9 @@ use osbuild::plan::{
 };
 
 fn package(required: &DebianRequirement) -> DebianPackage {
-    let DebianRequirement { package, architecture, .. } = required.clone();
-    DebianPackage { package, version: "1".into(), architecture, sha256: "00".into(), size: 1 }
+    let DebianRequirement { package, architecture, release, .. } = required.clone();
+    let (version, sha256) = ("1".into(), "00".into());
+    DebianPackage { package, version, architecture, sha256, size: 1, release }
 }
 
 /// A lock that pins what the plan requires.
@@ -19,8 +20,10 @@ fn lock(plan: &Plan) -> Lock {
         asked: Vec::new(),
         packages: required.iter().map(package).collect(),
     };
-    let [asked, asked_of_launcher] = [&required.sandbox, &required.launcher]
-        .map(|list| list.iter().map(DebianRequirement::asked).collect());
+    let closure = |required: &[DebianRequirement]| Packages {
+        asked: required.iter().map(DebianRequirement::asked).collect(),
+        ..packages(required)
+    };
     let go = required.go_modules.iter().map(|go| GoLock {
         component: go.component.clone(),
         module: go.module.clone(),
@@ -44,8 +47,9 @@ fn lock(plan: &Plan) -> Lock {
         suite: required.suite().map(str::to_owned),
         kernel_source: required.kernel_source.as_ref().map(package),
         stub: required.stub.as_ref().map(package),
-        sandbox: Packages { asked, ..packages(&required.sandbox) },
-        launcher: Packages { asked: asked_of_launcher, ..packages(&required.launcher) },
+        sandbox: closure(&required.sandbox),
+        launcher: closure(&required.launcher),
+        pahole: closure(&required.pahole),
         cross: packages(&required.cross),
         files: packages(&required.files),
         go: go.collect(),

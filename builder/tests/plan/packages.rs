@@ -24,7 +24,7 @@ fn the_list_has_every_source_of_a_node_and_no_build_tool() {
     for recipe in plan::buildable(&shipped()) {
         let plan = locked(&recipe);
         let lock = plan.lock.get();
-        let tools = [&lock.sandbox, &lock.launcher];
+        let tools = [&lock.sandbox, &lock.launcher, &lock.pahole];
         let is_parser = |package: &DebianPackage| {
             plan.files.iter().any(|file| match &file.content {
                 Content::AppArmorProfile { parser, .. } => parser.lock == *package,

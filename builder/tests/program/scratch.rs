@@ -223,6 +223,7 @@ impl Scratch {
             stub: required.stub.as_ref().map(package),
             sandbox: closure(&required.sandbox),
             launcher: closure(&required.launcher),
+            pahole: closure(&required.pahole),
             cross: packages(&required.cross),
             files: packages(&required.files),
             go: required
@@ -277,6 +278,7 @@ impl Scratch {
             architecture: requirement.architecture.clone(),
             sha256,
             size,
+            release: requirement.release,
         }
     }
 
@@ -303,8 +305,8 @@ impl Scratch {
 /// The names of all sources of a plan.
 fn names(plan: &dyn AnyPlan) -> Vec<String> {
     let required = plan.requirements();
-    let lists = [&required.sandbox, &required.launcher, &required.cross, &required.files];
-    let lists = lists.into_iter().flatten();
+    let tools = [&required.sandbox, &required.launcher, &required.pahole];
+    let lists = tools.into_iter().chain([&required.cross, &required.files]).flatten();
     let debian = [&required.kernel_source, &required.stub]
         .into_iter()
         .flatten()

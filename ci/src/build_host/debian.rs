@@ -2,8 +2,8 @@
 
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, DebianPackage};
-use osbuild::produce::fetch::debian::Archive;
+use osbuild::plan::{Architecture, DebianPackage, DebianRelease};
+use osbuild::produce::fetch::debian::{Archive, Part};
 use osbuild::report::Outcome;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,8 @@ impl Debian {
 
 fn download(site: &Site, folder: &Path) -> Result<Vec<PathBuf>> {
     let step = site.report.step("Debian for arm64");
-    let archive = Archive::open(&site.store()?, Architecture::Arm64, &step)?;
+    let part = Part { release: DebianRelease::Bookworm, architecture: Architecture::Arm64 };
+    let archive = Archive::open(&site.store()?, part, &step)?;
     archive.update(&step)?;
     let closure = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -1,6 +1,6 @@
 //! The versions that differ from one lock to the next, as `osbuild update` reports them.
 
-use super::{Crate, Lock};
+use super::{Crate, DebianPackage, Lock};
 use crate::plan::{Minor, Release, Releases};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -70,7 +70,12 @@ fn compare(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
 
 fn versions(lock: &Lock) -> BTreeMap<String, String> {
     let debian = lock.debian_packages().map(|package| {
-        (format!("{} for {}", package.package, package.architecture), package.version.clone())
+        let DebianPackage { package, version, architecture, release, .. } = package;
+        let of = match release.is_default() {
+            true => String::new(),
+            false => format!(" of {}", release.name()),
+        };
+        (format!("{package}{of} for {architecture}"), version.clone())
     });
     let go = lock.go.iter().map(|go| (go.component.clone(), go.version.clone()));
     let rust = lock.toolchain.rust.iter().map(|rust| ("Rust".to_owned(), rust.version.clone()));

@@ -2,6 +2,7 @@
 
 mod changes;
 mod crates;
+mod debian_release;
 mod pin;
 mod previous;
 mod purl;
@@ -10,6 +11,7 @@ mod source;
 
 pub use changes::{Moved, moved, moved_crates, moved_releases};
 pub use crates::{CargoLock, Closure};
+pub use debian_release::DebianRelease;
 pub use pin::Pins;
 pub use previous::PreviousLock;
 pub use purl::Purl;
@@ -55,6 +57,10 @@ pub struct Lock {
     /// No product depends on them. Older locks lack them.
     #[serde(default, skip_serializing_if = "Packages::is_empty")]
     pub launcher: Packages,
+    /// The program that writes the kernel's types (BTF), with all its dependencies; empty if the
+    /// kernel has none.
+    #[serde(default, skip_serializing_if = "Packages::is_empty")]
+    pub pahole: Packages,
     /// Libraries of the node's architecture.
     pub cross: Packages,
     /// Packages with files for the root or for images of pods.
@@ -92,6 +98,9 @@ pub struct DebianPackage {
     pub sha256: String,
     /// Size of the `.deb` in bytes.
     pub size: u64,
+    /// The release of Debian that it is from.
+    #[serde(default, skip_serializing_if = "DebianRelease::is_default")]
+    pub release: DebianRelease,
 }
 
 /// The modules of one Go component.
@@ -250,16 +259,19 @@ impl Lock {
             stub,
             sandbox,
             launcher,
+            pahole,
             cross,
             files,
             go,
             toolchain,
             crates,
         } = self;
-        let launcher = Some(launcher).filter(|launcher| !launcher.is_empty());
+        let optional =
+            |list: &Packages, name| Some(list).filter(|l| !l.is_empty()).map(|l| l.print(name));
         let lists = [
             Some(sandbox.print("sandbox")),
-            launcher.map(|launcher| launcher.print("launcher")),
+            optional(launcher, "launcher"),
+            optional(pahole, "pahole"),
             Some(cross.print("cross")),
             Some(files.print("files")),
         ];
@@ -331,12 +343,16 @@ impl Packages {
 
 impl DebianPackage {
     fn inline(&self) -> String {
-        let DebianPackage { package, version, architecture, sha256, size } = self;
+        let DebianPackage { package, version, architecture, sha256, size, release } = self;
         let [package, version, architecture, sha256] =
             [package, version, architecture, sha256].map(|text| quote(text));
+        let release = match release.is_default() {
+            true => String::new(),
+            false => format!(", release = {}", quote(release.name())),
+        };
         format!(
             "{{ package = {package}, version = {version}, architecture = {architecture}, \
-             sha256 = {sha256}, size = {size} }}"
+             sha256 = {sha256}, size = {size}{release} }}"
         )
     }
 }
@@ -428,7 +444,8 @@ mod tests {
     fn package(package: &str) -> DebianPackage {
         let [version, architecture, sha256] =
             ["1:2.5.4-1+deb12u1~x", "arm64", "ab"].map(str::to_owned);
-        DebianPackage { package: package.into(), version, architecture, sha256, size: 7 }
+        let release = DebianRelease::default();
+        DebianPackage { package: package.into(), version, architecture, sha256, size: 7, release }
     }
 
     fn lock(go_mod: Option<String>) -> Lock {
@@ -456,6 +473,13 @@ mod tests {
             stub: Some(package("systemd-boot-efi")),
             sandbox: packages(&["gcc"]),
             launcher: packages(&["bubblewrap"]),
+            pahole: Packages {
+                asked: vec!["pahole".into()],
+                packages: vec![DebianPackage {
+                    release: DebianRelease::Trixie,
+                    ..package("pahole")
+                }],
+            },
             cross: Packages::default(),
             files: packages(&[]),
             go: vec![GoLock {
@@ -502,7 +526,7 @@ mod tests {
         let lock = lock(None);
         let names: Vec<String> = lock.sources(&[]).into_iter().map(|source| source.name).collect();
         assert_eq!(names.iter().filter(|name| name.starts_with("gcc ")).count(), 1);
-        assert_eq!(names.len(), 8, "{names:?}");
+        assert_eq!(names.len(), 9, "{names:?}");
     }
 
     #[test]

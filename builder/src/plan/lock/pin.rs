@@ -128,6 +128,7 @@ fn differences(required: &Requirements, lock: &Lock) -> Vec<String> {
     }
     let lists = [
         (&required.sandbox, &lock.sandbox),
+        (&required.pahole, &lock.pahole),
         (&required.cross, &lock.cross),
         (&required.files, &lock.files),
     ];
@@ -146,5 +147,6 @@ fn differences(required: &Requirements, lock: &Lock) -> Vec<String> {
 
 fn meets(package: &DebianPackage, required: &DebianRequirement) -> bool {
     package.package == required.package
+        && package.release == required.release
         && (package.architecture == required.architecture || package.architecture == "all")
 }

@@ -54,14 +54,14 @@ impl PreviousLock {
     pub fn closure(&self, required: &[DebianRequirement]) -> Option<&Packages> {
         let asked: Vec<String> = required.iter().map(DebianRequirement::asked).collect();
         self.find(|lock, is_kept| {
-            let mut lists = [&lock.sandbox, &lock.launcher].into_iter();
+            let mut lists = [&lock.sandbox, &lock.launcher, &lock.pahole].into_iter();
             lists.find(|list| list.asked == asked && list.packages.iter().all(is_kept))
         })
     }
 
     /// The packages to leave unchanged when others of the same closure change.
     pub fn preferred(&self) -> impl Iterator<Item = &DebianPackage> {
-        let lists = self.own.iter().flat_map(|lock| [&lock.sandbox, &lock.launcher]);
+        let lists = self.own.iter().flat_map(|lock| [&lock.sandbox, &lock.launcher, &lock.pahole]);
         let packages = lists.flat_map(|list| &list.packages);
         packages.filter(|package| !self.released.contains(&package.package))
     }

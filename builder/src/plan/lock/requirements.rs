@@ -1,5 +1,6 @@
 //! Everything that a lock must pin.
 
+use super::DebianRelease;
 use crate::plan::{Architecture, GoComponent, GoOutput, LockState};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,10 @@ pub struct Requirements {
     /// is up to date.
     #[serde(skip)]
     pub launcher: Vec<DebianRequirement>,
+    /// The program that writes the kernel's types, of the build machine's architecture; none if
+    /// the kernel has no types. The lock adds its dependencies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pahole: Vec<DebianRequirement>,
     /// Packages of the node's architecture with libraries to link, without their dependencies.
     pub cross: Vec<DebianRequirement>,
     /// Packages with files for the root or for images of pods, and with compilers of files of the
@@ -46,6 +51,9 @@ pub struct DebianRequirement {
     pub version: Option<String>,
     /// The suite that it comes from; `None` for the build machine's own.
     pub suite: Option<String>,
+    /// The release of Debian that it comes from.
+    #[serde(skip_serializing_if = "DebianRelease::is_default")]
+    pub release: DebianRelease,
 }
 
 /// A Go module to compile.

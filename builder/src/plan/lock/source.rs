@@ -179,7 +179,7 @@ impl Lock {
     /// Every Debian package that is locked.
     pub fn debian_packages(&self) -> impl Iterator<Item = &DebianPackage> {
         let single = [&self.kernel_source, &self.stub];
-        let lists = [&self.sandbox, &self.launcher, &self.cross, &self.files];
+        let lists = [&self.sandbox, &self.launcher, &self.pahole, &self.cross, &self.files];
         single.into_iter().flatten().chain(lists.into_iter().flat_map(|list| &list.packages))
     }
 

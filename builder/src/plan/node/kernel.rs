@@ -41,7 +41,15 @@ pub enum OptionValue {
     Text(String),
 }
 
+/// The option for the types of the kernel (BTF).
+const TYPES: &str = "DEBUG_INFO_BTF";
+
 impl Kernel {
+    /// Whether the kernel describes its types, which takes a program more to compile it.
+    pub fn has_types(&self) -> bool {
+        self.options.get(TYPES).is_some_and(|option| option.value == OptionValue::Yes)
+    }
+
     /// The options as a configuration fragment for `KCONFIG_ALLCONFIG`, in order of name.
     pub fn fragment(&self) -> String {
         let line = |(name, option): (&String, &KernelOption)| match option.value {

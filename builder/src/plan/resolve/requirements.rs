@@ -5,9 +5,9 @@ use crate::error::Problem;
 use crate::plan::document::Located;
 use crate::plan::keys::{DebianName, List, RecipeFile};
 use crate::plan::{
-    Architecture, CargoLock, Compile, Content, Crate, DebianProgram, DebianRequirement,
-    GoComponent, GoRequirement, HostComponent, HostPrograms, ImageFrom, NodeSpec, Product,
-    Requirements, RustRequirement,
+    Architecture, CargoLock, Compile, Content, Crate, DebianProgram, DebianRelease,
+    DebianRequirement, GoComponent, GoRequirement, HostComponent, HostPrograms, ImageFrom, Kernel,
+    NodeSpec, Product, Requirements, RustRequirement,
 };
 use std::collections::BTreeSet;
 
@@ -53,6 +53,7 @@ impl Resolver<'_> {
             stub: Some(debian.one(stub, architecture)),
             sandbox: debian.all(self.sandbox(recipe, architecture), BUILD_MACHINE),
             launcher: debian.launcher(),
+            pahole: pahole(&node.kernel),
             cross: debian.all(libraries(of_host), architecture),
             files: [
                 debian.all(
@@ -90,6 +91,7 @@ impl Resolver<'_> {
             stub: None,
             sandbox: debian.all(self.sandbox(recipe, BUILD_MACHINE), BUILD_MACHINE),
             launcher: debian.launcher(),
+            pahole: Vec::new(),
             cross: debian.all(libraries(components), BUILD_MACHINE),
             files: Vec::new(),
             go_modules: go_modules(programs, BUILD_MACHINE),
@@ -150,7 +152,8 @@ impl Debian {
 
     fn one(&self, package: &str, architecture: Architecture) -> DebianRequirement {
         let (package, architecture) = (package.to_owned(), architecture.debian().to_owned());
-        DebianRequirement { package, architecture, version: None, suite: self.suite.clone() }
+        let (suite, release) = (self.suite.clone(), DebianRelease::default());
+        DebianRequirement { package, architecture, version: None, suite, release }
     }
 
     fn launcher(&self) -> Vec<DebianRequirement> {
@@ -164,6 +167,19 @@ impl Debian {
     ) -> Vec<DebianRequirement> {
         packages.iter().map(|package| self.one(package, architecture)).collect()
     }
+}
+
+/// The program that writes the kernel's types, if the kernel has them. That of Debian 12 cannot
+/// write the same bytes each time with several threads.
+fn pahole(kernel: &Kernel) -> Vec<DebianRequirement> {
+    let requirement = || DebianRequirement {
+        package: "pahole".to_owned(),
+        architecture: BUILD_MACHINE.debian().to_owned(),
+        version: None,
+        suite: None,
+        release: DebianRelease::Trixie,
+    };
+    kernel.has_types().then(requirement).into_iter().collect()
 }
 
 /// The packages of this workspace that are compiled for a node.

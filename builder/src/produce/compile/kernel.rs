@@ -20,6 +20,8 @@ const KCONFIG: &str = "Kconfig";
 const OBJECTS: &str = "objects";
 /// Output of [`image`]: `bzImage` or `Image`.
 const KERNEL: &str = "kernel";
+/// The folder of inputs with pahole and its libraries.
+const PAHOLE: &str = "pahole";
 /// Output of [`image`]: the kernel release, as `uname -r` shows it on the node.
 const RELEASE: &str = "release";
 
@@ -59,12 +61,15 @@ pub fn compile(build: &Build<'_>) -> Result<CompiledKernel> {
 /// The script that turns the plan's options into a whole configuration.
 fn configuration(build: &Build<'_>) -> Result<Script<'static>> {
     let requested = fragment(&build.plan.kernel);
-    let mut input = InputTree::new();
-    input.add_file("source.deb", source(build)?, false)?;
+    let mut input = sources(build)?;
     input.add_file("asked.config", build.options.store.put_bytes(requested.as_bytes())?, false)?;
     Ok(Script {
         name: format!("kernel-config {}", build.plan.architecture),
-        text: include_str!("kernel-config.sh"),
+        text: script(
+            &build.plan.kernel,
+            include_str!("kernel-config.sh"),
+            concat!(include_str!("pahole.sh"), include_str!("kernel-config.sh")),
+        ),
         args: Vec::new(),
         env: environment(build.plan.architecture),
         input,
@@ -77,8 +82,7 @@ fn configuration(build: &Build<'_>) -> Result<Script<'static>> {
 /// share the result.
 fn image(build: &Build<'_>, config: Digest) -> Result<Script<'static>> {
     let architecture = build.plan.architecture;
-    let mut input = InputTree::new();
-    input.add_file("source.deb", source(build)?, false)?;
+    let mut input = sources(build)?;
     input.add_file("kernel.config", config, false)?;
     let target = if architecture == Architecture::Amd64 { "bzImage" } else { "Image" };
     let mut env = environment(architecture);
@@ -90,7 +94,11 @@ fn image(build: &Build<'_>, config: Digest) -> Result<Script<'static>> {
     env.insert("KBUILD_BUILD_TIMESTAMP".into(), Date::from_unix(STEP_TIME).to_string());
     Ok(Script {
         name: format!("kernel {architecture}"),
-        text: include_str!("kernel.sh"),
+        text: script(
+            &build.plan.kernel,
+            include_str!("kernel.sh"),
+            concat!(include_str!("pahole.sh"), include_str!("kernel.sh")),
+        ),
         args: Vec::new(),
         env,
         input,
@@ -107,8 +115,21 @@ fn fragment(kernel: &Kernel) -> String {
     })
 }
 
-fn source(build: &Build<'_>) -> Result<Digest> {
-    locked::package(build.plan.kernel_source())
+/// The inputs of both scripts: the source, and pahole with its libraries if the kernel needs it.
+fn sources(build: &Build<'_>) -> Result<InputTree> {
+    let mut input = InputTree::new();
+    input.add_file("source.deb", locked::package(build.plan.kernel_source())?, false)?;
+    for package in &build.plan.lock.get().pahole.packages {
+        let path = format!("{PAHOLE}/{}.deb", package.package);
+        input.add_file(&path, locked::package(package)?, false)?;
+    }
+    Ok(input)
+}
+
+/// The script for a kernel: the one that unpacks pahole first only for a kernel that needs it, so
+/// that the digests of others' actions do not depend on it.
+fn script(kernel: &Kernel, plain: &'static str, with_pahole: &'static str) -> &'static str {
+    if kernel.has_types() { with_pahole } else { plain }
 }
 
 fn environment(architecture: Architecture) -> BTreeMap<String, String> {
@@ -257,6 +278,13 @@ mod tests {
     fn an_unknown_option_suggests_a_similar_one() {
         let error = compare(&kernel("EROFS_FSS", OptionValue::Yes), "", DECLARED).unwrap_err();
         assert_eq!(error.problems[0].hint.as_deref(), Some("did you mean `EROFS_FS`?"));
+    }
+
+    #[test]
+    fn only_a_kernel_with_types_has_a_script_with_pahole() {
+        let of = |value| script(&kernel("DEBUG_INFO_BTF", value), "plain", "with pahole");
+        assert_eq!([OptionValue::Yes, OptionValue::No].map(of), ["with pahole", "plain"]);
+        assert_eq!(script(&kernel("BLOCK", OptionValue::Yes), "plain", "with pahole"), "plain");
     }
 
     #[test]

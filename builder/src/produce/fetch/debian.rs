@@ -5,7 +5,7 @@ use super::client::{Client, Ended};
 use super::mirrors;
 use crate::engine::store::{Lock, Store};
 use crate::error::{Context, Error, Kind, Problem, Result};
-use crate::plan::{Architecture, DebianPackage};
+use crate::plan::{Architecture, DebianPackage, DebianRelease};
 use crate::report::Step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,51 @@ use std::path::{Path, PathBuf};
 /// The name of our list of sources. apt detects the format from its extension.
 const LIST: &str = "mirrors.sources";
 
-/// Debian's archive, seen for one architecture.
+/// The packages of one release of Debian for one architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    /// The release.
+    pub release: DebianRelease,
+    /// The architecture.
+    pub architecture: Architecture,
+}
+
+/// Debian's archive, seen for one architecture and one release.
 pub struct Archive {
     folder: PathBuf,
-    architecture: Architecture,
+    part: Part,
     _lock: Lock,
+}
+
+impl Part {
+    /// The part that a package belongs to. A package for all architectures counts as one for the
+    /// build machine's.
+    pub fn of(architecture: &str, release: DebianRelease) -> Self {
+        let architecture = Architecture::named(architecture).unwrap_or(Architecture::Amd64);
+        Part { release, architecture }
+    }
+
+    /// The name of the folder with its lists.
+    fn name(self) -> String {
+        let architecture = self.architecture.debian();
+        match self.release {
+            DebianRelease::Bookworm => architecture.to_owned(),
+            release => format!("{architecture}-{}", release.name()),
+        }
+    }
 }
 
 impl Archive {
     /// Opens the archive with the lists in the store, which may be those of an earlier call. Other
     /// builds wait here until it is dropped: apt fails if another process reads or writes the same
     /// lists.
-    pub fn open(store: &Store, architecture: Architecture, step: &Step) -> Result<Self> {
-        let lock = store.lock(&format!("apt-{}", architecture.debian()), || {
+    pub fn open(store: &Store, part: Part, step: &Step) -> Result<Self> {
+        let name = part.name();
+        let lock = store.lock(&format!("apt-{name}"), || {
             step.doing("waiting for another build that uses the archive");
             Ok(())
         })?;
-        Ok(Archive {
-            folder: store.state("apt")?.join(architecture.debian()),
-            architecture,
-            _lock: lock,
-        })
+        Ok(Archive { folder: store.state("apt")?.join(name), part, _lock: lock })
     }
 
     /// Fetches the archive's current lists.
@@ -44,7 +68,7 @@ impl Archive {
         }
         std::fs::write(self.folder.join("status"), "")
             .or_build(|| "cannot write apt's empty status".into())?;
-        std::fs::write(self.folder.join(LIST), mirrors::of_host()?)
+        std::fs::write(self.folder.join(LIST), mirrors::of_host(self.part.release)?)
             .or_build(|| "cannot write apt's list of sources".into())?;
         self.apt("apt-get").args(["--error-on=any", "update"]).shown(step).run().map(drop)
     }
@@ -146,13 +170,13 @@ impl Archive {
         let Ended { text, failure } = self.apt("apt-cache").args(["show"]).args(names).finish()?;
         match failure {
             Some(error) if !error.to_string().contains("No packages found") => Err(error),
-            _ => Ok(records(&text)),
+            _ => Ok(records(&text, self.part.release)),
         }
     }
 
     fn apt(&self, program: &str) -> Client<'static> {
         let at = |name: &str| self.folder.join(name).display().to_string();
-        let architecture = self.architecture.debian();
+        let architecture = self.part.architecture.debian();
         let settings = [
             format!("Dir::Etc::sourcelist={}", at(LIST)),
             "Dir::Etc::sourceparts=/dev/null".into(),
@@ -179,7 +203,7 @@ fn name_and_version(line: &str) -> Option<String> {
 }
 
 /// Parses the records of `apt-cache show` that have every field that a lock needs.
-fn records(text: &str) -> Vec<DebianPackage> {
+fn records(text: &str, release: DebianRelease) -> Vec<DebianPackage> {
     text.split("\n\n")
         .filter_map(|record| {
             let fields: BTreeMap<&str, &str> =
@@ -190,6 +214,7 @@ fn records(text: &str) -> Vec<DebianPackage> {
                 architecture: fields.get("Architecture")?.to_string(),
                 sha256: fields.get("SHA256")?.to_string(),
                 size: fields.get("Size")?.parse().ok()?,
+                release,
             })
         })
         .collect()
@@ -223,7 +248,10 @@ mod tests {
     fn a_record_without_a_digest_is_skipped() {
         let text = "Package: a\nVersion: 1\nArchitecture: all\nSize: 5\nSHA256: 00\n\nPackage: b\n\
              Version: 1\nArchitecture: all\nSize: 5\n";
-        let names = records(text).into_iter().map(|package| package.package).collect::<Vec<_>>();
+        let names = records(text, DebianRelease::default())
+            .into_iter()
+            .map(|package| package.package)
+            .collect::<Vec<_>>();
         assert_eq!(names, ["a"]);
     }
 }

@@ -5,16 +5,15 @@
 
 use super::client::Client;
 use crate::error::{Context, Error, Result};
+use crate::plan::DebianRelease;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The Debian release of all packages.
-pub(super) const RELEASE: &str = "bookworm";
-
-/// Names of other releases on Debian's mirrors.
-const OTHER_RELEASES: [&str; 9] = [
+/// Names of releases on Debian's mirrors.
+const RELEASES: [&str; 10] = [
     "bullseye",
+    "bookworm",
     "trixie",
     "forky",
     "duke",
@@ -54,11 +53,11 @@ struct Entry {
     options: Vec<String>,
 }
 
-/// The list of sources for [`RELEASE`] from the host's mirrors, in stanzas.
+/// The list of sources for a release from the host's mirrors, in stanzas.
 ///
 /// # Errors
 /// The host's apt has no Debian mirror, or its settings cannot be read.
-pub(super) fn of_host() -> Result<String> {
+pub(super) fn of_host(release: DebianRelease) -> Result<String> {
     let mut entries = Vec::new();
     for file in files()? {
         let text =
@@ -66,10 +65,10 @@ pub(super) fn of_host() -> Result<String> {
         let stanzas = file.extension().is_some_and(|end| end == "sources");
         entries.extend(if stanzas { in_stanzas(&text) } else { in_lines(&text) });
     }
-    let list = list(&entries);
+    let list = list(&entries, release);
     if list.is_empty() {
         let error = Error::build("the host's apt has no Debian mirror")
-            .cause(format!("packages come from Debian {RELEASE}"));
+            .cause(format!("packages come from Debian {}", release.name()));
         return Err(error.hint("builder/docs/hosts.md shows how to add one for this program only"));
     }
     Ok(list)
@@ -175,9 +174,10 @@ fn is_kept(name: &str) -> bool {
     !REPLACED_FIELDS.contains(&name.trim_end_matches(['+', '-']).to_lowercase().as_str())
 }
 
-/// The stanzas for [`RELEASE`] from these entries. Archives with Debian's own keys, or without a
+/// The stanzas for a release from these entries. Archives with Debian's own keys, or without a
 /// key, take precedence: a vendor's suite may have the name of Debian's.
-fn list(entries: &[Entry]) -> String {
+fn list(entries: &[Entry], release: DebianRelease) -> String {
+    let release = release.name();
     let debians = |entry: &&Entry| {
         let keys =
             entry.options.iter().find(|option| option.to_lowercase().starts_with("signed-by"));
@@ -185,15 +185,15 @@ fn list(entries: &[Entry]) -> String {
     };
     let debian: Vec<&Entry> = entries.iter().filter(debians).collect();
     let all: Vec<&Entry> = entries.iter().collect();
-    let lists = [&debian, &all]
-        .into_iter()
-        .flat_map(|entries| [stanzas(entries, &[RELEASE]), stanzas(entries, &OTHER_RELEASES)]);
+    let lists = [&debian, &all].into_iter().flat_map(|entries| {
+        [stanzas(entries, release, &[release]), stanzas(entries, release, &RELEASES)]
+    });
     lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
 }
 
-/// The stanzas for [`RELEASE`] from the entries for a release in `names`; empty without the release
+/// The stanzas for `release` from the entries for a release in `names`; empty without the release
 /// itself. Each suite of a mirror gets one, as apt warns about duplicates.
-fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
+fn stanzas(entries: &[&Entry], release: &str, names: &[&str]) -> String {
     let suffix = |suite: &String| {
         SUITE_SUFFIXES
             .into_iter()
@@ -213,16 +213,16 @@ fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
         }));
     }
     // Every mirror has backports, but most hosts do not list them.
-    let release: Vec<_> = named.iter().copied().filter(|(_, end, _)| end.is_empty()).collect();
-    if release.is_empty() {
+    let main: Vec<_> = named.iter().copied().filter(|(_, end, _)| end.is_empty()).collect();
+    if main.is_empty() {
         return String::new();
     }
-    named.extend(release.into_iter().map(|(uri, _, entry)| (uri, "-backports", entry)));
+    named.extend(main.into_iter().map(|(uri, _, entry)| (uri, "-backports", entry)));
     let mut known = BTreeSet::new();
     let first = named.into_iter().filter(|(uri, end, _)| known.insert((*uri, *end)));
     let stanza = |(uri, end, entry): (&str, &str, &Entry)| {
         format!(
-            "Types: deb\nURIs: {uri}\nSuites: {RELEASE}{end}\nComponents: main\n{}\n",
+            "Types: deb\nURIs: {uri}\nSuites: {release}{end}\nComponents: main\n{}\n",
             entry.options.concat()
         )
     };
@@ -232,6 +232,10 @@ fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn bookworm(entries: &[Entry]) -> String {
+        list(entries, DebianRelease::Bookworm)
+    }
 
     const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -252,8 +256,8 @@ mod tests {
             )
         };
         let expected = of("bookworm") + &of("bookworm-backports");
-        assert_eq!(list(&in_lines(&line)), expected);
-        assert_eq!(list(&in_stanzas(&stanza)), expected);
+        assert_eq!(bookworm(&in_lines(&line)), expected);
+        assert_eq!(bookworm(&in_stanzas(&stanza)), expected);
     }
 
     #[test]
@@ -262,7 +266,7 @@ mod tests {
              PUBLIC KEY BLOCK-----\n";
         let stanza =
             format!("Types: deb\nURIs: http://m/x\nSuites: bookworm\nComponents: main\n{key}");
-        assert!(list(&in_stanzas(&stanza)).ends_with(&format!(
+        assert!(bookworm(&in_stanzas(&stanza)).ends_with(&format!(
             "Components: main\n{}\n",
             key.replacen("Signed-By:", "signed-by: ", 1)
         )));
@@ -278,7 +282,7 @@ mod tests {
             stanza("Suites: noble"),
         ]
         .concat();
-        assert_eq!(list(&in_stanzas(&text)), "");
+        assert_eq!(bookworm(&in_stanzas(&text)), "");
     }
 
     #[test]
@@ -294,14 +298,31 @@ mod tests {
             of("http://m/debian-security", "bookworm-security"),
             of("http://m/debian", "bookworm-backports"),
         ];
-        assert_eq!(list(&in_lines(text)), expected.concat());
+        assert_eq!(bookworm(&in_lines(text)), expected.concat());
+    }
+
+    #[test]
+    fn a_host_with_one_release_has_the_mirrors_of_the_other() {
+        for release in [DebianRelease::Bookworm, DebianRelease::Trixie] {
+            for host in ["bookworm", "trixie"] {
+                let text = format!("deb http://m/debian {host} main\n");
+                let name = release.name();
+                let of = |suite: &str| {
+                    format!(
+                        "Types: deb\nURIs: http://m/debian\nSuites: {suite}\nComponents: main\n\n"
+                    )
+                };
+                let expected = of(name) + &of(&format!("{name}-backports"));
+                assert_eq!(list(&in_lines(&text), release), expected, "{host}");
+            }
+        }
     }
 
     #[test]
     fn a_duplicate_suite_is_written_once() {
         let text = "deb http://m/debian bookworm main\ndeb http://m/debian/ bookworm main\ndeb \
              [trusted=yes] http://m/debian bookworm-backports main\n";
-        let list = list(&in_lines(text));
+        let list = bookworm(&in_lines(text));
         assert_eq!(list.matches("Suites: bookworm\n").count(), 1);
         assert_eq!(
             list.matches("Suites: bookworm-backports\nComponents: main\ntrusted: yes\n").count(),
@@ -315,7 +336,7 @@ mod tests {
         let vendor =
             "deb [signed-by=/etc/apt/keyrings/vendor.gpg] http://vendor/12/prod bookworm main\n";
         let debian = "deb http://m/debian trixie main\n";
-        assert!(!list(&in_lines(&format!("{vendor}{debian}"))).contains("vendor"));
-        assert!(list(&in_lines(vendor)).contains("URIs: http://vendor/12/prod\n"));
+        assert!(!bookworm(&in_lines(&format!("{vendor}{debian}"))).contains("vendor"));
+        assert!(bookworm(&in_lines(vendor)).contains("URIs: http://vendor/12/prod\n"));
     }
 }

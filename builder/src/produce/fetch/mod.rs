@@ -22,11 +22,11 @@ use crate::engine::store::{Scratch, Store};
 use crate::engine::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, Blob, Crate, DebianPackage, GoModule, GoRequirement, Lock, Locked, Plan, Product,
-    Requirements, Source, SourceKind,
+    Blob, Crate, DebianPackage, GoModule, GoRequirement, Lock, Locked, Plan, Product, Requirements,
+    Source, SourceKind,
 };
 use crate::report::{Outcome, Report};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -58,19 +58,19 @@ pub struct Fetcher<'a> {
     pub lists: Lists,
 }
 
-/// The architectures whose lists of packages are those of this command. Lists that are a few
+/// The parts of the archive whose lists of packages are those of this command. Lists that are a few
 /// minutes old need not be fetched again for each step that needs a package.
 #[derive(Clone, Debug, Default)]
-pub struct Lists(Arc<Mutex<BTreeSet<&'static str>>>);
+pub struct Lists(Arc<Mutex<BTreeSet<debian::Part>>>);
 
 impl Lists {
-    /// Whether the lists for an architecture are still to be fetched. The caller fetches them.
-    fn are_old(&self, architecture: Architecture) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(architecture.name())
+    /// Whether the lists of a part are still to be fetched. The caller fetches them.
+    fn are_old(&self, part: debian::Part) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(part)
     }
 
-    fn failed(&self, architecture: Architecture) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(architecture.name());
+    fn failed(&self, part: debian::Part) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&part);
     }
 }
 
@@ -149,17 +149,8 @@ impl Fetcher<'_> {
         missing: &[Source],
     ) -> Result<()> {
         let (lock, required) = (plan.lock.get(), &plan.requirements);
-        let debian = missing.iter().filter_map(|source| {
-            if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None }
-        });
-        for architecture in Architecture::ALL {
-            let packages = debian
-                .clone()
-                .filter(|package| package_architecture(package) == architecture)
-                .collect::<Vec<_>>();
-            if !packages.is_empty() {
-                self.debian(architecture, &packages)?;
-            }
+        for (part, packages) in in_parts(missing) {
+            self.debian(part, &packages)?;
         }
         let lacks = |digest: &str| missing.iter().any(|source| source.digest == digest);
         for component in plan.product.go_components() {
@@ -190,9 +181,9 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
-        let step = self.report.step(format!("packages {architecture}"));
-        let archive = debian::Archive::open(self.store, architecture, &step)?;
+    fn debian(&self, part: debian::Part, packages: &[&DebianPackage]) -> Result<()> {
+        let step = self.report.step(format!("packages {}", part.architecture));
+        let archive = debian::Archive::open(self.store, part, &step)?;
         // Another build may have fetched the same packages while this one waited.
         let packages: Vec<_> = packages
             .iter()
@@ -202,8 +193,8 @@ impl Fetcher<'_> {
         if packages.is_empty() {
             return Ok(());
         }
-        if self.lists.are_old(architecture) {
-            archive.update(&step).inspect_err(|_| self.lists.failed(architecture))?;
+        if self.lists.are_old(part) {
+            archive.update(&step).inspect_err(|_| self.lists.failed(part))?;
         }
         let folder = self.scratch()?;
         for file in archive.download(&packages, folder.path(), &step)? {
@@ -275,9 +266,16 @@ impl Fetcher<'_> {
     }
 }
 
-/// The architecture of a package; `all` counts as the build machine's.
-fn package_architecture(package: &DebianPackage) -> Architecture {
-    Architecture::named(&package.architecture).unwrap_or(Architecture::Amd64)
+/// The Debian packages among sources, by the part of the archive that has them.
+fn in_parts(sources: &[Source]) -> BTreeMap<debian::Part, Vec<&DebianPackage>> {
+    let mut parts = BTreeMap::<_, Vec<_>>::new();
+    for source in sources {
+        if let SourceKind::Debian(package) = &source.kind {
+            let part = debian::Part::of(&package.architecture, package.release);
+            parts.entry(part).or_default().push(package);
+        }
+    }
+    parts
 }
 
 fn unreachable_sources(missing: &[Source]) -> Error {

@@ -1,15 +1,15 @@
 //! Makes a lock: keeps the valid pins of the previous lock, resolves the rest with each ecosystem's
 //! client, fetches them, and records their digests.
 
-use super::{Fetcher, SourceOrigin, crates, debian, rust};
+use super::debian::{Archive, Part};
+use super::{Fetcher, SourceOrigin, crates, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    AnyPlan, Architecture, Crate, CrateSize, CratesLock, DebianPackage, DebianRequirement, GoLock,
-    GoRequirement, GoToolchain, Lock, Packages, PreviousLock, Requirements, RustRequirement,
-    RustToolchain, Toolchains,
+    AnyPlan, Crate, CrateSize, CratesLock, DebianPackage, DebianRequirement, GoLock, GoRequirement,
+    GoToolchain, Lock, Packages, PreviousLock, Requirements, RustRequirement, RustToolchain,
+    Toolchains,
 };
 use crate::report::Outcome;
-use std::cell::OnceCell;
 
 impl Fetcher<'_> {
     /// Pins every requirement of `plan`, keeping the pins of `held` that are still valid. `epoch`
@@ -21,8 +21,7 @@ impl Fetcher<'_> {
     /// reached.
     pub fn pin(&self, plan: &dyn AnyPlan, held: &PreviousLock, epoch: u64) -> Result<Lock> {
         let required = plan.requirements();
-        let debian =
-            Debian { fetcher: self, held, node: plan.architecture(), archives: OnceCell::new() };
+        let debian = Debian { fetcher: self, held };
         let go = required
             .go_modules
             .iter()
@@ -41,6 +40,7 @@ impl Fetcher<'_> {
             stub: required.stub.as_ref().map(|requirement| debian.one(requirement)).transpose()?,
             sandbox: debian.closure(&required.sandbox)?,
             launcher: debian.launcher(&required.launcher)?,
+            pahole: debian.closure(&required.pahole)?,
             cross: debian.list(&required.cross)?,
             files: debian.list(&required.files)?,
             go: go.collect::<Result<_>>()?,
@@ -149,12 +149,10 @@ impl Fetcher<'_> {
     }
 }
 
-/// Pins Debian packages. The archive is opened only if a pin is missing.
+/// Pins Debian packages. A part of the archive is opened only if a pin of it is missing.
 struct Debian<'a> {
     fetcher: &'a Fetcher<'a>,
     held: &'a PreviousLock,
-    node: Architecture,
-    archives: OnceCell<Vec<(Architecture, debian::Archive)>>,
 }
 
 impl Debian<'_> {
@@ -196,33 +194,17 @@ impl Debian<'_> {
         }
     }
 
-    fn archive(&self, requirement: &DebianRequirement) -> Result<&debian::Archive> {
-        let architecture =
-            Architecture::named(&requirement.architecture).unwrap_or(Architecture::Amd64);
-        let archives = match self.archives.get() {
-            Some(archives) => archives,
-            None => {
-                let opened = self.open(&requirement.package)?;
-                self.archives.get_or_init(|| opened)
-            }
-        };
-        let found =
-            archives.iter().find(|(ours, _)| *ours == architecture).map(|(_, archive)| archive);
-        Ok(found.expect("a plan requires only the build machine's architecture and the node's"))
-    }
-
-    fn open(&self, what: &str) -> Result<Vec<(Architecture, debian::Archive)>> {
-        self.fetcher.check_online(what)?;
+    /// The part of the archive with a package. No other part is open at the same time, so two
+    /// builds never wait for each other.
+    fn archive(&self, requirement: &DebianRequirement) -> Result<Archive> {
+        self.fetcher.check_online(&requirement.package)?;
+        let part = Part::of(&requirement.architecture, requirement.release);
         let step = self.fetcher.report.step("lists");
-        let mut architectures = vec![Architecture::Amd64, self.node];
-        architectures.dedup();
-        let archives = architectures.into_iter().map(|architecture| {
-            let archive = debian::Archive::open(self.fetcher.store, architecture, &step)?;
-            archive.update(&step)?;
-            Ok((architecture, archive))
-        });
-        let archives = archives.collect::<Result<_>>()?;
-        step.done("package lists", None, Outcome::Ran);
-        Ok(archives)
+        let archive = Archive::open(self.fetcher.store, part, &step)?;
+        if self.fetcher.lists.are_old(part) {
+            archive.update(&step).inspect_err(|_| self.fetcher.lists.failed(part))?;
+            step.done("package lists", None, Outcome::Ran);
+        }
+        Ok(archive)
     }
 }

@@ -134,7 +134,8 @@ fn is_listed(source: &Source) -> bool {
 /// toolchain's standard library is also linked into each program.
 fn relations_of(source: &Source, plan: &Plan<Locked>, id: &str) -> Vec<Value> {
     let lock = plan.lock.get();
-    let is_tool = |package| [&lock.sandbox, &lock.launcher].iter().any(|list| list.has(package));
+    let tools = [&lock.sandbox, &lock.launcher, &lock.pahole];
+    let is_tool = |package| tools.iter().any(|list| list.has(package));
     let tool = || relation(id, "BUILD_TOOL_OF", NODE);
     let linked = || relation(NODE, "STATIC_LINK", id);
     match &source.kind {
