@@ -181,6 +181,7 @@ const LONG_NODES: &[Check] = &[
         run: vm::inside::a_node_with_apparmor_is_what_was_promised,
     },
     Check { name: "vm: AppArmor", run: vm::cluster::pods_have_the_profiles_that_they_ask_for },
+    Check { name: "vm: BTF", run: vm::kernel_types::agents_find_the_types_of_the_kernel },
     Check {
         name: "vm: configured control plane",
         run: vm::cluster::a_resource_configures_the_control_plane,

@@ -12,6 +12,7 @@ pub mod installer;
 pub mod interrupted;
 pub mod joins;
 mod kept_disk;
+pub mod kernel_types;
 pub mod machine;
 pub mod neighbours;
 pub mod node;

@@ -19,6 +19,8 @@ pub const RECIPE: &str = "probe";
 pub const NEXT_RECIPE: &str = "probe-next";
 /// The recipe of the node with the probe and with AppArmor.
 pub const APPARMOR_RECIPE: &str = "probe-apparmor";
+/// The recipe of the node with the probe and with the kernel's types.
+pub const BTF_RECIPE: &str = "probe-btf";
 
 /// A port of the pod: reports facts, one per line.
 pub const FACTS: u16 = 7070;
@@ -61,6 +63,8 @@ pub const SWAP: u16 = 7095;
 pub const RUNTIME: u16 = 7096;
 /// Leads to the socket of containerd.
 pub const CONTAINERD: u16 = 7097;
+/// Replies with the bytes of the kernel's types.
+pub const TYPES: u16 = 7098;
 
 /// The start of a reply in place of what was asked for: the reason follows.
 pub const ERROR: &str = "error: ";
@@ -134,6 +138,15 @@ fn ask(port: u16, socket: &str, request: &Request) -> Result<Reply> {
     Reply::decode(request, &lines).map_err(|why| {
         Error::build(format!("cannot read the reply to `{request}`: {why}")).cause(answer)
     })
+}
+
+/// Reads the kernel's types from the port of the loopback that leads to [`TYPES`].
+pub fn types(port: u16) -> Result<Vec<u8>> {
+    let mut types = Vec::new();
+    connect(port)
+        .and_then(|mut stream| stream.read_to_end(&mut types))
+        .or_build(|| "cannot read the kernel's types".to_owned())?;
+    Ok(types)
 }
 
 /// Reads a whole report from the port of the loopback that leads to [`FACTS`]. Its last line is

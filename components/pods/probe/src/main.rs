@@ -36,6 +36,7 @@ mod versions;
 
 use osbuild_abi::paths::{CONTAINERD_SOCKET, OSD_SOCKET};
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -45,7 +46,7 @@ use std::path::Path;
 type Handler = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports with their handlers.
-const PORTS: [(u16, Handler); 19] = [
+const PORTS: [(u16, Handler); 20] = [
     (7070, report),
     (7071, join),
     (7072, freeze),
@@ -65,6 +66,7 @@ const PORTS: [(u16, Handler); 19] = [
     (7095, turn_swap_off),
     (7096, connect_to_containerd),
     (7097, relay_to_containerd),
+    (7098, types),
 ];
 
 /// The host's root, which is PID 1's.
@@ -75,6 +77,9 @@ const PLUGIN_SOCKET: &str = "/run/osbuild/plugins/full-name/socket";
 
 /// Where the host's folder for releases is mounted.
 const RELEASES: &str = "/releases";
+
+/// The kernel's types, which only some kernels have.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 fn main() -> io::Result<()> {
     match std::env::args().nth(1).as_deref() {
@@ -240,6 +245,11 @@ fn relay_to_containerd(stream: &TcpStream) -> io::Result<String> {
 /// Takes `PATH` or `PATH TEXT`, overwrites that file with the text, and replies with its contents.
 fn file(stream: &TcpStream) -> io::Result<String> {
     contents::request(Path::new(HOST), &read(stream)?)
+}
+
+/// Replies with the bytes of the kernel's types.
+fn types(mut stream: &TcpStream) -> io::Result<String> {
+    io::copy(&mut File::open(TYPES)?, &mut stream).map(|_| String::new())
 }
 
 /// Reads the request, up to the end of the client's stream.
