@@ -21,6 +21,7 @@ fn every_recipe_that_names_a_board_resolves() {
         "aws-arm64",
         "control-plane-amd64",
         "probe-apparmor",
+        "probe-btf",
         "probe-next",
         "probe",
         "qemu-amd64",
@@ -59,7 +60,7 @@ fn each_control_plane_of_the_tests_has_the_minor_that_it_stands_for() {
 }
 
 #[test]
-fn an_architecture_has_two_kernels_and_the_tests_one_with_apparmor() {
+fn an_architecture_has_two_kernels_and_the_tests_one_for_each_of_two_groups() {
     let project = shipped();
     for architecture in Architecture::ALL {
         let plans = plan::buildable(&project).into_iter();
@@ -67,11 +68,16 @@ fn an_architecture_has_two_kernels_and_the_tests_one_with_apparmor() {
             plans.map(|recipe| plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap());
         let kernels: BTreeSet<_> = plans
             .filter(|plan| plan.architecture == architecture)
-            .map(|plan| (plan.kernel.fragment(), plan.kernel.groups["apparmor"]))
+            .map(|plan| {
+                let tested =
+                    ["apparmor", "btf"].into_iter().find(|group| plan.kernel.groups[*group]);
+                (plan.kernel.fragment(), tested)
+            })
             .collect();
-        let (confining, others): (Vec<_>, Vec<_>) = kernels.iter().partition(|kernel| kernel.1);
-        assert_eq!(others.len(), 2, "{architecture}: for virtual machines, and for bare ones");
-        assert_eq!(confining.len(), usize::from(architecture == Architecture::Amd64));
+        let count = |group| kernels.iter().filter(|kernel| kernel.1 == group).count();
+        assert_eq!(count(None), 2, "{architecture}: for virtual machines, and for bare ones");
+        let of_tests = usize::from(architecture == Architecture::Amd64);
+        assert_eq!([Some("apparmor"), Some("btf")].map(count), [of_tests; 2]);
     }
 }
 
