@@ -1,7 +1,7 @@
 //! `cargo ci [--yes] [full|NAME…]` installs the tools that the checks need, runs the checks and
 //! tests, and ends with the line `N passed, N failed`. On a terminal it asks before it installs.
-//! `cargo ci bench [cold] [--json] [GROUP…]` measures: build, farm, boot, debian, debian-full,
-//! update, fallback, flash, upload, install.
+//! `cargo ci bench [cold] [--json] [GROUP…]` measures: build, farm, boot, debian, state,
+//! update, fallback, flash, upload, install, and by its name alone debian-full.
 //! `cargo ci fuzz SECONDS|TARGET…` runs the check `fuzz` for longer or for some targets.
 
 mod bench;

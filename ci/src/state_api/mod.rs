@@ -41,7 +41,7 @@ const PROTOS: &str = "components/shared/cosi/proto";
 /// How long `osd` may take to make its socket.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running `osd`, or a plugin of it. Dropping it ends the program.
+/// A running server, such as `osd`, or a plugin of it. Dropping it ends the program.
 pub struct Program(Child);
 
 impl Program {
@@ -138,18 +138,28 @@ fn by_reflection(site: &Site, grpcurl: &Path, socket: &Path, outcome: &mut Outco
 
 /// Compiles `osd` and `osctl`, and returns the programs.
 pub fn programs(site: &Site) -> Result<[PathBuf; 2]> {
+    let built = compile(site, &["--package", "pod-osd", "--package", "osctl"])?;
+    Ok([program(&built, "osd")?, program(&built, "osctl")?])
+}
+
+/// Compiles `osd` as a node has it.
+pub fn osd_of_node(site: &Site) -> Result<PathBuf> {
+    program(&compile(site, &["--package", "pod-osd", "--profile", "node"])?, "osd")
+}
+
+/// Runs `cargo build` with these words, and returns the programs.
+fn compile(site: &Site, words: &[&str]) -> Result<Vec<PathBuf>> {
     let mut cargo = site.cargo()?;
-    cargo.args(["build", "--quiet", "--locked", "--package", "pod-osd", "--package", "osctl"]);
+    cargo.args(["build", "--quiet", "--locked"]).args(words);
     cargo.args(["--message-format", "json-render-diagnostics"]);
     let output = site.finish("state-api-build", &mut cargo)?.output;
     let built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let built = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    let built: Vec<PathBuf> = built.collect();
-    let program = |name: &str| {
-        let found = built.iter().find(|path| path.ends_with(name));
-        found.cloned().ok_or_else(|| Error::build(format!("cargo has built no `{name}`")))
-    };
-    Ok([program("osd")?, program("osctl")?])
+    Ok(built.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).collect())
+}
+
+fn program(built: &[PathBuf], name: &str) -> Result<PathBuf> {
+    let found = built.iter().find(|path| path.ends_with(name));
+    found.cloned().ok_or_else(|| Error::build(format!("cargo has built no `{name}`")))
 }
 
 /// Installs the modules once, and returns their folder.

@@ -8,7 +8,7 @@ use crate::vm::cluster::joining::{NodeFile, bridge};
 use crate::vm::cluster::registry::Registry;
 use crate::vm::machine::Machine;
 use crate::vm::probe::free_port;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
 use osbuild_abi::paths::NODE_DOCUMENT;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ fn settings(site: &Site, plane: &ControlPlane) -> Result<Vec<NodeFile>> {
             ("\"/bin/runc\"", "\"/usr/local/bin/runc\""),
             ("SystemdCgroup = false", "SystemdCgroup = true"),
         ],
-    );
+    )?;
     let kubelet = changed(
         &read("components/kubelet/kubelet.yaml")?,
         &[
@@ -164,7 +164,7 @@ fn settings(site: &Site, plane: &ControlPlane) -> Result<Vec<NodeFile>> {
                  x509: { clientCAFile: /etc/kubernetes/pki/ca.crt }\n",
             ),
         ],
-    );
+    )?;
     let authority = "certificate-authority: /etc/kubernetes/pki/ca.crt";
     let token = format!("token: \"{}\"", plane.token());
     let bootstrap = kubeconfig(&plane.server(), authority, &token);
@@ -190,8 +190,14 @@ fn file(path: &str, text: &str) -> NodeFile {
 }
 
 /// The text with each first part replaced by its second.
-fn changed(text: &str, changes: &[(&str, &str)]) -> String {
-    changes.iter().fold(text.to_owned(), |text, (was, is)| text.replace(was, is))
+///
+/// # Errors
+/// The text lacks a part: the systems would no longer have the same settings.
+fn changed(text: &str, changes: &[(&str, &str)]) -> Result<String> {
+    changes.iter().try_fold(text.to_owned(), |text, (was, is)| match text.contains(was) {
+        true => Ok(text.replace(was, is)),
+        false => Err(Error::build(format!("the settings for Debian have nothing like `{was}`"))),
+    })
 }
 
 /// Unpacks the root of the node, and returns the OCI layout in it.

@@ -3,7 +3,7 @@
 
 use super::{Measure, Row};
 use crate::site::Site;
-use crate::state_api::{Program, fill_once};
+use crate::state_api::{Program, fill_once, osd_of_node};
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
@@ -40,7 +40,7 @@ struct Load {
 }
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
-    let (client, osd) = (client(site)?, osd(site)?);
+    let (client, osd) = (client(site)?, osd_of_node(site)?);
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let [socket, other] = ["osd", "runtime"].map(|name| folder.path().join(name));
     let own = load(site, &client, Program::start(&osd, &socket)?, &socket)?;
@@ -74,18 +74,6 @@ fn client(site: &Site) -> Result<PathBuf> {
         site.finish("bench-state-go", &mut go).map(drop)
     })?;
     Ok(folder.join("load"))
-}
-
-/// Compiles `osd` as a node has it.
-fn osd(site: &Site) -> Result<PathBuf> {
-    let mut cargo = site.cargo()?;
-    cargo.args(["build", "--quiet", "--locked", "--package", "pod-osd", "--profile", "node"]);
-    cargo.args(["--message-format", "json-render-diagnostics"]);
-    let output = site.finish("bench-state-build", &mut cargo)?.output;
-    let built = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut built = built.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    let osd = built.find(|path| path.ends_with("osd"));
-    osd.ok_or_else(|| Error::build("cargo has built no `osd`"))
 }
 
 /// Runs the client against a server that listens on the socket.

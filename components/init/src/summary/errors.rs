@@ -33,11 +33,11 @@ impl LastErrors {
     /// A program has written a line for the console. Daemons write only errors there, and of each
     /// source the last one counts.
     pub fn on_line(&mut self, program: Program, line: &str, now: Duration) {
+        let source = daemon_line::source(line);
         let line: String = line.chars().take(LENGTH).collect();
         if program == Program::Cluster {
             self.cluster = Some(line.strip_prefix(NOT_READY).unwrap_or(&line).to_owned());
         } else if program.life() == Life::Daemon {
-            let source = daemon_line::source(&line);
             self.errors.retain(|error| error.source != source);
             if self.errors.len() == COUNT {
                 self.errors.pop_front();

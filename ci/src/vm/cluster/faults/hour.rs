@@ -15,7 +15,7 @@ const AWAY: Duration = Duration::from_secs(3660);
 /// How often to look whether the machine still runs.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// The errors of daemons that the console may print meanwhile, and how their lines begin.
+/// The errors of the kubelet that the console may print meanwhile, and how their lines begin.
 const MAX_ERRORS: usize = 60;
 const ERROR: &str = "init: kubelet: E";
 

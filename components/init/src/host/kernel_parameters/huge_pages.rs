@@ -9,8 +9,7 @@ const KEY: &str = "vm.nr_hugepages";
 /// The size of a page in bytes, on both architectures: our command lines choose no other one.
 const SIZE: u64 = 2 << 20;
 
-/// The memory in bytes that huge pages leave to everything else: a node with less does not get
-/// ready.
+/// The memory in bytes that huge pages leave to everything else.
 const REST: u64 = 1 << 30;
 
 /// How many pages to ask for at once, or to give back.

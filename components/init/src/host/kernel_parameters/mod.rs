@@ -97,6 +97,9 @@ impl KernelParameters {
         let Some(mut held) = self.held.remove(key) else { return Ok(()) };
         held.values.set(source, None);
         let set = self.write(key, &mut held);
+        if set.is_err() {
+            held.give_up();
+        }
         self.keep(key, held, now);
         set
     }
@@ -126,7 +129,10 @@ impl KernelParameters {
             match self.hold_one(&key, &mut held) {
                 Ok(None) => {}
                 Ok(Some(line)) => lines.push(line),
-                Err(failure) => lines.push(failure.to_string()),
+                Err(failure) => {
+                    held.give_up();
+                    lines.push(failure.to_string());
+                }
             }
             self.keep(&key, held, now);
         }
@@ -209,6 +215,11 @@ impl Held {
     /// Whether the kernel took the last step, and there is another one.
     fn is_on_its_way(&self) -> bool {
         self.written != self.effective() && self.shown == self.written
+    }
+
+    /// Takes no more steps: the last one failed, and the next one would too, without an end.
+    fn give_up(&mut self) {
+        self.written = self.effective().to_owned();
     }
 
     /// Why the parameter does not have the value in effect; empty if it has, or soon will.

@@ -152,3 +152,16 @@ fn huge_pages_come_and_go_in_steps_and_a_shortage_is_shown() {
     }
     assert_eq!(shown(), "0");
 }
+
+#[test]
+fn a_parameter_that_the_kernel_no_longer_has_is_not_tried_without_an_end() {
+    let (mut parameters, folder) = kernel();
+    parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
+    fs::remove_file(file(&folder)).unwrap();
+    fs::create_dir(file(&folder)).unwrap();
+    let due = parameters.deadline().unwrap();
+    assert_eq!(parameters.hold(due).len(), 1);
+    assert_eq!(parameters.deadline(), Some(due + INTERVAL));
+    assert!(parameters.withdraw(Source::Api, &key(KEY), NOW).is_err());
+    assert_eq!((parameters.observe().count(), parameters.deadline()), (0, None));
+}
