@@ -88,6 +88,7 @@ impl Dispatcher {
             slot: slot.zip(self.facts.boot_source.reason().map(str::to_owned)),
             passed_over: self.facts.boot_source.has_passed_over(),
             memory: observed::memory(),
+            unmet: self.settings.unmet(uptime()),
             room: self.room.left(),
         }
     }

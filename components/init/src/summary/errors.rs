@@ -8,6 +8,9 @@ use crate::processes::program::{Life, Program};
 
 /// How many errors are remembered.
 const COUNT: usize = 3;
+/// How long each is shown: longer than between two lines of an error that repeats
+/// ([`crate::processes::rate_limit`]).
+const SHOWN: Duration = Duration::from_secs(3600);
 /// How many characters of each.
 const LENGTH: usize = 300;
 /// The start of the lines of [`Program::Cluster`] with the reason why the node is not Ready.
@@ -52,12 +55,13 @@ impl LastErrors {
         self.cluster.as_deref()
     }
 
-    /// The errors, the last one last.
+    /// The errors of the last hour, the last one last.
     pub fn texts(&self, now: Duration) -> Vec<String> {
         let text = |LastError { text, at, .. }: &LastError| {
             format!("{} s ago: {text}", now.saturating_sub(*at).as_secs())
         };
-        self.errors.iter().map(text).collect()
+        let shown = self.errors.iter().filter(|error| now.saturating_sub(error.at) <= SHOWN);
+        shown.map(text).collect()
     }
 }
 
@@ -90,6 +94,15 @@ mod tests {
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert_eq!(texts[0], "9 s ago: containerd: panic: once");
         assert!(texts[1].starts_with("2 s ago: kubelet: E1129 07:33:08"), "{texts:?}");
+    }
+
+    #[test]
+    fn an_error_of_long_ago_is_no_longer_shown() {
+        let mut last = LastErrors::default();
+        last.on_line(Program::Kubelet, "early", Duration::ZERO);
+        last.on_line(Program::Kubelet, "late", Duration::from_secs(100));
+        assert_eq!(last.texts(SHOWN).len(), 2);
+        assert_eq!(last.texts(SHOWN + Duration::from_secs(1)), ["3501 s ago: kubelet: late"]);
     }
 
     #[test]

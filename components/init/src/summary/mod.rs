@@ -54,6 +54,8 @@ pub struct Summary {
     pub passed_over: bool,
     /// The use of memory, if the kernel shows it.
     pub memory: Option<Memory>,
+    /// The settings that are not in effect, each with the reason.
+    pub unmet: Vec<(String, String)>,
     /// The free share of DATA, once it has been measured.
     pub room: Option<Left>,
 }

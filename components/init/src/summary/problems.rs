@@ -8,7 +8,7 @@ use super::{Cluster, Link, Summary};
 use crate::data::room;
 use crate::meminfo::Memory;
 
-/// How long a node may take to get an address, and to learn the time.
+/// How long a node may take to get an address, to learn the time, and to apply its settings.
 const GRACE: Duration = Duration::from_secs(60);
 /// The share of the memory in percent that has to be available.
 const MIN_MEMORY: u64 = 10;
@@ -34,6 +34,8 @@ pub enum Kind {
     Memory,
     /// DATA lacks this: space or inodes.
     Data(&'static str),
+    /// Settings are not in effect.
+    Setting,
     /// The first slot was passed over.
     Slot,
 }
@@ -50,6 +52,7 @@ impl Kind {
             Self::Time => "time",
             Self::Cluster => "cluster",
             Self::Memory => "memory",
+            Self::Setting => "setting",
             Self::Slot => "slot",
         };
         word.to_owned()
@@ -104,6 +107,9 @@ pub fn of(summary: &Summary) -> Vec<Problem> {
     found.extend(summary.memory.and_then(memory).map(|text| (Kind::Memory, text)));
     let room = summary.room.map(room::lacks).unwrap_or_default();
     found.extend(room.into_iter().map(|(kind, text)| (Kind::Data(kind), format!("DATA: {text}"))));
+    if is_late {
+        found.extend(unmet(&summary.unmet).map(|text| (Kind::Setting, text)));
+    }
     if let (true, Some((name, sentence))) = (summary.passed_over, &summary.slot) {
         found.push((Kind::Slot, format!("the node fell back to {name}: {sentence}")));
     }
@@ -144,6 +150,17 @@ fn gateway(summary: &Summary) -> Option<String> {
     };
     let gateway = &silent.gateway;
     Some(format!("the gateway {} on {} does not answer", gateway.address, gateway.link))
+}
+
+/// The first setting that is not in effect, and how many others are not.
+fn unmet(settings: &[(String, String)]) -> Option<String> {
+    let ((name, error), others) = settings.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        1 => ", and another setting is not either".to_owned(),
+        count => format!(", and {count} other settings are not either"),
+    };
+    Some(format!("`{name}` is not in effect{others}: {error}"))
 }
 
 fn memory(Memory { total, available, files }: Memory) -> Option<String> {
@@ -264,6 +281,21 @@ mod tests {
             "90 of 1967 MiB of memory are available; files in memory (tmpfs) have 1500 MiB"
         );
         assert!(only(|summary| summary.room = Some([0, 90])).starts_with("DATA: no space left"));
+    }
+
+    #[test]
+    fn settings_are_not_in_effect() {
+        let one = ("volume data".to_owned(), "DATA has 12 MiB left".to_owned());
+        assert_eq!(
+            only(|summary| summary.unmet = vec![one.clone()]),
+            "`volume data` is not in effect: DATA has 12 MiB left"
+        );
+        assert_eq!(
+            only(|summary| summary.unmet = vec![one.clone(); 3]),
+            "`volume data` is not in effect, and 2 other settings are not either: DATA has 12 MiB left"
+        );
+        let summary = Summary { uptime: Duration::from_secs(10), unmet: vec![one], ..healthy() };
+        assert_eq!(texts(&summary), [""; 0], "the node may still be about to apply it");
     }
 
     #[test]

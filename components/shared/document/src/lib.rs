@@ -224,7 +224,12 @@ impl Document {
                  network"
             )
         });
-        warning.into_iter().collect()
+        let plane = self.control_plane.as_ref().zip(self.cluster.as_ref());
+        let both = plane.map(|_| {
+            "with `[cluster]`, the kubelet joins that cluster and not the one of `[control-plane]`"
+                .to_owned()
+        });
+        warning.into_iter().chain(both).collect()
     }
 
     /// Parses a document.

@@ -109,8 +109,14 @@ fn a_document_that_closes_the_node_api_to_everybody_has_a_warning() {
     let expected =
         "the firewall rule `rest` closes port 50000, the node API, to everybody on the network";
     assert_eq!(warnings(rest), [expected]);
-    assert_eq!(warnings(WHOLE), [""; 0]);
     assert_eq!(warnings(""), [""; 0]);
+}
+
+#[test]
+fn a_control_plane_that_its_kubelet_does_not_join_has_a_warning() {
+    let expected =
+        "with `[cluster]`, the kubelet joins that cluster and not the one of `[control-plane]`";
+    assert_eq!(Document::parse(WHOLE).unwrap().warnings(), [expected]);
 }
 
 #[test]
