@@ -130,12 +130,13 @@ fn annotations(pod: &PodYaml) -> Vec<String> {
 /// Refuses a policy that does not fit how the pod runs.
 fn restarts(pod: &PodYaml, runs: Runs) -> Option<String> {
     match (runs, pod.spec.restart_policy.as_deref()) {
-        (Runs::Always | Runs::Unawaited, _) | (Runs::Once, Some("OnFailure" | "Never")) => None,
+        (Runs::Once, Some("OnFailure" | "Never")) => None,
         (Runs::Once, policy) => Some(format!(
             "a pod with `{RUNS}: once` needs `restartPolicy: OnFailure` or `Never`: with `{}` the \
              kubelet restarts it",
             policy.unwrap_or("Always")
         )),
+        (Runs::Always | Runs::First | Runs::Unawaited, _) => None,
     }
 }
 
@@ -212,7 +213,7 @@ spec:
         assert!(read(&once).unwrap_err()[0].contains("with `Always` the kubelet restarts it"));
         assert_eq!(
             read(&once.replace(": once", ": twice")).unwrap_err(),
-            ["`osbuild/runs` must be `once` or `unawaited`, and is `twice`"]
+            ["`osbuild/runs` must be `first` or `once` or `unawaited`, and is `twice`"]
         );
         assert!(
             read(&once.replace("osbuild/runs", "osbuild/run")).unwrap_err()[0]

@@ -129,12 +129,6 @@ struct StopContainer {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct StopSandbox {
-    #[prost(string, tag = "1")]
-    id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
 struct ImageSpec {
     #[prost(string, tag = "1")]
     image: String,
@@ -228,13 +222,6 @@ impl Connection {
     pub async fn stop_container(&mut self, id: String, timeout_seconds: i64) -> Result<(), Status> {
         let message = StopContainer { id, timeout_seconds };
         self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopContainer", message).await?;
-        Ok(())
-    }
-
-    /// Stops a sandbox and everything in it.
-    pub async fn stop_sandbox(&mut self, id: String) -> Result<(), Status> {
-        self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopPodSandbox", StopSandbox { id })
-            .await?;
         Ok(())
     }
 }

@@ -14,15 +14,18 @@ const DEFAULT_GRACE: i64 = 30;
 /// The maximum grace period in seconds: no pod can hold up the shutdown any longer.
 const MAX_GRACE: i64 = 45;
 
-/// Stops all pods. Those of one wave stop at the same time.
+/// Stops the containers of all pods. Those of one wave stop at the same time.
+///
+/// Sandboxes have nothing to finish, and end with the machine: their network would take a plugin
+/// each to remove, and the kubelet removes what is left of it after the next boot.
 pub async fn pods() -> Outcome {
     let mut containerd = Connection::open().await?;
     let sandboxes = containerd.sandboxes().await.map_err(text).explain("list the pods")?;
     let containers = containerd.containers().await.map_err(text).explain("list the containers")?;
-    for wave in waves(sandboxes, &containers) {
-        let stops: Vec<_> = wave.into_iter().map(|pod| tokio::spawn(stop(pod))).collect();
+    for wave in waves(&sandboxes, &containers) {
+        let stops: Vec<_> = wave.into_iter().map(|one| tokio::spawn(stop(one))).collect();
         for stopped in stops {
-            if let Err(failure) = stopped.await.explain("stop a pod")? {
+            if let Err(failure) = stopped.await.explain("stop a container")? {
                 println!("{failure}");
             }
         }
@@ -30,26 +33,18 @@ pub async fn pods() -> Outcome {
     Ok(())
 }
 
-/// A sandbox and its running containers, each with its grace period in seconds.
-#[derive(Debug, PartialEq)]
-struct Pod {
-    sandbox: String,
-    containers: Vec<(String, i64)>,
-}
+/// A running container, and its grace period in seconds.
+type Running = (String, i64);
 
-/// The pods of the cluster, then the static ones.
-fn waves(sandboxes: Vec<Sandbox>, containers: &[Container]) -> [Vec<Pod>; 2] {
+/// The containers of the cluster's pods, then those of the static ones.
+fn waves(sandboxes: &[Sandbox], containers: &[Container]) -> [Vec<Running>; 2] {
     let mut waves = [Vec::new(), Vec::new()];
-    for sandbox in sandboxes.into_iter().filter(|sandbox| sandbox.state == 0) {
-        let is_static = sandbox.annotations.get(SOURCE).is_some_and(|source| source == "file");
-        let running =
-            |one: &&Container| one.sandbox == sandbox.id && one.state() == ContainerState::Running;
-        let containers = containers
-            .iter()
-            .filter(running)
-            .map(|one| (one.id.clone(), grace(&one.annotations)))
-            .collect();
-        waves[usize::from(is_static)].push(Pod { sandbox: sandbox.id, containers });
+    let running = containers.iter().filter(|one| one.state() == ContainerState::Running);
+    for container in running {
+        let sandbox = sandboxes.iter().find(|sandbox| sandbox.id == container.sandbox);
+        let source = sandbox.and_then(|sandbox| sandbox.annotations.get(SOURCE));
+        let is_static = source.is_some_and(|source| source == "file");
+        waves[usize::from(is_static)].push((container.id.clone(), grace(&container.annotations)));
     }
     waves
 }
@@ -59,17 +54,9 @@ fn grace(annotations: &HashMap<String, String>) -> i64 {
     wanted.unwrap_or(DEFAULT_GRACE).clamp(0, MAX_GRACE)
 }
 
-async fn stop(pod: Pod) -> Outcome {
+async fn stop((id, seconds): Running) -> Outcome {
     let mut containerd = Connection::open().await?;
-    let mut stops = Vec::new();
-    for (id, seconds) in pod.containers {
-        let mut containerd = Connection::open().await?;
-        stops.push(tokio::spawn(async move { containerd.stop_container(id, seconds).await }));
-    }
-    for stopped in stops {
-        stopped.await.explain("stop a container")?.map_err(text).explain("stop a container")?;
-    }
-    containerd.stop_sandbox(pod.sandbox).await.map_err(text).explain("stop a pod")
+    containerd.stop_container(id, seconds).await.map_err(text).explain("stop a container")
 }
 
 fn text(status: tonic::Status) -> Failure {
@@ -80,9 +67,9 @@ fn text(status: tonic::Status) -> Failure {
 mod tests {
     use super::*;
 
-    fn sandbox(id: &str, source: &str, state: i32) -> Sandbox {
+    fn sandbox(id: &str, source: &str) -> Sandbox {
         let annotations = [(SOURCE.to_owned(), source.to_owned())].into();
-        Sandbox { id: id.to_owned(), state, annotations, ..Sandbox::default() }
+        Sandbox { id: id.to_owned(), annotations, ..Sandbox::default() }
     }
 
     fn container(id: &str, sandbox: &str, state: ContainerState, seconds: &str) -> Container {
@@ -97,21 +84,19 @@ mod tests {
     }
 
     #[test]
-    fn the_clusters_pods_stop_before_the_static_ones() {
-        let [first, last] = waves(
-            vec![sandbox("dhcp", "file", 0), sandbox("web", "api", 0), sandbox("gone", "api", 1)],
-            &[],
-        );
-        assert_eq!(first, [Pod { sandbox: "web".to_owned(), containers: vec![] }]);
-        assert_eq!(last, [Pod { sandbox: "dhcp".to_owned(), containers: vec![] }]);
+    fn containers_of_the_clusters_pods_stop_before_those_of_static_ones() {
+        let sandboxes = [sandbox("dhcp", "file"), sandbox("web", "api")];
+        let container = |id, pod| container(id, pod, ContainerState::Running, "10");
+        let waves = waves(&sandboxes, &[container("a", "dhcp"), container("b", "web")]);
+        assert_eq!(waves, [[("b".to_owned(), 10)], [("a".to_owned(), 10)]]);
     }
 
     #[test]
     fn only_running_containers_are_stopped_each_with_its_grace() {
         let running = container("a", "web", ContainerState::Running, "10");
         let ended = container("b", "web", ContainerState::Exited, "10");
-        let [first, _] = waves(vec![sandbox("web", "api", 0)], &[running, ended]);
-        assert_eq!(first[0].containers, [("a".to_owned(), 10)]);
+        let [first, last] = waves(&[sandbox("web", "api")], &[running, ended]);
+        assert_eq!((first, last), (vec![("a".to_owned(), 10)], vec![]));
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! image wins over one of the same name on DATA. The file of a [debug container](super::debug_pod)
 //! and those of [settings](crate::host::pod_settings) are in the folder as well, and are left alone
 //! here.
+//!
+//! The kubelet gets the pods of the image in [waves](Wave), as the start of many at once takes each of
+//! them as long as all: first those that give the node its network, without which the kubelet asks its
+//! cluster in vain and ever more seldom, and last those that READY does not wait for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +14,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{DATA_MANIFESTS, DEBUG_MANIFEST, POD_MANIFESTS, STATIC_PODS};
+use osbuild_abi::paths::{DATA_MANIFESTS, DEBUG_MANIFEST, POD_LIST, POD_MANIFESTS, STATIC_PODS};
+use osbuild_abi::pods::{self, Runs};
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 
@@ -18,8 +23,10 @@ use super::setting_manifest;
 use crate::data;
 use crate::host::run_files;
 
-/// How often to look for changes on DATA.
+/// How often to look for changes on DATA, and how long other pods wait for those that run first.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// How long pods that READY does not wait for wait for it.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest number of manifests on DATA that are used.
 const MAX_FILES: usize = 64;
 /// The size of the largest manifest, in bytes.
@@ -28,6 +35,35 @@ const MAX_BYTES: u64 = 1 << 20;
 const MODE: u32 = 0o600;
 /// How the name of a manifest ends. An editor's copy beside it would be another static pod.
 const SUFFIXES: [&str; 3] = [".yaml", ".yml", ".json"];
+
+/// The pods that the kubelet has now. Each wave has those of the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wave {
+    /// Those that run first, or those of the next wave if the image has none.
+    #[default]
+    First,
+    /// Also those that READY waits for, and those on DATA.
+    Awaited,
+    /// All.
+    All,
+}
+
+impl Wave {
+    /// How long until the next look, and the next wave if there is one.
+    fn interval(self) -> Duration {
+        match self {
+            Self::First | Self::All => INTERVAL,
+            Self::Awaited => READY_TIMEOUT,
+        }
+    }
+
+    fn next(self) -> Self {
+        match self {
+            Self::First => Self::Awaited,
+            Self::Awaited | Self::All => Self::All,
+        }
+    }
+}
 
 /// The outcome for manifests on DATA.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -43,6 +79,7 @@ pub struct Placed {
 pub struct StaticPods {
     /// `None` before the first look, and during one.
     next: Option<Duration>,
+    wave: Wave,
     shown: Vec<String>,
 }
 
@@ -52,16 +89,42 @@ impl StaticPods {
         self.next
     }
 
+    /// The pods of the next look.
+    pub fn wave(&self) -> Wave {
+        self.wave
+    }
+
+    /// A pod that gives the node its network runs. Returns whether other pods have waited for it.
+    pub fn on_network(&mut self) -> bool {
+        self.begin(Wave::Awaited)
+    }
+
+    /// The node is READY. Returns whether pods have waited for that.
+    pub fn on_ready(&mut self) -> bool {
+        self.begin(Wave::All)
+    }
+
+    fn begin(&mut self, wave: Wave) -> bool {
+        let begins = self.wave < wave;
+        self.wave = self.wave.max(wave);
+        begins
+    }
+
+    /// It is time to look again: the next pods do not wait any longer.
+    pub fn on_due(&mut self) {
+        self.wave = self.wave.next();
+    }
+
     /// A job that looks was asked for, unless the disk worker refused it. `now` is the time since
     /// boot.
     pub fn on_asked(&mut self, is_asked: bool, now: Duration) {
-        self.next = (!is_asked).then_some(now + INTERVAL);
+        self.next = (!is_asked).then_some(now + self.wave.interval());
     }
 
     /// The job has ended. Returns what the console has to show, which is each line once until it
     /// changes.
     pub fn on_placed(&mut self, placed: Outcome<Placed>, now: Duration) -> Vec<String> {
-        self.next = Some(now + INTERVAL);
+        self.next = Some(now + self.wave.interval());
         let lines = placed.map(|placed| placed.refused);
         let lines = lines.unwrap_or_else(|failure| vec![failure.to_string()]);
         let shown = std::mem::replace(&mut self.shown, lines);
@@ -69,16 +132,18 @@ impl StaticPods {
     }
 }
 
-/// Makes the kubelet's folder have the manifests of now.
+/// Makes the kubelet's folder have the manifests of now, of these pods.
 ///
 /// # Errors
 /// A folder cannot be read or written. The kubelet keeps the manifests that it has.
-pub fn place() -> Outcome<Placed> {
+pub fn place(wave: Wave) -> Outcome<Placed> {
     let mut manifests = of_image(Path::new(POD_MANIFESTS))?;
     let placed = match folder_on_data()? {
         Some(folder) => add(&mut manifests, &folder).explain(format!("list {DATA_MANIFESTS}"))?,
         None => Placed::default(),
     };
+    let list = fs::read_to_string(POD_LIST).explain(format_args!("read {POD_LIST}"))?;
+    keep_wave(&mut manifests, wave, &list);
     let kubelet = run_files::folder(STATIC_PODS).explain(format_args!("make {STATIC_PODS}"))?;
     fill(&kubelet, &manifests).explain(format_args!("write to {STATIC_PODS}"))?;
     Ok(placed)
@@ -98,6 +163,20 @@ fn of_image(folder: &Path) -> Outcome<Manifests> {
         fs::read_dir(folder)?.map(entry).collect()
     };
     list().explain(format_args!("read {}", folder.display()))
+}
+
+/// Removes the manifests that do not belong to the wave. `list` has the pods of the image.
+fn keep_wave(manifests: &mut Manifests, wave: Wave, list: &str) {
+    let named = |runs| -> Vec<String> {
+        let pods = pods::parse(list).filter(|pod| pod.runs == runs);
+        pods.map(|pod| format!("{}.yaml", pod.name)).collect()
+    };
+    let (first, last) = (named(Runs::First), named(Runs::Unawaited));
+    match wave {
+        Wave::First if !first.is_empty() => manifests.retain(|name, _| first.contains(name)),
+        Wave::First | Wave::Awaited => manifests.retain(|name, _| !last.contains(name)),
+        Wave::All => {}
+    }
 }
 
 /// The folder on DATA, if there is one.
@@ -295,6 +374,37 @@ mod tests {
         let (lines, placed) = folders.placed();
         assert_eq!((lines.len(), placed.len()), (1, MAX_FILES + 1));
         assert!(lines[0].contains("064.yaml"), "{lines:?}");
+    }
+
+    #[test]
+    fn each_wave_has_the_pods_of_the_one_before() {
+        let wave = |wave, list: &str| {
+            let names = ["dhcp.yaml", "etcd.yaml", "osd.yaml", "time.yaml"];
+            let mut manifests = names.map(|name| (name.to_owned(), vec![])).into();
+            keep_wave(&mut manifests, wave, list);
+            manifests.into_keys().collect::<Vec<_>>().join(" ")
+        };
+        let list = "dhcp -first dhcp\nosd -unawaited osd\ntime time\n";
+        assert_eq!(wave(Wave::First, list), "dhcp.yaml");
+        assert_eq!(wave(Wave::Awaited, list), "dhcp.yaml etcd.yaml time.yaml");
+        assert_eq!(wave(Wave::All, list), "dhcp.yaml etcd.yaml osd.yaml time.yaml");
+        let list = "dhcp dhcp\nosd -unawaited osd\ntime time\n";
+        assert_eq!(wave(Wave::First, list), "dhcp.yaml etcd.yaml time.yaml");
+    }
+
+    #[test]
+    fn a_wave_begins_with_what_it_waits_for_or_after_a_time() {
+        let mut pods = StaticPods::default();
+        assert!(pods.on_network() && pods.wave() == Wave::Awaited);
+        assert!(!pods.on_network() && pods.on_ready() && pods.wave() == Wave::All);
+        assert!(!pods.on_network() && !pods.on_ready() && pods.wave() == Wave::All);
+        let mut pods = StaticPods::default();
+        for (wave, time) in [(Wave::Awaited, INTERVAL), (Wave::All, READY_TIMEOUT)] {
+            pods.on_placed(Ok(Placed::default()), MINUTE);
+            assert_eq!(pods.deadline(), Some(MINUTE + time));
+            pods.on_due();
+            assert_eq!(pods.wave(), wave);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
-use crate::daemons::static_pods::{self, Placed};
+use crate::daemons::static_pods::{self, Placed, Wave};
 use crate::data::volumes::{self, OpenedVolume};
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, reset, room, tidy,
@@ -85,7 +85,7 @@ pub enum Job {
     /// Forgets that name.
     ForgetNodeName,
     /// Puts the static pods of now where the kubelet finds them.
-    PlaceStaticPods,
+    PlaceStaticPods(Wave),
     /// Looks which programs of credential providers with these names are there.
     LookForPrograms(Vec<ProviderName>),
     /// Prepares a start of the kubelet under this name.
@@ -219,7 +219,7 @@ impl Job {
             Self::ReadNodeName => "read-node-name",
             Self::KeepNodeName(_) => "keep-node-name",
             Self::ForgetNodeName => "forget-node-name",
-            Self::PlaceStaticPods => "place-static-pods",
+            Self::PlaceStaticPods(_) => "place-static-pods",
             Self::LookForPrograms(_) => "look-for-programs",
             Self::PrepareKubelet(_) => "prepare-kubelet",
             Self::ClearForJoining => "clear-for-joining",
@@ -240,7 +240,7 @@ impl Job {
     /// The name of lines about it on the console.
     pub fn subject(&self) -> &'static str {
         match self {
-            Self::KeepNodeName(_) | Self::ForgetNodeName | Self::PlaceStaticPods => {
+            Self::KeepNodeName(_) | Self::ForgetNodeName | Self::PlaceStaticPods(_) => {
                 Program::Kubelet.name()
             }
             _ => mount::NAME,
@@ -284,7 +284,7 @@ impl Job {
             Self::ReadNodeName => Done::NodeName(Known::observe()),
             Self::KeepNodeName(name) => Done::Plain(node_name::keep(&name)),
             Self::ForgetNodeName => Done::Plain(node_name::forget()),
-            Self::PlaceStaticPods => Done::StaticPodsPlaced(static_pods::place()),
+            Self::PlaceStaticPods(wave) => Done::StaticPodsPlaced(static_pods::place(wave)),
             Self::LookForPrograms(names) => {
                 Done::ProgramsFound(credential_providers::present(&names))
             }

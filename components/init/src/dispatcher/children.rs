@@ -174,6 +174,9 @@ impl Dispatcher {
         self.on_kubelet_proved();
         self.settings.environment_mut().on_proved();
         self.on_ready_with_settings();
+        if self.static_pods.on_ready() {
+            self.place_static_pods();
+        }
         self.hold_gate();
         self.follow_cluster();
         self.pace.on_ready(now);

@@ -216,7 +216,7 @@ impl Dispatcher {
 
     /// Has the static pods of now put where the kubelet finds them.
     pub(super) fn place_static_pods(&mut self) {
-        let is_asked = self.ask(Job::PlaceStaticPods).is_some();
+        let is_asked = self.ask(Job::PlaceStaticPods(self.static_pods.wave())).is_some();
         self.static_pods.on_asked(is_asked, uptime());
     }
 

@@ -351,6 +351,7 @@ impl Dispatcher {
                 }
             }
             Deadline::StaticPods => {
+                self.static_pods.on_due();
                 self.place_static_pods();
                 self.look_for_programs();
             }

@@ -53,6 +53,9 @@ impl Dispatcher {
             Request::RouterAdvertisements(link) => link::accept_router_advertisements(&link)?,
             Request::AwaitNetwork(revision) => {
                 self.network_client = Some((client, revision));
+                if self.static_pods.on_network() {
+                    self.place_static_pods();
+                }
                 return Ok(None);
             }
             Request::NetworkSet(setting) => self.network().on_set(setting),

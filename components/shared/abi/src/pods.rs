@@ -1,5 +1,5 @@
-//! The list of declared pods: one line a pod, `NAME [-once|-unawaited] CONTAINER [CONTAINER …]`, in
-//! UTF-8. The builder writes it from the manifests, so that the node needs no YAML.
+//! The list of declared pods: one line a pod, `NAME [-first|-once|-unawaited] CONTAINER
+//! [CONTAINER …]`, in UTF-8. The builder writes it from the manifests, so that the node needs no YAML.
 
 use core::fmt;
 
@@ -14,6 +14,8 @@ pub enum Runs {
     /// As long as the node: its containers must run.
     #[default]
     Always,
+    /// As long as the node, and ahead of the pods that need the network, which it gives the node.
+    First,
     /// Once: its containers must have exited with code 0.
     Once,
     /// As long as the node, which is READY without it. A slot on trial needs it to become good.
@@ -22,12 +24,13 @@ pub enum Runs {
 
 impl Runs {
     /// Those that a manifest sets.
-    pub const SET: [Runs; 2] = [Self::Once, Self::Unawaited];
+    pub const SET: [Runs; 3] = [Self::First, Self::Once, Self::Unawaited];
 
     /// The value of the annotation [`RUNS`], if it has to be there.
     pub const fn annotation(self) -> Option<&'static str> {
         match self {
             Self::Always => None,
+            Self::First => Some("first"),
             Self::Once => Some("once"),
             Self::Unawaited => Some("unawaited"),
         }
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_pod_reads_back_as_it_runs() {
-        for runs in [Runs::Always, Runs::Once, Runs::Unawaited] {
+        for runs in [Runs::Always, Runs::First, Runs::Once, Runs::Unawaited] {
             let mut list = String::new();
             write(&mut list, "web", runs, &["first", "second"]).unwrap();
             let pod = parse(&list).next().unwrap();
