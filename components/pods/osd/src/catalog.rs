@@ -17,8 +17,8 @@ use osbuild_resources::{
 };
 use prost::Message;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 use tonic::Status;
 
@@ -188,10 +188,12 @@ fn kind_of(Names { plural, suffix, .. }: &Names) -> Outcome<Kind> {
 /// Whether clients write resources of the kind, which are kept over restarts. The others are those
 /// that this program writes itself at each start.
 pub fn is_kept(kind: &Kind) -> bool {
-    ![META, PLUGINS].contains(&kind.namespace())
-        && *kind != status::kind()
-        && !TYPES.iter().any(|one| one.status_kind() == *kind)
-        && !observed::TYPES.iter().any(|one| one.kind() == *kind)
+    static OWN: LazyLock<BTreeSet<Kind>> = LazyLock::new(|| {
+        let statuses = TYPES.iter().map(|one| one.status_kind());
+        let observed = observed::TYPES.iter().map(|one| one.kind());
+        statuses.chain(observed).chain([status::kind()]).collect()
+    });
+    ![META, PLUGINS].contains(&kind.namespace()) && !OWN.contains(kind)
 }
 
 /// The least role that may write resources of the kind.

@@ -11,6 +11,8 @@ use crate::plugins::{GRANT_COLUMNS, PLUGIN_GRANTS};
 use crate::settings::{NAMESPACE, SettingType, TYPES, spec};
 use osbuild_cosi::v1::{PluginGrantSpec, RevocationSpec, RoleSpec, TokenIssuerSpec};
 use osbuild_resources::{Kind, Names, PrintColumn, Spec};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// A type whose resources clients write.
 #[derive(Clone, Copy)]
@@ -78,7 +80,9 @@ impl ClientType {
 
     /// The type that this kind is of.
     pub fn of(kind: &Kind) -> Option<ClientType> {
-        Self::all().find(|one| one.kind() == *kind)
+        static BY_KIND: LazyLock<BTreeMap<Kind, ClientType>> =
+            LazyLock::new(|| ClientType::all().map(|one| (one.kind(), one)).collect());
+        BY_KIND.get(kind).copied()
     }
 
     /// The type with this name: its singular, its plural or its full name, in any case.

@@ -54,11 +54,14 @@ impl StateService {
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.catalog.admit(caller, verb, key.kind())?;
-        if ClientType::of(key.kind()).is_some_and(ClientType::is_setting) {
+        let is_setting = ClientType::of(key.kind()).is_some_and(ClientType::is_setting);
+        if is_setting {
             self.store.admit_changes()?;
         }
         let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;
-        self.store.record_write(&caller.to_string());
+        if is_setting {
+            self.store.record_write(&caller.to_string());
+        }
         if let Some(keeper) = &self.keeper {
             keeper.keep().await?;
         }
