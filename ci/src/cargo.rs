@@ -85,7 +85,8 @@ pub fn outcome(ran: &Ran) -> Outcome {
     if let Some(last) = problems.last_mut().filter(|last| last.log.is_none()) {
         last.log = Some(tail(&without_results(&ran.output), &ran.log));
     }
-    Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) }
+    let summary = format!("{} tests", counted.passed);
+    Outcome { passed: counted.passed, problems, summary, ..Outcome::default() }
 }
 
 /// Compiles tests that need the node's kernel, and the programs of their package.

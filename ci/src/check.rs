@@ -8,6 +8,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 /// One row of the table of checks.
 pub struct Check {
@@ -26,17 +27,20 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// The text behind the check's name in the report.
     pub summary: String,
+    /// The times that it measured, each with its name.
+    pub times: Vec<(String, Duration)>,
 }
 
 impl Outcome {
     /// The outcome of a single claim that holds.
     pub fn holds(summary: impl Into<String>) -> Self {
-        Outcome { passed: 1, problems: Vec::new(), summary: summary.into() }
+        Outcome { passed: 1, summary: summary.into(), ..Outcome::default() }
     }
 
     /// The outcome of a single claim, which holds if there are no problems.
     pub fn of(problems: Vec<Problem>, summary: impl Into<String>) -> Self {
-        Outcome { passed: usize::from(problems.is_empty()), problems, summary: summary.into() }
+        let (passed, summary) = (usize::from(problems.is_empty()), summary.into());
+        Outcome { passed, problems, summary, ..Outcome::default() }
     }
 
     /// Adds the claims of another outcome, whose summary replaces this one's.
@@ -44,6 +48,7 @@ impl Outcome {
         self.passed += other.passed;
         self.problems.extend(other.problems);
         self.summary = other.summary;
+        self.times.extend(other.times);
     }
 
     /// Adds a claim. `why` gives the reason if it does not hold.
@@ -170,7 +175,7 @@ mod tests {
     fn every_check_is_counted_even_when_one_breaks() {
         let two = || {
             let problems = vec![Problem::new("one"), Problem::new("two")];
-            Ok(Outcome { passed: 3, problems, summary: String::new() })
+            Ok(Outcome { passed: 3, problems, ..Outcome::default() })
         };
         let checks: [NamedCheck; 3] = [
             ("breaks", || Err(Error::build("broken"))),

@@ -190,6 +190,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: control plane's next minor",
         run: vm::cluster::a_control_plane_is_upgraded_to_the_next_minor,
     },
+    Check {
+        name: "vm: three control planes",
+        run: vm::cluster::a_control_plane_outlasts_the_loss_of_a_node,
+    },
     Check { name: "vm: two control planes", run: vm::cluster::several_nodes_are_one_control_plane },
     Check {
         name: "vm: drained update",

@@ -8,6 +8,8 @@ mod farm;
 mod flash;
 mod handmade;
 mod node;
+mod processor_time;
+mod settings;
 mod state;
 mod update;
 mod upload;
@@ -143,6 +145,7 @@ const GROUPS: &[Group] = &[
     Group { name: "farm", rows: |site, _| farm::rows(site) },
     Group { name: "boot", rows: |site, _| node::rows(site) },
     Group { name: "debian", rows: |site, _| debian::rows(site) },
+    Group { name: "settings", rows: |site, _| settings::rows(site) },
     Group { name: "state", rows: |site, _| state::rows(site) },
     Group { name: "update", rows: |site, _| update::rows(site) },
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },

@@ -3,8 +3,9 @@
 use super::{Row, handmade};
 use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::machine::Machine;
 use crate::vm::{inside, probe};
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Context, Result};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
@@ -50,23 +51,10 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         Row::time("boot: power-on to the first pod's work", seconds(&boot["addressed"])).below(aim),
     );
     rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
-    let facts = inside::facts(site, "bench")?;
-    let number = |words: &[&str], index: usize| {
-        let number = words.get(index).and_then(|word| word.parse::<u64>().ok());
-        number.ok_or_else(|| {
-            let recipe = probe::RECIPE;
-            Error::build(format!("the probe of recipe `{recipe}` reports no number in {words:?}"))
-        })
-    };
-    for words in facts.lines().map(|line| line.split(' ').collect::<Vec<_>>()) {
-        match words[0] {
-            "memory" => rows.push(
-                Row::size("memory in use at READY", number(&words, 1)? - number(&words, 2)?)
-                    .less_than(MEMORY),
-            ),
-            "host" => rows.push(Row::size(format!("resident: {}", words[1]), number(&words, 3)?)),
-            _ => {}
-        }
-    }
+    let machine = Machine::of_recipe(site, probe::RECIPE, "bench")?;
+    let cost = inside::cost(machine)?;
+    rows.push(Row::size("memory in use at READY", cost.memory).less_than(MEMORY));
+    let resident = cost.resident.into_iter();
+    rows.extend(resident.map(|(name, bytes)| Row::size(format!("resident: {name}"), bytes)));
     Ok(rows)
 }

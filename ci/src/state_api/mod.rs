@@ -66,6 +66,11 @@ impl Program {
         Ok(server)
     }
 
+    /// Its process identifier.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// The memory that it has in use, in bytes (`VmRSS` of proc_pid_status(5)).
     pub fn resident(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.0.id());

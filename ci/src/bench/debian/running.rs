@@ -1,13 +1,14 @@
 //! A machine that runs, seen through its cluster.
 
 use super::systems::Candidate;
+use crate::bench::processor_time::processor_time;
 use crate::vm::cluster::api::{Api, condition};
 use crate::vm::cluster::control_plane::ControlPlane;
 use crate::vm::cluster::serving;
 use crate::vm::cluster::wait::{Seen, wait};
 use crate::vm::node::NodeUnderTest;
 use crate::vm::qmp::Qmp;
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Context, Result};
 use osbuild::ship::vm::boot::Boot;
 use serde_json::{Value, json};
 use std::fs;
@@ -25,12 +26,6 @@ const SERVING: &str = "kubernetes.io/kubelet-serving";
 
 /// The pods of the measurement.
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-/// The unit of the times of a process in `/proc` (`USER_HZ`).
-const TICK: Duration = Duration::from_millis(10);
-
-/// Fields of `/proc/PID/stat` after the name of the program: the times in user and kernel mode.
-const TIMES: [usize; 2] = [11, 12];
 
 /// A running machine and its cluster.
 pub struct Running<'a> {
@@ -91,11 +86,9 @@ impl<'a> Running<'a> {
 
     /// The processor time that QEMU has used.
     pub fn processor_time(&self) -> Result<Duration> {
-        let cannot = || "cannot read the times of QEMU's process".to_owned();
+        let cannot = || "cannot read the identifier of QEMU's process".to_owned();
         let id = fs::read_to_string(process(&self.folder)).or_build(cannot)?;
-        let stat = fs::read_to_string(format!("/proc/{}/stat", id.trim())).or_build(cannot)?;
-        let ticks = ticks(&stat).ok_or_else(|| Error::build(cannot()).cause(stat))?;
-        Ok(TICK * ticks)
+        processor_time(id.trim())
     }
 
     /// The parts of the boot that the console has reported.
@@ -133,13 +126,6 @@ fn process(folder: &TempDir) -> PathBuf {
     folder.path().join("process")
 }
 
-/// The processor time in a line of `/proc/PID/stat`, in ticks. The program's name may contain
-/// spaces and is in parentheses.
-fn ticks(stat: &str) -> Option<u32> {
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    TIMES.iter().map(|index| fields.get(*index)?.parse::<u32>().ok()).sum()
-}
-
 /// Whether a pod runs and is not about to end.
 fn runs(pod: &Value) -> bool {
     let ready = condition(pod, "Ready").is_some_and(|(status, _)| status == "True");
@@ -161,16 +147,4 @@ fn approve(api: &Api) -> Result<()> {
         api.replace(&format!("{REQUESTS}/{name}/approval"), &request)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_of_a_process_is_that_in_both_modes() {
-        let stat = "7 (qemu) system) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 4 0 99";
-        assert_eq!(ticks(stat), Some(300));
-        assert_eq!(ticks("7 (qemu) S 1"), None);
-    }
 }

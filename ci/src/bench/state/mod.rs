@@ -1,6 +1,7 @@
 //! The State API of `osd` beside that of the Go runtime
 //! (`https://github.com/cosi-project/runtime`): the same client, 10,000 resources and 100 watchers.
 
+use super::processor_time::processor_time;
 use super::{Measure, Row};
 use crate::site::Site;
 use crate::state_api::{Program, fill_once, osd_of_node};
@@ -37,6 +38,8 @@ struct Load {
     printed: Value,
     /// The memory of the server after that, in bytes.
     resident: u64,
+    /// The processor time of the server.
+    used: Duration,
 }
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
@@ -55,6 +58,8 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     }
     let list = |load: &Load| load.number("list").map(seconds);
     rows.push(Row::beside("state: 10,000 resources listed", list(&own)?, list(&runtime)?, TIME));
+    let used = |load: &Load| Measure::Time(load.used);
+    rows.push(Row::beside("state: processor time of the server", used(&own), used(&runtime), TIME));
     let [own, runtime] = [own, runtime].map(|load| Measure::Size(load.resident));
     rows.push(Row::beside("state: memory of the server", own, runtime, MEMORY));
     Ok(rows)
@@ -81,7 +86,8 @@ fn load(site: &Site, client: &Path, server: Program, socket: &Path) -> Result<Lo
     let ran = site.finish("bench-state", Command::new(client).arg("load").arg(socket))?;
     let printed = serde_json::from_str(&ran.output)
         .or_build(|| format!("cannot read the output of the client: {}", ran.output))?;
-    Ok(Load { printed, resident: server.resident()? })
+    let used = processor_time(server.id())?;
+    Ok(Load { printed, resident: server.resident()?, used })
 }
 
 impl Load {

@@ -64,8 +64,9 @@ pub use minor::builds_the_newer_minors;
 pub use newer::a_node_joins_the_two_minors_after_its_own;
 use osbuild::error::{Error, Result};
 pub use own_control_plane::{
-    a_control_plane_is_upgraded_to_the_next_minor, a_node_makes_its_own_control_plane,
-    a_resource_configures_the_control_plane, several_nodes_are_one_control_plane,
+    a_control_plane_is_upgraded_to_the_next_minor, a_control_plane_outlasts_the_loss_of_a_node,
+    a_node_makes_its_own_control_plane, a_resource_configures_the_control_plane,
+    several_nodes_are_one_control_plane,
 };
 pub use pods_as_clients::pods_are_clients_of_their_node;
 pub use rejoining::a_node_comes_back_with_a_fresh_token_or_ca;

@@ -5,6 +5,7 @@ mod kernel;
 mod sockets;
 
 use super::machine::Machine;
+use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
 use crate::check::{Outcome, unmet};
 use crate::image::{image_of, lock};
@@ -20,6 +21,7 @@ use osbuild_abi::program_names::{self, PLACEHOLDER_MODE};
 use osbuild_abi::writable::{Backing, WRITABLE};
 use sockets::Replies;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Size of the node's disk: 1 TiB, nearly all of it a hole. DATA has to fill it.
 const DISK_MIB: u64 = 1 << 20;
@@ -111,7 +113,7 @@ fn is_as_promised(site: &Site, recipe: &str, claims: &[Claim]) -> Result<Outcome
     let port = free_port()?;
     let machine = Machine::of_recipe(site, recipe, &format!("inside-{recipe}"))?;
     let machine = machine.disk_size(DISK_MIB).forward(port, probe::SOCKET);
-    let (facts, sockets) = look(machine, || Replies::ask(port))?;
+    let (facts, sockets) = look(machine, |_| Replies::ask(port))?;
     let inspection = inspect(&image_of(&site.project(), recipe))?;
     let lock = lock(site, recipe)?;
     let seen = Seen { facts: Facts(facts), sockets, inspection, lock };
@@ -122,23 +124,49 @@ fn is_as_promised(site: &Site, recipe: &str, claims: &[Claim]) -> Result<Outcome
             .or_build(|| "cannot keep the probe's report".to_owned())?;
     }
     let summary = format!("{} claims, {}", claims.len(), seen.memory()?);
-    Ok(Outcome { passed: claims.len() - problems.len(), problems, summary })
+    let passed = claims.len() - problems.len();
+    Ok(Outcome { passed, problems, summary, ..Outcome::default() })
 }
 
-/// Boots the node with the probe, and returns the probe's report from the time when the node is
-/// ready. The console is written to the log `log`.
-pub fn facts(site: &Site, log: &str) -> Result<String> {
-    let machine = Machine::of_recipe(site, probe::RECIPE, log)?;
-    look(machine, || Ok(())).map(|(facts, ())| facts)
+/// What a node costs.
+pub struct Cost {
+    /// The time from power-on to READY.
+    pub ready: Duration,
+    /// The memory in use when its slot is good, in bytes.
+    pub memory: u64,
+    /// The name and the resident memory of each process of the host, in bytes.
+    pub resident: Vec<(String, u64)>,
+}
+
+/// Boots a machine whose image has the probe, and measures it.
+pub fn cost(machine: Machine) -> Result<Cost> {
+    let (facts, ready) = look(machine, |node| Ok(node.progress().ready))?;
+    let facts = Facts(facts);
+    let number = |word: &str| word.parse().or_build(|| format!("`{word}` is no number of bytes"));
+    let resident = facts.all("host").map(|fact| match fact[..] {
+        [name, _, bytes, ..] => Ok((name.to_owned(), number(bytes)?)),
+        _ => Err(Error::build(format!("the probe reports a process as {fact:?}"))),
+    });
+    Ok(Cost {
+        ready: ready.ok_or_else(|| Error::build("the node has not reported when it was READY"))?,
+        memory: memory(&facts)?,
+        resident: resident.collect::<Result<_>>()?,
+    })
+}
+
+/// The memory in use, in bytes.
+fn memory(facts: &Facts) -> Result<u64> {
+    let number = |index| facts.number("memory", index).map_err(Error::build);
+    Ok(number(0)?.saturating_sub(number(1)?))
 }
 
 /// Boots the machine, and returns the probe's report and what `ask` returns.
-fn look<T>(machine: Machine, ask: impl FnOnce() -> Result<T>) -> Result<(String, T)> {
+fn look<T>(machine: Machine, ask: impl FnOnce(&NodeUnderTest) -> Result<T>) -> Result<(String, T)> {
     let port = free_port()?;
     let mut node = machine.forward(port, probe::FACTS).boot()?;
     // Until then the gate is an additional process.
     node.wait_until_printed(SLOT_GOOD)?;
-    Ok((probe::report(port)?, ask()?))
+    Ok((probe::report(port)?, ask(&node)?))
 }
 
 impl Seen {
@@ -152,8 +180,7 @@ impl Seen {
     }
 
     fn memory(&self) -> Result<String> {
-        let number = |index| self.facts.number("memory", index).map_err(Error::build);
-        Ok(format!("{} of memory in use", bytes(number(0)?.saturating_sub(number(1)?))))
+        Ok(format!("{} of memory in use", bytes(memory(&self.facts)?)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A resource sets a kernel parameter of the node.
 
 use super::node::{Node, yaml};
-use super::{REPAIR_TIMEOUT, was_repaired};
+use super::{REPAIR_TIMEOUT, took_effect, was_repaired};
 use crate::check::Outcome;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
@@ -25,7 +25,7 @@ pub fn sets_one(node: &Node, outcome: &mut Outcome) -> Result<()> {
     outcome.check("the kernel has its own value first", found == own, || found);
     create(node, "backlog", key, value)?;
     let within = node.becomes(&file(key), value)?;
-    outcome.check("a resource sets a parameter", within.is_some(), || "it is not set".into());
+    took_effect("a resource sets a parameter", within, outcome);
     let current = format!("current: \"{value}\"");
     let status = node.resource_with(STATUSES, "backlog", |yaml| yaml.contains(&current))?;
     let holds = yaml(&status).contains(&current) && !yaml(&status).contains("error");

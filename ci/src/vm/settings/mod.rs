@@ -56,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The recipe of these checks, and what it adds to that with the probe.
-const RECIPE: &str = "settings";
+pub const RECIPE: &str = "settings";
 const PODS: &str =
     "\n[pods]\nosd = { component = \"osd\" }\n\n[api]\nclients = \"keys/dev/api.crt\"\n";
 
@@ -255,18 +255,18 @@ pub fn a_node_goes_back_to_good_settings(site: &Site) -> Result<Outcome> {
 }
 
 /// A node with `osd`, and the disk that it keeps.
-pub(super) struct Lab<'a> {
+pub struct Lab<'a> {
     pub(super) site: &'a Site<'a>,
     /// The name of its folder, and the prefix of the names of its logs.
     name: &'static str,
-    pub(super) project: PathBuf,
+    pub project: PathBuf,
     pub(super) disk: KeptDisk,
     pub(super) node: Node<'a>,
     pub(super) osctl: Osctl<'a>,
 }
 
 impl<'a> Lab<'a> {
-    pub(super) fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
+    pub fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
         let writable = credential_providers::WRITABLE;
         Self::with(site, name, |_| Ok(format!("{PODS}{}{writable}", static_pods::API)))
     }
@@ -317,7 +317,7 @@ impl<'a> Lab<'a> {
         self.machine(boot)?.start()
     }
 
-    pub(super) fn machine(&self, boot: &str) -> Result<Machine<'a>> {
+    pub fn machine(&self, boot: &str) -> Result<Machine<'a>> {
         let log = format!("{}-{boot}", self.name);
         let machine = Machine::of_recipe_in(self.site, &self.project, RECIPE, &log)?;
         Ok(machine
@@ -353,6 +353,12 @@ impl<'a> Lab<'a> {
     }
 }
 
+/// Checks that a value came into effect. `took` is the time since its resource was made.
+fn took_effect(claim: &str, took: Option<Duration>, outcome: &mut Outcome) {
+    outcome.check(claim, took.is_some(), || format!("not within {TIMEOUT:?}"));
+    outcome.times.extend(took.map(|took| (claim.to_owned(), took)));
+}
+
 /// Checks that a foreign value was replaced in time. Returns how long it took.
 fn was_repaired(
     claim: &str,
@@ -362,5 +368,6 @@ fn was_repaired(
 ) -> Duration {
     let took = took.unwrap_or(TIMEOUT);
     outcome.check(claim, took <= within, || format!("it took {took:?}"));
+    outcome.times.push((claim.to_owned(), took));
     took
 }

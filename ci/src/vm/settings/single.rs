@@ -3,7 +3,7 @@
 
 use super::document;
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{EVENT_TIMEOUT, took_effect, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 use osbuild_abi::paths::{HOSTS, NTP_SERVERS, RESOLV_CONF};
@@ -85,8 +85,7 @@ pub fn are_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
             _ => node.create(type_name, "mine", spec)?,
         }
         let within = node.becomes(file, text)?;
-        let found = node.read(file)?;
-        outcome.check(&format!("a resource sets {type_name}"), within.is_some(), || found);
+        took_effect(&format!("a resource sets {type_name}"), within, outcome);
         let status = node.resource_with(statuses, "node", |yaml| yaml.contains("ource: api"))?;
         let holds = yaml(&status).contains("ource: api") && !yaml(&status).contains("error");
         let claim = format!("the status of {type_name} says so");

@@ -7,7 +7,9 @@ mod snapshot;
 mod upgrade;
 
 pub use setting::a_resource_configures_the_control_plane;
-pub use several::several_nodes_are_one_control_plane;
+pub use several::{
+    a_control_plane_outlasts_the_loss_of_a_node, several_nodes_are_one_control_plane,
+};
 pub use upgrade::a_control_plane_is_upgraded_to_the_next_minor;
 
 use super::kubectl::Kubectl;

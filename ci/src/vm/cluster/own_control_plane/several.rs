@@ -1,5 +1,4 @@
-//! A control plane of several nodes. Three would outlast the loss of one: two emulated processors
-//! have the time for two.
+//! A control plane of several nodes: two form one, and three outlast the loss of one.
 
 use super::desk::{Desk, RECIPE};
 use super::snapshot::in_etcd;
@@ -15,10 +14,11 @@ use std::fs;
 use std::path::Path;
 
 /// The names of the nodes.
-const NODES: [&str; 2] = ["plane-a", "plane-b"];
+const NODES: [&str; 3] = ["plane-a", "plane-b", "plane-c"];
 
-/// Their network.
-const NETWORK: &str = "ci-own-planes";
+/// The networks of two and of three nodes.
+const TWO: &str = "ci-own-planes";
+const THREE: &str = "ci-three-planes";
 
 /// The address at which a node reaches this machine.
 const HOST: &str = "10.0.2.2";
@@ -26,46 +26,106 @@ const HOST: &str = "10.0.2.2";
 /// `osbuild cluster` writes files with which nodes form a control plane behind HAProxy, each with a
 /// member of etcd and the pods of a control plane.
 pub fn several_nodes_are_one_control_plane(site: &Site) -> Result<Outcome> {
-    let desk = Desk::new(site, NETWORK)?;
-    desk.forget(&NODES)?;
-    let mut outcome = Outcome::default();
-    let ports = [free_port()?, free_port()?];
-    let (server, _balancer) = balance(&desk, ports)?;
-    let cluster = make_cluster(&desk, &server)?;
-
-    let mut planes = Vec::new();
-    for (name, port) in NODES.into_iter().zip(ports) {
-        let part = if planes.is_empty() { "first" } else { "planes" };
-        let files = desk.pulls_and(&desk.path("cluster"), part)?;
-        planes.push(boot(&desk, name, port, &files)?);
-        outcome.passed += 1;
-        cluster.has_plane(&mut outcome, name)?;
-    }
-    let members = in_etcd(&cluster, NODES[0], &["etcdctl", "member", "list"])?;
-    let are_members = members.matches(", started, plane-").count() == NODES.len();
-    outcome.check("etcd has a member on each node", are_members, || members);
-    cluster.rolls_out(&mut outcome)?;
+    let (desk, mut outcome) = (Desk::new(site, TWO)?, Outcome::default());
+    let planes = Planes::start(&desk, &NODES[..2], &mut outcome)?;
+    planes.cluster.rolls_out(&mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)
 }
 
-/// Boots a node until it is Ready in the cluster. `port` is the one of this machine that leads to
-/// its API server.
-fn boot(desk: &Desk, name: &str, port: u16, files: &str) -> Result<RunCommand> {
-    let forward = format!("{port}:6443");
-    let flags = ["--keep", "--name", name, "--files", files, "--forward", &forward];
-    let mut node = desk.run_plane(&format!("control-plane-{name}"), &flags)?;
-    let ready = format!("init: kubelet: node `{name}` is Ready in its cluster");
-    node.wait_at_most(NEW_NODE_TIMEOUT, &ready)?;
-    Ok(node)
+/// Three nodes are a control plane that goes on when one of them is lost: a Deployment rolls out on
+/// the other two, and the lost node is Ready again once it is back. So does each of the others, one
+/// after another.
+pub fn a_control_plane_outlasts_the_loss_of_a_node(site: &Site) -> Result<Outcome> {
+    let (desk, mut outcome) = (Desk::new(site, THREE)?, Outcome::default());
+    let mut planes = Planes::start(&desk, &NODES, &mut outcome)?;
+    planes.cut(0);
+    planes.cluster.rolls_out(&mut outcome)?;
+    planes.boot(0, &mut outcome)?;
+    for lost in 1..NODES.len() {
+        planes.cut(lost);
+        let words = ["get", "--raw=/readyz"];
+        planes.cluster.claim(&mut outcome, "the other nodes answer", &words, "ok")?;
+        planes.boot(lost, &mut outcome)?;
+    }
+    planes.has_members(&mut outcome)?;
+    outcome.summary = format!("{} claims", outcome.passed);
+    Ok(outcome)
+}
+
+/// Nodes of one control plane.
+struct Planes<'a> {
+    desk: &'a Desk<'a>,
+    cluster: OwnCluster<'a>,
+    nodes: Vec<Plane>,
+    _balancer: Process,
+}
+
+struct Plane {
+    name: &'static str,
+    /// The port of this machine that leads to its API server.
+    port: u16,
+    /// The arguments that give it its files.
+    files: String,
+    /// `None` while it has no power.
+    running: Option<RunCommand>,
+}
+
+impl<'a> Planes<'a> {
+    /// Starts one after another.
+    fn start(
+        desk: &'a Desk<'a>,
+        names: &'static [&'static str],
+        outcome: &mut Outcome,
+    ) -> Result<Self> {
+        desk.forget(names)?;
+        let ports = names.iter().map(|_| free_port()).collect::<Result<Vec<_>>>()?;
+        let servers: Vec<(&str, u16)> = names.iter().copied().zip(ports).collect();
+        let (server, balancer) = balance(desk, &servers)?;
+        let cluster = make_cluster(desk, &server)?;
+        let mut planes = Planes { desk, cluster, nodes: Vec::new(), _balancer: balancer };
+        for (name, port) in servers {
+            let part = if planes.nodes.is_empty() { "first" } else { "planes" };
+            let files = desk.pulls_and(&desk.path("cluster"), part)?;
+            planes.nodes.push(Plane { name, port, files, running: None });
+            planes.boot(planes.nodes.len() - 1, outcome)?;
+        }
+        planes.has_members(outcome)?;
+        Ok(planes)
+    }
+
+    /// Boots a node until it is Ready in the cluster, with the pods of a control plane.
+    fn boot(&mut self, at: usize, outcome: &mut Outcome) -> Result<()> {
+        let Plane { name, port, files, running } = &mut self.nodes[at];
+        let forward = format!("{port}:6443");
+        let flags = ["--keep", "--name", *name, "--files", files, "--forward", &forward];
+        let mut node = self.desk.run_plane(&format!("control-plane-{name}"), &flags)?;
+        let ready = format!("init: kubelet: node `{name}` is Ready in its cluster");
+        node.wait_at_most(NEW_NODE_TIMEOUT, &ready)?;
+        *running = Some(node);
+        outcome.passed += 1;
+        self.cluster.has_plane(outcome, name)
+    }
+
+    /// Takes the power from a node.
+    fn cut(&mut self, at: usize) {
+        self.nodes[at].running = None;
+    }
+
+    /// etcd has a member that has started on each node.
+    fn has_members(&self, outcome: &mut Outcome) -> Result<()> {
+        let members = in_etcd(&self.cluster, self.nodes[0].name, &["etcdctl", "member", "list"])?;
+        let are_members = members.matches(", started, plane-").count() == self.nodes.len();
+        outcome.check("etcd has a member on each node", are_members, || members);
+        Ok(())
+    }
 }
 
 /// Starts HAProxy in front of the API servers at these ports, and returns its port.
-fn balance(desk: &Desk, ports: [u16; 2]) -> Result<(String, Process)> {
+fn balance(desk: &Desk, servers: &[(&str, u16)]) -> Result<(String, Process)> {
     let port = free_port()?;
-    let servers: String = NODES
+    let servers: String = servers
         .iter()
-        .zip(ports)
         .map(|(name, port)| format!("    server {name} 127.0.0.1:{port} check\n"))
         .collect();
     let file = desk.path("haproxy.cfg");
