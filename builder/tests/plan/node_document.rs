@@ -300,7 +300,6 @@ fn the_schema_refuses_the_routing_rules_that_a_node_refuses() {
 fn the_schema_refuses_the_tunnels_that_a_node_refuses() {
     no_change_is_accepted(&[
         ("private-key = \"+C5u", "private-key = \"C5u"),
-        ("private-key = \"+C5uPI", "# \"+C5uPI"),
         ("listen-port = 51820", "listen-port = 65536"),
         ("fwmark = \"0x200\"", "fwmark = 512"),
         ("fwmark = \"0x200\"", "fwmark = \"0x200/0xff00\""),

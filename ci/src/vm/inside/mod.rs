@@ -128,7 +128,7 @@ fn is_as_promised(site: &Site, recipe: &str, claims: &[Claim]) -> Result<Outcome
     Ok(Outcome { passed, problems, summary, ..Outcome::default() })
 }
 
-/// What a node costs.
+/// The cost of a node.
 pub struct Cost {
     /// The time from power-on to READY.
     pub ready: Duration,

@@ -110,6 +110,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     nat::forwards_a_port(node, &mut outcome)?;
     firewall::closes_a_port(node, &mut outcome)?;
     nat::is_set(node, &mut outcome)?;
+    nat::is_a_problem_without_its_link(&mut running, &mut outcome)?;
     let polled = kernel_parameters::puts_it_back(node, &mut running, &mut outcome)?;
     let reported = single::are_put_back(node, &mut outcome)?;
     kernel_parameters::refuses_another(node, &mut outcome)?;

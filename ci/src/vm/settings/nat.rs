@@ -3,6 +3,7 @@
 use super::node::{Node, yaml};
 use super::{REPAIR_TIMEOUT, was_repaired};
 use crate::check::Outcome;
+use crate::vm::node::NodeUnderTest;
 use crate::vm::probe;
 use osbuild::error::Result;
 use std::io::Write;
@@ -54,6 +55,17 @@ pub fn is_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
         let holds = reason.contains(&format!("port {port} is that of {owner}"));
         outcome.check(&format!("a node does not forward the port of {owner}"), holds, || reason);
     }
+    Ok(())
+}
+
+/// The console names the rule that waits for its link.
+pub fn is_a_problem_without_its_link(
+    running: &mut NodeUnderTest,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let line = running.wait_for("is not in effect")?;
+    let holds = line.contains("PROBLEM `nat modem`") && line.contains("`wwan0`");
+    outcome.check("the console names a setting that is not in effect", holds, || line);
     Ok(())
 }
 

@@ -178,7 +178,7 @@ fn secrets() -> String {
          spec: {{registry: planted.example, username: node, password: {SECRET}}}\n\
          ---\ntype: Link\nid: wg9\n\
          spec: {{link: wg9, wireguard: {{privateKey: {}}}}}\n",
-        wireguard::PRIVATE[0]
+        wireguard::PRIVATE
     )
 }
 
@@ -206,7 +206,7 @@ fn collects_what_it_shows(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let text = osctl.site.finish("settings-support", tar.args(["-xzOf", &path]))?.output;
     let is_hidden = text.contains("planted.example") && text.contains("(hidden)");
     outcome.check("among it resources with secrets", is_hidden, || path.clone());
-    let planted = [SECRET, BASIC, wireguard::PRIVATE[0], "PRIVATE KEY"];
+    let planted = [SECRET, BASIC, wireguard::PRIVATE, "PRIVATE KEY"];
     let found = planted.into_iter().find(|secret| text.contains(secret));
     outcome.check("but no secret", found.is_none(), || format!("`{path}` has {found:?}"));
     osctl.finish(&["delete", "registrycredential", "planted"])?;

@@ -3,51 +3,60 @@
 
 use super::node::{Node, yaml};
 use crate::check::Outcome;
-use osbuild::error::Result;
+use osbuild::error::{Error, Result};
 
 /// The types of the resources, of their statuses, and of what the node has.
 const LINKS: &str = "Links";
 const SETTING_STATUSES: &str = "LinkSettingStatuses";
 const STATUSES: &str = "LinkStatuses";
 
-/// Keys of `wg genkey` and `wg genpsk`.
-pub const PRIVATE: [&str; 2] = [
-    "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=",
-    "4FMdFgpMCwN4vr4QvvJMzqAlzSzkaLOwu52k1l3djl4=",
-];
+/// Keys of `wg genkey` and `wg genpsk`: that of the first link, as the node makes one for the
+/// second.
+pub const PRIVATE: &str = "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=";
 const PRESHARED: &str = "fLmJ9BhXlT775w7OqmDU8dZ59elGcl03roySZp5gvs4=";
-/// The private ones' public keys, of `wg pubkey`.
-const PUBLIC: [&str; 2] = [
-    "zRuQcVmYT+vZkRoOpvYf3mNUFJB91KzglSi6pph9cx8=",
-    "lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=",
-];
+/// The private one's public key, of `wg pubkey`.
+const PUBLIC: &str = "zRuQcVmYT+vZkRoOpvYf3mNUFJB91KzglSi6pph9cx8=";
 /// The names and the ports of the links.
 const NAMES: [&str; 2] = ["wg0", "wg1"];
 const PORTS: [u16; 2] = [51820, 51821];
 
-/// The spec of a link. The first one looks for the other, which waits for it.
-fn spec(at: usize) -> String {
-    let (name, private, port) = (NAMES[at], PRIVATE[at], PORTS[at]);
-    let other = 1 - at;
-    let place = match at {
-        0 => format!(", endpoint: '127.0.0.1:{}', persistentKeepalive: 1", PORTS[other]),
-        _ => String::new(),
+/// The spec of a link whose peer has this public key. The first one looks for the other, which
+/// waits for it.
+fn spec(at: usize, peer: &str) -> String {
+    let (name, port, other) = (NAMES[at], PORTS[at], 1 - at);
+    let (key, place) = match at {
+        0 => (
+            format!("privateKey: {PRIVATE}, "),
+            format!(", endpoint: '127.0.0.1:{}', persistentKeepalive: 1", PORTS[other]),
+        ),
+        _ => (String::new(), String::new()),
     };
     let peer = format!(
-        "{{publicKey: {}, presharedKey: {PRESHARED}, allowedIps: 10.7.0.{}/32{place}}}",
-        PUBLIC[other],
+        "{{publicKey: {peer}, presharedKey: {PRESHARED}, allowedIps: 10.7.0.{}/32{place}}}",
         other + 1
     );
-    let keys = format!("privateKey: {private}, listenPort: {port}, peers: [{peer}]");
-    format!("{{link: {name}, wireguard: {{{keys}}}}}")
+    format!("{{link: {name}, wireguard: {{{key}listenPort: {port}, peers: [{peer}]}}}}")
 }
 
-/// The node makes them, they agree on keys, and their statuses have the public keys and the time.
-/// Nobody reads the others back.
+/// The public keys of both, as the status of the second one has its own.
+fn public_keys(node: &Node) -> Result<[String; 2]> {
+    let name = NAMES[1];
+    let own = |yaml: &str| {
+        let line = yaml.lines().find_map(|line| line.trim().strip_prefix("publicKey: "));
+        line.map(|key| key.replace('"', ""))
+    };
+    let status = node.resource_with(SETTING_STATUSES, name, |yaml| own(yaml).is_some())?;
+    let own = own(yaml(&status));
+    let own = own.ok_or_else(|| Error::build(format!("`{name}` has no public key: {status}")))?;
+    Ok([PUBLIC.to_owned(), own])
+}
+
+/// The node makes them and the key of one, they agree on keys, and their statuses have the public
+/// keys and the time. Nobody reads the others back.
 pub fn reach_each_other(node: &Node, outcome: &mut Outcome) -> Result<()> {
-    for (at, name) in NAMES.into_iter().enumerate() {
-        node.create(LINKS, name, &spec(at))?;
-    }
+    node.create(LINKS, NAMES[1], &spec(1, PUBLIC))?;
+    let [_, own] = public_keys(node)?;
+    node.create(LINKS, NAMES[0], &spec(0, &own))?;
     agree(node, "two links of WireGuard agree on keys", outcome)?;
     for name in NAMES {
         let is_it = |yaml: &str| {
@@ -57,7 +66,7 @@ pub fn reach_each_other(node: &Node, outcome: &mut Outcome) -> Result<()> {
         let claim = format!("the node has the link of WireGuard `{name}`");
         outcome.check(&claim, is_it(yaml(&status)), || status.to_string());
         let shown = node.resource(LINKS, name)?.to_string();
-        let has_key = PRIVATE.into_iter().chain([PRESHARED]).any(|key| shown.contains(key));
+        let has_key = [PRIVATE, PRESHARED].iter().any(|key| shown.contains(key));
         let claim = format!("the resource of `{name}` shows no key but the public one");
         outcome.check(&claim, !has_key && shown.contains("(hidden)"), || shown);
     }
@@ -79,11 +88,12 @@ pub fn outlast_a_power_cut_and_go(node: &Node, outcome: &mut Outcome) -> Result<
 }
 
 fn agree(node: &Node, claim: &str, outcome: &mut Outcome) -> Result<()> {
+    let keys = public_keys(node)?;
     for (at, name) in NAMES.into_iter().enumerate() {
         let parts = [
-            format!("publicKey: {}", PUBLIC[at]),
+            format!("publicKey: {}", keys[at]),
             format!("listenPort: {}", PORTS[at]),
-            format!("publicKey: {}", PUBLIC[1 - at]),
+            format!("publicKey: {}", keys[1 - at]),
             "lastHandshake:".to_owned(),
             "set: true".to_owned(),
         ];

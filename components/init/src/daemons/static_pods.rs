@@ -4,9 +4,9 @@
 //! and those of [settings](crate::host::pod_settings) are in the folder as well, and are left alone
 //! here.
 //!
-//! The kubelet gets the pods of the image in [waves](Wave), as the start of many at once takes each of
-//! them as long as all: first those that give the node its network, without which the kubelet asks its
-//! cluster in vain and ever more seldom, and last those that READY does not wait for.
+//! The kubelet gets the pods of the image in [waves](Wave), as the start of many at once takes each
+//! of them as long as all: first those that give the node its network, without which the kubelet
+//! asks its cluster in vain and ever more seldom, and last those that READY does not wait for.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ use crate::host::run_files;
 
 /// How often to look for changes on DATA, and how long other pods wait for those that run first.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How long pods that READY does not wait for wait for it.
+/// How long the pods of the last wave wait for READY.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest number of manifests on DATA that are used.
 const MAX_FILES: usize = 64;

@@ -19,6 +19,7 @@ mod release_3366aed;
 pub mod reserve;
 pub mod reset;
 pub mod room;
+pub mod secret;
 pub mod tidy;
 pub mod volumes;
 pub mod writable;

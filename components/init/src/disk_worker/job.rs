@@ -12,6 +12,7 @@ use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
 use crate::daemons::static_pods::{self, Placed, Wave};
+use crate::data::secret::NodeSecret;
 use crate::data::volumes::{self, OpenedVolume};
 use crate::data::{
     self, containerd_reset, machine_id, mount, obstacles, old_images, panics, reset, room, tidy,
@@ -43,8 +44,8 @@ pub enum Job {
     ReadTrial,
     /// Reads when the node last ran.
     ReadClock,
-    /// Makes the machine id.
-    MakeMachineId,
+    /// Makes the machine id, and the secret of the node.
+    MakeIdentity,
     /// Deletes containerd's state after too many failed boots.
     ResetContainerd,
     /// Mounts the writable paths.
@@ -168,6 +169,9 @@ pub enum Done {
     },
     /// Of [`Job::ReadNodeName`].
     NodeName(Known),
+    /// Of [`Job::MakeIdentity`]: the outcome for the machine id, and the node's secret, without
+    /// which it makes no keys.
+    Identity(Outcome, Outcome<NodeSecret>),
     /// Of [`Job::PlaceStaticPods`].
     StaticPodsPlaced(Outcome<Placed>),
     /// Of [`Job::LookForPrograms`]: those that are there.
@@ -201,7 +205,7 @@ impl Job {
             Self::FindSlot => "find-slot",
             Self::ReadTrial => "read-trial",
             Self::ReadClock => "read-clock",
-            Self::MakeMachineId => "make-machine-id",
+            Self::MakeIdentity => "make-identity",
             Self::ResetContainerd => "reset-containerd",
             Self::MountWritable => "mount-writable",
             Self::MovePanics => "move-panics",
@@ -256,7 +260,7 @@ impl Job {
             Self::FindSlot => Done::SlotFound(source.find().and_then(|()| source.slots())),
             Self::ReadTrial => Done::Trial(source.trial(), reached::read()),
             Self::ReadClock => Done::LastRun(clock::seen()),
-            Self::MakeMachineId => Done::Plain(machine_id::make()),
+            Self::MakeIdentity => Done::Identity(machine_id::make(), NodeSecret::make()),
             Self::ResetContainerd => {
                 let reset = containerd_reset::apply();
                 Done::ContainerdReset(reset.and_then(|line| Ok((line, tidy::is_due()?))))

@@ -47,7 +47,7 @@ impl Machine<Step> for Dispatcher {
             Step::Slot => self.ask_in_phase(Job::FindSlot),
             Step::Deadline => self.ask_in_phase(Job::ReadTrial),
             Step::LastClock => self.ask_in_phase(Job::ReadClock),
-            Step::MachineId => self.ask_in_phase(Job::MakeMachineId),
+            Step::MachineId => self.ask_in_phase(Job::MakeIdentity),
             Step::ContainerdReset => self.ask_in_phase(Job::ResetContainerd),
             Step::Writable => self.ask_in_phase(Job::MountWritable),
             Step::Logs => {
@@ -158,6 +158,14 @@ impl Dispatcher {
             Done::WritableMounted(failures) => {
                 failures?.iter().for_each(|failure| self.console.say("writable", failure));
                 self.set_image()
+            }
+            Done::Identity(made, secret) => {
+                match secret {
+                    Ok(secret) => self.settings.network_mut().set_secret(secret),
+                    // Links of WireGuard without a key of their own have an error then.
+                    Err(failure) => self.console.say("machine-id", failure),
+                }
+                made
             }
             Done::PanicsMoved(lines) => {
                 lines?.iter().for_each(|line| self.console.line(line));

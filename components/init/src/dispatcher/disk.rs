@@ -116,6 +116,7 @@ impl Dispatcher {
             | Done::SlotFound(_)
             | Done::Trial(..)
             | Done::LastRun(_)
+            | Done::Identity(..)
             | Done::ContainerdReset(_)
             | Done::WritableMounted(_)
             | Done::PanicsMoved(_)

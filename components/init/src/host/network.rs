@@ -6,9 +6,11 @@ use std::mem::discriminant;
 
 use osbuild_protocol::{
     LinkName, MAX_NETWORK_SETTINGS, MadeLink, Mtu, NetworkName, NetworkSetting, NetworkSettings,
-    Observed, Refusal, RefusalCode, Setting, SettingName, WireGuardState,
+    Observed, Refusal, RefusalCode, SecretKey, Setting, SettingName, WireGuardState,
 };
 use osbuild_ranks::{Ranked, Source};
+
+use crate::data::secret::NodeSecret;
 
 /// The settings that have a value of any source.
 #[derive(Default)]
@@ -20,6 +22,8 @@ pub struct Network {
     wireguard: BTreeMap<LinkName, WireGuardState>,
     /// How often the settings in effect have changed.
     changes: u64,
+    /// The secret of the node, once it was read.
+    secret: Option<NodeSecret>,
 }
 
 #[derive(Default)]
@@ -82,7 +86,26 @@ impl Network {
             revision: self.revision(),
             settings: self.held.values().filter_map(Held::effective).cloned().collect(),
             former_mtus: former_mtus.collect(),
+            own_keys: self.own_keys(),
         }
+    }
+
+    /// Keys for links of WireGuard whose settings have none.
+    fn own_keys(&self) -> Vec<(LinkName, SecretKey)> {
+        let Some(secret) = &self.secret else { return Vec::new() };
+        let settings = self.held.values().filter_map(Held::effective);
+        let links = settings.filter_map(|setting| match setting {
+            NetworkSetting::Made(link, MadeLink::WireGuard(made)) => {
+                made.private_key().is_none().then_some(link)
+            }
+            _ => None,
+        });
+        links.map(|link| (link.clone(), secret.wireguard_key(link))).collect()
+    }
+
+    /// The node makes its keys from this secret.
+    pub fn set_secret(&mut self, secret: NodeSecret) {
+        self.secret = Some(secret);
     }
 
     /// Takes note that the host has a setting. An outdated report changes nothing.
@@ -248,6 +271,20 @@ mod tests {
         assert_eq!(network.wireguard().count(), 1);
         network.apply(Source::Api, &link(8)).unwrap();
         assert_eq!(network.wireguard().count(), 0);
+    }
+
+    #[test]
+    fn only_links_of_wireguard_without_a_key_get_one_of_the_node() {
+        let key = "+C5uPI+LwtD0ASrcA8O3unwdwbH4oh00+FQs+0Pho28=";
+        let mut network = Network::default();
+        for (link, key) in [("wg0", key), ("wg1", "own")] {
+            let link = format!("link {link} made wireguard private-key={key}");
+            network.apply(Source::Document, &setting(&link)).unwrap();
+        }
+        assert_eq!(network.wanted().own_keys.len(), 0, "the secret is not there yet");
+        network.set_secret(NodeSecret::new([7; osbuild_protocol::KEY]));
+        let keys = network.wanted().own_keys;
+        assert_eq!(keys.iter().map(|(link, _)| link.as_str()).collect::<Vec<_>>(), ["wg1"]);
     }
 
     #[test]

@@ -292,7 +292,8 @@ mod tests {
         );
         assert_eq!(
             only(|summary| summary.unmet = vec![one.clone(); 3]),
-            "`volume data` is not in effect, and 2 other settings are not either: DATA has 12 MiB left"
+            "`volume data` is not in effect, and 2 other settings are not either: DATA has 12 MiB \
+             left"
         );
         let summary = Summary { uptime: Duration::from_secs(10), unmet: vec![one], ..healthy() };
         assert_eq!(texts(&summary), [""; 0], "the node may still be about to apply it");

@@ -1,5 +1,6 @@
 //! The list of declared pods: one line a pod, `NAME [-first|-once|-unawaited] CONTAINER
-//! [CONTAINER …]`, in UTF-8. The builder writes it from the manifests, so that the node needs no YAML.
+//! [CONTAINER …]`, in UTF-8. The builder writes it from the manifests, so that the node needs no
+//! YAML.
 
 use core::fmt;
 

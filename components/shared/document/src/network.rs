@@ -146,7 +146,7 @@ struct BondLink {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct WireguardLink {
-    private_key: String,
+    private_key: Option<String>,
     #[serde(default)]
     listen_port: u32,
     #[serde(default)]
@@ -181,6 +181,7 @@ impl WireguardLink {
         };
         let peers = self.peers.iter().map(peer).collect::<Result<_, _>>()?;
         let WireguardLink { private_key, listen_port, fwmark, .. } = self;
+        let private_key = private_key.as_deref();
         let options = WireGuardOptions { private_key, listen_port: *listen_port, fwmark };
         WireGuard::new(options, peers).map(MadeLink::WireGuard)
     }

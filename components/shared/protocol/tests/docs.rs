@@ -50,7 +50,12 @@ const ROWS: [Row; 37] = [
     (ADMIN, "check", "check", "none"),
     (ADMIN, "reset", "reset", "none"),
     (BOOTSTRAP, "report TEXT", "report no source has a document", "none"),
-    (NET, "await-network REVISION", "await-network 7", "`revision`, `setting`, `former-mtu`"),
+    (
+        NET,
+        "await-network REVISION",
+        "await-network 7",
+        "`revision`, `setting`, `former-mtu`, `own-key`",
+    ),
     (NET, "network-set SETTING VALUE", "network-set address eth0 192.0.2.7 24", "none"),
     (NET, "network-failed SETTING REASON", "network-failed link eth0 mtu too large", "none"),
     (NET, "former-mtu MTU on LINK", "former-mtu 1500 on eth0", "none"),

@@ -244,7 +244,7 @@ impl StaticNetwork {
         let settings = self.wanted.settings.iter();
         self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
         let all = links.iter().map(|host| &host.link);
-        let tunnels = self.tunnels.hold(&self.wanted.settings, all, now);
+        let tunnels = self.tunnels.hold(&self.wanted, all, now);
         let rules = rules::hold(&self.wanted.settings, netlink);
         let problems = problems.into_iter().chain(rules.problems).chain(tunnels);
         let problems = problems.chain(awaited_links(&self.wanted.settings, links));

@@ -11,7 +11,8 @@ use std::io;
 use std::time::Duration;
 
 use osbuild_protocol::{
-    LinkName, MadeLink, NetworkName, NetworkSetting, PeerState, WireGuard, WireGuardState,
+    LinkName, MadeLink, NetworkName, NetworkSetting, NetworkSettings, PeerState, SecretKey,
+    WireGuard, WireGuardState,
 };
 
 use crate::link_kind::LinkKind;
@@ -54,11 +55,14 @@ impl Tunnels {
     /// in effect.
     pub fn hold<'a>(
         &mut self,
-        wanted: &[NetworkSetting],
+        wanted: &NetworkSettings,
         links: impl Iterator<Item = &'a Link>,
         now: Duration,
     ) -> BTreeMap<NetworkName, String> {
+        let own_keys: BTreeMap<_, _> =
+            wanted.own_keys.iter().map(|(link, key)| (link.as_str(), key)).collect();
         let wanted: BTreeMap<&str, (&LinkName, &WireGuard)> = wanted
+            .settings
             .iter()
             .filter_map(|setting| match setting {
                 NetworkSetting::Made(name, MadeLink::WireGuard(link)) => {
@@ -77,27 +81,35 @@ impl Tunnels {
         self.states.retain(|name, _| is_there(name));
         self.due = (!held.is_empty()).then_some(now + INTERVAL);
         let problems = held.into_iter().filter_map(|(index, (name, link))| {
-            let error = self.hold_link(index, name, link).err()?;
+            let key = link.private_key().or_else(|| own_keys.get(name.as_str()).copied());
+            let held = key.ok_or_else(|| io::Error::other("the node has not made its key"));
+            let error = held.and_then(|key| self.hold_link(index, name, link, key)).err()?;
             Some((NetworkName::Made(name.clone()), error.to_string()))
         });
         problems.collect()
     }
 
-    fn hold_link(&mut self, index: u32, name: &LinkName, wanted: &WireGuard) -> io::Result<()> {
+    fn hold_link(
+        &mut self,
+        index: u32,
+        name: &LinkName,
+        wanted: &WireGuard,
+        key: &SecretKey,
+    ) -> io::Result<()> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => none.insert(Connection::open().map_err(no_wireguard)?),
         };
         let mut device = connection.device(index)?;
         let moved = plan::moved(self.applied.get(name), wanted);
-        if let Some(change) = plan::change(wanted, &device, &moved) {
+        if let Some(change) = plan::change(wanted, key, &device, &moved) {
             connection.change(index, &change)?;
             eprintln!("{name}: the keys, the port or the peers are set");
             device = connection.device(index)?;
         }
         self.applied.insert(name.clone(), wanted.clone());
         self.states.extend(state(name, &device).map(|state| (name.clone(), state)));
-        match plan::change(wanted, &device, &[]) {
+        match plan::change(wanted, key, &device, &[]) {
             None => Ok(()),
             Some(_) => Err(io::Error::other(
                 "the kernel has other peers than it was given: does one have the node's own key?",

@@ -1,14 +1,20 @@
 //! Plans the changes with which a link of WireGuard gets its setting. It is pure.
 
-use osbuild_protocol::{PublicKey, WireGuard, WireGuardPeer};
+use osbuild_protocol::{PublicKey, SecretKey, WireGuard, WireGuardPeer};
 
 use super::message::{Device, DeviceChange, Peer, PeerChange};
 
-/// The change with which a link has what a setting asks for; none if it has it. `moved` are the
+/// The change with which a link has what a setting asks for, and this private key; none if it has
+/// it. `moved` are the
 /// peers whose endpoints the setting has changed: that of another one is where its last packet came
 /// from, and stays.
-pub fn change(wanted: &WireGuard, found: &Device, moved: &[PublicKey]) -> Option<DeviceChange> {
-    let key = wanted.private_key().clamped();
+pub fn change(
+    wanted: &WireGuard,
+    key: &SecretKey,
+    found: &Device,
+    moved: &[PublicKey],
+) -> Option<DeviceChange> {
+    let key = key.clamped();
     let is_other_key = found.private_key.as_ref() != Some(&key);
     let fwmark = wanted.fwmark().unwrap_or_default();
     let change = DeviceChange {
@@ -98,10 +104,15 @@ mod tests {
         }
     }
 
+    /// The change with the key of the link's own setting.
+    fn own_change(wanted: &WireGuard, found: &Device, moved: &[PublicKey]) -> Option<DeviceChange> {
+        change(wanted, wanted.private_key().unwrap(), found, moved)
+    }
+
     /// The link as the kernel has it after the change for a new one.
     fn device(wanted: &WireGuard) -> Device {
         Device {
-            private_key: Some(wanted.private_key().clone()),
+            private_key: wanted.private_key().cloned(),
             public_key: None,
             listen_port: wanted.listen_port().unwrap_or(40000),
             fwmark: wanted.fwmark().unwrap_or_default(),
@@ -112,16 +123,16 @@ mod tests {
     #[test]
     fn a_new_link_gets_all_and_one_that_has_it_nothing() {
         let wanted = link(&format!("listen-port=51820 peers={ONE},allowed=10.7.0.0/24"));
-        let change = change(&wanted, &Device::default(), &[]).unwrap();
-        assert_eq!(change.private_key.as_ref(), Some(wanted.private_key()));
+        let change = own_change(&wanted, &Device::default(), &[]).unwrap();
+        assert_eq!(change.private_key.as_ref(), wanted.private_key());
         assert_eq!((change.listen_port, change.fwmark), (Some(51820), None));
         let [PeerChange::Put { peer, is_there: false }] = change.peers.as_slice() else {
             panic!("{change:?}")
         };
         assert_eq!(peer.allowed_ips.len(), 1);
-        assert_eq!(super::change(&wanted, &device(&wanted), &[]), None);
+        assert_eq!(own_change(&wanted, &device(&wanted), &[]), None);
         let any_port = link("");
-        assert_eq!(super::change(&any_port, &device(&any_port), &[]), None);
+        assert_eq!(own_change(&any_port, &device(&any_port), &[]), None);
     }
 
     #[test]
@@ -133,7 +144,7 @@ mod tests {
             public_key: PublicKey::parse(OTHER).unwrap(),
             ..Peer::from(&wanted.peers()[0])
         });
-        let changed = change(&wanted, &found, &[]).unwrap();
+        let changed = own_change(&wanted, &found, &[]).unwrap();
         assert_eq!((changed.private_key, changed.listen_port, changed.fwmark), (None, None, None));
         let [PeerChange::Remove(gone), PeerChange::Put { peer, is_there: true }] =
             changed.peers.as_slice()
@@ -148,15 +159,15 @@ mod tests {
         let wanted = link(&format!("peers={ONE},endpoint=192.0.2.1:9"));
         let mut found = device(&wanted);
         found.peers[0].endpoint = Some("192.0.2.66:7".parse().unwrap());
-        assert_eq!(change(&wanted, &found, &[]), None, "it has come from there");
+        assert_eq!(own_change(&wanted, &found, &[]), None, "it has come from there");
         let other = link(&format!("peers={ONE},endpoint=192.0.2.2:9"));
         let has_moved = moved(Some(&wanted), &other);
-        let changed = change(&other, &found, &has_moved).unwrap();
+        let changed = own_change(&other, &found, &has_moved).unwrap();
         let [PeerChange::Put { peer, .. }] = changed.peers.as_slice() else { panic!() };
         assert_eq!(peer.endpoint, Some("192.0.2.2:9".parse().unwrap()));
         assert_eq!(moved(Some(&other), &other), []);
         let mut without = device(&wanted);
         without.peers[0].endpoint = None;
-        assert!(change(&wanted, &without, &[]).is_some(), "it is nowhere");
+        assert!(own_change(&wanted, &without, &[]).is_some(), "it is nowhere");
     }
 }

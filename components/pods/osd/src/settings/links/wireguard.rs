@@ -32,6 +32,7 @@ pub fn made(link: &WireguardLink) -> Result<MadeLink, Refusal> {
         })
     };
     let peers = peers.iter().map(peer).collect::<Result<_, _>>()?;
+    let private_key = Some(private_key.as_str()).filter(|key| !key.is_empty());
     let options = WireGuardOptions { private_key, listen_port: *listen_port, fwmark };
     WireGuard::new(options, peers).map(MadeLink::WireGuard)
 }
@@ -50,7 +51,7 @@ pub fn spec_of(link: &WireGuard) -> WireguardLink {
         persistent_keepalive: peer.keepalive().into(),
     };
     WireguardLink {
-        private_key: link.private_key().to_string(),
+        private_key: link.private_key().map(ToString::to_string).unwrap_or_default(),
         listen_port: link.listen_port().unwrap_or_default().into(),
         fwmark: link.fwmark().map(|mark| format!("{mark:#x}")).unwrap_or_default(),
         peers: link.peers().iter().map(peer).collect(),
@@ -64,7 +65,9 @@ pub fn secrets(settings: &[Setting]) -> Secrets {
         let Setting::Network(NetworkSetting::Made(_, MadeLink::WireGuard(link))) = setting else {
             continue;
         };
-        secrets.insert(PRIVATE_KEY, link.private_key().reveal_base64().as_str());
+        if let Some(key) = link.private_key() {
+            secrets.insert(PRIVATE_KEY, key.reveal_base64().as_str());
+        }
         for peer in link.peers() {
             if let Some(key) = peer.preshared_key() {
                 let name = preshared_key(&peer.public_key().to_string());

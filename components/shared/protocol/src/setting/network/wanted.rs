@@ -1,6 +1,6 @@
 //! The reply of `init` to the pod that configures links: the settings that the pod must apply.
 
-use super::{LinkName, Mtu, NetworkSetting};
+use super::{LinkName, Mtu, NetworkSetting, SecretKey};
 use crate::Setting;
 
 /// The settings of the network that shall be in effect.
@@ -12,6 +12,8 @@ pub struct NetworkSettings {
     pub settings: Vec<NetworkSetting>,
     /// The MTU that links had before a setting changed it, as the pod has reported it.
     pub former_mtus: Vec<(LinkName, Mtu)>,
+    /// The private keys that the node has made, for links of WireGuard without one.
+    pub own_keys: Vec<(LinkName, SecretKey)>,
 }
 
 impl NetworkSettings {
@@ -23,7 +25,10 @@ impl NetworkSettings {
         });
         let former = self.former_mtus.iter();
         let former = former.map(|(link, mtu)| format!("former-mtu {mtu} on {link}\n"));
-        format!("revision {}\n{}", self.revision, settings.chain(former).collect::<String>())
+        let keys = self.own_keys.iter();
+        let keys = keys.map(|(link, key)| format!("own-key {} of {link}\n", *key.reveal_base64()));
+        let lines: String = settings.chain(former).chain(keys).collect();
+        format!("revision {}\n{lines}", self.revision)
     }
 
     /// Reads the lines of a reply. Settings that this release does not know are left out.
@@ -40,6 +45,7 @@ impl NetworkSettings {
                     }
                 }
                 "former-mtu" => wanted.former_mtus.extend(former_mtu(value)),
+                "own-key" => wanted.own_keys.extend(own_key(value)),
                 _ => {}
             }
         }
@@ -53,8 +59,14 @@ fn former_mtu(value: &str) -> Option<(LinkName, Mtu)> {
     Some((LinkName::parse(link).ok()?, Mtu::parse(mtu).ok()?))
 }
 
+fn own_key(value: &str) -> Option<(LinkName, SecretKey)> {
+    let (key, link) = value.split_once(" of ")?;
+    Some((LinkName::parse(link).ok()?, SecretKey::parse("own key", key).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::KEY;
     use super::*;
 
     #[test]
@@ -70,6 +82,7 @@ mod tests {
                 setting("route 0.0.0.0/0 512 via 192.0.2.1 on eth0"),
             ],
             former_mtus: vec![(LinkName::parse("eth0").unwrap(), Mtu::new(1500).unwrap())],
+            own_keys: vec![(LinkName::parse("wg0").unwrap(), SecretKey::new([7; KEY]))],
         };
         let lines: Vec<String> = wanted.encode().lines().map(str::to_owned).collect();
         assert_eq!(NetworkSettings::decode(&lines), Ok(wanted.clone()));

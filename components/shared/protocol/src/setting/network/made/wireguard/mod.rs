@@ -17,10 +17,13 @@ const MAX_PEERS: usize = 32;
 /// The maximum bytes of all words, which are part of one line of a request.
 const MAX_WORDS: usize = 3584;
 
+/// The word in the place of a private key that the node makes.
+const OWN: &str = "own";
+
 /// A link of WireGuard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireGuard {
-    private_key: SecretKey,
+    private_key: Option<SecretKey>,
     listen_port: Option<u16>,
     fwmark: Option<u32>,
     peers: Vec<WireGuardPeer>,
@@ -29,8 +32,8 @@ pub struct WireGuard {
 /// The words of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct WireGuardOptions<'a> {
-    /// The key of the node for this link, in base64.
-    pub private_key: &'a str,
+    /// The key of the node for this link, in base64; none if the node makes one.
+    pub private_key: Option<&'a str>,
     /// The UDP port at which peers reach it; 0 for any.
     pub listen_port: u32,
     /// The mark of the encrypted packets; empty for none.
@@ -46,7 +49,10 @@ impl WireGuard {
         peers.sort_by_key(WireGuardPeer::public_key);
         let port = u16::try_from(options.listen_port);
         let link = Self {
-            private_key: SecretKey::parse("private key", options.private_key)?,
+            private_key: options
+                .private_key
+                .map(|word| SecretKey::parse("private key", word))
+                .transpose()?,
             listen_port: port
                 .map(|port| Some(port).filter(|port| *port != 0))
                 .map_err(|_| Refusal::malformed("the `listenPort` of WireGuard is 1 to 65535"))?,
@@ -91,7 +97,7 @@ impl WireGuard {
         let peers = options.take("peers").into_iter().flat_map(|peers| peers.split(';'));
         let peers = peers.map(WireGuardPeer::parse).collect::<Result<_, _>>()?;
         let words = WireGuardOptions {
-            private_key: options.expect("private-key")?,
+            private_key: Some(options.expect("private-key")?).filter(|word| *word != OWN),
             listen_port: port.transpose()?.unwrap_or_default(),
             fwmark: options.take("fwmark").unwrap_or_default(),
         };
@@ -110,7 +116,10 @@ impl WireGuard {
 
     fn written(&self, secret: fn(&SecretKey, &mut String)) -> String {
         let mut words = "private-key=".to_owned();
-        secret(&self.private_key, &mut words);
+        match &self.private_key {
+            Some(key) => secret(key, &mut words),
+            None => words += OWN,
+        }
         if let Some(port) = self.listen_port {
             words += &format!(" listen-port={port}");
         }
@@ -124,9 +133,9 @@ impl WireGuard {
         words
     }
 
-    /// The key of the node for this link.
-    pub fn private_key(&self) -> &SecretKey {
-        &self.private_key
+    /// The key of the node for this link; none if the node makes one.
+    pub fn private_key(&self) -> Option<&SecretKey> {
+        self.private_key.as_ref()
     }
 
     /// The UDP port at which peers reach it; none if the kernel chooses one.

@@ -10,6 +10,7 @@ const PEER_B: &str = "lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=";
 fn every_link_of_wireguard_is_one_line_and_shows_no_secret() {
     for (words, shown) in [
         (format!("private-key={KEY_A}"), "private-key=(hidden)".to_owned()),
+        ("private-key=own".to_owned(), "private-key=own".to_owned()),
         (
             format!(
                 "private-key={KEY_A} listen-port=51820 fwmark=0x100 \
@@ -38,6 +39,7 @@ fn a_link_that_cannot_be_is_refused_without_its_secrets() {
     let key = format!("private-key={KEY_A}");
     for (words, reason) in [
         (String::new(), "`private-key` of a link is missing"),
+        ("private-key=".to_owned(), "cannot have the option"),
         (format!("private-key={}", &KEY_A[..40]), "32 bytes in base64"),
         (format!("private-key={}=", "A".repeat(43)), "32 bytes in base64"),
         (format!("private-key={}B=", &KEY_A[..42]), "32 bytes in base64"),
@@ -79,7 +81,7 @@ fn a_link_whose_words_do_not_fit_a_line_is_refused() {
         })
         .unwrap()
     };
-    let options = WireGuardOptions { private_key: KEY_A, listen_port: 0, fwmark: "" };
+    let options = WireGuardOptions { private_key: Some(KEY_A), listen_port: 0, fwmark: "" };
     let link = |count: u8| WireGuard::new(options, (1..=count).map(peer).collect());
     assert_eq!(link(16).unwrap().peers().len(), 16);
     assert!(link(20).unwrap_err().reason.contains("bytes of a line"));
