@@ -30,7 +30,8 @@ impl NodeSecret {
     }
 
     fn make_in(folder: &Folder) -> Outcome<Self> {
-        let kept = folder.read(FILE, KEY as u64).ok().flatten();
+        // A secret that cannot be read now is not replaced: peers know the node by its keys.
+        let kept = folder.read(FILE, KEY as u64).explain("read it")?;
         if let Some(bytes) = kept.and_then(|bytes| bytes.try_into().ok()) {
             return Ok(NodeSecret::new(bytes));
         }
@@ -70,11 +71,19 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_cannot_be_read_is_not_replaced() {
+        let (place, folder) = folder();
+        std::fs::create_dir(place.path().join(FILE)).unwrap();
+        assert!(NodeSecret::make_in(&folder).is_err());
+        assert!(place.path().join(FILE).is_dir());
+    }
+
+    #[test]
     fn each_link_has_a_key_of_its_own() {
         let secret = NodeSecret::new([7; KEY]);
         let key = |name| secret.wireguard_key(&LinkName::parse(name).unwrap());
         assert!(key("wg0") == key("wg0") && key("wg0") != key("wg1"));
-        // `(head -c 32 /dev/zero | tr '\\0' '\\7'; printf 'wireguard wg0') | sha256sum`
+        // `(head -c 32 /dev/zero | tr '\0' '\7'; printf 'wireguard wg0') | sha256sum`
         assert_eq!(key("wg0").reveal()[..4], [0x6a, 0x59, 0xde, 0xa0]);
     }
 }

@@ -34,8 +34,8 @@ pub fn several_nodes_are_one_control_plane(site: &Site) -> Result<Outcome> {
 }
 
 /// Three nodes are a control plane that goes on when one of them is lost: a Deployment rolls out on
-/// the other two, and the lost node is Ready again once it is back. So does each of the others, one
-/// after another.
+/// the other two, and the lost node is Ready again once it is back. Then each of the others is lost
+/// and comes back, one after another.
 pub fn a_control_plane_outlasts_the_loss_of_a_node(site: &Site) -> Result<Outcome> {
     let (desk, mut outcome) = (Desk::new(site, THREE)?, Outcome::default());
     let mut planes = Planes::start(&desk, &NODES, &mut outcome)?;

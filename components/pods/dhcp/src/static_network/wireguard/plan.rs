@@ -5,9 +5,8 @@ use osbuild_protocol::{PublicKey, SecretKey, WireGuard, WireGuardPeer};
 use super::message::{Device, DeviceChange, Peer, PeerChange};
 
 /// The change with which a link has what a setting asks for, and this private key; none if it has
-/// it. `moved` are the
-/// peers whose endpoints the setting has changed: that of another one is where its last packet came
-/// from, and stays.
+/// it. `moved` are the peers whose endpoints the setting has changed: that of another one is where
+/// its last packet came from, and stays.
 pub fn change(
     wanted: &WireGuard,
     key: &SecretKey,
