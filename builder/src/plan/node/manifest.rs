@@ -113,7 +113,7 @@ fn annotations(pod: &PodYaml) -> Vec<String> {
     let ours = pod.metadata.annotations.iter().filter(|(key, _)| key.starts_with(ANNOTATIONS));
     let wrong = ours.filter_map(|(key, value)| match key.as_str() {
         RUNS => match Runs::from_annotation(value) {
-            Some(runs) => restarts(pod, runs),
+            Some(runs) => unfit(pod, runs),
             None => {
                 let known = Runs::SET.iter().filter_map(|runs| runs.annotation());
                 let known: Vec<String> = known.map(|value| format!("`{value}`")).collect();
@@ -127,14 +127,18 @@ fn annotations(pod: &PodYaml) -> Vec<String> {
     wrong.collect()
 }
 
-/// Refuses a policy that does not fit how the pod runs.
-fn restarts(pod: &PodYaml, runs: Runs) -> Option<String> {
+/// Refuses a network or a policy that does not fit how the pod runs.
+fn unfit(pod: &PodYaml, runs: Runs) -> Option<String> {
     match (runs, pod.spec.restart_policy.as_deref()) {
         (Runs::Once, Some("OnFailure" | "Never")) => None,
         (Runs::Once, policy) => Some(format!(
             "a pod with `{RUNS}: once` needs `restartPolicy: OnFailure` or `Never`: with `{}` the \
              kubelet restarts it",
             policy.unwrap_or("Always")
+        )),
+        (Runs::First, _) if !pod.spec.host_network => Some(format!(
+            "a pod with `{RUNS}: first` needs `hostNetwork: true`: the others wait until it gives \
+             the node its network"
         )),
         (Runs::Always | Runs::First | Runs::Unawaited, _) => None,
     }
@@ -228,6 +232,15 @@ spec:
             )
             .is_ok()
         );
+    }
+
+    #[test]
+    fn a_pod_that_runs_first_needs_the_network_of_the_node() {
+        let first =
+            POD.replace("{name: web}\n", "{name: web, annotations: {osbuild/runs: first}}\n");
+        assert!(read(&first).unwrap_err()[0].contains("needs `hostNetwork: true`"));
+        let on_host = first.replace("spec:\n", "spec:\n  hostNetwork: true\n");
+        assert_eq!(read(&on_host).unwrap().runs, Runs::First);
     }
 
     #[test]

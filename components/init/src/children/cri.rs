@@ -67,9 +67,6 @@ pub struct Sandbox {
     /// Its id.
     #[prost(string, tag = "1")]
     pub id: String,
-    /// 0 when it is ready.
-    #[prost(int32, tag = "3")]
-    pub state: i32,
     /// Its labels.
     #[prost(map = "string, string", tag = "5")]
     pub labels: HashMap<String, String>,

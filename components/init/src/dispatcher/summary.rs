@@ -88,9 +88,16 @@ impl Dispatcher {
             slot: slot.zip(self.facts.boot_source.reason().map(str::to_owned)),
             passed_over: self.facts.boot_source.has_passed_over(),
             memory: observed::memory(),
-            unmet: self.settings.unmet(uptime()),
+            unmet: self.unmet(),
             room: self.room.left(),
         }
+    }
+
+    /// The settings that are not in effect although they shall be, each with the reason.
+    fn unmet(&self) -> Vec<(String, String)> {
+        let settings = self.settings.observe(uptime()).settings.into_iter();
+        let unmet = settings.filter(|one| !one.error.is_empty());
+        unmet.map(|one| (one.name.to_string(), one.error)).collect()
     }
 
     fn servers(&self, single: Single) -> Servers {

@@ -224,8 +224,8 @@ impl Document {
                  network"
             )
         });
-        let plane = self.control_plane.as_ref().zip(self.cluster.as_ref());
-        let both = plane.map(|_| {
+        let has_both = self.control_plane.is_some() && self.cluster.is_some();
+        let both = has_both.then(|| {
             "with `[cluster]`, the kubelet joins that cluster and not the one of `[control-plane]`"
                 .to_owned()
         });

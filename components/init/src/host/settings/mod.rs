@@ -431,13 +431,6 @@ impl Settings {
         HostSettings { tried, start, settings, pods: self.pods.states(), wireguard, cluster: None }
     }
 
-    /// The settings that are not in effect although they shall be, each with the reason.
-    pub fn unmet(&self, now: Duration) -> Vec<(String, String)> {
-        let settings = self.observe(now).settings.into_iter();
-        let unmet = settings.filter(|one| !one.error.is_empty());
-        unmet.map(|one| (one.name.to_string(), one.error)).collect()
-    }
-
     /// Whether requests may change settings, see [`Try::admit`] and [`Fallback::admit`].
     pub fn admit(&self) -> Result<(), Refusal> {
         self.fallback.admit()?;
