@@ -23,8 +23,10 @@ use super::setting_manifest;
 use crate::data;
 use crate::host::run_files;
 
-/// How often to look for changes on DATA, and how long other pods wait for those that run first.
+/// How often to look for changes on DATA.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// How long the other pods wait for those that run first.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the pods of the last wave wait for READY.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest number of manifests on DATA that are used.
@@ -49,11 +51,12 @@ pub enum Wave {
 }
 
 impl Wave {
-    /// How long until the next look, and the next wave if there is one.
-    fn interval(self) -> Duration {
+    /// How long until the next wave, if there is one.
+    fn timeout(self) -> Option<Duration> {
         match self {
-            Self::First | Self::All => INTERVAL,
-            Self::Awaited => READY_TIMEOUT,
+            Self::First => Some(NETWORK_TIMEOUT),
+            Self::Awaited => Some(READY_TIMEOUT),
+            Self::All => None,
         }
     }
 
@@ -80,6 +83,8 @@ pub struct StaticPods {
     /// `None` before the first look, and during one.
     next: Option<Duration>,
     wave: Wave,
+    /// When the next wave begins, since boot, once the pods of this one are in place.
+    next_wave: Option<Duration>,
     shown: Vec<String>,
 }
 
@@ -106,25 +111,30 @@ impl StaticPods {
 
     fn begin(&mut self, wave: Wave) -> bool {
         let begins = self.wave < wave;
-        self.wave = self.wave.max(wave);
+        if begins {
+            (self.wave, self.next_wave) = (wave, None);
+        }
         begins
     }
 
-    /// It is time to look again: the next pods do not wait any longer.
-    pub fn on_due(&mut self) {
-        self.wave = self.wave.next();
+    /// It is time to look again. `now` is the time since boot.
+    pub fn on_due(&mut self, now: Duration) {
+        if self.next_wave.is_some_and(|begins| begins <= now) {
+            self.begin(self.wave.next());
+        }
     }
 
     /// A job that looks was asked for, unless the disk worker refused it. `now` is the time since
     /// boot.
     pub fn on_asked(&mut self, is_asked: bool, now: Duration) {
-        self.next = (!is_asked).then_some(now + self.wave.interval());
+        self.next = (!is_asked).then_some(now + INTERVAL);
     }
 
     /// The job has ended. Returns what the console has to show, which is each line once until it
     /// changes.
     pub fn on_placed(&mut self, placed: Outcome<Placed>, now: Duration) -> Vec<String> {
-        self.next = Some(now + self.wave.interval());
+        self.next = Some(now + INTERVAL);
+        self.next_wave = self.next_wave.or(self.wave.timeout().map(|timeout| now + timeout));
         let lines = placed.map(|placed| placed.refused);
         let lines = lines.unwrap_or_else(|failure| vec![failure.to_string()]);
         let shown = std::mem::replace(&mut self.shown, lines);
@@ -399,12 +409,16 @@ mod tests {
         assert!(!pods.on_network() && pods.on_ready() && pods.wave() == Wave::All);
         assert!(!pods.on_network() && !pods.on_ready() && pods.wave() == Wave::All);
         let mut pods = StaticPods::default();
-        for (wave, time) in [(Wave::Awaited, INTERVAL), (Wave::All, READY_TIMEOUT)] {
-            pods.on_placed(Ok(Placed::default()), MINUTE);
-            assert_eq!(pods.deadline(), Some(MINUTE + time));
-            pods.on_due();
-            assert_eq!(pods.wave(), wave);
+        let mut waves = Vec::new();
+        for look in 0..6 {
+            let now = MINUTE + look * INTERVAL;
+            pods.on_due(now);
+            waves.push(pods.wave());
+            pods.on_placed(Ok(Placed::default()), now);
+            assert_eq!(pods.deadline(), Some(now + INTERVAL), "it looks as often in each wave");
         }
+        let [first, awaited, all] = [Wave::First, Wave::Awaited, Wave::All];
+        assert_eq!(waves, [first, awaited, awaited, awaited, all, all]);
     }
 
     #[test]

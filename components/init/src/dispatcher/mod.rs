@@ -351,7 +351,7 @@ impl Dispatcher {
                 }
             }
             Deadline::StaticPods => {
-                self.static_pods.on_due();
+                self.static_pods.on_due(now);
                 self.place_static_pods();
                 self.look_for_programs();
             }
