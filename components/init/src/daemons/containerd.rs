@@ -16,8 +16,7 @@ const SEARCH_PATH: &str = "/bin:/opt/cni/bin";
 pub fn launch(variables: Vec<(&'static str, String)>) -> Launch {
     let program = format!("{BIN}/{}", Program::Containerd.name());
     let words = vec![program, "--config".to_owned(), CONTAINERD_CONFIG.to_owned()];
-    let cgroup = Some(cgroups::CONTAINERD);
-    Launch { search_path: SEARCH_PATH, variables, cgroup, ..Launch::new(words) }
+    super::launch::launch(words, SEARCH_PATH, variables, cgroups::CONTAINERD)
 }
 
 /// Whether it accepts connections. It listens only once all its plugins are up.

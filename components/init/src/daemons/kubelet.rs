@@ -86,8 +86,7 @@ impl Start {
 
 /// How it is started with these words and variables.
 pub fn launch(words: Vec<String>, variables: Vec<(&'static str, String)>) -> Launch {
-    let cgroup = Some(cgroups::KUBELET);
-    Launch { search_path: SEARCH_PATH, variables, cgroup, ..Launch::new(words) }
+    super::launch::launch(words, SEARCH_PATH, variables, cgroups::KUBELET)
 }
 
 /// Prepares the first start in a boot: removes the state of the containers of the last one.

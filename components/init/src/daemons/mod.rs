@@ -9,6 +9,7 @@ pub mod kubelet;
 pub mod kubelet_config;
 pub mod kubelet_policies;
 pub mod kubelet_start;
+mod launch;
 pub mod node_name;
 pub mod setting_manifest;
 pub mod static_pods;
