@@ -3,9 +3,8 @@
 
 use crate::processes::process::Launch;
 
-/// Has the garbage of a program in Go collected once its heap has grown by half, where Go waits until
-/// it has doubled (`https://go.dev/doc/gc-guide#GOGC`). A node has much less memory for its pods
-/// than processors that wait.
+/// The garbage of a program in Go is collected once its heap has grown by half, instead of once it
+/// has doubled (`https://go.dev/doc/gc-guide#GOGC`): the node's memory is for its pods.
 const GARBAGE_COLLECTION: (&str, &str) = ("GOGC", "50");
 
 /// A daemon's launch with this command line, `PATH`, variables and control group.
