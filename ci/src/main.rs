@@ -11,6 +11,7 @@ mod check;
 mod dependencies;
 mod disk_file;
 mod fuzz;
+mod go_module;
 mod image;
 mod oracles;
 mod published;
@@ -52,6 +53,7 @@ const TESTS: &[Check] = &[
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "slotboot for UEFI", run: cargo::slotboot_for_uefi },
     Check { name: "state API", run: state_api::clients_of_others_use_it },
+    Check { name: "COSI suites", run: state_api::suites_of_others_pass },
 ];
 
 /// The second lane: the image, and then as many machines as end before the tests do.

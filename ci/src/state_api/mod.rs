@@ -6,10 +6,12 @@ mod debug;
 mod plugin;
 pub mod pseudo_terminal;
 mod remote;
+mod suites;
 mod tokens;
 mod verbs;
 
 use self::remote::Remote;
+pub use self::suites::suites_of_others_pass;
 use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};

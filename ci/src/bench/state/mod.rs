@@ -3,22 +3,25 @@
 
 use super::processor_time::processor_time;
 use super::{Measure, Row};
+use crate::go_module::GoModule;
 use crate::site::Site;
-use crate::state_api::{Program, fill_once, osd_of_node};
-use osbuild::engine::digest::Digest;
+use crate::state_api::{Program, osd_of_node};
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// The client, which is the server of the runtime too.
-const SOURCES: [(&str, &str); 3] = [
-    ("main.go", include_str!("go/main.go")),
-    ("go.mod", include_str!("go/go.mod")),
-    ("go.sum", include_str!("go/go.sum")),
-];
+const CLIENT: GoModule = GoModule {
+    name: "state-load",
+    words: &["build"],
+    files: [
+        ("main.go", include_str!("go/main.go")),
+        ("go.mod", include_str!("go/go.mod")),
+        ("go.sum", include_str!("go/go.sum")),
+    ],
+};
 
 /// The numbers of the client: the name of each, its row, and the calls or events in its time.
 const RATES: [(&str, &str, f64); 4] = [
@@ -43,7 +46,7 @@ struct Load {
 }
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
-    let (client, osd) = (client(site)?, osd_of_node(site)?);
+    let (client, osd) = (CLIENT.compile(site)?, osd_of_node(site)?);
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let [socket, other] = ["osd", "runtime"].map(|name| folder.path().join(name));
     let own = load(site, &client, Program::start(&osd, &socket)?, &socket)?;
@@ -63,22 +66,6 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let [own, runtime] = [own, runtime].map(|load| Measure::Size(load.resident));
     rows.push(Row::beside("state: memory of the server", own, runtime, MEMORY));
     Ok(rows)
-}
-
-/// Compiles the client once.
-fn client(site: &Site) -> Result<PathBuf> {
-    let text = SOURCES.map(|(_, text)| text).concat();
-    let name = format!("state-load-{}", &Digest::of(text.as_bytes()).hex()[..16]);
-    let folder = fill_once(&site.tools().join(name), |folder| {
-        for (name, text) in SOURCES {
-            let path = folder.join(name);
-            fs::write(&path, text).or_build(|| format!("cannot write `{}`", path.display()))?;
-        }
-        let mut go = Command::new("go");
-        go.current_dir(folder).args(["build", "-o", "load", "."]);
-        site.finish("bench-state-go", &mut go).map(drop)
-    })?;
-    Ok(folder.join("load"))
 }
 
 /// Runs the client against a server that listens on the socket.

@@ -1,0 +1,40 @@
+//! Programs of the checks that are written in Go.
+
+use crate::site::Site;
+use crate::state_api::fill_once;
+use osbuild::engine::digest::Digest;
+use osbuild::error::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A module with one program.
+pub struct GoModule {
+    /// The program's name.
+    pub name: &'static str,
+    /// The words of the command `go` before `-o`: those that compile a program, or its tests.
+    pub words: &'static [&'static str],
+    /// Its files, by their names.
+    pub files: [(&'static str, &'static str); 3],
+}
+
+impl GoModule {
+    /// Compiles the program once, and returns its path.
+    ///
+    /// # Errors
+    /// A file cannot be written, or `go` fails.
+    pub fn compile(&self, site: &Site) -> Result<PathBuf> {
+        let text = self.files.map(|(_, text)| text).concat();
+        let name = format!("{}-{}", self.name, &Digest::of(text.as_bytes()).hex()[..16]);
+        let folder = fill_once(&site.tools().join(name), |folder| {
+            for (name, text) in self.files {
+                let path = folder.join(name);
+                fs::write(&path, text).or_build(|| format!("cannot write `{}`", path.display()))?;
+            }
+            let mut go = Command::new("go");
+            go.current_dir(folder).args(self.words).args(["-o", self.name, "."]);
+            site.finish(&format!("go-{}", self.name), &mut go).map(drop)
+        })?;
+        Ok(folder.join(self.name))
+    }
+}
