@@ -1,11 +1,14 @@
-//! A control plane of several nodes: two form one, and three outlast the loss of one.
+//! A control plane of several nodes: two form one and are upgraded, and three outlast the loss of
+//! one.
 
 use super::desk::{Desk, RECIPE};
 use super::snapshot::in_etcd;
+use super::upgrade::nodes_are_upgraded;
 use super::{NEW_NODE_TIMEOUT, OwnCluster};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::cluster::kubectl::Kubectl;
+use crate::vm::cluster::minor::Minor;
 use crate::vm::cluster::process::Process;
 use crate::vm::probe::free_port;
 use crate::vm::run_command::RunCommand;
@@ -24,10 +27,19 @@ const THREE: &str = "ci-three-planes";
 const HOST: &str = "10.0.2.2";
 
 /// `osbuild cluster` writes files with which nodes form a control plane behind HAProxy, each with a
-/// member of etcd and the pods of a control plane.
+/// member of etcd and the pods of a control plane. kubeadm upgrades one node after the other.
 pub fn several_nodes_are_one_control_plane(site: &Site) -> Result<Outcome> {
+    Minor::Next.build(site)?;
     let (desk, mut outcome) = (Desk::new(site, TWO)?, Outcome::default());
-    let planes = Planes::start(&desk, &NODES[..2], &mut outcome)?;
+    let nodes = &NODES[..2];
+    let planes = Planes::start(&desk, nodes, &mut outcome)?;
+    planes.cluster.rolls_out(&mut outcome)?;
+    nodes_are_upgraded(&desk, &planes.cluster, nodes, &mut outcome)?;
+    for node in nodes {
+        planes.cluster.has_plane(&mut outcome, node)?;
+    }
+    planes.has_members(&mut outcome)?;
+    planes.cluster.kubectl.output(&["rollout", "restart", "deployment/web"])?;
     planes.cluster.rolls_out(&mut outcome)?;
     outcome.summary = format!("{} claims", outcome.passed);
     Ok(outcome)

@@ -21,6 +21,14 @@ const NETWORK: &str = "ci-next-minor";
 const UPGRADE: &str = include_str!("upgrade.yaml");
 const POD: &str = "pod/kubeadm-upgrade";
 
+/// The command for the first node of a control plane and its part of the configuration, each with
+/// that for the others.
+const COMMAND: (&str, &str) = (
+    "[upgrade, apply, --config=/upgrade/upgrade.yaml, --yes]",
+    "[upgrade, node, --config=/upgrade/upgrade.yaml]",
+);
+const PART: (&str, &str) = ("    apply:\n      kubernetesVersion: v1.36.5\n", "    node:\n");
+
 /// The errors that kubeadm ignores, and those for an emulated node: kubeadm waits only 15 s for the
 /// Job of `CreateJob`.
 const IGNORED: &str = "ignorePreflightErrors: [SystemVerification]";
@@ -71,7 +79,8 @@ pub fn a_control_plane_is_upgraded_to_the_next_minor(site: &Site) -> Result<Outc
     let mut node = desk.run_plane("next-minor-first", &flags)?;
     let kubeconfig = node.wait_at_most(NEW_NODE_TIMEOUT, KUBECONFIG_LINE)?;
     let kubectl = Kubectl::with(site, kubeconfig.into(), desk.path("kubectl"))?;
-    let upgraded = Upgraded { cluster: OwnCluster { kubectl }, kubelet: &peg };
+    let cluster = OwnCluster { kubectl };
+    let upgraded = Upgraded { cluster: &cluster, node: NODE, kubelet: &peg };
     upgraded.cluster.has_what_kubeadm_makes(&mut outcome)?;
     upgraded.cluster.runs_a_deployment(&mut outcome)?;
     upgraded.is_of(&mut outcome, &peg)?;
@@ -80,8 +89,7 @@ pub fn a_control_plane_is_upgraded_to_the_next_minor(site: &Site) -> Result<Outc
     upgraded.cluster.answers(&mut outcome)?;
 
     desk.push(&missing)?;
-    let here = [(IGNORED, IGNORED_HERE), (TIMEOUT, TIMEOUT_HERE)];
-    upgraded.ends(&mut outcome, "kubeadm upgrades the control plane", SUCCEEDED, &here)?;
+    upgraded.is_upgraded(&mut outcome, &[])?;
     upgraded.is_whole(&mut outcome, &next)?;
     drop(node);
     let mut node = desk.run_plane("next-minor-again", &flags)?;
@@ -91,10 +99,30 @@ pub fn a_control_plane_is_upgraded_to_the_next_minor(site: &Site) -> Result<Outc
     Ok(outcome)
 }
 
-/// The cluster, whose control plane is of one minor and then of another.
+/// Upgrades the nodes of a control plane one after another: the first one with the cluster, and
+/// each of the others for itself.
+pub fn nodes_are_upgraded(
+    desk: &Desk,
+    cluster: &OwnCluster,
+    nodes: &[&str],
+    outcome: &mut Outcome,
+) -> Result<()> {
+    desk.push(&images::next_control_plane(desk.site, &desk.site.store()?)?)?;
+    let (peg, next) = (Minor::Peg.version(desk.site)?, Minor::Next.version(desk.site)?);
+    let upgraded = |node| Upgraded { cluster, node, kubelet: &peg };
+    for (index, node) in nodes.iter().copied().enumerate() {
+        let for_others: &[(&str, &str)] = if index == 0 { &[] } else { &[COMMAND, PART] };
+        upgraded(node).is_upgraded(outcome, for_others)?;
+    }
+    nodes.iter().copied().try_for_each(|node| upgraded(node).is_of(outcome, &next))
+}
+
+/// A node whose control plane is of one minor and then of another.
 struct Upgraded<'a> {
-    cluster: OwnCluster<'a>,
-    /// The version of the kubelet, which stays.
+    cluster: &'a OwnCluster<'a>,
+    /// Its name.
+    node: &'a str,
+    /// The version of its kubelet, which stays.
     kubelet: &'a str,
 }
 
@@ -108,6 +136,13 @@ impl Upgraded<'_> {
         self.cluster.claim(outcome, "kubeadm takes its upgrade back", &words, recovered)
     }
 
+    /// The upgrade, with more changes of the pod's manifest.
+    fn is_upgraded(&self, outcome: &mut Outcome, changes: &[(&str, &str)]) -> Result<()> {
+        let here = [(IGNORED, IGNORED_HERE), (TIMEOUT, TIMEOUT_HERE)];
+        let changes = [&here, changes].concat();
+        self.ends(outcome, "kubeadm upgrades the control plane", SUCCEEDED, &changes)
+    }
+
     /// Runs the pod with kubeadm until it has ended. The changes of its manifest are pairs of
     /// texts.
     fn ends(
@@ -119,9 +154,10 @@ impl Upgraded<'_> {
     ) -> Result<()> {
         let kubectl = &self.cluster.kubectl;
         kubectl.output(&["-n=kube-system", "delete", POD, "--ignore-not-found"])?;
-        let manifest = changes
-            .iter()
-            .fold(UPGRADE.to_owned(), |manifest, (from, to)| manifest.replace(from, to));
+        let manifest =
+            changes.iter().fold(UPGRADE.replace(NODE, self.node), |manifest, (from, to)| {
+                manifest.replace(from, to)
+            });
         kubectl.apply(&manifest)?;
         let words = ["-n=kube-system", "get", POD, "-o=jsonpath={.status.phase}"];
         let ended = wait(UPGRADE_TIMEOUT, || {
@@ -146,11 +182,11 @@ impl Upgraded<'_> {
 
     /// The version of all parts but the kubelet.
     fn is_of(&self, outcome: &mut Outcome, version: &str) -> Result<()> {
-        let cluster = &self.cluster;
+        let cluster = self.cluster;
         let words = ["get", "--raw=/version"];
         cluster.claim(outcome, "the API server has the version", &words, &quoted(version))?;
         for server in STATIC_PODS.into_iter().filter(|pod| pod.starts_with("kube-")) {
-            let pod = format!("pod/{server}-{NODE}");
+            let pod = format!("pod/{server}-{}", self.node);
             let image = "-o=jsonpath={.status.containerStatuses[*].image}";
             let words = ["-n=kube-system", "get", &pod, image];
             let expected = format!("{server}:{version}");
@@ -162,7 +198,7 @@ impl Upgraded<'_> {
         let words = ["-n=kube-system", "get", "configmap/kubeadm-config", "-o=yaml"];
         let expected = format!("kubernetesVersion: {version}");
         cluster.claim(outcome, "kubeadm's configuration has the version", &words, &expected)?;
-        let words = ["get", "node", NODE, "-o=jsonpath={.status.nodeInfo.kubeletVersion}"];
+        let words = ["get", "node", self.node, "-o=jsonpath={.status.nodeInfo.kubeletVersion}"];
         cluster.claim(outcome, "the kubelet stays as it is", &words, self.kubelet)
     }
 }
