@@ -117,6 +117,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "remote cache", run: remote::a_cache_gives_the_same_image },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: node's kernel", run: vm::node_kernel::links_are_what_ip_shows },
+    Check { name: "vm: two control planes", run: vm::cluster::several_nodes_are_one_control_plane },
 ];
 
 /// Then, again, two lanes of machines. The first one.
@@ -192,11 +193,6 @@ const LONG_NODES: &[Check] = &[
         name: "vm: control plane's next minor",
         run: vm::cluster::a_control_plane_is_upgraded_to_the_next_minor,
     },
-    Check {
-        name: "vm: three control planes",
-        run: vm::cluster::a_control_plane_outlasts_the_loss_of_a_node,
-    },
-    Check { name: "vm: two control planes", run: vm::cluster::several_nodes_are_one_control_plane },
     Check {
         name: "vm: drained update",
         run: vm::cluster::a_node_is_drained_before_it_reboots_for_an_update,
@@ -277,6 +273,13 @@ const LONG_UPDATES: &[Check] = &[
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
 ];
 
+/// Checks that run by their name alone. Two emulated processors are too few for three control
+/// planes: kubeadm gives etcd 2 s for an answer.
+const BY_NAME: &[Check] = &[Check {
+    name: "vm: three control planes",
+    run: vm::cluster::a_control_plane_outlasts_the_loss_of_a_node,
+}];
+
 fn main() -> ExitCode {
     let (flags, words): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word == "--yes");
@@ -329,7 +332,7 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [SOURCES, TESTS, IMAGES, NODES, UPDATES, LONG_ALONE, LONG_NODES, LONG_UPDATES]
+    [SOURCES, TESTS, IMAGES, NODES, UPDATES, LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME]
         .into_iter()
         .flatten()
 }
@@ -339,8 +342,8 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// Selects checks: without a word the usual ones, with `full` all, otherwise those whose names
-/// equal a word, or begin with it if none equals it. Returns parts that run one after another, each
+/// Selects checks: without a word the usual ones, with `full` all but those of [`BY_NAME`], otherwise
+/// those whose names equal a word, or begin with it if none equals it. Returns parts that run one after another, each
 /// with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
@@ -387,13 +390,14 @@ mod tests {
     fn without_a_word_the_usual_checks_run() {
         assert_eq!(
             names_of(&[]).len(),
-            all().count() - [LONG_ALONE, LONG_NODES, LONG_UPDATES].into_iter().flatten().count()
+            [SOURCES, TESTS, IMAGES, NODES, UPDATES].map(<[Check]>::len).iter().sum::<usize>()
         );
     }
 
     #[test]
-    fn full_is_every_check() {
-        assert_eq!(names_of(&["full"]).len(), all().count());
+    fn full_is_every_check_but_those_that_run_by_name_alone() {
+        assert_eq!(names_of(&["full"]).len(), all().count() - BY_NAME.len());
+        assert_eq!(names_of(&["vm: three"]), ["vm: three control planes"]);
     }
 
     #[test]
