@@ -342,9 +342,9 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// Selects checks: without a word the usual ones, with `full` all but those of [`BY_NAME`], otherwise
-/// those whose names equal a word, or begin with it if none equals it. Returns parts that run one after another, each
-/// with lanes that run in parallel.
+/// Selects checks: without a word the usual ones, with `full` all but those of [`BY_NAME`],
+/// otherwise those whose names equal a word, or begin with it if none equals it. Returns parts that
+/// run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
     let usual = vec![

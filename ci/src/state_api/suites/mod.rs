@@ -1,5 +1,5 @@
-//! The suites of COSI's implementation in Go pass against `osd`, unmodified: that for everything that
-//! claims to be a state, and that for runtimes of controllers.
+//! The suites of COSI's implementation in Go pass against `osd`, unmodified: that for everything
+//! that claims to be a state, and that for runtimes of controllers.
 
 use super::{Program, programs};
 use crate::check::Outcome;
@@ -74,8 +74,8 @@ impl Report {
         Self::read(&site.finish(name, program.arg("-test.v"))?.output)
     }
 
-    /// Reads what `go test -v` prints: a line for each test of a suite is indented once, and one for
-    /// a part of it further.
+    /// Reads what `go test -v` prints: a line for each test of a suite is indented once, and one
+    /// for a part of it further.
     fn read(output: &str) -> Result<Self> {
         let mut report = Self::default();
         for line in output.lines().filter_map(|line| line.strip_prefix("    --- ")) {
