@@ -90,10 +90,7 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
         let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
     };
-    let beside_etcd: Files = ["etcdctl", "etcdutl"]
-        .into_iter()
-        .map(|name| Ok((format!("/usr/local/bin/{name}"), program(site, FULL_BIN, name)?)))
-        .collect::<Result<_>>()?;
+    let beside_etcd = beside_etcd(site)?;
     let installs = ("/opt/bin/install-conf".to_owned(), program(site, FULL_BIN, "install-conf")?);
     let beside_flannel: Files = debian.clone().into_iter().chain([installs]).collect();
     let kubernetes = version(&lab, "kubernetes")?;
@@ -145,6 +142,14 @@ pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
     ])
 }
 
+/// The programs for an administrator in the image of etcd.
+fn beside_etcd(site: &Site) -> Result<Files> {
+    ["etcdctl", "etcdutl"]
+        .into_iter()
+        .map(|name| Ok((format!("/usr/local/bin/{name}"), program(site, FULL_BIN, name)?)))
+        .collect()
+}
+
 /// The images with which kubeadm upgrades a control plane of the peg to the next minor, and that of
 /// kubeadm, which executes `cp`.
 pub fn next_control_plane(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
@@ -175,7 +180,7 @@ pub fn next_control_plane(site: &Site, store: &Store) -> Result<Vec<NamedImage>>
         of_next("kube-scheduler", "kube-scheduler", &nothing)?,
         of_next(KUBEADM, "kubeadm", &beside_kubeadm)?,
         kube_proxy(site, store, Minor::Next)?,
-        make("etcd", NEXT_ETCD, "usr/local/bin/etcd", &etcd, &nothing)?,
+        make("etcd", NEXT_ETCD, "usr/local/bin/etcd", &etcd, &beside_etcd(site)?)?,
         make("coredns/coredns", NEXT_COREDNS, "coredns", &coredns, &nothing)?,
         make("pause", NEXT_PAUSE, "pause", &ends, &libraries)?,
     ])
