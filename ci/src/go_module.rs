@@ -1,7 +1,6 @@
 //! Programs of the checks that are written in Go.
 
-use crate::site::Site;
-use crate::state_api::fill_once;
+use crate::site::{Site, fill_once};
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
 use std::fs;
@@ -24,7 +23,7 @@ impl GoModule {
     /// # Errors
     /// A file cannot be written, or `go` fails.
     pub fn compile(&self, site: &Site) -> Result<PathBuf> {
-        let text = self.files.map(|(_, text)| text).concat();
+        let text = self.words.concat() + &self.files.map(|(_, text)| text).concat();
         let name = format!("{}-{}", self.name, &Digest::of(text.as_bytes()).hex()[..16]);
         let folder = fill_once(&site.tools().join(name), |folder| {
             for (name, text) in self.files {

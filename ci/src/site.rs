@@ -176,6 +176,19 @@ impl Ran {
     }
 }
 
+/// Fills a folder that does not exist yet. An interrupted call leaves none of that name.
+pub fn fill_once(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if !folder.exists() {
+        let parent = folder.parent().expect("the folder of tools");
+        let cannot = || format!("cannot make `{}`", folder.display());
+        fs::create_dir_all(parent).or_build(cannot)?;
+        let new = tempfile::tempdir_in(parent).or_build(cannot)?;
+        fill(new.path())?;
+        fs::rename(new.path(), folder).or_build(cannot)?;
+    }
+    Ok(folder.to_owned())
+}
+
 fn usual_store() -> Result<Store> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)

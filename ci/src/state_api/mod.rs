@@ -13,7 +13,7 @@ mod verbs;
 use self::remote::Remote;
 pub use self::suites::suites_of_others_pass;
 use crate::check::Outcome;
-use crate::site::Site;
+use crate::site::{Site, fill_once};
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
 use std::fs;
@@ -187,17 +187,4 @@ pub fn grpcurl(site: &Site) -> Result<PathBuf> {
         site.finish("state-api-go", &mut go).map(drop)
     })?;
     Ok(folder.join("grpcurl"))
-}
-
-/// Fills a folder that does not exist yet. An interrupted call leaves none of that name.
-pub fn fill_once(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    if !folder.exists() {
-        let parent = folder.parent().expect("the folder of tools");
-        let cannot = || format!("cannot make `{}`", folder.display());
-        fs::create_dir_all(parent).or_build(cannot)?;
-        let new = tempfile::tempdir_in(parent).or_build(cannot)?;
-        fill(new.path())?;
-        fs::rename(new.path(), folder).or_build(cannot)?;
-    }
-    Ok(folder.to_owned())
 }

@@ -3,6 +3,7 @@
 use osbuild_abi::paths::{BIN, CONTAINERD_CONFIG, CONTAINERD_SOCKET};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
+use super::daemon;
 use crate::host::cgroups;
 use crate::processes::process::Launch;
 use crate::processes::program::Program;
@@ -16,7 +17,7 @@ const SEARCH_PATH: &str = "/bin:/opt/cni/bin";
 pub fn launch(variables: Vec<(&'static str, String)>) -> Launch {
     let program = format!("{BIN}/{}", Program::Containerd.name());
     let words = vec![program, "--config".to_owned(), CONTAINERD_CONFIG.to_owned()];
-    super::launch::launch(words, SEARCH_PATH, variables, cgroups::CONTAINERD)
+    daemon::launch(words, SEARCH_PATH, variables, cgroups::CONTAINERD)
 }
 
 /// Whether it accepts connections. It listens only once all its plugins are up.

@@ -5,6 +5,7 @@ use std::path::Path;
 use osbuild_abi::paths::{BIN, KUBELET_CONFIG_DIR};
 
 use super::credentials::Credentials;
+use super::daemon;
 use super::kubelet_config::{self, JOINED, STANDALONE};
 use super::kubelet_policies;
 use super::node_name;
@@ -86,7 +87,7 @@ impl Start {
 
 /// How it is started with these words and variables.
 pub fn launch(words: Vec<String>, variables: Vec<(&'static str, String)>) -> Launch {
-    super::launch::launch(words, SEARCH_PATH, variables, cgroups::KUBELET)
+    daemon::launch(words, SEARCH_PATH, variables, cgroups::KUBELET)
 }
 
 /// Prepares the first start in a boot: removes the state of the containers of the last one.

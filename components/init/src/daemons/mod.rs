@@ -3,13 +3,13 @@
 
 pub mod containerd;
 pub mod credentials;
+mod daemon;
 pub mod debug_pod;
 pub mod health;
 pub mod kubelet;
 pub mod kubelet_config;
 pub mod kubelet_policies;
 pub mod kubelet_start;
-mod launch;
 pub mod node_name;
 pub mod setting_manifest;
 pub mod static_pods;

@@ -1,5 +1,5 @@
-//! How both daemons are launched. They are programs in Go, and so are the shims and the network
-//! plugins, which inherit the environment of containerd.
+//! How each of the two daemons is started. They are programs in Go, and so are the shims and the
+//! network plugins, which inherit the environment of containerd.
 
 use crate::processes::process::Launch;
 
