@@ -19,18 +19,22 @@ const SIZE: u64 = 400 << 20;
 /// How long another program may claim a device, or keep a mount in use.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Unmounts a file system. A child that another test starts has the files of this one until it
-/// executes its program.
-fn unmounted(point: &str) {
+/// Mounts or unmounts. A child that another test starts has the files of this one until it executes
+/// its program.
+fn when_free(act: impl Fn() -> rustix::io::Result<()>) {
     let began = Instant::now();
     loop {
-        match unmount(point, UnmountFlags::empty()) {
+        match act() {
             Err(Errno::BUSY) if began.elapsed() < TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             ended => return ended.unwrap(),
         }
     }
+}
+
+fn unmounted(point: &str) {
+    when_free(|| unmount(point, UnmountFlags::empty()));
 }
 
 /// Mounts a volume. While other tests look for a free loop device, Linux claims this one for a
@@ -190,7 +194,7 @@ fn a_disk_of_another_format_and_one_in_use_are_not_mounted() {
         let (phase, failure) = mounted(disk.path(), &db(), point).unwrap_err();
         assert_eq!(phase, VolumePhase::Refused);
         assert!(failure.to_string().contains("it has an ext4 `` file system"), "{failure}");
-        mount(disk.path(), point.as_str(), "ext4", MountFlags::empty(), None).unwrap();
+        when_free(|| mount(disk.path(), point.as_str(), "ext4", MountFlags::empty(), None));
         let (phase, failure) = mounted(disk.path(), &db(), point).unwrap_err();
         let expected = format!("{} or a part of it is in use", disk.device);
         assert_eq!((phase, failure.to_string()), (VolumePhase::Refused, expected));
