@@ -1,5 +1,6 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
+mod bpf_programs;
 mod cni;
 mod credential_providers;
 mod credentials;
@@ -88,7 +89,8 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let mut running = lab.boot("first")?;
     let before = single::observe(node, &mut outcome)?;
     observed::is_what_the_node_has(node, &mut outcome)?;
-    runtime_clients::are_seen(node, &mut outcome)?;
+    let container = runtime_clients::are_seen(node, &mut outcome)?;
+    bpf_programs::keep_a_container_from_devices(node, &container, &mut outcome)?;
     system_images::is_kept(node, &images, &mut outcome)?;
     kernel_parameters::sets_one(node, &mut outcome)?;
     single::are_set(node, &mut outcome)?;
@@ -137,7 +139,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     single::are_still_set(node, "need no osd", &mut outcome)?;
     kernel_parameters::gives_the_value_back(node, &mut outcome)?;
     single::are_given_back(node, &before, &mut outcome)?;
-    cni::has_its_error(node, &mut outcome)?;
+    cni::has_its_status(node, &mut outcome)?;
     let slowest = reported.into_iter().max().unwrap_or_default();
     outcome.summary = format!(
         "{} claims; put back after {:.2} s, kernel parameters after {:.2} s",

@@ -98,6 +98,16 @@ impl Node<'_> {
         }
     }
 
+    /// The resources of a type.
+    pub fn resources(&self, type_name: &str) -> Result<Vec<Value>> {
+        let kind = json!({ "namespace": "system", "type": format!("{type_name}.osbuild") });
+        let output = self.print(self.osd, "cosi.resource.State/List", &kind)?;
+        let found: serde_json::Result<Vec<Value>> =
+            serde_json::Deserializer::from_str(&output).into_iter().collect();
+        let found = found.map_err(|_| no_json(&output))?;
+        Ok(found.into_iter().map(|mut one| one["resource"].take()).collect())
+    }
+
     /// Whether there is no resource with this identifier, soon.
     pub fn is_gone(&self, type_name: &str, id: &str) -> Result<bool> {
         let began = Instant::now();
@@ -126,12 +136,16 @@ impl Node<'_> {
     }
 
     fn request(&self, port: u16, method: &str, request: &Value) -> Result<Value> {
+        let output = self.print(port, method, request)?;
+        serde_json::from_str(&output).map_err(|_| no_json(&output))
+    }
+
+    /// Calls a method, and returns its answers as grpcurl prints them.
+    fn print(&self, port: u16, method: &str, request: &Value) -> Result<String> {
         let mut command = Command::new(&self.grpcurl);
         command.args(["-plaintext", "-d", &request.to_string()]);
         command.arg(format!("127.0.0.1:{port}")).arg(method);
-        let output = self.site.finish("settings-grpcurl", &mut command)?.output;
-        serde_json::from_str(&output)
-            .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
+        Ok(self.site.finish("settings-grpcurl", &mut command)?.output)
     }
 
     /// Calls a method of the kubelet's interface to containerd (CRI) that takes the name of an
@@ -148,8 +162,7 @@ impl Node<'_> {
         command.arg(format!("127.0.0.1:{}", self.containerd));
         command.arg(format!("runtime.v1.ImageService/{method}"));
         let output = self.site.finish("settings-containerd", &mut command)?.output;
-        serde_json::from_str(&output)
-            .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
+        serde_json::from_str(&output).map_err(|_| no_json(&output))
     }
 
     /// Sends a line to `init`'s socket `host`, and returns the reply.
@@ -212,6 +225,10 @@ impl Node<'_> {
         }
         Ok(Some(began.elapsed()))
     }
+}
+
+fn no_json(output: &str) -> Error {
+    Error::build("grpcurl has printed no JSON").cause(output)
 }
 
 /// The YAML of a resource's spec.

@@ -11,8 +11,9 @@ const TYPE: &str = "RuntimeClients";
 const KUBELET: &str = "host kubelet ";
 
 /// The kubelet is a client with the process identifier that the kernel shows the probe, and a pod
-/// is one with its name as long as it is connected.
-pub fn are_seen(node: &Node, outcome: &mut Outcome) -> Result<()> {
+/// is one with its name as long as it is connected. Returns the control group of that pod's
+/// container.
+pub fn are_seen(node: &Node, outcome: &mut Outcome) -> Result<String> {
     let facts = probe::report(node.facts)?;
     let kubelet = facts.lines().find_map(|fact| fact.strip_prefix(KUBELET)?.split(' ').next());
     let kubelet = kubelet.ok_or_else(|| Error::build("the probe sees no kubelet").cause(&facts))?;
@@ -33,5 +34,7 @@ pub fn are_seen(node: &Node, outcome: &mut Outcome) -> Result<()> {
     outcome.check("so is a pod that connects, by its name", holds, || client.to_string());
     let is_gone = node.is_gone(TYPE, &pid)?;
     outcome.check("which is gone with its connection", is_gone, || pid);
-    Ok(())
+    let mut lines = yaml(&client).lines();
+    let cgroup = lines.find_map(|line| line.strip_prefix("cgroup: ")).map(str::to_owned);
+    cgroup.ok_or_else(|| Error::build("the pod has no control group").cause(client.to_string()))
 }
