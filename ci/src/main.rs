@@ -129,6 +129,7 @@ const LONG_NODES: &[Check] = &[
     },
     Check { name: "vm: settings", run: vm::settings::a_resource_holds_a_setting },
     Check { name: "vm: tries", run: vm::settings::a_change_takes_itself_back },
+    Check { name: "vm: COSI suites", run: vm::settings::suites_of_others_pass },
     Check { name: "vm: debug", run: vm::settings::a_person_debugs_a_node },
     Check { name: "vm: bad settings", run: vm::settings::a_node_goes_back_to_good_settings },
     Check { name: "vm: sick nodes", run: vm::sick::each_is_found_and_mended_without_a_shell },

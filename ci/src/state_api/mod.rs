@@ -11,7 +11,7 @@ mod tokens;
 mod verbs;
 
 use self::remote::Remote;
-pub use self::suites::suites_of_others_pass;
+pub use self::suites::{suite_of_plugins_passes, suite_of_states_passes, suites_of_others_pass};
 use crate::check::Outcome;
 use crate::site::{Site, fill_once};
 use osbuild::error::{Context, Error, Result};

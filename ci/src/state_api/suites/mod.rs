@@ -6,6 +6,7 @@ use crate::check::Outcome;
 use crate::go_module::GoModule;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
+use std::ffi::OsStr;
 use std::process::Command;
 
 /// `StateSuite`.
@@ -40,24 +41,49 @@ const PASS_PLUGINS: usize = 9;
 /// The tests that skip themselves over gRPC: its client has no tracking of outputs and no metrics.
 const SKIPPED: [&str; 2] = ["TestControllerRuntimeMetrics", "TestIntDoublerController"];
 
-/// Both suites pass: each test, but two that the second one skips over gRPC.
+/// Both suites pass with `osd` on this host: each test, but two that the second one skips over
+/// gRPC.
 pub fn suites_of_others_pass(site: &Site) -> Result<Outcome> {
     let [osd, _] = programs(site)?;
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let socket = folder.path().join("osd.sock");
     let mut outcome = Outcome::default();
     let server = Program::start(&osd, &socket)?;
-    let mut state = Command::new(STATE.compile(site)?);
-    let state = Report::of(site, "state-suite", state.env("OSD_SOCKET", &socket))?;
+    let address = format!("unix://{}", socket.display());
+    let state = suite_of_states_passes(site, "state-suite", &address, &mut outcome)?;
     drop(server);
-    state.check(&mut outcome, "StateSuite", PASS_STATE, &[]);
     // It starts one `osd` for each test.
-    let mut plugins = Command::new(PLUGINS.compile(site)?);
-    let plugins = Report::of(site, "plugin-suite", plugins.env("OSD", &osd))?;
-    plugins.check(&mut outcome, "RuntimeSuite", PASS_PLUGINS, &SKIPPED);
-    outcome.summary =
-        format!("{} tests of StateSuite, {} of RuntimeSuite", state.passed, plugins.passed);
+    let server = [("OSD", osd.as_os_str())];
+    let plugins = suite_of_plugins_passes(site, "plugin-suite", &server, &mut outcome)?;
+    outcome.summary = format!("{state} tests of StateSuite, {plugins} of RuntimeSuite");
     Ok(outcome)
+}
+
+/// `StateSuite` passes with the `osd` at this address, a target of gRPC. `log` is the name of the
+/// suite's log. Returns the number of its tests that passed.
+pub fn suite_of_states_passes(
+    site: &Site,
+    log: &str,
+    address: &str,
+    outcome: &mut Outcome,
+) -> Result<usize> {
+    let mut program = Command::new(STATE.compile(site)?);
+    let report = Report::of(site, log, program.env("OSD_STATE", address))?;
+    report.check(outcome, "StateSuite", PASS_STATE, &[]);
+    Ok(report.passed)
+}
+
+/// The same for `RuntimeSuite`, with the `osd` that these variables name.
+pub fn suite_of_plugins_passes(
+    site: &Site,
+    log: &str,
+    osd: &[(&str, &OsStr)],
+    outcome: &mut Outcome,
+) -> Result<usize> {
+    let mut program = Command::new(PLUGINS.compile(site)?);
+    let report = Report::of(site, log, program.envs(osd.iter().copied()))?;
+    report.check(outcome, "RuntimeSuite", PASS_PLUGINS, &SKIPPED);
+    Ok(report.passed)
 }
 
 /// The outcome of the tests of a suite.

@@ -22,7 +22,7 @@ func TestState(t *testing.T) {
 	require.NoError(t, protobuf.RegisterResource(path, &conformance.PathResource{}))
 
 	plain := grpc.WithTransportCredentials(insecure.NewCredentials())
-	conn, err := grpc.NewClient("unix://"+os.Getenv("OSD_SOCKET"), plain)
+	conn, err := grpc.NewClient(os.Getenv("OSD_STATE"), plain)
 	require.NoError(t, err)
 
 	suite.Run(t, &conformance.StateSuite{
