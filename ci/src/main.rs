@@ -129,6 +129,10 @@ const LONG_NODES: &[Check] = &[
     },
     Check { name: "vm: settings", run: vm::settings::a_resource_holds_a_setting },
     Check { name: "vm: tries", run: vm::settings::a_change_takes_itself_back },
+    Check {
+        name: "vm: address at the console",
+        run: vm::console_address::a_person_gives_an_address,
+    },
     Check { name: "vm: COSI suites", run: vm::settings::suites_of_others_pass },
     Check { name: "vm: debug", run: vm::settings::a_person_debugs_a_node },
     Check { name: "vm: bad settings", run: vm::settings::a_node_goes_back_to_good_settings },

@@ -79,6 +79,10 @@ impl Page<'_> {
         self.api(node.api.as_ref());
         self.updates(node.updates.as_ref());
         self.volumes(node.volumes.as_ref());
+        if node.console_address {
+            self.section("console");
+            self.entry("console.", "address", true.to_string());
+        }
         if let Some(installs) = &node.installs {
             self.section("installs");
             self.entry("installs.", "recipe", quote(&installs.recipe));

@@ -315,6 +315,21 @@ fn updates_need_a_valid_url_channel_and_interval() {
     );
 }
 
+#[test]
+fn consoles_are_read_if_the_recipe_permits_it() {
+    for (value, count) in [("true", 1), ("false", 0)] {
+        let section = format!("[console]\naddress = {value}\n\n[files]");
+        let plan = resolve(&changed(&[(SMALL, "[files]", &section)]));
+        let files = plan.files.iter().filter(|file| file.path == paths::CONSOLE_ADDRESS);
+        assert_eq!(files.count(), count);
+        let printed = plan.print();
+        assert_eq!(
+            printed.contains("[console]\naddress = true  # recipes/small.toml:"),
+            count == 1
+        );
+    }
+}
+
 /// The change that adds the pod that reads volumes.
 const VOLUME_POD: (&str, &str, &str) =
     (BASE, "[pods]", "[pods]\nbootstrap = { component = \"bootstrap-volume\" }");
@@ -495,6 +510,12 @@ const INSTALLS: &str =
 #[test]
 fn an_installer_needs_its_pod_a_buildable_recipe_and_settings() {
     refused("installs", &[(SMALL, "[files]", INSTALLS)]);
+}
+
+#[test]
+fn an_installer_reads_the_consoles_itself() {
+    let both = format!("[console]\naddress = true\n\n{INSTALLS}");
+    refused("console-with-installs", &[(SMALL, "[files]", &both)]);
 }
 
 #[test]

@@ -36,7 +36,8 @@ pub struct PseudoTerminal {
 }
 
 impl PseudoTerminal {
-    /// Starts the program with these words and its environment. The folder is for files about it.
+    /// Starts the program with these words, its environment and its current folder. `folder` is for
+    /// files about it.
     pub fn start(folder: PathBuf, program: &Command, words: &str) -> Result<PseudoTerminal> {
         let (process, device) = (folder.join("process"), folder.join("device"));
         let shell = format!(
@@ -53,6 +54,9 @@ impl PseudoTerminal {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
+        }
+        if let Some(folder) = program.get_current_dir() {
+            command.current_dir(folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut script = command.spawn().or_build(|| "cannot start `script`".to_owned())?;
@@ -75,6 +79,15 @@ impl PseudoTerminal {
     pub fn output(&self) -> String {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&output).into_owned()
+    }
+
+    /// Waits until the terminal has got this text. Returns whether it has.
+    pub fn shows(&self, text: &str, timeout: Duration) -> bool {
+        let began = Instant::now();
+        while !self.output().contains(text) && began.elapsed() < timeout {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.output().contains(text)
     }
 
     /// The lines of the other screen as they are now.

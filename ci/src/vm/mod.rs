@@ -4,6 +4,7 @@
 pub mod boards;
 mod boot_disk;
 pub mod cluster;
+pub mod console_address;
 mod data;
 mod echo_uki;
 pub mod hung_daemons;

@@ -11,6 +11,7 @@ use rustix::process::{WaitOptions, wait};
 use crate::data::writer::Writer;
 use crate::disk_worker::{DiskWorker, Ended};
 use crate::hardware::buttons::Buttons;
+use crate::hardware::keyboards::Keyboards;
 use crate::host::watch::Watch;
 use crate::logind::{self, Logind};
 use crate::processes::Processes;
@@ -41,6 +42,8 @@ pub enum Event {
     ButtonFound(String),
     /// A power key was pressed.
     ButtonPressed,
+    /// A person has typed a line at a console.
+    Typed(String),
     /// A job of the disk worker has ended.
     JobEnded(Ended),
     /// A log could not be started.
@@ -91,6 +94,8 @@ pub enum Deadline {
     Mounts,
     /// A try of settings is over.
     Try,
+    /// The address that a person at a console has given goes.
+    ConsoleAddress,
     /// The node is not ready with its settings in time.
     Start,
     /// It is time to look at the node for its summary.
@@ -113,6 +118,8 @@ pub struct Sources<'a> {
     pub logind: &'a mut Logind,
     /// Power keys are pressed.
     pub buttons: &'a mut Buttons,
+    /// People type.
+    pub keyboards: &'a mut Keyboards,
     /// Jobs end.
     pub disk: &'a mut DiskWorker,
     /// Writes fail.
@@ -163,6 +170,7 @@ impl EventLoop {
             .chain(sources.sockets.descriptors())
             .chain(sources.logind.descriptors())
             .chain(sources.buttons.descriptors())
+            .chain(sources.keyboards.descriptors())
             .chain([sources.disk.descriptor()])
             .collect();
         let mut polled: Vec<PollFd<'_>> = descriptors
@@ -203,6 +211,7 @@ impl EventLoop {
         events.extend(passed.map(|(deadline, _)| Event::Deadline(*deadline)));
         events.extend(sources.buttons.look(now).into_iter().map(Event::ButtonFound));
         events.extend(sources.buttons.was_pressed().then_some(Event::ButtonPressed));
+        events.extend(sources.keyboards.typed().into_iter().map(Event::Typed));
         events.extend(sources.writer.failures().into_iter().map(Event::WriteFailed));
         events.extend(osbuild_folder::moved().into_iter().map(Event::MovedAside));
         events

@@ -34,7 +34,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use init::{daemon_line, lines, meminfo, mountinfo, name, routes, swaps, variable};
+use init::{
+    console_command, daemon_line, lines, meminfo, mountinfo, name, routes, swaps, variable,
+};
 use osbuild_abi::console::FAILED;
 use osbuild_abi::paths::LAYERS;
 use osbuild_failure::Failure;

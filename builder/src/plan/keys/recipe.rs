@@ -53,6 +53,9 @@ table! {
         updates: Optional UpdatesTable,
         /// Which documents on volumes configure the node. Without this section it reads none.
         volumes: Optional VolumesTable,
+        /// The rights of a person at a console of the machine. Without this section, consoles only
+        /// show.
+        console: Optional ConsoleTable,
         /// The node that a USB stick with this node installs on the machine that boots from it.
         installs: Optional InstallsTable,
         /// The toolchains that compile the node.
@@ -117,6 +120,15 @@ table! {
         /// Whether any document on a volume configures the node, without a signature; `false` by
         /// default.
         unsigned: Optional bool,
+    }
+}
+
+table! {
+    /// `[console]`
+    ConsoleTable {
+        /// Whether a person at a screen or serial line may give the node an address until its next
+        /// boot; `false` by default.
+        address: Optional bool,
     }
 }
 

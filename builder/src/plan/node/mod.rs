@@ -77,6 +77,8 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     pub updates: Option<Updates>,
     /// Which documents on volumes configure it; `None` for a node that reads none.
     pub volumes: Option<Volumes>,
+    /// Whether a person at a console may give the node an address.
+    pub console_address: bool,
     /// The node that a stick with this node installs; `None` for a node that is not an installer.
     pub installs: Option<Installs>,
 }
@@ -158,6 +160,7 @@ impl Lockable for NodeSpec {
             api: self.api,
             updates: self.updates,
             volumes: self.volumes,
+            console_address: self.console_address,
             installs: self.installs,
         }
     }

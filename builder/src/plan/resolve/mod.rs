@@ -5,6 +5,7 @@ pub mod components;
 mod api;
 mod board;
 mod boot;
+mod console;
 mod files;
 mod host_components;
 mod installs;
@@ -31,6 +32,7 @@ use super::{
 };
 use crate::error::{Error, Kind as ErrorKind, Problem, Result, each_once};
 use components::Components;
+use console::console_file;
 use requirements::{Parts, cargo_packages};
 
 /// Recipes: `recipes/<name>.toml`.
@@ -166,14 +168,15 @@ impl<'p> Resolver<'p> {
         let api = self.api(&recipe);
         let updates = self.updates(&recipe);
         let volumes = self.volumes(&recipe);
+        let console_address = self.console_address(&recipe);
         let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
         let own = own.chain(api.iter().flat_map(Api::files));
         let own = own.chain(volumes.iter().map(Volumes::file));
+        let own = own.chain(console_address.then(console_file)).chain(kubelet_names());
         let own = own.chain(installs.iter().map(Installs::file));
         let writable = self.writable(&recipe);
-        let own = own.chain(list(&writable)).chain(kubelet_names());
-        let own = own.chain(kernel.iter().flat_map(apparmor_files));
+        let own = own.chain(list(&writable)).chain(kernel.iter().flat_map(apparmor_files));
         let files = self.files(&recipe, &writable, own);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
@@ -198,6 +201,7 @@ impl<'p> Resolver<'p> {
             api,
             updates,
             volumes,
+            console_address,
             installs,
         };
         let packages = cargo_packages(&product);

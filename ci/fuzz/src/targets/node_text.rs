@@ -1,12 +1,14 @@
 //! Texts that the kernel, the firmware or the builder write and the node reads: the table of
 //! mounts, with names from pods, files about a process, the command line, the list of pods, states
-//! of static pods and of volumes, swap areas, a firmware variable, lines of daemons.
+//! of static pods and of volumes, swap areas, a firmware variable, lines of daemons; and what a
+//! person types at a console.
 
 use std::os::unix::ffi::OsStrExt;
 
+use init::console_command::Command;
 use init::{daemon_line, mountinfo, process, swaps, variable};
 use osbuild_abi::{cmdline, pods};
-use osbuild_protocol::{PodState, SwapState, SystemImageState, VolumeState};
+use osbuild_protocol::{PodState, Setting, SwapState, SystemImageState, VolumeState};
 
 use crate::target::{Memory, Outcome, Target};
 
@@ -47,6 +49,9 @@ fn run(input: &[u8]) -> Outcome {
     if let Some(state) = SwapState::parse(text) {
         assert_eq!(SwapState::parse(&state.to_string()), Some(state));
     }
+    if let Ok(Command::Address(settings)) = Command::parse(text) {
+        assert!(settings.iter().all(|one| Setting::parse(&one.line()).as_ref() == Ok(one)));
+    }
     Outcome::Accepted
 }
 
@@ -79,6 +84,7 @@ fn seeds() -> Vec<Vec<u8>> {
         b"console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 gpt quiet\n".to_vec(),
         b"mounted device=nvme1n1 bytes=1073741824".to_vec(),
         b"/dev/zram0 partition 524284 1280 -2\n".to_vec(),
+        b"address eth0 2001:db8::7/64 fe80::1\n".to_vec(),
         b"bytes=536870912 used=1048576 memory=4096".to_vec(),
         b"web running=0 restarts=3 reason=ErrImagePull message=not%20found".to_vec(),
         b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),

@@ -102,11 +102,7 @@ pub fn talks_to_a_shell(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let mut terminal = PseudoTerminal::start(folder, &osctl.command(&[]), &DEBUG.join(" "))?;
     let mut answers = |keys: &str, text: &str| -> Result<bool> {
         terminal.press(keys)?;
-        let began = Instant::now();
-        while !terminal.output().contains(text) && began.elapsed() < SHELL_TIMEOUT {
-            sleep(PAUSE);
-        }
-        Ok(terminal.output().contains(text))
+        Ok(terminal.shows(text, SHELL_TIMEOUT))
     };
     let begins = answers("", "# ")?;
     let computes = answers("echo $((6 * 7))\r", "42\r\n")?;

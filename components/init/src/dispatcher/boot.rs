@@ -93,6 +93,7 @@ impl Dispatcher {
     fn mount_kernel(&mut self) -> Outcome {
         mounts::apply_kernel()?;
         self.console.open_others();
+        self.read_keyboards();
         mounts::apply_memory()?;
         cgroups::apply()?;
         let command_line = CommandLine::read()?;

@@ -242,6 +242,7 @@ mod tests {
             sockets: &mut node.sockets,
             logind: &mut node.logind,
             buttons: &mut node.buttons,
+            keyboards: &mut node.keyboards,
             disk: &mut node.disk,
             writer: &node.writer,
             watch: None,

@@ -6,6 +6,7 @@ mod children;
 mod debug;
 mod disk;
 mod environment;
+mod keyboards;
 mod kubelet;
 mod requests;
 mod settings;
@@ -37,9 +38,11 @@ use crate::disk_worker::{DiskWorker, Done, Job};
 use crate::event_loop::{Deadline, Event, EventLoop, Sources};
 use crate::facts::Facts;
 use crate::hardware::buttons::Buttons;
+use crate::hardware::keyboards::Keyboards;
 use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
+use crate::host::console_address::ConsoleAddress;
 use crate::host::node_plugins::NodePlugins;
 use crate::host::settings::Settings;
 use crate::host::watch::Watch;
@@ -96,6 +99,7 @@ pub struct Dispatcher {
     sockets: Sockets,
     logind: Logind,
     buttons: Buttons,
+    keyboards: Keyboards,
     watchdog: Watchdog,
     disk: DiskWorker,
     /// The clients that wait for a job of the disk worker.
@@ -107,6 +111,8 @@ pub struct Dispatcher {
     work: Option<Work>,
     clock: Clock,
     settings: Settings,
+    /// The address that a person at a console has given.
+    console_address: ConsoleAddress,
     /// The watch that reports changes of settings by other programs.
     watch: Option<Watch>,
     addresses: Addresses,
@@ -173,6 +179,7 @@ impl Dispatcher {
             sockets: Sockets::default(),
             logind: Logind::default(),
             buttons: Buttons::default(),
+            keyboards: Keyboards::default(),
             watchdog: Watchdog::default(),
             disk: DiskWorker::start(run)?,
             waiting: Waiting::default(),
@@ -181,6 +188,7 @@ impl Dispatcher {
             work: None,
             clock: Clock::default(),
             settings: Settings::default(),
+            console_address: ConsoleAddress::default(),
             watch: None,
             addresses: Addresses::default(),
             served: None,
@@ -226,6 +234,7 @@ impl Dispatcher {
             sockets: &mut self.sockets,
             logind: &mut self.logind,
             buttons: &mut self.buttons,
+            keyboards: &mut self.keyboards,
             disk: &mut self.disk,
             writer: &self.writer,
             watch: self.watch.as_ref(),
@@ -294,6 +303,7 @@ impl Dispatcher {
             (Deadline::KubeletProof, self.kubelet_proof_due().filter(|_| runs)),
             (Deadline::Mounts, self.settings.mounts_deadline().filter(|_| runs)),
             (Deadline::Try, self.settings.try_deadline()),
+            (Deadline::ConsoleAddress, self.console_address.deadline()),
             (Deadline::Start, self.settings.start_deadline().filter(|_| runs)),
             (Deadline::Summary, Some(self.pace.deadline()).filter(|_| needs_disk)),
             (Deadline::ClusterReport, self.cluster_report_due().filter(|_| runs)),
@@ -323,6 +333,7 @@ impl Dispatcher {
                 }
                 self.on_person(End::PowerOff);
             }
+            Event::Typed(line) => self.on_typed(&line),
             Event::Inhibitor(change) => self.on_inhibitor(change),
             Event::JobEnded(ended) => self.on_job_ended(ended),
             Event::WriteFailed(failure) => self.console.say("data", failure),
@@ -366,6 +377,7 @@ impl Dispatcher {
             Deadline::KubeletProof => self.on_kubelet_proved(),
             Deadline::Mounts => self.on_host_changed(),
             Deadline::Try => self.on_try_deadline(now),
+            Deadline::ConsoleAddress => self.end_console_address("as nobody kept it in time"),
             Deadline::Start => self.on_start_deadline(),
             Deadline::Summary => self.on_summary_due(),
             Deadline::ClusterReport => self.report_to_cluster(),

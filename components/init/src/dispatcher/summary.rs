@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use x509_cert::der::DateTime;
 
 use super::{Dispatcher, Life, Program};
+use crate::console_command::HINT;
 use crate::host::host_name;
 use crate::processes::process::{Launch, Process, State};
 use crate::summary::{self, Cluster, Servers, Summary, observed};
@@ -29,6 +30,9 @@ impl Dispatcher {
             }
             for line in summary.lines(&problems, &self.last_errors.texts(now)) {
                 self.console.show(STATUS, line);
+            }
+            if self.keyboards.are_read() && problems.iter().any(summary::Problem::is_of_network) {
+                self.console.show(STATUS, HINT);
             }
         }
     }

@@ -9,6 +9,7 @@ pub mod addresses;
 pub mod cgroups;
 pub mod clock;
 pub mod cluster_join;
+pub mod console_address;
 mod control_plane;
 pub mod credential_providers;
 pub mod environment;

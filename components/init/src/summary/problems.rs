@@ -73,6 +73,11 @@ impl Problem {
     pub fn for_clients(&self) -> osbuild_protocol::Problem {
         osbuild_protocol::Problem { id: self.kind.id(), text: self.text.clone() }
     }
+
+    /// Whether another address or gateway could solve it.
+    pub fn is_of_network(&self) -> bool {
+        matches!(self.kind, Kind::Address | Kind::Gateway)
+    }
 }
 
 /// All problems, the most urgent first.

@@ -1,6 +1,7 @@
-//! Readers of text that other programs have written. All of it is pure.
+//! Readers of text that other programs or people have written. All of it is pure.
 
 pub mod cni;
+pub mod console_command;
 pub mod daemon_line;
 pub mod lines;
 pub mod meminfo;

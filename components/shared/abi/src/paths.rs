@@ -85,6 +85,11 @@ pub const VOLUMES_ROOT: &str = "/usr/share/osbuild/volumes/root.json";
 /// A file that says that unsigned documents on volumes count.
 pub const VOLUMES_UNSIGNED: &str = "/usr/share/osbuild/volumes/unsigned";
 
+/// The files for consoles; missing on nodes whose consoles only show.
+pub const CONSOLE: &str = "/usr/share/osbuild/console";
+/// A file that lets a person at a console give the node an address.
+pub const CONSOLE_ADDRESS: &str = "/usr/share/osbuild/console/address";
+
 /// The files for the node API; missing on nodes without it.
 pub const API: &str = "/usr/share/osbuild/api";
 /// The CAs whose clients may connect over the network, in PEM; missing if none may.

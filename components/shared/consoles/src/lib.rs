@@ -48,14 +48,17 @@ impl Consoles {
     }
 }
 
+/// Opens all consoles for reading, which does not block: a line is there once it is whole. `/sys`
+/// must be mounted.
+pub fn readable() -> Vec<File> {
+    open_all(|options| options.custom_flags((OFlags::NOCTTY | OFlags::NONBLOCK).bits() as i32))
+}
+
 /// Returns the lines that are typed on any console from now on. The channel closes at once if no
 /// console can be read.
 pub fn typed() -> Receiver<String> {
     let (sender, receiver) = channel();
-    let active = active();
-    let names: Vec<&str> = others(&active).into_iter().chain([FIRST]).collect();
-    for console in names.into_iter().filter_map(|name| options().read(true).open(device(name)).ok())
-    {
+    for console in open_all(|options| options) {
         let sender = sender.clone();
         thread::spawn(move || {
             BufReader::new(console)
@@ -78,6 +81,13 @@ pub fn printable(line: &str) -> String {
             },
         )
         .collect()
+}
+
+/// Opens all consoles for reading, with these options.
+fn open_all(with: impl Fn(&mut OpenOptions) -> &mut OpenOptions) -> Vec<File> {
+    let active = active();
+    let names = others(&active).into_iter().chain([FIRST]);
+    names.filter_map(|name| with(options().read(true)).open(device(name)).ok()).collect()
 }
 
 fn active() -> String {

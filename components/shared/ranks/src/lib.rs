@@ -18,12 +18,14 @@ pub enum Source {
     Document,
     /// The configuration API.
     Api,
+    /// A person at a console of the machine.
+    Console,
 }
 
 impl Source {
     /// Every source, lowest rank first.
-    pub const ALL: [Source; 5] =
-        [Self::Image, Self::Platform, Self::Dhcp, Self::Document, Self::Api];
+    pub const ALL: [Source; 6] =
+        [Self::Image, Self::Platform, Self::Dhcp, Self::Document, Self::Api, Self::Console];
 
     /// The word for it in protocols and files.
     pub const fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Source {
             Self::Dhcp => "dhcp",
             Self::Document => "document",
             Self::Api => "api",
+            Self::Console => "console",
         }
     }
 

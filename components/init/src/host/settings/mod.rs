@@ -548,6 +548,16 @@ impl Settings {
         Some(lines)
     }
 
+    /// Gives settings the values that a person at a console has given, and withdraws the others of
+    /// that person. Returns the reasons why some are not set.
+    pub fn set_console(&mut self, settings: &[Setting], now: Duration) -> Vec<String> {
+        let text: String = settings.iter().map(|setting| format!("{}\n", setting.line())).collect();
+        let mut lines = self.withdraw_others(Source::Console, &text, now);
+        let outcomes = settings.iter().map(|setting| self.apply(Source::Console, setting, now));
+        lines.extend(outcomes.filter_map(Result::err).map(|refusal| refusal.reason));
+        lines
+    }
+
     /// Withdraws the values of `source` that `text` does not have. Returns the reasons why some are
     /// not withdrawn.
     fn withdraw_others(&mut self, source: Source, text: &str, now: Duration) -> Vec<String> {
