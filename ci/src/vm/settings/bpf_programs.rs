@@ -1,6 +1,6 @@
 //! The programs of BPF that the kernel runs, as `osd` shows them.
 
-use super::node::{Node, yaml};
+use super::node::{Node, words, yaml};
 use crate::check::Outcome;
 use osbuild::error::Result;
 
@@ -14,11 +14,10 @@ pub fn keep_a_container_from_devices(
     outcome: &mut Outcome,
 ) -> Result<()> {
     let programs = node.resources(TYPE)?;
-    let target = format!("cgroup {cgroup}\n");
-    let holds = programs
-        .iter()
-        .map(yaml)
-        .any(|program| program.contains("type: cgroup_device\n") && program.contains(&target));
+    let target = format!("cgroup {cgroup}");
+    let filters =
+        |program: &str| program.contains("type: cgroup_device ") && program.contains(&target);
+    let holds = programs.iter().any(|program| filters(&words(yaml(program))));
     outcome.check("the device filter of a container is shown with its target", holds, || {
         format!("{target}{programs:?}")
     });

@@ -1,6 +1,6 @@
 //! A pod writes network configurations, as the pod of a network plugin does.
 
-use super::node::{Node, yaml};
+use super::node::{Node, words, yaml};
 use crate::check::Outcome;
 use osbuild::error::Result;
 
@@ -47,8 +47,6 @@ fn has_no_error(node: &Node, outcome: &mut Outcome) -> Result<()> {
 }
 
 fn is_shown(node: &Node, parts: &[&str], claim: &str, outcome: &mut Outcome) -> Result<()> {
-    // A long text may be in several lines.
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let holds = |yaml: &str| parts.iter().all(|part| words(yaml).contains(&words(part)));
     let status = node.resource_with(STATUSES, "node", holds)?;
     outcome.check(claim, holds(yaml(&status)), || status.to_string());

@@ -1,5 +1,6 @@
 //! `osctl debug`: a shell in a container on the node, of an image that the node has.
 
+use super::busybox;
 use super::node::Node;
 use super::remote::Osctl;
 use crate::check::Outcome;
@@ -7,15 +8,13 @@ use crate::site::Site;
 use crate::state_api::pseudo_terminal::PseudoTerminal;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The image with busybox, and the words that name it.
-const IMAGE: &str = "example.org/tools:1";
-const DEBUG: [&str; 4] = ["debug", "--image", IMAGE, "--rights=node"];
+/// The words that name the image.
+const DEBUG: [&str; 4] = ["debug", "--image", busybox::IMAGE, "--rights=node"];
 
 /// The additions to the recipe of the other checks: rights, and a pod that has the image.
 pub const API: &str = "debug = \"node\"\n";
@@ -36,22 +35,6 @@ spec:
       command: [/bin/true]
 ";
 
-/// Makes an archive of an image with busybox, and prints its digest.
-const ARCHIVE: &str = "\
-mkdir -p root/bin
-for name in $(/bin/busybox --list); do ln -sf busybox \"root/bin/$name\"; done
-cp --remove-destination /bin/busybox root/bin/busybox
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C root -cf layer.tar .
-layer=$(sha256sum layer.tar | cut -d' ' -f1)
-printf '{\"architecture\":\"amd64\",\"os\":\"linux\",' >config.json
-printf '\"config\":{\"Env\":[\"PATH=/bin\"]},' >>config.json
-printf '\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:%s\"]}}' \"$layer\" >>config.json
-printf '[{\"Config\":\"config.json\",\"RepoTags\":[\"%s\"],' \"$1\" >manifest.json
-printf '\"Layers\":[\"layer.tar\"]}]' >>manifest.json
-tar -cf docker.tar config.json manifest.json layer.tar
-skopeo copy --quiet docker-archive:docker.tar \"oci-archive:tools.tar:$1\"
-echo \"sha256:$(sha256sum tools.tar | cut -d' ' -f1)\"";
-
 /// How long the pod may stay after its command.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a shell may take to begin and to answer, on an emulated processor.
@@ -63,19 +46,9 @@ const CONSOLE: &str = "init: debug: ";
 const BEGINS: &str = "with the rights `node`, 90 s at most";
 const PROCESS: &str = "kube-system/debug-";
 
-/// Makes the image in the project's folder of recipes, and returns the sections of the recipe with
-/// its pod.
+/// The sections of the recipe with a pod that has the image.
 pub fn tools(site: &Site, project: &Path) -> Result<String> {
-    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-    let mut archive = Command::new("sh");
-    archive.args(["-euc", ARCHIVE, "sh", IMAGE]).current_dir(folder.path());
-    let digest = site.finish("debug-archive", &mut archive)?.output;
-    let files = project.join("recipes");
-    fs::copy(folder.path().join("tools.tar"), files.join("tools.tar"))
-        .and_then(|_| fs::write(files.join("tools.yaml"), MANIFEST))
-        .or_build(|| "cannot write the pod".to_owned())?;
-    let image = format!("image = \"tools.tar\"\ndigest = \"{}\"\n", digest.trim());
-    Ok(format!("\n[pods.{POD}]\nmanifest = \"tools.yaml\"\n{image}"))
+    busybox::pod(site, project, POD, MANIFEST)
 }
 
 /// A command runs without a terminal, and its exit code comes back.
@@ -126,7 +99,7 @@ pub fn talks_to_a_shell(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
 
 /// A failure of the node comes with its reason.
 pub fn says_what_fails(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
-    let ran = osctl.run(&["debug", "--image", IMAGE, "--", "true"])?;
+    let ran = osctl.run(&["debug", "--image", busybox::IMAGE, "--", "true"])?;
     let is_said = ran.code == Some(2) && ran.output.contains("no network for pods");
     outcome.check("a node without a network for pods says what helps", is_said, || ran.output);
     is_gone(osctl, "the pod that cannot start is gone soon", outcome)?;
@@ -148,7 +121,7 @@ pub fn ends_without_osd(
     let words = [&DEBUG[..], &["--timeout", "90s", "--", "sleep", "1000"]].concat();
     let _session = Session::start(osctl.command(&words))?;
     // The time distinguishes the line from those of earlier containers.
-    running.wait_for_line(BEGINS, &[CONSOLE, IMAGE])?;
+    running.wait_for_line(BEGINS, &[CONSOLE, busybox::IMAGE])?;
     let began = Instant::now();
     while !osctl.finish(&["ps"])?.contains("sleep 1000") {
         if began.elapsed() > SHELL_TIMEOUT {

@@ -1,6 +1,7 @@
 //! The settings of a running node as resources: grpcurl writes them to its pod `osd`.
 
 mod bpf_programs;
+mod busybox;
 mod cni;
 mod credential_providers;
 mod credentials;
@@ -31,6 +32,7 @@ mod runtime_clients;
 mod seccomp_profiles;
 mod single;
 mod static_pods;
+mod stranger;
 mod suites;
 mod swaps;
 mod system_images;
@@ -84,7 +86,8 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// taints wait for the node to register. Without its file `osd` begins with what `init` holds. The
 /// node document is in effect where there is no resource.
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
-    let lab = Lab::new(site, "settings")?;
+    let more = |project: &Path| Ok(Lab::pods() + &stranger::pod(site, project)?);
+    let lab = Lab::with(site, "settings", more)?;
     let (node, mut outcome) = (&lab.node, Outcome::default());
 
     let images = ImageServer::start()?;
@@ -107,6 +110,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     routing_rules::are_set(node, &mut outcome)?;
     made_links::are_made(node, &mut outcome)?;
     wireguard::reach_each_other(node, &mut outcome)?;
+    stranger::is_undone(node, &mut outcome)?;
     // It looks at the processes of the node through the port that is closed then.
     static_pods::runs(node, &mut outcome)?;
     seccomp_profiles::bind_pods(node, &mut outcome)?;
@@ -272,8 +276,12 @@ pub struct Lab<'a> {
 
 impl<'a> Lab<'a> {
     pub fn new(site: &'a Site, name: &'static str) -> Result<Lab<'a>> {
-        let writable = credential_providers::WRITABLE;
-        Self::with(site, name, |_| Ok(format!("{PODS}{}{writable}", static_pods::API)))
+        Self::with(site, name, |_| Ok(Self::pods()))
+    }
+
+    /// The sections of its recipe.
+    fn pods() -> String {
+        format!("{PODS}{}{}", static_pods::API, credential_providers::WRITABLE)
     }
 
     /// A lab whose recipe adds this to that with the probe.
@@ -304,6 +312,7 @@ impl<'a> Lab<'a> {
             places: free_port()?,
             logs: free_port()?,
             forwarded: free_port()?,
+            stranger: free_port()?,
         };
         Ok(Lab { site, name, project, disk, node, osctl })
     }
@@ -340,7 +349,8 @@ impl<'a> Lab<'a> {
             .forward(self.node.facts, probe::FACTS)
             .forward(self.node.places, probe::PLACE)
             .forward(self.node.logs, probe::LOG)
-            .forward(self.node.forwarded, nat::FORWARDED_PORT))
+            .forward(self.node.forwarded, nat::FORWARDED_PORT)
+            .forward(self.node.stranger, stranger::PORT))
     }
 
     /// The certificate of the CA of clients, which can be that of servers as well.

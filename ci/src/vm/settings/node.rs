@@ -37,6 +37,7 @@ pub struct Node<'a> {
     pub places: u16,
     pub logs: u16,
     pub forwarded: u16,
+    pub stranger: u16,
 }
 
 impl Node<'_> {
@@ -225,6 +226,11 @@ impl Node<'_> {
         }
         Ok(Some(began.elapsed()))
     }
+}
+
+/// The text with single spaces: YAML has a long text in several lines.
+pub fn words(yaml: &str) -> String {
+    yaml.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn no_json(output: &str) -> Error {

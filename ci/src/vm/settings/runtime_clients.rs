@@ -1,6 +1,6 @@
 //! The processes that are connected to containerd, as `osd` shows them.
 
-use super::node::{Node, yaml};
+use super::node::{Node, words, yaml};
 use crate::check::Outcome;
 use crate::vm::probe;
 use osbuild::error::{Error, Result};
@@ -34,7 +34,9 @@ pub fn are_seen(node: &Node, outcome: &mut Outcome) -> Result<String> {
     outcome.check("so is a pod that connects, by its name", holds, || client.to_string());
     let is_gone = node.is_gone(TYPE, &pid)?;
     outcome.check("which is gone with its connection", is_gone, || pid);
-    let mut lines = yaml(&client).lines();
-    let cgroup = lines.find_map(|line| line.strip_prefix("cgroup: ")).map(str::to_owned);
-    cgroup.ok_or_else(|| Error::build("the pod has no control group").cause(client.to_string()))
+    let about = words(yaml(&client)).replace("cgroup: >- ", "cgroup: ");
+    let cgroup = about.split("cgroup: ").nth(1).and_then(|rest| rest.split(' ').next());
+    cgroup
+        .map(str::to_owned)
+        .ok_or_else(|| Error::build("the pod has no control group").cause(client.to_string()))
 }
