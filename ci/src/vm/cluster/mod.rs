@@ -11,6 +11,7 @@ mod drained;
 mod egress;
 mod faults;
 mod flannel;
+mod held_label;
 mod images;
 pub mod joining;
 mod kept_image;

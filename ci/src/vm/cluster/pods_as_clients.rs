@@ -2,6 +2,7 @@
 //! documentation shows.
 
 use super::control_plane::ControlPlane;
+use super::held_label;
 use super::images;
 use super::joining::{Ports, install};
 use super::kept_image::starts_without_its_registry;
@@ -60,7 +61,7 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// the token of its ServiceAccount, and the node verifies it by the keys of a real API server. The
 /// pod may not change them before its binding says so. Another ServiceAccount, and a token of no
 /// pod, may do nothing. A pod starts from an image that the node keeps while the registry is away,
-/// and one has a part of the node's swap.
+/// and one has a part of the node's swap. A label of a resource is put back in the cluster.
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let mut registry = Registry::start(site, cluster.plane.authority())?;
@@ -93,6 +94,7 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let Example { kubectl, node_api, .. } = &example;
     starts_without_its_registry(site, &mut registry, kubectl, node_api, &mut cluster.outcome)?;
     pods_have_a_part_of_the_swap(kubectl, node_api, &mut cluster.outcome)?;
+    held_label::is_put_back(kubectl, node_api, &example.name, &mut cluster.outcome)?;
     set_join::leaves(&mut cluster, &example.node_api)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use x509_cert::time::Time;
 
 use super::api_server::{Method, Server, object, split};
-use super::client_certificate;
+use super::{client_certificate, node_labels};
 use crate::daemons::credentials;
+use crate::host::registration::node_object::Found;
 
 /// The kernel's identifier of this boot, which the kubelet reports as `bootID`.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -63,6 +64,14 @@ impl ClusterNode {
         }
         let boot_id = std::fs::read_to_string(BOOT_ID).explain(format_args!("read {BOOT_ID}"))?;
         is_ready(&self.response, boot_id.trim(), self.end)
+    }
+
+    /// Its labels and taints.
+    ///
+    /// # Errors
+    /// The response has no object.
+    pub fn labels_and_taints(&self) -> Outcome<Found> {
+        node_labels::found(&self.response)
     }
 
     /// Its conditions.

@@ -1,7 +1,7 @@
 //! `init node-condition NODE-NAME PROBLEM…` shows the cluster what is wrong with the node: in the
 //! condition [`CONDITION`] of its object, and in an event whenever that changes. A node may write
-//! both (NodeRestriction). Its report is until when the node's certificate is valid, and whether
-//! the API server has the node as Ready.
+//! both (NodeRestriction). Its report is until when the node's certificate is valid, whether the
+//! API server has the node as Ready, and which labels and taints the node has there.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -46,6 +46,9 @@ pub fn report(node_name: &str, problems: &[&str]) -> Outcome {
     match node.is_ready() {
         Ok(()) => println!("Ready"),
         Err(reason) => println!("not Ready: {reason}"),
+    }
+    if let Ok(found) = node.labels_and_taints() {
+        print!("{}", found.report());
     }
     // Without an object there is nothing to write to, and the line above says why.
     let Ok(conditions) = node.conditions() else { return Ok(()) };

@@ -101,6 +101,14 @@ fn try_settle(config: &Kubeconfig, node_name: &str, labels: &Labels, found: &mut
     Ok(())
 }
 
+/// The labels and taints of the node in a response.
+///
+/// # Errors
+/// The response has no object.
+pub fn found(response: &[u8]) -> Outcome<Found> {
+    parse(response, READ).map(|node| found_of(&node))
+}
+
 /// Reads the response to `request`, which has the node's object.
 fn parse(response: &[u8], request: &str) -> Outcome<Node> {
     object(response).explain(request)

@@ -9,6 +9,7 @@ use x509_cert::der::DateTime;
 use super::{Dispatcher, Life, Program};
 use crate::console_command::HINT;
 use crate::host::host_name;
+use crate::host::registration::node_object::Found;
 use crate::processes::process::{Launch, Process, State};
 use crate::summary::{self, Cluster, Servers, Summary, observed};
 use crate::uptime::uptime;
@@ -64,7 +65,11 @@ impl Dispatcher {
 
     /// The child has ended with this report.
     pub(super) fn on_cluster_report(&mut self, report: &str) {
-        if let Some(failure) = self.cluster_report.on_report(report) {
+        let (found, report) = Found::split(report);
+        if let Some(found) = found {
+            self.settings.registration_mut().on_looked(found, uptime());
+        }
+        if let Some(failure) = self.cluster_report.on_report(&report) {
             self.console.say(Program::NodeCondition.name(), failure);
         }
     }

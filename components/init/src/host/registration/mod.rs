@@ -154,6 +154,27 @@ impl Registration {
         self.found.replace(found).is_none()
     }
 
+    /// Another child has looked at the registered node. A label of requests that somebody else has
+    /// changed there is changed back. `now` is the time since boot.
+    pub fn on_looked(&mut self, seen: Found, now: Duration) {
+        // Nothing is compared before the first labels are set, or while the API server refuses.
+        let Some(found) = self.found.as_mut().filter(|found| found.error.is_empty()) else {
+            return;
+        };
+        found.settings = seen.settings;
+        let settings = &found.settings;
+        let differs = |values: &Ranked<NodeLabel>| {
+            let label = values.effective().filter(|_| values.get(Source::Api).is_some());
+            label.is_some_and(|(_, label)| {
+                let label = Setting::NodeLabel(label.clone());
+                settings.get(&label.name()) != Some(&label.value())
+            })
+        };
+        if self.labels.values().any(differs) {
+            self.due.get_or_insert(now + PAUSE);
+        }
+    }
+
     /// Each label and taint: the value that requests have set, and the value that the child read
     /// last from the registered node.
     pub fn observe(&self) -> impl Iterator<Item = Observed> {

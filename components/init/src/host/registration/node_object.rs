@@ -1,5 +1,5 @@
-//! The labels and taints of the registered node, which the child `init cluster` reads from the
-//! cluster and writes to a file below `/run`.
+//! The labels and taints of the registered node, which two children read from the cluster: `init
+//! cluster` writes them to a file below `/run`, and `init node-condition` has them in its report.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,10 @@ use crate::host::run_files;
 /// The file.
 const FILE: &str = "/run/osbuild/kubelet/node-object";
 
-/// The labels and taints of the registered node, as the child read them last.
+/// The start of each line about them in a report. Another line has it alone, as there may be none.
+const HAS: &str = "has:";
+
+/// The labels and taints of the registered node, as a child read them last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Its labels that a node may set, and its taints.
@@ -32,6 +35,24 @@ impl Found {
             }
         }
         found
+    }
+
+    /// The lines of a report.
+    pub fn report(&self) -> String {
+        let text = self.text();
+        let lines = text.lines().map(|line| format!("{HAS}{line}\n"));
+        std::iter::once(format!("{HAS}\n")).chain(lines).collect()
+    }
+
+    /// Separates them from the other lines of a report. There are none if it has not even the line
+    /// that stands alone.
+    pub fn split(report: &str) -> (Option<Found>, String) {
+        let (has, others): (Vec<&str>, Vec<&str>) =
+            report.lines().partition(|line| line.starts_with(HAS));
+        let text = |lines: Vec<&str>| lines.iter().map(|line| format!("{line}\n")).collect();
+        let has: Vec<&str> = has.iter().filter_map(|line| line.strip_prefix(HAS)).collect();
+        let found = (!has.is_empty()).then(|| Found::parse(&has.join("\n")));
+        (found, text(others))
     }
 
     /// A line for each.

@@ -39,6 +39,39 @@ fn a_node_that_has_not_registered_differs_from_nothing() {
 }
 
 #[test]
+fn a_label_that_somebody_changes_in_the_cluster_is_changed_back() {
+    let mut node = Registration::default();
+    apply(&mut node, Source::Document, "node-label zone a").unwrap();
+    apply(&mut node, Source::Api, "node-label rack 8").unwrap();
+    node.on_due();
+    let looked = |node: &mut Registration, text: &str| {
+        node.on_looked(Found::parse(text), NOW);
+        node.deadline()
+    };
+    assert_eq!(looked(&mut node, ""), None, "the labels are not set yet");
+    node.on_found(Found::parse("node-label rack 8\nnode-label zone a\n"), NOW);
+    assert_eq!(looked(&mut node, "node-label rack 8\n"), None, "those of the document are not");
+    for foreign in ["node-label rack 9\n", ""] {
+        assert_eq!(looked(&mut node, foreign), Some(NOW + PAUSE));
+        node.on_due();
+        assert_eq!(node.ask(), ["node-label rack 8"]);
+    }
+    node.on_found(Found::parse("error it is forbidden\n"), NOW);
+    node.on_due();
+    assert_eq!(looked(&mut node, ""), None, "the API server refuses");
+}
+
+#[test]
+fn a_report_has_labels_and_taints_among_other_lines() {
+    let found = Found::parse("node-label rack 8\nnode-taint db:NoSchedule -\n");
+    let report = format!("Ready\n{}refused\n", found.report());
+    assert_eq!(Found::split(&report), (Some(found), "Ready\nrefused\n".to_owned()));
+    let none = Found::default();
+    assert_eq!(Found::split(&none.report()), (Some(none), String::new()));
+    assert_eq!(Found::split("Ready\n"), (None, "Ready\n".to_owned()));
+}
+
+#[test]
 fn labels_of_requests_are_changed_and_the_rest_is_compared() {
     let mut node = Registration::default();
     for line in ["node-label zone a", "node-taint db:NoSchedule 1", "node-taint web:NoExecute -"] {

@@ -1,0 +1,39 @@
+//! A resource holds a label of the node in its cluster.
+
+use super::kubectl::Kubectl;
+use super::node_api::NodeApi;
+use crate::check::Outcome;
+use osbuild::error::Result;
+use std::time::Duration;
+
+const LABEL: &str = "type: NodeLabel\nid: rack\nspec: { key: example.org/rack, value: '7' }\n";
+/// The label in the output of kubectl.
+const SHOWN: &str = "-o=jsonpath={.metadata.labels.example\\.org/rack}";
+const VALUE: &str = "7";
+
+/// The node looks at its object once a minute.
+const TIMEOUT: Duration = Duration::from_secs(150);
+
+/// The node has the label of a resource, also after somebody has changed and removed it in the
+/// cluster, until the resource goes.
+pub fn is_put_back(
+    kubectl: &Kubectl,
+    node_api: &NodeApi,
+    name: &str,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let object = format!("node/{name}");
+    let get = ["get", &object, SHOWN];
+    node_api.apply("label.yaml", LABEL, &[])?;
+    kubectl.claim(outcome, TIMEOUT, "a resource sets a label of the node", &get, VALUE)?;
+    for (change, claim) in [
+        ("example.org/rack=9", "a label that is changed in the cluster is changed back"),
+        ("example.org/rack-", "a label that is removed in the cluster is there again"),
+    ] {
+        kubectl.output(&["label", "--overwrite", &object, change])?;
+        kubectl.claim(outcome, TIMEOUT, claim, &get, VALUE)?;
+    }
+    node_api.finish(&["delete", "nodelabel", "rack"])?;
+    let without = ["get", "nodes", "--selector=!example.org/rack", "-o=name"];
+    kubectl.claim(outcome, TIMEOUT, "a label goes with its resource", &without, name)
+}
