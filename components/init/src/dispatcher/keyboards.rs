@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use osbuild_abi::console::PREFIX;
 use osbuild_abi::paths::CONSOLE_ADDRESS;
 use osbuild_protocol::Setting;
 
@@ -24,8 +25,9 @@ impl Dispatcher {
     }
 
     pub(super) fn on_typed(&mut self, line: &str) {
-        // An empty one is that of somebody who looks whether the machine answers.
-        if self.end.is_some() || line.trim().is_empty() {
+        // An empty line is that of somebody who looks whether the machine answers, and one of `init`
+        // comes back from a serial line without a person.
+        if self.end.is_some() || line.trim().is_empty() || line.contains(PREFIX) {
             return;
         }
         match Command::parse(line) {
@@ -37,8 +39,11 @@ impl Dispatcher {
                 self.console.say(NAME, if is_there { kept } else { NO_ADDRESS });
             }
             Ok(Command::Undo) => self.end_console_address("on request"),
-            // It is shown alone, as noise on a serial line would fill the log.
-            Err(mistake) => self.console.show(NAME, mistake),
+            // Noise on a serial line would fill the log.
+            Err(mistake) if self.keyboards.admit_answer(uptime()) => {
+                self.console.show(NAME, mistake);
+            }
+            Err(_) => {}
         }
     }
 
@@ -109,7 +114,7 @@ mod tests {
         let other = "console address eth0 192.0.2.8 24".to_owned();
         assert_eq!(network(&node), [&[other.clone()][..], &before].concat());
         assert!(!node.settings.text().contains("192.0.2.8"), "it is kept for the next boot");
-        for nothing in ["", "login:", "address eth0 192.0.2.9", "keep"] {
+        for nothing in ["", "login:", "init: status: undo", "address eth0 192.0.2.9", "keep"] {
             node.on_typed(nothing);
             assert_eq!(network(&node), [&[other.clone()][..], &before].concat(), "{nothing}");
         }

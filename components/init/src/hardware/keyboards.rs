@@ -4,8 +4,10 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use crate::lines::Lines;
+use crate::processes::rate_limit::{Admission, RateLimit};
 
 /// The maximum length of a line in bytes. A longer one is cut.
 const MAX_LINE: usize = 200;
@@ -18,6 +20,8 @@ const MAX_EMPTY: u32 = 16;
 #[derive(Default)]
 pub struct Keyboards {
     devices: Vec<Keyboard>,
+    /// Bounds the answers to lines that nobody may have typed.
+    answers: RateLimit,
 }
 
 struct Keyboard {
@@ -30,12 +34,19 @@ impl Keyboards {
     /// Reads these consoles, which do not block.
     pub fn of(consoles: Vec<File>) -> Self {
         let keyboard = |device| Keyboard { device, lines: Lines::default(), empty: 0 };
-        Keyboards { devices: consoles.into_iter().map(keyboard).collect() }
+        let devices = consoles.into_iter().map(keyboard).collect();
+        Keyboards { devices, answers: RateLimit::default() }
     }
 
     /// Whether any is read.
     pub fn are_read(&self) -> bool {
         !self.devices.is_empty()
+    }
+
+    /// Whether to answer a line that is no command: a serial line may have noise, or send back all
+    /// that it gets. `now` is the time since boot.
+    pub fn admit_answer(&mut self, now: Duration) -> bool {
+        self.answers.admit(now) != Admission::Hold
     }
 
     /// The descriptors that become readable when a line was typed.
@@ -115,6 +126,14 @@ mod tests {
         drop(person);
         (0..MAX_EMPTY).for_each(|_| assert_eq!(keyboards.typed(), [""; 0]));
         assert!(!keyboards.are_read());
+    }
+
+    #[test]
+    fn answers_to_noise_are_bounded() {
+        let mut keyboards = Keyboards::default();
+        let admitted = (0..100).filter(|_| keyboards.admit_answer(Duration::from_secs(100)));
+        assert_eq!(admitted.count(), 5);
+        assert!(keyboards.admit_answer(Duration::from_secs(110)));
     }
 
     #[test]
