@@ -115,6 +115,7 @@ const LONG_ALONE: &[Check] = &[
     },
     Check { name: "remote execution", run: remote::a_service_makes_the_same_image },
     Check { name: "remote cache", run: remote::a_cache_gives_the_same_image },
+    Check { name: "vm: imported results", run: remote::imported_results_are_an_image_that_boots },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: node's kernel", run: vm::node_kernel::links_are_what_ip_shows },
     Check { name: "vm: two control planes", run: vm::cluster::several_nodes_are_one_control_plane },

@@ -5,6 +5,7 @@ use osbuild::error::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -12,7 +13,6 @@ use tempfile::TempDir;
 pub struct Newcomer<'a> {
     site: &'a Site<'a>,
     folder: TempDir,
-    url: String,
 }
 
 /// A build of it.
@@ -26,14 +26,14 @@ pub struct Built {
 }
 
 impl<'a> Newcomer<'a> {
-    /// A machine that uses the cache `url`.
+    /// A new machine.
     ///
     /// # Errors
     /// The checkout cannot be copied.
-    pub fn new(site: &'a Site<'a>, url: String) -> Result<Self> {
+    pub fn new(site: &'a Site<'a>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("osbuild-").tempdir_in("/var/tmp");
         let folder = folder.or_build(|| "cannot make a folder".to_owned())?;
-        let newcomer = Newcomer { site, folder, url };
+        let newcomer = Newcomer { site, folder };
         site.copy_to(&newcomer.project())?;
         Ok(newcomer)
     }
@@ -48,19 +48,26 @@ impl<'a> Newcomer<'a> {
         self.folder.path().join("cache/osbuild")
     }
 
-    /// Builds `recipe` in a mode of `--remote-mode` with further arguments. Only the cache answers:
-    /// every registry is behind a proxy that is not there.
+    /// Its `osbuild`. Only this host answers: every registry is behind a proxy that is not there.
     ///
     /// # Errors
-    /// The build fails.
-    pub fn build(&self, recipe: &str, mode: &str, arguments: &[&str]) -> Result<Built> {
+    /// There is no `osbuild`.
+    pub fn osbuild(&self) -> Result<Command> {
         let mut osbuild = self.site.osbuild()?;
         osbuild.current_dir(self.project()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
         for (name, value) in [("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", "127.0.0.1")] {
             osbuild.env(name, value).env(name.to_lowercase(), value);
         }
-        osbuild.args(["build", recipe, "--yes", "--json", "--remote", &self.url]);
-        osbuild.args(["--remote-mode", mode]).args(arguments);
+        Ok(osbuild)
+    }
+
+    /// Builds `recipe` with these flags.
+    ///
+    /// # Errors
+    /// The build fails.
+    pub fn build(&self, recipe: &str, flags: &[&str]) -> Result<Built> {
+        let mut osbuild = self.osbuild()?;
+        osbuild.args(["build", recipe, "--yes", "--json"]).args(flags);
         let started = Instant::now();
         let ran = self.site.finish(&format!("remote-{recipe}"), &mut osbuild)?;
         let time = started.elapsed();

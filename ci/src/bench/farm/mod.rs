@@ -36,12 +36,14 @@ const ROUNDS: u32 = 20;
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let store = site.store()?;
     let cache = Casd::cache()?;
-    let newcomer = Newcomer::new(site, cache.url())?;
+    let newcomer = Newcomer::new(site)?;
     let steps = recorded::build(site, RECIPE, &newcomer.project())?;
     recorded::give(&steps, &store, &cache.url())?;
 
     let mut rows = Vec::new();
-    let build = || newcomer.build(RECIPE, "cache-write", &["--unsigned"]);
+    let url = cache.url();
+    let flags = ["--remote", &url, "--remote-mode", "cache-write", "--unsigned"];
+    let build = || newcomer.build(RECIPE, &flags);
     let cold = build()?;
     let received = cold.remote["bytes-received"].as_u64().unwrap_or_default();
     let copied = copy(&store, &steps)?;
