@@ -25,8 +25,8 @@ impl Dispatcher {
     }
 
     pub(super) fn on_typed(&mut self, line: &str) {
-        // An empty line is that of somebody who looks whether the machine answers, and one of `init`
-        // comes back from a serial line without a person.
+        // An empty line is that of somebody who looks whether the machine answers, and one of
+        // `init` comes back from a serial line without a person.
         if self.end.is_some() || line.trim().is_empty() || line.contains(PREFIX) {
             return;
         }
