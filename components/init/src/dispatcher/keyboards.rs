@@ -49,13 +49,12 @@ impl Dispatcher {
 
     fn begin_console_address(&mut self, settings: &[Setting]) {
         let lines = self.settings.set_console(settings, uptime());
+        self.console_address.begin(uptime());
         if !lines.is_empty() {
-            self.settings.set_console(&[], uptime());
-            self.console_address.end();
             lines.into_iter().for_each(|line| self.console.say(NAME, line));
+            self.end_console_address("as it is refused");
             return;
         }
-        self.console_address.begin(uptime());
         let settings: Vec<String> =
             settings.iter().map(|one| format!("`{}`", one.line())).collect();
         let minutes = TRY_TIME.as_secs() / 60;
@@ -121,6 +120,34 @@ mod tests {
         assert_eq!(node.console_address.deadline(), None, "it was kept");
         node.on_typed("undo");
         assert_eq!(network(&node), before);
+    }
+
+    #[test]
+    fn an_address_that_the_api_has_as_well_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, _clients) = tests::node(folder.path());
+        node.on_typed("address eth0 192.0.2.7/24");
+        let revision = node.settings.network().revision();
+        let address = Setting::parse("address eth0 192.0.2.7 24").unwrap();
+        node.settings.apply(Source::Api, &address, uptime()).unwrap();
+        node.on_typed("undo");
+        assert_eq!(network(&node), ["api address eth0 192.0.2.7 24"]);
+        assert_eq!(node.settings.network().revision(), revision, "the link keeps its address");
+    }
+
+    #[test]
+    fn an_address_that_is_refused_ends_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, _clients) = tests::node(folder.path());
+        node.on_typed("address eth0 192.0.2.7/24");
+        for number in 1..=osbuild_protocol::MAX_NETWORK_SETTINGS {
+            let route = format!("route 198.51.100.0/24 {} via 192.0.2.1 on eth0", number + 1);
+            node.settings.apply(Source::Api, &Setting::parse(&route).unwrap(), uptime()).unwrap();
+        }
+        let before = network(&node).len();
+        node.on_typed(ADDRESS);
+        assert_eq!(network(&node).len(), before - 1);
+        assert_eq!(node.console_address.deadline(), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use osbuild_protocol::Setting;
 
-/// How the person can give one, for the console.
+/// How a person can give the node an address, for the console.
 pub const HINT: &str = "type `address LINK ADDRESS/PREFIX-LENGTH [GATEWAY]` and Enter to give the \
                         node an address";
 
@@ -16,9 +16,9 @@ const METRIC: u32 = 1;
 pub enum Command {
     /// Give the node an address, by these settings.
     Address(Vec<Setting>),
-    /// Have it until the next boot.
+    /// Keep that address until the next boot.
     Keep,
-    /// Take it back.
+    /// Take that address back.
     Undo,
 }
 

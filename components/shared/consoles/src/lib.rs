@@ -51,7 +51,7 @@ impl Consoles {
 /// Opens all consoles for reading, which does not block: a line is there once it is whole. `/sys`
 /// must be mounted.
 pub fn readable() -> Vec<File> {
-    open_all(|options| options.custom_flags((OFlags::NOCTTY | OFlags::NONBLOCK).bits() as i32))
+    open_all(without_waiting)
 }
 
 /// Returns the lines that are typed on any console from now on. The channel closes at once if no
@@ -103,11 +103,7 @@ fn others(active: &str) -> Vec<&str> {
 
 /// Opens a terminal of this name for writing, if it exists.
 fn terminal(name: &str) -> Option<File> {
-    options()
-        .write(true)
-        .custom_flags((OFlags::NOCTTY | OFlags::NONBLOCK).bits() as i32)
-        .open(device(name))
-        .ok()
+    without_waiting(options().write(true)).open(device(name)).ok()
 }
 
 /// The options to open a console, which must not become this program's controlling terminal: then
@@ -116,6 +112,11 @@ fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(OFlags::NOCTTY.bits() as i32);
     options
+}
+
+/// The same for a console that makes no program wait.
+fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags((OFlags::NOCTTY | OFlags::NONBLOCK).bits() as i32)
 }
 
 fn device(name: &str) -> PathBuf {

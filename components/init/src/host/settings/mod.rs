@@ -539,11 +539,7 @@ impl Settings {
         }
         self.environment.on_new_document();
         self.kubelet.on_new_document();
-        let mut lines = self.withdraw_others(Source::Document, &text, now);
-        let settings = text.lines().map(Setting::parse);
-        let outcomes = settings
-            .map(|setting| setting.and_then(|setting| self.apply(Source::Document, &setting, now)));
-        lines.extend(outcomes.filter_map(Result::err).map(|refusal| refusal.reason));
+        let lines = self.replace(Source::Document, &text, now);
         self.document = text;
         Some(lines)
     }
@@ -552,8 +548,16 @@ impl Settings {
     /// that person. Returns the reasons why some are not set.
     pub fn set_console(&mut self, settings: &[Setting], now: Duration) -> Vec<String> {
         let text: String = settings.iter().map(|setting| format!("{}\n", setting.line())).collect();
-        let mut lines = self.withdraw_others(Source::Console, &text, now);
-        let outcomes = settings.iter().map(|setting| self.apply(Source::Console, setting, now));
+        self.replace(Source::Console, &text, now)
+    }
+
+    /// Gives settings the values of `source` that `text` has, and withdraws its others. Returns the
+    /// reasons why some are not set.
+    fn replace(&mut self, source: Source, text: &str, now: Duration) -> Vec<String> {
+        let mut lines = self.withdraw_others(source, text, now);
+        let settings = text.lines().map(Setting::parse);
+        let outcomes =
+            settings.map(|setting| setting.and_then(|setting| self.apply(source, &setting, now)));
         lines.extend(outcomes.filter_map(Result::err).map(|refusal| refusal.reason));
         lines
     }
