@@ -2,11 +2,13 @@
 
 use prost::Message;
 use prost_types::FileDescriptorSet;
+use prost_types::field_descriptor_proto::Type;
 use std::collections::BTreeSet;
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
+use tonic_prost_build::Builder;
 
 /// The folder of the `.proto` files, which are named by their paths in it.
 const FOLDER: &str = "proto";
@@ -59,6 +61,10 @@ const PLUGIN_FILES: [&str; 2] = ["cosi/runtime/runtime.proto", "engine/engine.pr
 
 /// The files of services between parts of the node, which no client sees.
 const INNER_FILES: [&str; 1] = ["osbuild/v1/attach.proto"];
+
+/// The package of COSI's State, and its message with the events of a watch.
+const STATE: &str = "cosi.resource";
+const WATCH: &str = "WatchResponse";
 
 /// The package whose messages are YAML, too, with the same names.
 const YAML: &str = ".osbuild.v1";
@@ -504,6 +510,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         let rename = format!("#[serde(rename = \"{name}\")]");
         code = code.field_attribute(format!("{YAML}.{KUBELET}.{field}"), rename);
     }
+    code = with_pods(code);
+    code = code
+        .type_attribute(format!("{YAML}.{KUBELET}"), "#[serde(default)]")
+        .btree_map(format!("{YAML}.{KUBELET}"));
+    let all = FILES.iter().chain(&PLUGIN_FILES).chain(&INNER_FILES);
+    let all = with_encoded_events(protox::compile(all, [FOLDER])?);
+    code.bytes(format!(".{STATE}.{WATCH}")).compile_fds(all)?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), with_comments_alone(files).encode_to_vec())?;
+    fs::write(out.join("plugins.bin"), with_comments_alone(plugin_files).encode_to_vec())?;
+    Ok(())
+}
+
+/// Leaves the fields of static pods out of the YAML where they may be missing.
+fn with_pods(mut code: Builder) -> Builder {
     for (message, kinds) in POD {
         code = code.type_attribute(format!("{YAML}.{message}"), "#[serde(default)]");
         for (fields, is_empty) in kinds.into_iter().zip(POD_IS_EMPTY) {
@@ -514,16 +535,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let rename = "#[serde(rename = \"hostPID\")]";
-    code = code.field_attribute(format!("{YAML}.StaticPodSpec.host_pid"), rename);
-    code = code
-        .type_attribute(format!("{YAML}.{KUBELET}"), "#[serde(default)]")
-        .btree_map(format!("{YAML}.{KUBELET}"));
-    let all = FILES.iter().chain(&PLUGIN_FILES).chain(&INNER_FILES);
-    code.compile_fds(protox::compile(all, [FOLDER])?)?;
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("descriptors.bin"), with_comments_alone(files).encode_to_vec())?;
-    fs::write(out.join("plugins.bin"), with_comments_alone(plugin_files).encode_to_vec())?;
-    Ok(())
+    code.field_attribute(format!("{YAML}.StaticPodSpec.host_pid"), rename)
+}
+
+/// Has a message of a watch hold its events as bytes, which are the same on the wire: a server
+/// encodes an event once for all watches.
+fn with_encoded_events(mut files: FileDescriptorSet) -> FileDescriptorSet {
+    let of_state = files.file.iter_mut().filter(|file| file.package() == STATE);
+    let messages = of_state.flat_map(|file| &mut file.message_type);
+    for field in messages.filter(|one| one.name() == WATCH).flat_map(|one| &mut one.field) {
+        field.set_type(Type::Bytes);
+        field.type_name = None;
+    }
+    files
 }
 
 /// Of the source, clients of server reflection read the comments. Where each name and number stands

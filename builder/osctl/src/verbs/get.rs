@@ -105,7 +105,7 @@ pub async fn watch(
     let mut stream = connection.state().watch(request).await?.into_inner();
     let mut printed = Changes::begin(&columns, form)?;
     while let Some(message) = stream.message().await? {
-        for Event { resource, event_type, error, .. } in message.event {
+        for Event { resource, event_type, error, .. } in message.events()? {
             let event = match EventType::try_from(event_type) {
                 Ok(EventType::Created) => "created",
                 Ok(EventType::Updated) => "updated",

@@ -20,6 +20,7 @@ pub mod configuration;
 pub mod connections;
 pub mod debug;
 pub mod documents;
+pub mod encoded_events;
 #[cfg(test)]
 mod fake_init;
 pub mod generations;

@@ -5,6 +5,7 @@ use crate::apply::{self, Step};
 use crate::catalog::is_kept;
 use crate::client_type::ClientType;
 use crate::documents::Draft;
+use crate::encoded_events::EncodedEvents;
 use crate::generations::{self, Difference, Generations};
 use crate::limits::{MAX_WATCHES, STORE};
 use crate::observed;
@@ -13,8 +14,10 @@ use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::StartSettings;
 use osbuild_resources::{
-    Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource, Start, Store, Target,
+    Bookmark, Change, Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource, Start,
+    Store, Target,
 };
+use prost::bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,6 +29,7 @@ use tonic::Status;
 pub struct SharedStore {
     inner: Mutex<Inner>,
     watches: Arc<Semaphore>,
+    encoded: Mutex<EncodedEvents>,
 }
 
 struct Inner {
@@ -74,7 +78,11 @@ impl SharedStore {
             finalizers: Finalizers::default(),
             changed: BTreeMap::new(),
         };
-        Ok(SharedStore { inner: Mutex::new(inner), watches: Arc::new(Semaphore::new(MAX_WATCHES)) })
+        Ok(SharedStore {
+            inner: Mutex::new(inner),
+            watches: Arc::new(Semaphore::new(MAX_WATCHES)),
+            encoded: Mutex::default(),
+        })
     }
 
     /// Reads from the store.
@@ -443,6 +451,17 @@ impl Watch {
     /// The events until now, up to about `max_bytes`.
     pub fn read(&mut self, max_bytes: usize) -> Result<Vec<Event>, Overrun> {
         self.store.read(|store| store.read(&mut self.cursor, max_bytes))
+    }
+
+    /// The bytes of the event of a change, which `encode` makes unless another watch has sent them.
+    pub fn encoded(
+        &self,
+        change: &Change,
+        bookmark: &Bookmark,
+        encode: impl FnOnce() -> Bytes,
+    ) -> Bytes {
+        let mut encoded = self.store.encoded.lock().expect("no thread panics while it encodes");
+        encoded.of(change, bookmark, encode)
     }
 }
 

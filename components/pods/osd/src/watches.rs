@@ -7,6 +7,8 @@ use crate::wire;
 use futures_util::stream::unfold;
 use osbuild_cosi::resource as proto;
 use osbuild_resources::{Bookmark, Change, Event, Kind, Overrun, Start, Target};
+use prost::Message as _;
+use prost::bytes::Bytes;
 use proto::{EventType, WatchOptions, WatchRequest, WatchResponse};
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -138,33 +140,26 @@ impl Feed {
         message
     }
 
-    fn event(&self, event: Event) -> proto::Event {
+    /// The bytes of an event.
+    fn event(&self, event: Event) -> Bytes {
         let marker = || wire::tombstone(&self.kind, "");
-        let (event_type, resource, old, bookmark) = match event {
-            Event::Present(found) => (EventType::Created, wire::resource(&found), None, None),
-            Event::Absent(key) => {
-                (EventType::Destroyed, wire::tombstone(key.kind(), key.id()), None, None)
-            }
-            Event::Bootstrapped(bookmark) => {
-                (EventType::Bootstrapped, marker(), None, Some(bookmark))
-            }
-            Event::Begins(bookmark) => (EventType::Noop, marker(), None, Some(bookmark)),
+        let (event_type, resource, bookmark) = match event {
             Event::Changed(change, bookmark) => {
-                let (event_type, old) = match &change {
-                    Change::Created(_) => (EventType::Created, None),
-                    Change::Updated { old, .. } => (EventType::Updated, Some(wire::resource(old))),
-                    Change::Destroyed(_) => (EventType::Destroyed, None),
-                };
-                (event_type, wire::resource(change.resource()), old, Some(bookmark))
+                return self.watch.encoded(&change, &bookmark, || changed(&change, &bookmark));
             }
+            Event::Present(found) => (EventType::Created, wire::resource(&found), None),
+            Event::Absent(key) => {
+                (EventType::Destroyed, wire::tombstone(key.kind(), key.id()), None)
+            }
+            Event::Bootstrapped(bookmark) => (EventType::Bootstrapped, marker(), Some(bookmark)),
+            Event::Begins(bookmark) => (EventType::Noop, marker(), Some(bookmark)),
         };
-        proto::Event {
+        encode(&proto::Event {
             resource: Some(resource),
             event_type: event_type.into(),
-            old,
-            error: None,
             bookmark: bookmark.map(Bookmark::into_bytes),
-        }
+            ..proto::Event::default()
+        })
     }
 
     /// The end of a watch whose client was too slow.
@@ -177,8 +172,28 @@ impl Feed {
             error: Some(overrun.to_string()),
             ..proto::Event::default()
         };
-        Ok(WatchResponse { event: vec![event] })
+        Ok(WatchResponse { event: vec![encode(&event)] })
     }
+}
+
+/// The bytes of the event of a change.
+fn changed(change: &Change, bookmark: &Bookmark) -> Bytes {
+    let (event_type, old) = match change {
+        Change::Created(_) => (EventType::Created, None),
+        Change::Updated { old, .. } => (EventType::Updated, Some(wire::resource(old))),
+        Change::Destroyed(_) => (EventType::Destroyed, None),
+    };
+    encode(&proto::Event {
+        resource: Some(wire::resource(change.resource())),
+        event_type: event_type.into(),
+        old,
+        bookmark: Some(bookmark.clone().into_bytes()),
+        error: None,
+    })
+}
+
+fn encode(event: &proto::Event) -> Bytes {
+    event.encode_to_vec().into()
 }
 
 /// The bytes of the resources in an event, roughly.

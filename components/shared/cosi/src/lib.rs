@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod events;
 mod redacted;
 mod spec_message;
 mod yaml;

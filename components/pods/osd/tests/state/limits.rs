@@ -89,7 +89,7 @@ async fn large_contents_come_in_messages_that_any_client_accepts() {
     let mut stream = watch(client, all(together)).await.unwrap();
     let mut found = 0;
     loop {
-        let events = stream.message().await.unwrap().unwrap().event;
+        let events = stream.message().await.unwrap().unwrap().events().unwrap();
         if events.iter().any(|event| event.event_type() == EventType::Bootstrapped) {
             break;
         }
@@ -105,7 +105,7 @@ async fn a_slow_client_gets_an_error_event() {
     overrun(&mut osd.client().await).await;
     let mut last = None;
     while let Some(message) = stream.message().await.unwrap() {
-        last = message.event.into_iter().next_back();
+        last = message.events().unwrap().pop();
     }
     let last = last.unwrap();
     assert_eq!(last.event_type(), EventType::Errored);
@@ -172,7 +172,7 @@ async fn a_huge_regular_expression_is_refused() {
     let mut stream = watch(client, query("^b")).await.unwrap();
     create(client, thing("a")).await.unwrap();
     create(client, thing("b")).await.unwrap();
-    let mut event = stream.message().await.unwrap().unwrap().event.remove(0);
+    let mut event = stream.message().await.unwrap().unwrap().events().unwrap().remove(0);
     assert_eq!(metadata(event.resource.as_mut().unwrap()).id, "b");
 }
 

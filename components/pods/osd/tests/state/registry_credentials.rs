@@ -186,7 +186,7 @@ async fn read_all(state: &mut Client, channel: Channel) {
     let mut watch = state.watch(request).await.unwrap().into_inner();
     let mut events = Vec::new();
     while events.is_empty() {
-        events = clean(watch.message().await.unwrap().unwrap()).event;
+        events = clean(watch.message().await.unwrap().unwrap()).events().unwrap();
     }
     assert_eq!(events.remove(0).resource.map(id), Some("hub".to_owned()));
     let generations =

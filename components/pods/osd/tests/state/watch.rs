@@ -7,7 +7,7 @@ use tonic::{Code, Streaming};
 
 /// The next message in short, with the bookmark of its last event.
 async fn next(stream: &mut Streaming<WatchResponse>) -> (Vec<String>, Option<Vec<u8>>) {
-    let events = stream.message().await.unwrap().unwrap().event;
+    let events = stream.message().await.unwrap().unwrap().events().unwrap();
     let bookmark = events.last().unwrap().bookmark.clone();
     let short = events.into_iter().map(|event| {
         let name = event.event_type().as_str_name();

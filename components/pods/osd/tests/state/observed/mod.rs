@@ -86,8 +86,12 @@ impl Machine {
         let options = WatchOptions { bootstrap_contents: true, ..WatchOptions::default() };
         let request = WatchRequest { r#type: type_name.into(), ..all(options) };
         let mut stream = self.client.watch(request).await.unwrap().into_inner();
-        while !stream.message().await.unwrap().unwrap().event.iter().any(is_bootstrapped) {}
-        stream
+        loop {
+            let events = stream.message().await.unwrap().unwrap().events().unwrap();
+            if events.iter().any(is_bootstrapped) {
+                return stream;
+            }
+        }
     }
 }
 
@@ -110,7 +114,7 @@ async fn see(
     let began = Instant::now();
     let mut seen = Vec::new();
     while let Ok(message) = timeout(LIMIT.saturating_sub(began.elapsed()), stream.message()).await {
-        for event in message.unwrap().unwrap().event {
+        for event in message.unwrap().unwrap().events().unwrap() {
             let mut resource = event.resource.clone().unwrap();
             let yaml = yaml(&resource);
             let is_it = metadata(&mut resource).id == id && event.event_type() == event_type;
