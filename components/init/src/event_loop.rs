@@ -88,6 +88,8 @@ pub enum Deadline {
     EnvironmentProof,
     /// Labels or taints of the node have changed.
     Registration,
+    /// The next watch of the node's object begins.
+    NodeWatch,
     /// The kubelet has run for long enough with its fields.
     KubeletProof,
     /// It is time to try again to mount or unmount what has failed.

@@ -11,8 +11,8 @@ const LABEL: &str = "type: NodeLabel\nid: rack\nspec: { key: example.org/rack, v
 const SHOWN: &str = "-o=jsonpath={.metadata.labels.example\\.org/rack}";
 const VALUE: &str = "7";
 
-/// The node looks at its object once a minute.
-const TIMEOUT: Duration = Duration::from_secs(150);
+/// The node watches its object. An emulated one needs some seconds to change it.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The node has the label of a resource, also after somebody has changed and removed it in the
 /// cluster, until the resource goes.

@@ -18,9 +18,9 @@ use serde::de::DeserializeOwned;
 use super::client_certificate::roots;
 
 /// The time limit for a connection, and for each read and write on it.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest response that is read, in bytes. A Node that lists 50 images has about 20 KiB.
-const MAX_RESPONSE: u64 = 4 << 20;
+pub const MAX_RESPONSE: u64 = 4 << 20;
 /// The port of an `https` URL without one.
 const HTTPS_PORT: u16 = 443;
 
@@ -104,6 +104,16 @@ impl<'u> Server<'u> {
         format!("{}/api/v1/nodes/{node_name}", self.path)
     }
 
+    /// The path of a watch of the node's object, which the API server ends after `lifetime`. A node
+    /// may watch no other.
+    pub fn node_watch(&self, node_name: &str, lifetime: Duration) -> String {
+        format!(
+            "{}/api/v1/nodes?watch=true&timeoutSeconds={}&fieldSelector=metadata.name%3D{node_name}",
+            self.path,
+            lifetime.as_secs()
+        )
+    }
+
     /// The path of the events about nodes.
     pub fn node_events(&self) -> String {
         format!("{}/api/v1/namespaces/default/events", self.path)
@@ -111,6 +121,21 @@ impl<'u> Server<'u> {
 
     /// The response to a request for `path`: its status line, headers and body.
     pub fn ask(&self, config: &Kubeconfig, method: &Method, path: &str) -> Outcome<Vec<u8>> {
+        let stream = self.open(config, method, path, TIMEOUT)?;
+        let mut response = Vec::new();
+        stream.take(MAX_RESPONSE).read_to_end(&mut response).explain("read the response")?;
+        Ok(response)
+    }
+
+    /// Sends a request for `path`, and returns the stream of the response, of which each part comes
+    /// within `timeout`.
+    pub fn open(
+        &self,
+        config: &Kubeconfig,
+        method: &Method,
+        path: &str,
+        timeout: Duration,
+    ) -> Outcome<impl Read> {
         let name = config.tls_server_name().unwrap_or(self.host).to_owned();
         let name = ServerName::try_from(name).explain("read the API server's name")?;
         let tls = ClientConnection::new(Arc::new(tls_config(config)?), name)
@@ -123,9 +148,8 @@ impl<'u> Server<'u> {
         request.push_str("\r\n");
         request.push_str(body);
         stream.write_all(request.as_bytes()).map_err(|error| not_sent(&error))?;
-        let mut response = Vec::new();
-        stream.take(MAX_RESPONSE).read_to_end(&mut response).explain("read the response")?;
-        Ok(response)
+        stream.sock.set_read_timeout(Some(timeout)).explain("set the time limit")?;
+        Ok(stream)
     }
 
     /// Connects to the first of the host's addresses that answers.

@@ -24,6 +24,7 @@ mod node_condition;
 mod node_document;
 mod node_labels;
 mod node_plugins;
+mod node_watch;
 mod pod_states;
 mod proxy_exclusions;
 mod resolver;
@@ -53,6 +54,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::Cluster), [node_name, labels @ ..]) => cluster::wait(node_name, labels),
         (Some(Program::NodeCondition), [node_name, problems @ ..]) => {
             node_condition::report(node_name, problems)
+        }
+        (Some(Program::NodeWatch), [node_name, settings @ ..]) => {
+            node_watch::report(node_name, settings)
         }
         (Some(Program::Health), []) => block_on(health::ask()),
         (Some(Program::KubeletConfig), fields) => kubelet_config::apply(fields),
@@ -99,6 +103,7 @@ fn usage(program: Program) -> String {
         Program::Gate | Program::Trial => format!("`init {name} NODE-NAME`"),
         Program::Cluster => format!("`init {name} NODE-NAME LABEL…`"),
         Program::NodeCondition => format!("`init {name} NODE-NAME PROBLEM…`"),
+        Program::NodeWatch => format!("`init {name} NODE-NAME SETTING…`"),
         Program::NodePlugins => format!("`init {name}`, `init {name} CONTAINERD-PID`"),
         Program::PodStates => format!("`init {name} NODE-NAME POD…`"),
         Program::KubeletConfig => format!("`init {name} FIELD=VALUE…`"),

@@ -109,6 +109,14 @@ pub fn found(response: &[u8]) -> Outcome<Found> {
     parse(response, READ).map(|node| found_of(&node))
 }
 
+/// The labels and taints of an object.
+///
+/// # Errors
+/// It is not the object of a node.
+pub fn found_in(object: Value) -> Outcome<Found> {
+    serde_json::from_value(object).explain(READ).map(|node| found_of(&node))
+}
+
 /// Reads the response to `request`, which has the node's object.
 fn parse(response: &[u8], request: &str) -> Outcome<Node> {
     object(response).explain(request)

@@ -118,6 +118,9 @@ impl Dispatcher {
             Exit::Report { text, .. } if program == Program::NodeCondition => {
                 self.on_cluster_report(&text);
             }
+            Exit::Report { succeeded, text } if program == Program::NodeWatch => {
+                self.settings.registration_mut().on_watched(succeeded, &text, uptime());
+            }
             Exit::Report { text, .. } if let Program::Volume(number) = program => {
                 self.settings.volumes_mut().on_report(number, &text, uptime());
             }

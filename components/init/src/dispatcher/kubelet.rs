@@ -82,13 +82,33 @@ impl Dispatcher {
         }
     }
 
+    /// When to watch the node's object, since boot: not while another child changes its labels.
+    pub(super) fn node_watch_due(&self) -> Option<Duration> {
+        let changes = self.processes.is_running(Program::Cluster);
+        self.settings.registration().watch_due().filter(|_| !changes)
+    }
+
+    /// Has a child wait until the labels or taints of the node's object are others.
+    pub(super) fn watch_node(&mut self) {
+        let settings = self.settings.registration_mut().on_watching();
+        if let Err(failure) = self.run_for_node(Program::NodeWatch, &settings) {
+            let report = failure.to_string();
+            self.settings.registration_mut().on_watched(false, &report, uptime());
+        }
+    }
+
     /// Starts the child that asks the cluster about the node.
     pub(super) fn run_cluster(&mut self) -> Outcome {
         let labels = self.settings.registration_mut().ask();
+        self.run_for_node(Program::Cluster, &labels)
+    }
+
+    /// Starts a child whose arguments are the node's name and these.
+    pub(super) fn run_for_node(&mut self, program: Program, arguments: &[String]) -> Outcome {
         let name = self.node_name.name().to_owned();
         let words: Vec<&str> =
-            std::iter::once(name.as_str()).chain(labels.iter().map(String::as_str)).collect();
-        self.run_as(Program::Cluster, Launch::child(Program::Cluster, &words))
+            std::iter::once(name.as_str()).chain(arguments.iter().map(String::as_str)).collect();
+        self.run_as(program, Launch::child(program, &words))
     }
 
     /// Starts the kubelet again, with other files if its settings have changed.
@@ -249,11 +269,7 @@ impl Dispatcher {
     /// Has a child look.
     pub(super) fn ask_for_pod_states(&mut self) {
         let pods = self.settings.pods_mut().on_asking();
-        let name = self.node_name.name().to_owned();
-        let words: Vec<&str> =
-            std::iter::once(name.as_str()).chain(pods.iter().map(String::as_str)).collect();
-        let launch = Launch::child(Program::PodStates, &words);
-        if let Err(failure) = self.run_as(Program::PodStates, launch) {
+        if let Err(failure) = self.run_for_node(Program::PodStates, &pods) {
             self.console.say(Program::PodStates.name(), failure);
             self.settings.pods_mut().on_states("", uptime());
         }

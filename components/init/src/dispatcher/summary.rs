@@ -10,7 +10,7 @@ use super::{Dispatcher, Life, Program};
 use crate::console_command::HINT;
 use crate::host::host_name;
 use crate::host::registration::node_object::Found;
-use crate::processes::process::{Launch, Process, State};
+use crate::processes::process::{Process, State};
 use crate::summary::{self, Cluster, Servers, Summary, observed};
 use crate::uptime::uptime;
 
@@ -54,11 +54,7 @@ impl Dispatcher {
     pub(super) fn report_to_cluster(&mut self) {
         let problems = self.summary().problems();
         let lines = self.cluster_report.on_asking(&problems, uptime());
-        let name = self.node_name.name().to_owned();
-        let words: Vec<&str> =
-            std::iter::once(name.as_str()).chain(lines.iter().map(String::as_str)).collect();
-        let program = Program::NodeCondition;
-        if let Err(failure) = self.run_as(program, Launch::child(program, &words)) {
+        if let Err(failure) = self.run_for_node(Program::NodeCondition, &lines) {
             self.on_cluster_report(&failure.to_string());
         }
     }

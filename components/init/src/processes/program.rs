@@ -24,6 +24,8 @@ pub enum Program {
     Cluster,
     /// Shows the cluster what is wrong with the node, and reports whether it is Ready there.
     NodeCondition,
+    /// Waits until the node has other labels or taints in the cluster.
+    NodeWatch,
     /// Looks at the plugins that give pods a network and storage, at the clients of containerd, and
     /// at the BPF programs.
     NodePlugins,
@@ -70,6 +72,8 @@ pub enum Life {
 pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(40);
 /// How long [`Program::NodeCondition`] may run: three requests of which each answers in time.
 const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long [`Program::NodeWatch`] may run: as long as a watch, and each step before it.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(360);
 /// How long [`Program::NodePlugins`] may run.
 const PLUGINS_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long [`Program::PodStates`] may run.
@@ -92,7 +96,7 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 18 + MAX_VOLUMES] = [
+    pub const ALL: [Program; 19 + MAX_VOLUMES] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
@@ -101,6 +105,7 @@ impl Program {
         Self::Trial,
         Self::Cluster,
         Self::NodeCondition,
+        Self::NodeWatch,
         Self::NodePlugins,
         Self::PodResolvers,
         Self::PodStates,
@@ -132,6 +137,7 @@ impl Program {
             Self::Trial => "trial",
             Self::Cluster => "cluster",
             Self::NodeCondition => "node-condition",
+            Self::NodeWatch => "node-watch",
             Self::NodePlugins => "node-plugins",
             Self::PodResolvers => "resolver",
             Self::PodStates => "pod-states",
@@ -152,6 +158,7 @@ impl Program {
             Self::Containerd | Self::Kubelet => Life::Daemon,
             Self::Health => Life::Task { timeout: HEALTH_TIMEOUT },
             Self::NodeCondition => Life::Task { timeout: CONDITION_TIMEOUT },
+            Self::NodeWatch => Life::Task { timeout: WATCH_TIMEOUT },
             Self::NodePlugins => Life::Task { timeout: PLUGINS_TIMEOUT },
             Self::PodStates => Life::Task { timeout: STATES_TIMEOUT },
             Self::Swap => Life::Task { timeout: SWAP_TIMEOUT },

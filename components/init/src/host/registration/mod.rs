@@ -3,6 +3,7 @@
 //! taints, so those are compared alone.
 
 pub mod node_object;
+pub mod object_watch;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use osbuild_protocol::{
 use osbuild_ranks::{Ranked, Source};
 
 use self::node_object::Found;
+use self::object_watch::{End, ObjectWatch};
 
 /// How long after a change it is carried out: others may follow.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -41,6 +43,7 @@ pub struct Registration {
     written: Vec<String>,
     /// When to carry out a change, since boot.
     due: Option<Duration>,
+    watch: ObjectWatch,
 }
 
 impl Registration {
@@ -171,7 +174,36 @@ impl Registration {
             })
         };
         if self.labels.values().any(differs) {
-            self.due.get_or_insert(now + PAUSE);
+            self.due.get_or_insert(now);
+        }
+    }
+
+    /// When a child begins to watch the registered node, since boot: while requests set labels that
+    /// it has.
+    pub fn watch_due(&self) -> Option<Duration> {
+        let is_requested = self.labels.values().any(|values| values.get(Source::Api).is_some());
+        let is_settled = self.found.as_ref().is_some_and(|found| found.error.is_empty());
+        self.watch.deadline().filter(|_| is_requested && is_settled && self.due.is_none())
+    }
+
+    /// That child begins. Returns its settings, a line each: what the node has.
+    pub fn on_watching(&mut self) -> Vec<String> {
+        self.watch.on_start();
+        let text = self.found.as_ref().map(Found::text).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// That child has ended with this report. `now` is the time since boot.
+    pub fn on_watched(&mut self, succeeded: bool, report: &str, now: Duration) {
+        let (seen, _) = Found::split(report);
+        let end = match (&seen, succeeded) {
+            (Some(_), _) => End::Changed,
+            (None, true) => End::Over,
+            (None, false) => End::Failed,
+        };
+        self.watch.on_end(end, now);
+        if let Some(seen) = seen {
+            self.on_looked(seen, now);
         }
     }
 

@@ -39,6 +39,28 @@ fn a_node_that_has_not_registered_differs_from_nothing() {
 }
 
 #[test]
+fn a_node_with_labels_of_requests_is_watched() {
+    let mut node = Registration::default();
+    apply(&mut node, Source::Document, "node-label zone a").unwrap();
+    node.on_found(Found::parse("node-label zone a\n"), NOW);
+    assert_eq!(node.watch_due(), None, "labels of the document belong to the cluster");
+    apply(&mut node, Source::Api, "node-label rack 8").unwrap();
+    assert_eq!(node.watch_due(), None, "the label is not set yet");
+    node.on_due();
+    node.on_found(Found::parse("node-label rack 8\nnode-label zone a\n"), NOW);
+    assert_eq!(node.watch_due(), Some(Duration::ZERO));
+    assert_eq!(node.on_watching(), ["node-label rack 8", "node-label zone a"]);
+    assert_eq!(node.watch_due(), None, "a child watches");
+    let seen = Found::parse("node-label rack 9\nnode-label zone a\n");
+    node.on_watched(true, &seen.report(), NOW);
+    assert_eq!((node.deadline(), node.watch_due()), (Some(NOW), None), "it is changed back first");
+    node.on_due();
+    assert_eq!(node.watch_due(), Some(NOW + PAUSE));
+    node.on_watched(false, "the API server refuses: no", NOW);
+    assert_eq!(node.watch_due(), Some(NOW + RETRY));
+}
+
+#[test]
 fn a_label_that_somebody_changes_in_the_cluster_is_changed_back() {
     let mut node = Registration::default();
     apply(&mut node, Source::Document, "node-label zone a").unwrap();
@@ -52,7 +74,7 @@ fn a_label_that_somebody_changes_in_the_cluster_is_changed_back() {
     node.on_found(Found::parse("node-label rack 8\nnode-label zone a\n"), NOW);
     assert_eq!(looked(&mut node, "node-label rack 8\n"), None, "those of the document are not");
     for foreign in ["node-label rack 9\n", ""] {
-        assert_eq!(looked(&mut node, foreign), Some(NOW + PAUSE));
+        assert_eq!(looked(&mut node, foreign), Some(NOW));
         node.on_due();
         assert_eq!(node.ask(), ["node-label rack 8"]);
     }
