@@ -1,6 +1,7 @@
 //! Pods that crash, and that take what they can get.
 
-use super::Faults;
+use super::{Faults, TIMEOUT};
+use crate::vm::cluster::wait::{Seen, wait};
 use osbuild::error::Result;
 use std::thread::sleep;
 use std::time::Duration;
@@ -65,15 +66,17 @@ impl Faults<'_> {
             "get pod hoarder -o jsonpath={.status.reason}",
             "Evicted",
         )?;
-        let list = "ls /log/pods/default_chatter_*/chatter";
-        let files = self.kubectl.output(&["exec", "reader", "--", "bash", "-c", list])?;
-        let is_bounded = (2..=3).contains(&files.lines().count());
-        self.cluster.outcome.check(
-            "a full log is rotated, and has at most three files",
-            is_bounded,
-            || files,
-        );
+        let list = ["exec", "reader", "--", "bash", "-c", "ls /log/pods/default_chatter_*/chatter"];
+        let rotated = wait(TIMEOUT, || {
+            let files = self.kubectl.run(&list)?;
+            let is_rotated = files.code == Some(0) && files.output.lines().count() > 1;
+            Ok(if is_rotated { Seen::Yes(()) } else { Seen::NotYet(files.output) })
+        })?;
+        self.cluster.outcome.claim("a full log is rotated", rotated);
         self.hold("a pod that forks without an end is deleted", "delete pod bomb", "deleted")?;
+        let files = self.kubectl.output(&list)?;
+        let is_bounded = files.lines().count() <= 3;
+        self.cluster.outcome.check("a log has at most three files", is_bounded, || files);
         self.hold("a pod that fills its log is deleted", "delete pod chatter", "deleted")
     }
 }
