@@ -1,7 +1,8 @@
-//! The kubelet, containerd and a shim that end.
+//! The kubelet, containerd, shims and a sandbox that end.
 
-use super::{AWAY, Faults};
+use super::{AWAY, Faults, TIMEOUT};
 use crate::vm::cluster::joining::{NodeFile, install};
+use crate::vm::cluster::wait::{Seen, wait};
 use crate::vm::probe;
 use osbuild::error::Result;
 use std::io::Write;
@@ -22,6 +23,16 @@ const PROCESSES: &str = "for process in /proc/[0-9]*; do \
      while read -r key value; do [[ $key == PPid: ]] && echo $value; done <$process/status; \
      fi; done 2>/dev/null; true";
 
+/// Prints the process of one of the node's own pods. The scripts after it end its shim, which the
+/// node's other pods share, and its sandbox, with which that shim has started.
+const OWN_PROCESS: &str = "for process in /proc/[0-9]*; do \
+     if [[ $(<$process/comm) == dhcp ]]; then echo ${process#/proc/}; fi; done 2>/dev/null; true";
+const END_OF_SHIM: &str = "while read -r key value; do \
+     if [[ $key == PPid: ]]; then kill -KILL $value; fi; done </proc/PROCESS/status";
+const END_OF_SANDBOX: &str = "IFS=: read -r _ _ group </proc/PROCESS/cgroup; \
+     for file in /sys/fs/cgroup${group%/*}/*/cgroup.procs; do \
+     while read -r process; do kill -KILL $process; done <$file; done";
+
 /// A daemon that ends is started again, and so is the pod of a shim that ends.
 pub fn end(faults: &mut Faults) -> Result<()> {
     for daemon in ["kubelet", "containerd"] {
@@ -32,6 +43,12 @@ pub fn end(faults: &mut Faults) -> Result<()> {
         })?;
     }
     faults.survives("the end of a shim", a_shim_ends)?;
+    for (name, script) in [
+        ("the end of the sandbox of one of the node's own pods", END_OF_SANDBOX),
+        ("the end of the shim of the node's own pods", END_OF_SHIM),
+    ] {
+        faults.survives(name, |faults| own_pods_return(faults, name, script))?;
+    }
     faults.survives("a kubelet that does not start", |faults| {
         let drop_in = |text| [NodeFile::new(DROP_IN, 0o644, format!("{KIND}{text}"))];
         install(&drop_in(BAD), &faults.lab.ports)?;
@@ -42,6 +59,22 @@ pub fn end(faults: &mut Faults) -> Result<()> {
         sleep(AWAY);
         install(&drop_in(GOOD), &faults.lab.ports)
     })
+}
+
+/// One of the node's own pods has another process after the script.
+fn own_pods_return(faults: &mut Faults, name: &str, script: &str) -> Result<()> {
+    let process = faults.as_root(OWN_PROCESS)?;
+    faults.as_root(&script.replace("PROCESS", process.trim()))?;
+    let returned = wait(TIMEOUT, || {
+        let now = faults.as_root(OWN_PROCESS)?;
+        let is_other = !now.is_empty() && now != process;
+        Ok(if is_other { Seen::Yes(()) } else { Seen::NotYet(format!("{process} became {now}")) })
+    })?;
+    faults
+        .cluster
+        .outcome
+        .claim(&format!("one of the node's own pods returns after {name}"), returned);
+    Ok(())
 }
 
 /// The Pod whose shim was killed has another container, and no process of the old one is left.
