@@ -99,9 +99,28 @@ impl<'a> Kubectl<'a> {
         words: &[&str],
         expected: &str,
     ) -> Result<std::result::Result<(), String>> {
+        self.until_output(timeout, words, |output| output.contains(expected))
+    }
+
+    /// The same with an output that does not contain `unexpected`.
+    pub fn until_without(
+        &self,
+        timeout: Duration,
+        words: &[&str],
+        unexpected: &str,
+    ) -> Result<std::result::Result<(), String>> {
+        self.until_output(timeout, words, |output| !output.contains(unexpected))
+    }
+
+    fn until_output(
+        &self,
+        timeout: Duration,
+        words: &[&str],
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<std::result::Result<(), String>> {
         wait(timeout, || {
             let ran = self.run(words)?;
-            Ok(match ran.code == Some(0) && ran.output.contains(expected) {
+            Ok(match ran.code == Some(0) && is_it(&ran.output) {
                 true => Seen::Yes(()),
                 false => Seen::NotYet(format!("kubectl {}: {}", words.join(" "), ran.output)),
             })

@@ -35,6 +35,7 @@ mod rejoining;
 mod reserved;
 pub mod serving;
 mod set_join;
+mod shown_setting;
 mod shutdown;
 mod storage;
 mod two_nodes;

@@ -11,6 +11,7 @@ use super::lab::{DISK_MIB, SINGLE};
 use super::node_api::NodeApi;
 use super::pods_swap::pods_have_a_part_of_the_swap;
 use super::registry::Registry;
+use super::shown_setting;
 use super::{Cluster, serving, set_join, text};
 use crate::check::Outcome;
 use crate::recipe;
@@ -61,7 +62,8 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// the token of its ServiceAccount, and the node verifies it by the keys of a real API server. The
 /// pod may not change them before its binding says so. Another ServiceAccount, and a token of no
 /// pod, may do nothing. A pod starts from an image that the node keeps while the registry is away,
-/// and one has a part of the node's swap. A label of a resource is put back in the cluster.
+/// and one has a part of the node's swap. A label of a resource is put back in the cluster, which
+/// shows a setting that is not in effect.
 pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let mut registry = Registry::start(site, cluster.plane.authority())?;
@@ -95,6 +97,8 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     starts_without_its_registry(site, &mut registry, kubectl, node_api, &mut cluster.outcome)?;
     pods_have_a_part_of_the_swap(kubectl, node_api, &mut cluster.outcome)?;
     held_label::is_put_back(kubectl, node_api, &example.name, &mut cluster.outcome)?;
+    let outcome = &mut cluster.outcome;
+    shown_setting::is_a_problem_of_the_host(kubectl, node_api, &example.name, outcome)?;
     set_join::leaves(&mut cluster, &example.node_api)?;
     let Outcome { passed, summary, .. } = &mut cluster.outcome;
     *summary = format!("{passed} claims");
