@@ -329,7 +329,9 @@ mod tests {
             assert!(!place.path().join("fast").join(&patch).exists());
             let text = std::fs::read_to_string(place.path().join("slow").join(&patch)).unwrap();
             let pod: Value = serde_saphyr::from_str(&text).unwrap();
-            assert_eq!(pod["spec"]["containers"][0]["name"], *server);
+            let container = &pod["spec"]["containers"][0];
+            assert_eq!(container["name"], *server);
+            assert_eq!(container["resources"]["requests"]["cpu"], "200m");
         }
     }
 

@@ -111,7 +111,7 @@ impl<'a> Planes<'a> {
         let Plane { name, port, files, running } = &mut self.nodes[at];
         let forward = format!("{port}:6443");
         let flags = ["--keep", "--name", *name, "--files", files, "--forward", &forward];
-        let mut node = self.desk.run_plane(&format!("control-plane-{name}"), &flags)?;
+        let mut node = self.desk.run_one_of_many(&format!("control-plane-{name}"), &flags)?;
         let ready = format!("init: kubelet: node `{name}` is Ready in its cluster");
         node.wait_at_most(NEW_NODE_TIMEOUT, &ready)?;
         *running = Some(node);
