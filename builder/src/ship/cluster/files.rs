@@ -45,8 +45,9 @@ pub const PATCHES: &str = "/etc/kubernetes/patches";
 /// The patch of a server's static pod for [`Nodes::Slow`], and the name of its file, by which
 /// kubeadm finds the pod. By default the kubelet asks whether it is ready each second, which costs
 /// an emulated processor much of its time, and ends it after 80 s without an answer. kubeadm gives
-/// etcd less of a busy processor than the API server, which waits for it.
-pub fn patch(server: &str) -> (String, String) {
+/// etcd less of a busy processor than the API server, which waits for it. Here etcd gets more, and
+/// both together as much.
+pub fn patch((server, processor): (&str, &str)) -> (String, String) {
     let text = format!(
         r#"# The nodes are slow.
 spec:
@@ -55,14 +56,14 @@ spec:
     livenessProbe: {{ periodSeconds: 60, timeoutSeconds: 60, failureThreshold: 20 }}
     readinessProbe: {{ periodSeconds: 20, timeoutSeconds: 60 }}
     startupProbe: {{ timeoutSeconds: 60 }}
-    resources: {{ requests: {{ cpu: 200m }} }}
+    resources: {{ requests: {{ cpu: {processor} }} }}
 "#
     );
     (format!("{server}+strategic.yaml"), text)
 }
 
-/// The static pods that have a patch.
-pub const PATCHED: [&str; 2] = ["etcd", "kube-apiserver"];
+/// The static pods that have a patch, and what each requests of a processor.
+pub const PATCHED: [(&str, &str); 2] = [("etcd", "150m"), ("kube-apiserver", "200m")];
 
 /// The line of kubeadm's configuration that names the folder of patches.
 fn patches(nodes: Nodes) -> String {

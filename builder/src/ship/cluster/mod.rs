@@ -324,14 +324,14 @@ mod tests {
         let election = json!({ "name": "election-timeout", "value": "10000" });
         assert_eq!(slow["etcd"]["local"]["extraArgs"][1], election);
         assert_eq!(slow["networking"], fast["networking"]);
-        for server in ["etcd", "kube-apiserver"] {
+        for (server, processor) in [("etcd", "150m"), ("kube-apiserver", "200m")] {
             let patch = format!("first/etc/kubernetes/patches/{server}+strategic.yaml");
             assert!(!place.path().join("fast").join(&patch).exists());
             let text = std::fs::read_to_string(place.path().join("slow").join(&patch)).unwrap();
             let pod: Value = serde_saphyr::from_str(&text).unwrap();
             let container = &pod["spec"]["containers"][0];
-            assert_eq!(container["name"], *server);
-            assert_eq!(container["resources"]["requests"]["cpu"], "200m");
+            assert_eq!(container["name"], server);
+            assert_eq!(container["resources"]["requests"]["cpu"], processor);
         }
     }
 

@@ -47,7 +47,7 @@ pub fn end(faults: &mut Faults) -> Result<()> {
         ("the end of the sandbox of one of the node's own pods", END_OF_SANDBOX),
         ("the end of the shim of the node's own pods", END_OF_SHIM),
     ] {
-        faults.survives(name, |faults| own_pods_return(faults, name, script))?;
+        faults.survives(name, |faults| own_pod_returns(faults, name, script))?;
     }
     faults.survives("a kubelet that does not start", |faults| {
         let drop_in = |text| [NodeFile::new(DROP_IN, 0o644, format!("{KIND}{text}"))];
@@ -62,7 +62,7 @@ pub fn end(faults: &mut Faults) -> Result<()> {
 }
 
 /// One of the node's own pods has another process after the script.
-fn own_pods_return(faults: &mut Faults, name: &str, script: &str) -> Result<()> {
+fn own_pod_returns(faults: &mut Faults, name: &str, script: &str) -> Result<()> {
     let process = faults.as_root(OWN_PROCESS)?;
     faults.as_root(&script.replace("PROCESS", process.trim()))?;
     let returned = wait(TIMEOUT, || {

@@ -18,10 +18,7 @@ use tempfile::TempDir;
 pub const RECIPE: &str = "control-plane-amd64";
 
 /// Processors of a control plane. One emulated processor has no time left for other pods.
-const PLANE_PROCESSORS: u32 = 2;
-/// Processors of each of several control planes. Emulated processors that share those of this
-/// machine wait for each other's locks.
-const SHARED_PROCESSORS: u32 = 1;
+pub const PLANE_PROCESSORS: u32 = 2;
 
 /// How the line with the path of the kubeconfig begins.
 pub const KUBECONFIG_LINE: &str = "/";
@@ -92,12 +89,12 @@ impl<'a> Desk<'a> {
 
     /// Runs a control plane on the network.
     pub fn run_plane(&self, log: &str, flags: &[&str]) -> Result<RunCommand> {
-        self.run(log, RECIPE, PLANE_PROCESSORS, flags)
+        self.run_plane_with(log, PLANE_PROCESSORS, flags)
     }
 
-    /// Runs one of several control planes on the network.
-    pub fn run_one_of_many(&self, log: &str, flags: &[&str]) -> Result<RunCommand> {
-        self.run(log, RECIPE, SHARED_PROCESSORS, flags)
+    /// Does the same with this number of processors.
+    pub fn run_plane_with(&self, log: &str, processors: u32, flags: &[&str]) -> Result<RunCommand> {
+        self.run(log, RECIPE, processors, flags)
     }
 
     /// Runs another node on the network.

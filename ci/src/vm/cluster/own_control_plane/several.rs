@@ -1,7 +1,7 @@
 //! A control plane of several nodes: two form one and are upgraded, and three outlast the loss of
 //! one.
 
-use super::desk::{Desk, RECIPE};
+use super::desk::{Desk, PLANE_PROCESSORS, RECIPE};
 use super::snapshot::in_etcd;
 use super::upgrade::nodes_are_upgraded;
 use super::{NEW_NODE_TIMEOUT, OwnCluster};
@@ -23,6 +23,10 @@ const NODES: [&str; 3] = ["plane-a", "plane-b", "plane-c"];
 const TWO: &str = "ci-own-planes";
 const THREE: &str = "ci-three-planes";
 
+/// Processors of each of three nodes. Together they have more than this machine, and emulated ones
+/// then wait for each other's locks.
+const FEW_PROCESSORS: u32 = 1;
+
 /// The address at which a node reaches this machine.
 const HOST: &str = "10.0.2.2";
 
@@ -32,7 +36,7 @@ pub fn several_nodes_are_one_control_plane(site: &Site) -> Result<Outcome> {
     Minor::Next.build(site)?;
     let (desk, mut outcome) = (Desk::new(site, TWO)?, Outcome::default());
     let nodes = &NODES[..2];
-    let planes = Planes::start(&desk, nodes, &mut outcome)?;
+    let planes = Planes::start(&desk, nodes, PLANE_PROCESSORS, &mut outcome)?;
     planes.cluster.rolls_out(&mut outcome)?;
     nodes_are_upgraded(&desk, &planes.cluster, nodes, &mut outcome)?;
     for node in nodes {
@@ -50,7 +54,7 @@ pub fn several_nodes_are_one_control_plane(site: &Site) -> Result<Outcome> {
 /// and comes back, one after another.
 pub fn a_control_plane_outlasts_the_loss_of_a_node(site: &Site) -> Result<Outcome> {
     let (desk, mut outcome) = (Desk::new(site, THREE)?, Outcome::default());
-    let mut planes = Planes::start(&desk, &NODES, &mut outcome)?;
+    let mut planes = Planes::start(&desk, &NODES, FEW_PROCESSORS, &mut outcome)?;
     planes.cut(0);
     planes.cluster.rolls_out(&mut outcome)?;
     planes.boot(0, &mut outcome)?;
@@ -69,6 +73,8 @@ pub fn a_control_plane_outlasts_the_loss_of_a_node(site: &Site) -> Result<Outcom
 struct Planes<'a> {
     desk: &'a Desk<'a>,
     cluster: OwnCluster<'a>,
+    /// Of each node.
+    processors: u32,
     nodes: Vec<Plane>,
     _balancer: Process,
 }
@@ -88,6 +94,7 @@ impl<'a> Planes<'a> {
     fn start(
         desk: &'a Desk<'a>,
         names: &'static [&'static str],
+        processors: u32,
         outcome: &mut Outcome,
     ) -> Result<Self> {
         desk.forget(names)?;
@@ -95,7 +102,8 @@ impl<'a> Planes<'a> {
         let servers: Vec<(&str, u16)> = names.iter().copied().zip(ports).collect();
         let (server, balancer) = balance(desk, &servers)?;
         let cluster = make_cluster(desk, &server)?;
-        let mut planes = Planes { desk, cluster, nodes: Vec::new(), _balancer: balancer };
+        let mut planes =
+            Planes { desk, cluster, processors, nodes: Vec::new(), _balancer: balancer };
         for (name, port) in servers {
             let part = if planes.nodes.is_empty() { "first" } else { "planes" };
             let files = desk.pulls_and(&desk.path("cluster"), part)?;
@@ -111,7 +119,8 @@ impl<'a> Planes<'a> {
         let Plane { name, port, files, running } = &mut self.nodes[at];
         let forward = format!("{port}:6443");
         let flags = ["--keep", "--name", *name, "--files", files, "--forward", &forward];
-        let mut node = self.desk.run_one_of_many(&format!("control-plane-{name}"), &flags)?;
+        let log = format!("control-plane-{name}");
+        let mut node = self.desk.run_plane_with(&log, self.processors, &flags)?;
         let ready = format!("init: kubelet: node `{name}` is Ready in its cluster");
         node.wait_at_most(NEW_NODE_TIMEOUT, &ready)?;
         *running = Some(node);
