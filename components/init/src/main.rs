@@ -35,7 +35,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use init::{
-    console_command, daemon_line, lines, meminfo, mountinfo, name, routes, swaps, variable,
+    api_response, console_command, daemon_line, lines, meminfo, mountinfo, name, routes, swaps,
+    variable,
 };
 use osbuild_abi::console::FAILED;
 use osbuild_abi::paths::LAYERS;

@@ -1,5 +1,6 @@
 //! The table of targets, and a module for each.
 
+mod api_response;
 mod cargo_lock;
 mod cni;
 mod console;
@@ -61,6 +62,7 @@ pub const TARGETS: &[Target] = &[
     specs::TARGET,
     tokens::TARGET,
     node_text::TARGET,
+    api_response::TARGET,
     node_document::TARGET,
     cni::TARGET,
     devices::TARGET,

@@ -1,7 +1,6 @@
 //! Requests to the API server with the kubelet's own credentials: one connection for each, over
 //! HTTP/1.0.
 
-use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -12,15 +11,12 @@ use osbuild_kubeconfig::Kubeconfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, Error, StreamOwned};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::client_certificate::roots;
+use crate::api_response::MAX_RESPONSE;
 
 /// The time limit for a connection, and for each read and write on it.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest response that is read, in bytes. A Node that lists 50 images has about 20 KiB.
-pub const MAX_RESPONSE: u64 = 4 << 20;
 /// The port of an `https` URL without one.
 const HTTPS_PORT: u16 = 443;
 
@@ -207,34 +203,6 @@ fn tls_config(config: &Kubeconfig) -> Outcome<ClientConfig> {
     builder.with_client_auth_cert(chain, key).explain("use the client certificate")
 }
 
-/// The head of a response, which is empty if it has none, and its body.
-pub fn split(response: &[u8]) -> (Cow<'_, str>, &[u8]) {
-    let head = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let (head, body) = response.split_at(head.map_or(0, |end| end + 4));
-    (String::from_utf8_lossy(head), body)
-}
-
-/// The object in a response.
-///
-/// # Errors
-/// The API server refuses the request; the failure has its reason.
-pub fn object<T: DeserializeOwned>(response: &[u8]) -> Outcome<T> {
-    let (head, body) = split(response);
-    let status = head.lines().next().unwrap_or_default();
-    if status.split_ascii_whitespace().nth(1).is_some_and(|code| code.starts_with('2')) {
-        return serde_json::from_slice(body).explain("read the API server's object");
-    }
-    let message = serde_json::from_slice(body).ok().map(|Status { message }| message);
-    let reason = message.unwrap_or_else(|| format!("it answers `{status}`"));
-    Err(Failure::new(format!("the API server refuses: {reason}")))
-}
-
-/// The answer to a request that the API server refuses.
-#[derive(Deserialize)]
-struct Status {
-    message: String,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,18 +237,5 @@ mod tests {
         let kind = "Content-Type: application/merge-patch+json\r\nContent-Length: 8\r\n";
         assert!(head.starts_with("PATCH /a HTTP/1.0\r\n") && head.ends_with(kind), "{head}");
         assert_eq!(body, "{\"\u{e9}\":1}");
-    }
-
-    #[test]
-    fn an_object_or_the_reason_of_the_refusal_is_in_a_response() {
-        let read = |response: &str| {
-            object::<u32>(response.as_bytes()).map_err(|failure| failure.to_string())
-        };
-        assert_eq!(read("HTTP/1.0 201 Created\r\nA: b\r\n\r\n7"), Ok(7));
-        let refused = "HTTP/1.0 403 Forbidden\r\n\r\n{\"message\": \"no\"}";
-        assert_eq!(read(refused), Err("the API server refuses: no".to_owned()));
-        let broken = "HTTP/1.0 502 Bad Gateway\r\n\r\n<html>";
-        let reason = "the API server refuses: it answers `HTTP/1.0 502 Bad Gateway`";
-        assert_eq!(read(broken), Err(reason.to_owned()));
     }
 }

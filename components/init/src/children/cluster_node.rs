@@ -9,8 +9,9 @@ use osbuild_kubeconfig::Kubeconfig;
 use serde::{Deserialize, Serialize};
 use x509_cert::time::Time;
 
-use super::api_server::{Method, Server, object, split};
+use super::api_server::{Method, Server};
 use super::{client_certificate, node_labels};
+use crate::api_response::{object, split};
 use crate::daemons::credentials;
 use crate::host::registration::node_object::Found;
 

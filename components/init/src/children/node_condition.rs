@@ -13,9 +13,10 @@ use osbuild_protocol::Problem;
 use serde_json::{Value, json};
 use x509_cert::der::DateTime;
 
-use super::api_server::{Method, Server, object};
+use super::api_server::{Method, Server};
 use super::client_certificate;
 use super::cluster_node::{ClusterNode, Condition};
+use crate::api_response::object;
 use crate::daemons::credentials::{self, JOIN_CA};
 
 /// The type of the condition.

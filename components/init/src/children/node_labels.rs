@@ -9,7 +9,8 @@ use osbuild_protocol::{NodeLabel, NodeTaint, Setting, SettingName};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::api_server::{Method, Server, object};
+use super::api_server::{Method, Server};
+use crate::api_response::object;
 use crate::host::registration::node_object::Found;
 
 /// The two requests, as failures name them.

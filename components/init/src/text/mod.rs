@@ -1,5 +1,6 @@
 //! Readers of text that other programs or people have written. All of it is pure.
 
+pub mod api_response;
 pub mod cni;
 pub mod console_command;
 pub mod daemon_line;
