@@ -119,7 +119,8 @@ impl PartSteps {
             }));
             programs.push(compiled);
         }
-        layers.push(graph.step(Narrow, images, |images| layers::pods(build, images)));
+        layers.push(graph.step(Narrow, (), |()| layers::pods(build)));
+        layers.push(graph.step(Narrow, images, |images| layers::images(build, images)));
         if let Some(carried) = &build.options.carried {
             layers.push(graph.step(Narrow, (), move |()| layers::carried(build, carried)));
         }

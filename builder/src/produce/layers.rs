@@ -20,7 +20,7 @@ const LAYER: &str = "layer.erofs";
 /// A layer as a file system.
 #[derive(Clone, Debug)]
 pub struct BuiltLayer {
-    /// The component, or `base`, `pods` or `image`.
+    /// The component, or `base`, `kernel-modules`, `pods`, `images` or `image`.
     pub name: String,
     /// The erofs image.
     pub image: Digest,
@@ -66,13 +66,9 @@ pub fn kernel(build: &Build<'_>, kernel: &CompiledKernel) -> Result<BuiltLayer> 
     layer.build(build)
 }
 
-/// Makes the layer with the static pods: manifests, their list, and the images.
-pub fn pods(build: &Build<'_>, images: Vec<(String, Image)>) -> Result<BuiltLayer> {
+/// Makes the layer with the static pods: manifests, and their list.
+pub fn pods(build: &Build<'_>) -> Result<BuiltLayer> {
     let store = build.options.store;
-    let mut layout = Layout::default();
-    for (name, image) in images {
-        layout.add(&name, image);
-    }
     let mut layer = Layer::new("pods");
     let mut list = String::new();
     for pod in &build.plan.pods {
@@ -85,7 +81,19 @@ pub fn pods(build: &Build<'_>, images: Vec<(String, Image)>) -> Result<BuiltLaye
     }
     layer.tree.add_directory(&at(paths::POD_MANIFESTS))?;
     layer.tree.add_file(&at(paths::POD_LIST), store.put_bytes(list.as_bytes())?, false)?;
-    layout.place(store, &mut layer.tree, &at(paths::IMAGES))?;
+    // The images are mounted there.
+    layer.tree.add_directory(&at(paths::IMAGES))?;
+    layer.build(build)
+}
+
+/// Makes the layer with the images of pods.
+pub fn images(build: &Build<'_>, images: Vec<(String, Image)>) -> Result<BuiltLayer> {
+    let mut layout = Layout::default();
+    for (name, image) in images {
+        layout.add(&name, image);
+    }
+    let mut layer = Layer::new(paths::IMAGES_LAYER);
+    layout.place(build.options.store, &mut layer.tree, &at(paths::IMAGES))?;
     layer.build(build)
 }
 

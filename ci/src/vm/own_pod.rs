@@ -49,8 +49,8 @@ spec:
 /// Makes an archive of the sandbox image under another name, and prints its digest.
 const ARCHIVE: &str = "\
 images=oci:root/usr/share/osbuild/images
-cpio --extract --make-directories --quiet --file \"$1\" 'layers/*pods*'
-fsck.erofs --extract=root layers/*pods*.erofs >/dev/null
+cpio --extract --make-directories --quiet --file \"$1\" 'layers/*-images.erofs'
+fsck.erofs --extract=root layers/*-images.erofs >/dev/null
 skopeo copy --quiet $images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
 echo \"sha256:$(sha256sum own.tar | cut -d' ' -f1)\"";
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The layer with the images of pods. This process makes them from programs, so the layer's inputs
 /// do not name those programs.
-const PODS: &str = "layer pods";
+const IMAGES: &str = "layer images";
 
 /// The starts of the names of steps whose result goes into an image as it is.
 const PARTS: [&str; 5] = ["kernel ", "slotboot ", "systemd-boot-efi ", "data", "layer "];
@@ -31,9 +31,9 @@ pub fn tasks(steps: &[Recorded]) -> Vec<Task> {
         .collect();
     let used: BTreeSet<usize> = needs.iter().flatten().copied().collect();
     let is_part = |name: &str| PARTS.iter().any(|part| name.starts_with(part));
-    let in_pods = |index: &usize| !used.contains(index) && !is_part(&steps[*index].name);
-    if let Some(pods) = steps.iter().position(|step| step.name == PODS) {
-        needs[pods].extend((0..steps.len()).filter(in_pods));
+    let in_images = |index: &usize| !used.contains(index) && !is_part(&steps[*index].name);
+    if let Some(images) = steps.iter().position(|step| step.name == IMAGES) {
+        needs[images].extend((0..steps.len()).filter(in_images));
     }
     in_order(steps, &needs)
 }
@@ -70,11 +70,11 @@ mod tests {
     }
 
     #[test]
-    fn a_step_needs_the_makers_of_its_inputs_and_the_layer_of_pods_all_other_programs() {
+    fn a_step_needs_the_makers_of_its_inputs_and_the_layer_of_images_all_other_programs() {
         let steps = [
             step("kernel amd64", &["config"], "kernel"),
             step("kernel-config amd64", &["source"], "config"),
-            step("layer pods", &["tar"], "pods"),
+            step("layer images", &["tar"], "images"),
             step("layer runc", &["runc"], "layer"),
             step("pod-dhcp amd64", &["crate"], "dhcp"),
             step("runc amd64", &["crate"], "runc"),
@@ -87,7 +87,7 @@ mod tests {
         };
         assert_eq!(needs("kernel amd64"), ["kernel-config amd64"]);
         assert_eq!(needs("layer runc"), ["runc amd64"]);
-        assert_eq!(needs("layer pods"), ["pod-dhcp amd64"]);
+        assert_eq!(needs("layer images"), ["pod-dhcp amd64"]);
         assert_eq!(needs("runc amd64"), [""; 0]);
         for (index, task) in tasks.iter().enumerate() {
             assert!(task.needs.iter().all(|need| *need < index), "{task:?}");

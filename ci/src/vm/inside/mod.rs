@@ -16,7 +16,7 @@ use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
 use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
-use osbuild_abi::paths::{BIN, CNI_PLUGINS, KUBELET_PROGRAMS};
+use osbuild_abi::paths::{BIN, CNI_PLUGINS, IMAGES, KUBELET_PROGRAMS};
 use osbuild_abi::program_names::{self, PLACEHOLDER_MODE};
 use osbuild_abi::writable::{Backing, WRITABLE};
 use sockets::Replies;
@@ -49,6 +49,7 @@ const CLAIMS: &[Claim] = &[
     ("exactly three host daemons, and one shim for the node's own pods", three_daemons),
     ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
+    ("containerd alone has the images of pods", only_containerd_has_images),
     ("no shell and no script in the root", no_shell),
     ("only `init` has blocked SIGTERM", only_init_blocks_sigterm),
     ("the DHCP pod has only NET_ADMIN and NET_RAW", dhcp_capabilities),
@@ -250,6 +251,11 @@ fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {
     // The last mount on a path is the visible one.
     let flags = root.last().ok_or("nothing is mounted on /")?[3];
     expect(flags.split(',').next(), Some("ro"))
+}
+
+/// The layer with the images is no longer mounted, so it takes no memory.
+fn only_containerd_has_images(seen: &Seen) -> std::result::Result<(), String> {
+    expect(seen.facts.all("mount").filter(|fact| fact[1] == IMAGES).count(), 0)
 }
 
 fn no_shell(seen: &Seen) -> std::result::Result<(), String> {

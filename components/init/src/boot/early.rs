@@ -7,10 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use osbuild_abi::paths::{EARLY_INIT, INIT, LAYERS};
+use osbuild_abi::paths::{EARLY_INIT, IMAGES_LAYER, INIT, LAYERS};
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, mount_move};
 
+use super::images;
 use crate::host::mounts::mount_one;
 
 /// The folder of the initramfs below which each layer is mounted.
@@ -47,24 +48,11 @@ fn mount_devices(path: &str) -> Outcome {
     mount_one("devtmpfs", path, MountFlags::NOSUID | MountFlags::NOEXEC, "mode=0755")
 }
 
-/// Mounts every layer from its file, and an overlay of all of them. Without an upper folder nothing
-/// can write to it.
+/// Mounts every layer from its file, and an overlay of those of the root. Without an upper folder
+/// nothing can write to it.
 fn make_root() -> Outcome {
-    let layers = layers(Path::new(LAYERS))?;
-    let mut mounted = Vec::new();
-    for layer in &layers {
-        let target = Path::new(STACK).join(layer.file_stem().unwrap_or_default());
-        fs::create_dir_all(&target).explain(format_args!("make {}", target.display()))?;
-        mount(
-            layer,
-            &target,
-            "erofs",
-            MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID,
-            None,
-        )
-        .explain(format_args!("mount the layer {}", layer.display()))?;
-        mounted.push(target);
-    }
+    let Layers { root, images } = layers(Path::new(LAYERS))?;
+    let mounted = root.iter().map(|layer| mount_layer(layer)).collect::<Outcome<Vec<_>>>()?;
     fs::create_dir_all(NEW_ROOT).explain(format_args!("make {NEW_ROOT}"))?;
     let flags = MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
     match mounted.as_slice() {
@@ -76,20 +64,46 @@ fn make_root() -> Outcome {
                 .explain("stack the layers")?;
         }
     }
+    images::place(&images, &mount_layer(&images)?, NEW_ROOT)?;
     mount_devices(&format!("{NEW_ROOT}/dev"))
 }
 
-/// The layers, lowest first. Unsigned files that a UEFI stub adds to the initramfs end in `.cred`,
-/// `.raw` or `.json`, so they are never layers.
-fn layers(folder: &Path) -> Outcome<Vec<PathBuf>> {
+/// Mounts a layer, and returns the folder on which it is.
+fn mount_layer(layer: &Path) -> Outcome<PathBuf> {
+    let target = Path::new(STACK).join(layer.file_stem().unwrap_or_default());
+    fs::create_dir_all(&target).explain(format_args!("make {}", target.display()))?;
+    let flags = MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID;
+    mount(layer, &target, "erofs", flags, None)
+        .explain(format_args!("mount the layer {}", layer.display()))?;
+    Ok(target)
+}
+
+/// The files of the layers.
+#[derive(Debug, PartialEq)]
+struct Layers {
+    /// Those of the root, lowest first.
+    root: Vec<PathBuf>,
+    /// The one with the images of pods.
+    images: PathBuf,
+}
+
+/// Finds the layers. Unsigned files that a UEFI stub adds to the initramfs end in `.cred`, `.raw`
+/// or `.json`, so they are never layers.
+fn layers(folder: &Path) -> Outcome<Layers> {
     let entries = fs::read_dir(folder).explain(format_args!("read {}", folder.display()))?;
-    let mut layers: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    layers.retain(|path| path.extension().is_some_and(|extension| extension == "erofs"));
-    layers.sort();
-    if layers.is_empty() {
-        return Err(Failure::new(format!("{} has no layer", folder.display())));
-    }
-    Ok(layers)
+    let mut root: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    root.retain(|path| path.extension().is_some_and(|extension| extension == "erofs"));
+    root.sort();
+    let of_images = root.iter().position(|path| has_images(path));
+    let missing = |name| Failure::new(format!("{} has no layer{name}", folder.display()));
+    let images = root.remove(of_images.ok_or_else(|| missing(" with the images of pods"))?);
+    if root.is_empty() { Err(missing("")) } else { Ok(Layers { root, images }) }
+}
+
+/// Whether this is the layer with the images of pods, of any number.
+fn has_images(layer: &Path) -> bool {
+    let name = layer.file_stem().and_then(|stem| stem.to_str()?.split_once('-'));
+    name.is_some_and(|(_, name)| name == IMAGES_LAYER)
 }
 
 /// The overlay's option: the topmost layer comes first.
@@ -125,25 +139,29 @@ mod tests {
             "20-kubelet.erofs",
             "10-base.erofs",
             "30-files.erofs",
+            "25-images.erofs",
             "40-more.erofs.raw",
             "50-more.cred",
         ] {
             File::create(folder.path().join(name)).unwrap();
         }
-        let names: Vec<_> = layers(folder.path())
-            .unwrap()
-            .iter()
-            .map(|path| path.file_name().unwrap().to_owned())
-            .collect();
+        let Layers { root, images } = layers(folder.path()).unwrap();
+        let names: Vec<_> = root.iter().map(|path| path.file_name().unwrap()).collect();
         assert_eq!(names, ["10-base.erofs", "20-kubelet.erofs", "30-files.erofs"]);
+        assert_eq!(images, folder.path().join("25-images.erofs"));
         let mounted = ["/stack/10-base", "/stack/20-kubelet"].map(PathBuf::from);
         assert_eq!(lower_folders(&mounted), "lowerdir=/stack/20-kubelet:/stack/10-base");
     }
 
     #[test]
-    fn an_initramfs_without_layers_is_refused() {
+    fn an_initramfs_without_a_root_or_without_images_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(layers(folder.path()).is_err());
+        let refused = || layers(folder.path()).unwrap_err().to_string();
+        File::create(folder.path().join("10-base.erofs")).unwrap();
+        assert!(refused().ends_with("has no layer with the images of pods"), "{}", refused());
+        fs::rename(folder.path().join("10-base.erofs"), folder.path().join("10-images.erofs"))
+            .unwrap();
+        assert!(refused().ends_with("has no layer"), "{}", refused());
         assert!(layers(&folder.path().join("none")).is_err());
     }
 }

@@ -3,6 +3,7 @@
 pub mod apparmor;
 pub mod command_line;
 pub mod early;
+pub mod images;
 pub mod limits;
 pub mod memory;
 pub mod secure_boot;
@@ -73,6 +74,8 @@ pub enum Step {
     Containerd,
     /// Loads the node's pod images.
     Images,
+    /// Frees the memory of the node's pod images.
+    FreeImages,
     /// Has the kubelet's configuration written.
     KubeletConfig,
     /// Starts the kubelet.
@@ -100,7 +103,7 @@ const KUBELET: Program = Program::Kubelet;
 const CONFIG: Program = Program::KubeletConfig;
 
 /// The boot. A phase needs only what the phases above it have made.
-pub static BOOT: [Phase<Step>; 28] = [
+pub static BOOT: [Phase<Step>; 29] = [
     phase("mounts", Step::Mounts, AtOnce, Reboot),
     phase("watchdog", Step::Watchdog, AtOnce, Note),
     phase("memory", Step::Memory, AtOnce, Note),
@@ -127,6 +130,7 @@ pub static BOOT: [Phase<Step>; 28] = [
     phase(CONFIG.name(), Step::KubeletConfig, When(Done(CONFIG), TIMEOUT), Note),
     phase(CONTAINERD.name(), Step::Containerd, When(Accepts(CONTAINERD), TIMEOUT), CountAndReboot),
     phase(IMAGES.name(), Step::Images, When(Done(IMAGES), TIMEOUT), CountAndReboot),
+    phase("free-images", Step::FreeImages, JOB, Note),
     phase(KUBELET.name(), Step::Kubelet, When(Runs(KUBELET), TIMEOUT), Note),
     phase("gate", Step::Gate, Later, Note),
 ];
@@ -186,6 +190,13 @@ mod tests {
         for step in [Step::OldImages, Step::Images] {
             assert_ne!(BOOT[place(step)].on_failure, Note);
         }
+    }
+
+    #[test]
+    fn the_images_are_freed_before_a_container_could_keep_their_mount() {
+        assert!(place(Step::Images) < place(Step::FreeImages));
+        assert!(place(Step::FreeImages) < place(Step::Kubelet));
+        assert_eq!(BOOT[place(Step::FreeImages)].ends, JOB);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use osbuild_failure::{Failure, Outcome};
 use osbuild_protocol::{BlockDevice, ProviderName, Refusal, Slots};
 
+use crate::boot::images;
 use crate::boot::secure_boot::{self, SecureBoot};
 use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
@@ -61,6 +62,8 @@ pub enum Job {
     },
     /// Removes containerd's copies of the node's own images.
     RemoveOldImages,
+    /// Frees the memory of the node's own images.
+    FreeImages,
 
     /// Reads the slots for a `status`.
     ReadSlots,
@@ -212,6 +215,7 @@ impl Job {
             Self::ReadHostNames => "read-host-names",
             Self::ReadSettings { .. } => "read-settings",
             Self::RemoveOldImages => "remove-old-images",
+            Self::FreeImages => "free-images",
             Self::ReadSlots => "read-slots",
             Self::OpenSlot => "open-slot",
             Self::OpenVolume(_) => "open-volume",
@@ -272,6 +276,7 @@ impl Job {
             }
             Self::ReadSettings { is_on_trial } => start_settings(is_on_trial),
             Self::RemoveOldImages => Done::Plain(old_images::remove()),
+            Self::FreeImages => Done::Plain(images::free()),
             Self::ReadSlots => Done::Slots(source.status()),
             Self::OpenSlot => Done::SlotOpened(source.open_other()),
             Self::OpenVolume(after) => Done::VolumeOpened(volumes::open(after.as_ref())),
@@ -292,12 +297,7 @@ impl Job {
             Self::LookForPrograms(names) => {
                 Done::ProgramsFound(credential_providers::present(&names))
             }
-            Self::PrepareKubelet(name) => {
-                let start = Start::observe(&name);
-                kubelet::prepare(&start);
-                let shutdown_grace = kubelet_config::shutdown_grace();
-                Done::KubeletPrepared { start, shutdown_grace }
-            }
+            Self::PrepareKubelet(name) => prepare_kubelet(&name),
             Self::ClearForJoining => {
                 let clear = |data| obstacles::clear_for_joining(&data);
                 Done::ClearedForJoining(data::folder::open().and_then(clear))
@@ -322,6 +322,12 @@ impl Job {
             }
         }
     }
+}
+
+fn prepare_kubelet(node_name: &str) -> Done {
+    let start = Start::observe(node_name);
+    kubelet::prepare(&start);
+    Done::KubeletPrepared { start, shutdown_grace: kubelet_config::shutdown_grace() }
 }
 
 fn mount_data(source: &BootSource, in_memory: bool) -> Done {

@@ -68,6 +68,7 @@ impl Machine<Step> for Dispatcher {
             Step::OldImages => self.ask_in_phase(Job::RemoveOldImages),
             Step::Containerd => self.run(Program::Containerd),
             Step::Images => self.run(Program::Images),
+            Step::FreeImages => self.ask_in_phase(Job::FreeImages),
             Step::KubeletConfig => self.run(Program::KubeletConfig),
             Step::Kubelet => {
                 self.start_kubelet();

@@ -3,6 +3,9 @@
 /// In the initramfs: the folder of the root's read-only layers, `NN-name.erofs`. The layer with the
 /// highest number is on top.
 pub const LAYERS: &str = "/layers";
+/// In the initramfs: the `name` of the layer with [`IMAGES`]. It is not part of the root, so that
+/// its memory can be freed.
+pub const IMAGES_LAYER: &str = "images";
 /// In the initramfs: `init`'s first stage, which mounts the root and executes [`INIT`].
 pub const EARLY_INIT: &str = "/init";
 /// On the node: the folder of the seven host binaries.
@@ -15,7 +18,7 @@ pub const INIT: &str = "/bin/init";
 
 /// The files that the builder makes for `init` to read.
 pub const SHARE: &str = "/usr/share/osbuild";
-/// OCI image layout with every pod image.
+/// OCI image layout with every pod image; empty once containerd has them.
 pub const IMAGES: &str = "/usr/share/osbuild/images";
 /// `NAME.yaml` for each declared pod, read-only and as trusted as the root.
 pub const POD_MANIFESTS: &str = "/usr/share/osbuild/pods";
