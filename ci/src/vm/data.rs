@@ -56,6 +56,12 @@ impl<'a> Data<'a> {
         Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// Copies a folder with all that is in it into the folder `to`.
+    pub fn copy_folder(&self, path: &str, to: &Path) -> Result<()> {
+        let words = format!("rdump {path} {}", to.display());
+        self.debugfs("folder-of-data", &["-R", &words]).map(drop)
+    }
+
     /// Writes files with this text, which any user may execute.
     pub fn write(&self, paths: &[&str], text: &str) -> Result<()> {
         let file = self.folder.path().join("text");

@@ -53,7 +53,7 @@ use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::osd::PORT;
 use std::fs;
@@ -70,6 +70,9 @@ const CLIENTS: &str = "keys/dev/api.crt";
 
 /// The file of `osd` on DATA.
 const KEPT: &str = "osd/resources";
+
+/// The folder of the project that gets the node's logs after an error.
+const LOGS: &str = "logs-of-node";
 
 /// How long a setting may have a foreign value that `init` finds when it compares.
 const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
@@ -88,6 +91,10 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let more = |project: &Path| Ok(Lab::pods() + &stranger::pod(site, project)?);
     let lab = Lab::with(site, "settings", more)?;
+    holds_its_settings(&lab).map_err(|error| lab.with_logs(error))
+}
+
+fn holds_its_settings(lab: &Lab) -> Result<Outcome> {
     let (node, mut outcome) = (&lab.node, Outcome::default());
 
     let images = ImageServer::start()?;
@@ -135,7 +142,7 @@ pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
     running.power_off()?;
 
-    outlast_a_power_cut(&lab, &images, &mut outcome)?;
+    outlast_a_power_cut(lab, &images, &mut outcome)?;
 
     lab.change_data()?;
     let mut running = lab.boot("without-file")?;
@@ -190,6 +197,10 @@ fn outlast_a_power_cut(lab: &Lab, images: &ImageServer, outcome: &mut Outcome) -
 /// confirmed. One that cuts the node off is taken back without being asked.
 pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "tries")?;
+    takes_itself_back(&lab).map_err(|error| lab.with_logs(error))
+}
+
+fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
     let (node, mut outcome) = (&lab.node, Outcome::default());
 
     let mut running = lab.boot("first")?;
@@ -357,6 +368,19 @@ impl<'a> Lab<'a> {
     fn clients(&self) -> Result<String> {
         let path = self.project.join(CLIENTS);
         fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))
+    }
+
+    /// Copies the logs of the node, which is off, and adds their folder to an error.
+    fn with_logs(&self, error: Error) -> Error {
+        let folder = self.project.join(LOGS);
+        let kept = fs::create_dir_all(&folder)
+            .or_build(|| format!("cannot make `{}`", folder.display()))
+            .and_then(|()| Data::of(self.site, self.disk.path())?.copy_folder("log", &folder));
+        match kept {
+            Ok(()) => error.hint(format!("the node's logs are in `{}`", folder.display())),
+            // The error is that of the check.
+            Err(_) => error,
+        }
     }
 
     /// Removes the file of `osd` from DATA of the node, which is off, and adds a node document.
