@@ -23,10 +23,12 @@ const PROCESSES: &str = "for process in /proc/[0-9]*; do \
      while read -r key value; do [[ $key == PPid: ]] && echo $value; done <$process/status; \
      fi; done 2>/dev/null; true";
 
-/// Prints the process of one of the node's own pods. The scripts after it end its shim, which the
-/// node's other pods share, and its sandbox, with which that shim has started.
+/// The programs of the node's own pods.
+const OWN: [&str; 2] = ["dhcp", "time"];
+/// Prints the process of the program `NAME`. The scripts after it end the shim of that process,
+/// which the node's own pods share, and its sandbox, with which that shim has started.
 const OWN_PROCESS: &str = "for process in /proc/[0-9]*; do \
-     if [[ $(<$process/comm) == dhcp ]]; then echo ${process#/proc/}; fi; done 2>/dev/null; true";
+     if [[ $(<$process/comm) == NAME ]]; then echo ${process#/proc/}; fi; done 2>/dev/null; true";
 const END_OF_SHIM: &str = "while read -r key value; do \
      if [[ $key == PPid: ]]; then kill -KILL $value; fi; done </proc/PROCESS/status";
 const END_OF_SANDBOX: &str = "IFS=: read -r _ _ group </proc/PROCESS/cgroup; \
@@ -43,11 +45,11 @@ pub fn end(faults: &mut Faults) -> Result<()> {
         })?;
     }
     faults.survives("the end of a shim", a_shim_ends)?;
-    for (name, script) in [
-        ("the end of the sandbox of one of the node's own pods", END_OF_SANDBOX),
-        ("the end of the shim of the node's own pods", END_OF_SHIM),
+    for (name, script, ended) in [
+        ("the end of the sandbox of one of the node's own pods", END_OF_SANDBOX, &OWN[..1]),
+        ("the end of the shim of the node's own pods", END_OF_SHIM, &OWN[..]),
     ] {
-        faults.survives(name, |faults| own_pod_returns(faults, name, script))?;
+        faults.survives(name, |faults| own_pods_return(faults, name, script, ended))?;
     }
     faults.survives("a kubelet that does not start", |faults| {
         let drop_in = |text| [NodeFile::new(DROP_IN, 0o644, format!("{KIND}{text}"))];
@@ -61,20 +63,33 @@ pub fn end(faults: &mut Faults) -> Result<()> {
     })
 }
 
-/// One of the node's own pods has another process after the script.
-fn own_pod_returns(faults: &mut Faults, name: &str, script: &str) -> Result<()> {
-    let process = faults.as_root(OWN_PROCESS)?;
-    faults.as_root(&script.replace("PROCESS", process.trim()))?;
-    let returned = wait(TIMEOUT, || {
-        let now = faults.as_root(OWN_PROCESS)?;
-        let is_other = !now.is_empty() && now != process;
-        Ok(if is_other { Seen::Yes(()) } else { Seen::NotYet(format!("{process} became {now}")) })
-    })?;
-    faults
-        .cluster
-        .outcome
-        .claim(&format!("one of the node's own pods returns after {name}"), returned);
+/// These programs of the node's own pods have other processes after the script, which gets the
+/// process of the first one.
+fn own_pods_return(
+    faults: &mut Faults,
+    name: &str,
+    script: &str,
+    programs: &[&'static str],
+) -> Result<()> {
+    let before = programs.iter().map(|program| own_process(faults, program));
+    let before = before.collect::<Result<Vec<_>>>()?;
+    faults.as_root(&script.replace("PROCESS", &before[0]))?;
+    for (program, process) in programs.iter().zip(&before) {
+        let returned = wait(TIMEOUT, || {
+            let now = own_process(faults, program)?;
+            Ok(match now.is_empty() || now == *process {
+                true => Seen::NotYet(format!("{process} became {now}")),
+                false => Seen::Yes(()),
+            })
+        })?;
+        faults.cluster.outcome.claim(&format!("`{program}` returns after {name}"), returned);
+    }
     Ok(())
+}
+
+fn own_process(faults: &Faults, program: &str) -> Result<String> {
+    let found = faults.as_root(&OWN_PROCESS.replace("NAME", program))?;
+    Ok(found.trim().to_owned())
 }
 
 /// The Pod whose shim was killed has another container, and no process of the old one is left.
