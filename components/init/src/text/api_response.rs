@@ -35,10 +35,15 @@ pub fn object<T: DeserializeOwned>(response: &[u8]) -> Outcome<T> {
     if is_accepted(&head) {
         return serde_json::from_slice(body).explain("read the API server's object");
     }
+    Err(refusal(&head, body))
+}
+
+/// The failure with the reason for which the API server refuses a request.
+fn refusal(head: &str, body: &[u8]) -> Failure {
     let message = serde_json::from_slice(body).ok().map(|Status { message }| message);
     let status = head.lines().next().unwrap_or_default();
     let reason = message.unwrap_or_else(|| format!("it answers `{status}`"));
-    Err(Failure::new(format!("the API server refuses: {reason}")))
+    Failure::new(format!("the API server refuses: {reason}"))
 }
 
 fn is_accepted(head: &str) -> bool {
@@ -77,12 +82,13 @@ impl<R: BufRead> Watch<R> {
                 return Err(Failure::new("the response ends in its head"));
             }
         }
-        if is_accepted(&String::from_utf8_lossy(&head)) {
+        let head = String::from_utf8_lossy(&head);
+        if is_accepted(&head) {
             return Ok(Self { stream });
         }
-        limited.read_to_end(&mut head).explain("read the response")?;
-        object::<Value>(&head)?;
-        Err(Failure::new("the API server refuses the watch"))
+        let mut body = Vec::new();
+        limited.read_to_end(&mut body).explain("read the response")?;
+        Err(refusal(&head, &body))
     }
 
     /// The next object that was added or changed; none if the response ends before.

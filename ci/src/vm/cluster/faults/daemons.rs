@@ -65,12 +65,7 @@ pub fn end(faults: &mut Faults) -> Result<()> {
 
 /// These programs of the node's own pods have other processes after the script, which gets the
 /// process of the first one.
-fn own_pods_return(
-    faults: &mut Faults,
-    name: &str,
-    script: &str,
-    programs: &[&'static str],
-) -> Result<()> {
+fn own_pods_return(faults: &mut Faults, name: &str, script: &str, programs: &[&str]) -> Result<()> {
     let before = programs.iter().map(|program| own_process(faults, program));
     let before = before.collect::<Result<Vec<_>>>()?;
     faults.as_root(&script.replace("PROCESS", &before[0]))?;
