@@ -1,7 +1,7 @@
 //! Requests to the API server with the kubelet's own credentials: one connection for each, over
 //! HTTP/1.0.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl<'u> Server<'u> {
         }
         request.push_str("\r\n");
         request.push_str(body);
-        stream.write_all(request.as_bytes()).map_err(|error| not_sent(&error))?;
+        stream.write_all(request.as_bytes()).map_err(not_sent)?;
         stream.sock.set_read_timeout(Some(timeout)).explain("set the time limit")?;
         Ok(stream)
     }
@@ -168,7 +168,7 @@ impl<'u> Server<'u> {
 
 /// Why a request was not sent. The usual reasons are an API server with another CA, whose name is
 /// often that of the earlier one, and a wrong clock.
-fn not_sent(error: &std::io::Error) -> Failure {
+fn not_sent(error: io::Error) -> Failure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     match tls {
         Some(Error::InvalidCertificate(
@@ -180,7 +180,7 @@ fn not_sent(error: &std::io::Error) -> Failure {
         Some(Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         )) => Failure::new("its certificate has expired by the node's clock"),
-        _ => Failure::new(format!("send the request: {error}")),
+        _ => Failure::of("send the request", error),
     }
 }
 

@@ -186,6 +186,9 @@ impl fmt::Display for ClientError {
             Self::Connection(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 f.write_str("init closed the connection before it replied")
             }
+            Self::Connection(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                f.write_str("init did not reply within the time limit")
+            }
             Self::Connection(error) => error.fmt(f),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Malformed(how) => f.write_str(how),
@@ -237,6 +240,14 @@ mod tests {
             let (reply, _) = asks(&Request::OpenSlot, pieces);
             assert!(matches!(reply, Err(ClientError::Connection(_))), "{pieces:?}");
         }
+    }
+
+    #[test]
+    fn an_init_that_does_not_reply_in_time_is_named_as_such() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        one.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let error = Client { stream: one }.status().unwrap_err();
+        assert_eq!(error.to_string(), "init did not reply within the time limit");
     }
 
     #[test]
