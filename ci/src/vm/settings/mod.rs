@@ -53,7 +53,7 @@ use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Context, Result};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::osd::PORT;
 use std::fs;
@@ -91,7 +91,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
 pub fn a_resource_holds_a_setting(site: &Site) -> Result<Outcome> {
     let more = |project: &Path| Ok(Lab::pods() + &stranger::pod(site, project)?);
     let lab = Lab::with(site, "settings", more)?;
-    holds_its_settings(&lab).map_err(|error| lab.with_logs(error))
+    lab.with_logs(holds_its_settings(&lab))
 }
 
 fn holds_its_settings(lab: &Lab) -> Result<Outcome> {
@@ -197,7 +197,7 @@ fn outlast_a_power_cut(lab: &Lab, images: &ImageServer, outcome: &mut Outcome) -
 /// confirmed. One that cuts the node off is taken back without being asked.
 pub fn a_change_takes_itself_back(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "tries")?;
-    takes_itself_back(&lab).map_err(|error| lab.with_logs(error))
+    lab.with_logs(takes_itself_back(&lab))
 }
 
 fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
@@ -370,17 +370,24 @@ impl<'a> Lab<'a> {
         fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))
     }
 
-    /// Copies the logs of the node, which is off, and adds their folder to an error.
-    fn with_logs(&self, error: Error) -> Error {
+    /// Copies the logs of the node, which is off, if a claim does not hold or if there is an error,
+    /// and adds their folder to it.
+    fn with_logs(&self, outcome: Result<Outcome>) -> Result<Outcome> {
+        if outcome.as_ref().is_ok_and(|outcome| outcome.problems.is_empty()) {
+            return outcome;
+        }
         let folder = self.project.join(LOGS);
         let kept = fs::create_dir_all(&folder)
             .or_build(|| format!("cannot make `{}`", folder.display()))
             .and_then(|()| Data::of(self.site, self.disk.path())?.copy_folder("log", &folder));
-        match kept {
-            Ok(()) => error.hint(format!("the node's logs are in `{}`", folder.display())),
-            // The error is that of the check.
-            Err(_) => error,
+        // Another error here must not hide that of the check.
+        let Ok(()) = kept else { return outcome };
+        let place = format!("the node's logs are in `{}`", folder.display());
+        let mut outcome = outcome.map_err(|error| error.hint(&place))?;
+        if let Some(last) = outcome.problems.last_mut() {
+            *last = last.clone().hint(&place);
         }
+        Ok(outcome)
     }
 
     /// Removes the file of `osd` from DATA of the node, which is off, and adds a node document.
