@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use osbuild_protocol::{MAX_LINE, Refusal, Request, Socket, fd_passing};
 
 use super::ClientId;
-use super::given_file::in_memory;
+use super::given_file::first_in_memory;
 use crate::lines::Lines;
 
 /// A client.
@@ -83,21 +83,21 @@ impl Client {
         let arrived = fd_passing::peek(&self.stream, &mut buffer[..free])?;
         let end = buffer[..arrived].iter().position(|byte| *byte == b'\n');
         let length = end.map_or(arrived, |end| end + 1);
-        let (read, descriptor) = self.receive(&mut buffer[..length])?;
+        let (read, descriptors) = self.receive(&mut buffer[..length])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.descriptor = descriptor.and_then(in_memory).or(self.descriptor.take());
+        self.descriptor = first_in_memory(descriptors).or(self.descriptor.take());
         self.line.push(&buffer[..read]);
         Ok(self.line.take(max))
     }
 
     /// Receives bytes. Only requests of the `update` socket have a descriptor; the kernel discards
     /// those that come with others.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         match self.socket {
             Socket::Update => fd_passing::receive(&self.stream, buffer),
-            _ => Ok((self.stream.read(buffer)?, None)),
+            _ => Ok((self.stream.read(buffer)?, Vec::new())),
         }
     }
 

@@ -3,41 +3,61 @@
 //! Closing a file may block: one on FUSE or NFS waits for its server, which the client may control.
 //! So PID 1 keeps files in memory only, and a thread closes any other.
 
-use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use rustix::fs::fcntl_get_seals;
 
-/// How many threads may close files at a time. Further files stay open.
+/// How many threads may close files at a time. While each of them waits for a server, further files
+/// stay open.
 const MAX_THREADS: usize = 8;
 
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+static CLOSING: Mutex<Closing> = Mutex::new(Closing { files: Vec::new(), threads: 0 });
 
-/// Returns a file in memory (memfd_create(2), tmpfs), and closes any other without blocking.
-pub fn in_memory(file: OwnedFd) -> Option<OwnedFd> {
-    if fcntl_get_seals(&file).is_ok() {
-        return Some(file);
-    }
-    close_in_thread(file);
-    None
+struct Closing {
+    /// The files that no thread has taken yet.
+    files: Vec<OwnedFd>,
+    threads: usize,
 }
 
-fn close_in_thread(file: OwnedFd) {
-    // Without a thread the file stays open.
-    let file = ManuallyDrop::new(file);
-    let has_room = |threads| (threads < MAX_THREADS).then_some(threads + 1);
-    if THREADS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, has_room).is_err() {
-        return;
+/// Returns the first of the files if it is in memory (memfd_create(2), tmpfs), and closes all others
+/// without blocking.
+pub fn first_in_memory(files: Vec<OwnedFd>) -> Option<OwnedFd> {
+    let mut files = files.into_iter();
+    let first = files.next()?;
+    let is_in_memory = fcntl_get_seals(&first).is_ok();
+    let (kept, closed) = if is_in_memory { (Some(first), None) } else { (None, Some(first)) };
+    close_in_threads(closed.into_iter().chain(files));
+    kept
+}
+
+fn close_in_threads(files: impl Iterator<Item = OwnedFd>) {
+    let mut closing = closing();
+    let before = closing.files.len();
+    closing.files.extend(files);
+    if closing.files.len() > before && closing.threads < MAX_THREADS {
+        // Without a thread they stay open until there is one.
+        let thread = Builder::new().name("close".to_owned()).spawn(close_all);
+        closing.threads += usize::from(thread.is_ok());
     }
-    let close = move || {
-        drop(ManuallyDrop::into_inner(file));
-        THREADS.fetch_sub(1, Ordering::Relaxed);
-    };
-    if Builder::new().name("close".to_owned()).spawn(close).is_err() {
-        THREADS.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Closes files until there are no more.
+fn close_all() {
+    loop {
+        let mut closing = closing();
+        let Some(file) = closing.files.pop() else {
+            closing.threads -= 1;
+            return;
+        };
+        drop(closing);
+        drop(file);
     }
+}
+
+fn closing() -> MutexGuard<'static, Closing> {
+    CLOSING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -86,6 +106,10 @@ mod tests {
         }
     }
 
+    fn memory() -> OwnedFd {
+        memfd_create("program", MemfdFlags::CLOEXEC).unwrap()
+    }
+
     #[test]
     fn a_file_whose_server_hangs_is_closed_without_blocking() {
         let mut device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
@@ -106,17 +130,23 @@ mod tests {
         });
         let file = File::open(format!("/proc/self/fd/{}", mount.as_raw_fd())).unwrap();
         let started = Instant::now();
-        assert!(in_memory(file.into()).is_none());
+        // Also behind one that is kept.
+        assert!(first_in_memory(vec![memory(), file.into()]).is_some());
         assert!(started.elapsed() < Duration::from_secs(5));
         let device = served.join().unwrap();
-        assert_eq!(THREADS.load(Ordering::Relaxed), 1, "the close still waits");
+        assert!(closing().threads > 0, "the close still waits");
         // Ends the connection, and with it the wait.
         drop(device);
     }
 
     #[test]
-    fn a_file_in_memory_is_kept() {
-        let file = memfd_create("program", MemfdFlags::CLOEXEC).unwrap();
-        assert!(in_memory(file).is_some());
+    fn the_first_file_is_kept_if_it_is_in_memory() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        assert!(first_in_memory(vec![memory(), writer]).is_some());
+        // It ends when the last writer is closed.
+        assert_eq!(File::from(reader).read(&mut [0]).unwrap(), 0);
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        assert!(first_in_memory(vec![reader, memory()]).is_none());
+        assert!(first_in_memory(Vec::new()).is_none());
     }
 }

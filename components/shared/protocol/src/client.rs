@@ -143,12 +143,12 @@ impl Client {
         let (mut text, mut taken) = (Vec::new(), None);
         loop {
             let mut buffer = [0; MAX_LINE];
-            let (read, descriptor) = fd_passing::receive(&self.stream, &mut buffer)?;
+            let (read, descriptors) = fd_passing::receive(&self.stream, &mut buffer)?;
             if read == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
             text.extend_from_slice(&buffer[..read]);
-            taken = descriptor.or(taken);
+            taken = descriptors.into_iter().next().or(taken);
             if let Some(whole) = text.strip_suffix(b"\n") {
                 let whole = String::from_utf8_lossy(whole);
                 let (data, last) = whole.rsplit_once('\n').unwrap_or(("", &whole));

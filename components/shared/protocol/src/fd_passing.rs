@@ -9,18 +9,23 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
 
-/// Receives at most a whole buffer, and the descriptor that came with it. The first of several
-/// descriptors is kept; the kernel closes the others. Zero bytes mean that the peer has closed the
+/// The descriptors that a peer can send at a time (`SCM_MAX_FD` of unix(7)).
+const MAX_DESCRIPTORS: usize = 253;
+
+/// Receives at most a whole buffer, and all descriptors that came with it: closing one may block,
+/// and the receiver decides where that happens. Zero bytes mean that the peer has closed the
 /// socket.
-pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received =
         recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let given = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
+    let mut given = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            given.extend(descriptors);
+        }
+    }
     Ok((received.bytes, given))
 }
 
@@ -63,26 +68,26 @@ mod tests {
         send(&one, "length 3\nok\n", Some(file.as_fd())).unwrap();
         send(&one, "more", None).unwrap();
         let mut buffer = [0; 12];
-        let (read, given) = receive(&other, &mut buffer).unwrap();
+        let (read, mut given) = receive(&other, &mut buffer).unwrap();
         assert_eq!(&buffer[..read], b"length 3\nok\n");
-        File::from(given.unwrap()).write_all(b"abc").unwrap();
+        File::from(given.remove(0)).write_all(b"abc").unwrap();
         file.rewind().unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "abc");
-        assert!(receive(&other, &mut buffer).unwrap().1.is_none());
+        assert!(receive(&other, &mut buffer).unwrap().1.is_empty());
     }
 
     #[test]
-    fn more_descriptors_than_one_are_closed() {
+    fn the_receiver_has_every_descriptor_that_a_peer_can_send() {
         let (one, other) = UnixStream::pair().unwrap();
-        let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let file = tempfile::tempfile().unwrap();
+        let given = vec![file.as_fd(); MAX_DESCRIPTORS];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let given = files.each_ref().map(AsFd::as_fd);
         control.push(SendAncillaryMessage::ScmRights(&given));
         sendmsg(&one, &[IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
-        let mut buffer = [0; 8];
-        assert_eq!(receive(&other, &mut buffer).unwrap().0, 1);
+        let (read, received) = receive(&other, &mut [0; 8]).unwrap();
+        assert_eq!((read, received.len()), (1, MAX_DESCRIPTORS));
     }
 }

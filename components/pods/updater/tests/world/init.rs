@@ -159,9 +159,9 @@ fn is_whole(slot: &Path) -> bool {
 fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
     let mut buffer = [0; 4096];
     // A client that was killed resets the connection.
-    let (read, descriptor) = fd_passing::receive(client, &mut buffer).ok()?;
+    let (read, descriptors) = fd_passing::receive(client, &mut buffer).ok()?;
     let verb = String::from_utf8(buffer[..read].to_vec()).unwrap();
-    verb.strip_suffix('\n').map(|verb| (verb.to_owned(), descriptor))
+    verb.strip_suffix('\n').map(|verb| (verb.to_owned(), descriptors.into_iter().next()))
 }
 
 fn send(client: &UnixStream, text: &str, descriptor: Option<BorrowedFd>) {
