@@ -16,20 +16,24 @@ pub const BOUND: u64 = 4 << 20;
 const MODE: u32 = 0o644;
 
 /// A log that is being written. A line that cannot be written is lost: a full disk must not stop
-/// the node. Pods can write to the folder, too, so a log is always a new file, and an entry that is
+/// the node. The next line that can be written comes after the number of those. Pods can write to the folder, too, so a log is always a new file, and an entry that is
 /// in the way is moved aside.
 pub struct Log {
     folder: Folder,
     name: String,
     bound: u64,
+    /// None if it could not be made; the next line tries again.
     file: Option<File>,
     written: u64,
+    /// How many lines in a row could not be written.
+    lost: u64,
 }
 
 impl Log {
     /// Keeps the last boot's log and starts this one's.
     pub fn start(folder: Folder, name: &str, bound: u64) -> Log {
-        let mut log = Log { folder, name: format!("{name}.log"), bound, file: None, written: 0 };
+        let name = format!("{name}.log");
+        let mut log = Log { folder, name, bound, file: None, written: 0, lost: 0 };
         // At the first boot there is no last log.
         let _ = log.folder.rename(&log.name, &log.suffixed("1"));
         let _ = log.folder.remove(&log.suffixed("old"));
@@ -43,9 +47,19 @@ impl Log {
             let _ = self.folder.rename(&self.name, &self.suffixed("old"));
             self.create();
         }
-        let Some(file) = &mut self.file else { return };
-        if file.write_all(format!("{line}\n").as_bytes()).is_ok() {
-            self.written += line.len() as u64 + 1;
+        if self.file.is_none() {
+            self.create();
+        }
+        let text = match self.lost {
+            0 => format!("{line}\n"),
+            lost => format!("{lost} lines could not be written\n{line}\n"),
+        };
+        match self.file.as_mut().map(|file| file.write_all(text.as_bytes())) {
+            Some(Ok(())) => {
+                self.written += text.len() as u64;
+                self.lost = 0;
+            }
+            _ => self.lost += 1,
         }
     }
 
@@ -91,6 +105,21 @@ mod tests {
         assert_eq!(read_to_string(folder.path().join("init.log")).unwrap(), "third boot\n");
         assert_eq!(read_to_string(folder.path().join("init.log.1")).unwrap(), "second boot\n");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_log_that_could_not_be_written_goes_on_with_the_number_of_lost_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::start(open(&folder), "init", BOUND);
+        // Every write to this device fails like one to a full disk.
+        log.file = Some(File::options().write(true).open("/dev/full").unwrap());
+        for line in ["lost", "lost, too"] {
+            log.line(line);
+        }
+        log.file = None;
+        log.line("kept");
+        let text = read_to_string(folder.path().join("init.log")).unwrap();
+        assert_eq!(text, "2 lines could not be written\nkept\n");
     }
 
     #[test]

@@ -303,7 +303,10 @@ impl Process {
             Life::Task { .. } => {
                 return Exit::Report { succeeded, text: std::mem::take(&mut self.report) };
             }
-            Life::Job if succeeded => return Exit::Done,
+            // It may have ended by itself before it was asked to.
+            Life::Job if succeeded && self.stop_reason != Some(StopReason::Restart) => {
+                return Exit::Done;
+            }
             Life::Job | Life::Daemon => {}
         }
         match self.stop_reason {
@@ -415,6 +418,15 @@ mod tests {
     fn a_job_that_succeeds_is_not_started_again() {
         let (process, exit) = run(Program::Gate, "exit 0");
         assert_eq!((process.state, exit), (State::Ended, Exit::Done));
+    }
+
+    #[test]
+    fn a_job_that_succeeds_before_it_is_restarted_is_started_again() {
+        let mut process = start(Program::Gate, "exit 0");
+        let status = wait(&process);
+        process.restart(Duration::ZERO);
+        assert_eq!(process.on_exit(status, Duration::from_secs(1)), Exit::AsAsked);
+        assert_eq!(process.state, State::Waiting { until: Duration::from_secs(1) });
     }
 
     #[test]
