@@ -96,6 +96,10 @@ pub enum Deadline {
     Mounts,
     /// A try of settings is over.
     Try,
+    /// The settings are written again, as they could not be written.
+    Keeping,
+    /// The pod that configures links has to be without what was taken back.
+    Network,
     /// The address that a person at a console has given goes.
     ConsoleAddress,
     /// The node is not ready with its settings in time.

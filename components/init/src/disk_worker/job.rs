@@ -125,6 +125,8 @@ pub enum Job {
 pub enum Done {
     /// Success or failure, without a value.
     Plain(Outcome),
+    /// [`Job::KeepSettings`].
+    SettingsKept(Outcome),
     /// Of [`Job::ReadSecureBoot`].
     SecureBoot(SecureBoot),
     /// Of [`Job::MountData`]: lines for the console, and the outcome.
@@ -303,7 +305,7 @@ impl Job {
                 Done::ClearedForJoining(data::folder::open().and_then(clear))
             }
             Self::KeepHostName(name) => Done::Plain(host_name::keep(&name)),
-            Self::KeepSettings(text) => Done::Plain(kept::write(&text)),
+            Self::KeepSettings(text) => Done::SettingsKept(kept::write(&text)),
             Self::CountFailedStarts(failures) => Done::Plain(kept::count(failures)),
             Self::KeepProof(proof) => Done::Plain(kept::prove(&proof)),
             Self::KeepAcknowledged => Done::Plain(kept::acknowledge()),

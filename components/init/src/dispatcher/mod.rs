@@ -6,6 +6,7 @@ mod children;
 mod debug;
 mod disk;
 mod environment;
+mod keeping;
 mod keyboards;
 mod kubelet;
 mod requests;
@@ -43,8 +44,10 @@ use crate::hardware::watchdog::Watchdog;
 use crate::host::addresses::Addresses;
 use crate::host::clock::Clock;
 use crate::host::console_address::ConsoleAddress;
+use crate::host::network_client::NetworkClient;
 use crate::host::node_plugins::NodePlugins;
 use crate::host::settings::Settings;
+use crate::host::settings::keeping::Keeping;
 use crate::host::watch::Watch;
 use crate::logind::Logind;
 use crate::processes::Processes;
@@ -111,6 +114,7 @@ pub struct Dispatcher {
     work: Option<Work>,
     clock: Clock,
     settings: Settings,
+    keeping: Keeping,
     /// The address that a person at a console has given.
     console_address: ConsoleAddress,
     /// The watch that reports changes of settings by other programs.
@@ -141,8 +145,7 @@ pub struct Dispatcher {
     updater: Option<ClientId>,
     /// The last report of the updater.
     last_report: LastReport,
-    /// The client that waits for other settings of the network, and the revision that it has.
-    network_client: Option<(ClientId, u64)>,
+    network_client: NetworkClient,
     #[cfg(test)]
     _alone: std::sync::MutexGuard<'static, ()>,
 }
@@ -188,6 +191,7 @@ impl Dispatcher {
             work: None,
             clock: Clock::default(),
             settings: Settings::default(),
+            keeping: Keeping::default(),
             console_address: ConsoleAddress::default(),
             watch: None,
             addresses: Addresses::default(),
@@ -210,7 +214,7 @@ impl Dispatcher {
             update: None,
             updater: None,
             last_report: LastReport::default(),
-            network_client: None,
+            network_client: NetworkClient::default(),
             #[cfg(test)]
             _alone: NODE.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
         })
@@ -304,6 +308,8 @@ impl Dispatcher {
             (Deadline::KubeletProof, self.kubelet_proof_due().filter(|_| runs)),
             (Deadline::Mounts, self.settings.mounts_deadline().filter(|_| runs)),
             (Deadline::Try, self.settings.try_deadline()),
+            (Deadline::Keeping, self.keeping.deadline().filter(|_| runs)),
+            (Deadline::Network, self.network_due().filter(|_| runs)),
             (Deadline::ConsoleAddress, self.console_address.deadline()),
             (Deadline::Start, self.settings.start_deadline().filter(|_| runs)),
             (Deadline::Summary, Some(self.pace.deadline()).filter(|_| needs_disk)),
@@ -379,6 +385,8 @@ impl Dispatcher {
             Deadline::KubeletProof => self.on_kubelet_proved(),
             Deadline::Mounts => self.on_host_changed(),
             Deadline::Try => self.on_try_deadline(now),
+            Deadline::Keeping => self.on_keeping_due(now),
+            Deadline::Network => self.on_network_due(now),
             Deadline::ConsoleAddress => self.end_console_address("as nobody kept it in time"),
             Deadline::Start => self.on_start_deadline(),
             Deadline::Summary => self.on_summary_due(),

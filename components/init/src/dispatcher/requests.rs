@@ -52,7 +52,7 @@ impl Dispatcher {
             Request::Addresses { addresses, link } => self.set_addresses(&addresses, &link)?,
             Request::RouterAdvertisements(link) => link::accept_router_advertisements(&link)?,
             Request::AwaitNetwork(revision) => {
-                self.network_client = Some((client, revision));
+                self.network_client.on_waits(client, revision);
                 if self.static_pods.on_network() {
                     self.place_static_pods();
                 }

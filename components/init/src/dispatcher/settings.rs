@@ -5,7 +5,7 @@ use std::time::Duration;
 use osbuild_protocol::{HostSettings, Refusal, Reply, Setting, SettingName, Single, TryTime};
 use osbuild_ranks::Source;
 
-use super::{Dispatcher, Program};
+use super::{Dispatcher, End, Program};
 use crate::disk_worker::Job;
 use crate::disk_worker::waiting::Wants;
 use crate::host::settings::fallback::{Fallback, MAX_FAILURES, Proof};
@@ -21,6 +21,10 @@ const LAST_ERROR: &str = "its last error: ";
 const KUBELET_ERROR: &str = "err=\"";
 /// The maximum characters of that error in a status.
 const MAX_ERROR: usize = 200;
+
+/// Why the node reboots after a try.
+const NETWORK_HANGS: &str =
+    "nothing takes the changes of the network back: the node reboots to be without them";
 
 /// How long the node has to be ready, if its board names no deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
@@ -59,10 +63,6 @@ impl Dispatcher {
             return Ok(Some(Reply::Done.into()));
         }
         self.keep_settings(client).map(|()| None)
-    }
-
-    fn keep_settings(&mut self, client: ClientId) -> Result<(), Refusal> {
-        self.ask_for(client, Wants::Disk, Job::KeepSettings(self.settings.text()))
     }
 
     /// A setting has changed: carries out what follows from it.
@@ -113,10 +113,23 @@ impl Dispatcher {
     /// Hands the settings of the network to the client that waits for others than it has.
     pub(super) fn reply_about_network(&mut self) {
         let network = self.settings.network();
-        let revision = network.revision();
-        if let Some((client, _)) = self.network_client.take_if(|(_, known)| *known != revision) {
+        if let Some(client) = self.network_client.take_waiting(network.revision()) {
             let reply = Reply::Network(network.wanted());
             self.sockets.reply(client, Ok(reply.into()));
+        }
+    }
+
+    /// Until when the pod that configures links has to be without what was taken back, since boot.
+    pub(super) fn network_due(&self) -> Option<Duration> {
+        self.network_client.deadline(self.settings.network().revision())
+    }
+
+    /// The pod that configures links may hang. Then a reboot ends what it has set: nothing of a try
+    /// is kept.
+    pub(super) fn on_network_due(&mut self, now: Duration) {
+        if self.network_client.is_late(self.settings.network().revision(), now) {
+            self.say_about_settings([NETWORK_HANGS.to_owned()]);
+            self.request_end(End::Reboot);
         }
     }
 
@@ -153,6 +166,7 @@ impl Dispatcher {
         self.say_about_settings(lines);
         self.say_about_settings([format!("the changes are taken back, {reason}")]);
         self.on_many_settings();
+        self.network_client.on_taken_back(self.settings.network().revision(), uptime());
     }
 
     /// The node document was read again.
@@ -343,7 +357,14 @@ pub(super) mod tests {
 
     /// A node that runs, with two sockets in `folder`, and a client of each.
     pub fn node(folder: &Path) -> (Dispatcher, [UnixStream; 2]) {
-        let run = |_| Done::ClearedForJoining(Ok(()));
+        node_on(folder, |_| Done::ClearedForJoining(Ok(())))
+    }
+
+    /// The same, with a disk on which `run` does the jobs.
+    pub fn node_on(
+        folder: &Path,
+        run: impl FnMut(Job) -> Done + Send + 'static,
+    ) -> (Dispatcher, [UnixStream; 2]) {
         let mut node = Dispatcher::with(Console::silent(), Facts::default(), run).unwrap();
         node.stage = Stage::Runs;
         node.watchdog = Watchdog::on(File::create(folder.join("watchdog")).unwrap(), INTERVAL);
@@ -358,7 +379,7 @@ pub(super) mod tests {
 
     /// Runs turns of the node until the client has received a whole reply, and returns its text:
     /// only a part if the reply is not complete after [`MAX_TURNS`].
-    fn reply(node: &mut Dispatcher, client: &mut UnixStream) -> String {
+    pub fn reply(node: &mut Dispatcher, client: &mut UnixStream) -> String {
         let mut reply = String::new();
         for _ in 0..MAX_TURNS {
             match client.read_to_string(&mut reply) {

@@ -23,6 +23,7 @@ pub mod motd;
 pub mod mount_settings;
 pub mod mounts;
 pub mod network;
+pub mod network_client;
 pub mod node_plugins;
 pub mod pod_resolvers;
 pub mod pod_settings;

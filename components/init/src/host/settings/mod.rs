@@ -5,6 +5,7 @@
 pub mod document;
 pub mod fallback;
 mod held;
+pub mod keeping;
 pub mod kept;
 mod tried;
 mod values;

@@ -273,6 +273,7 @@ impl StaticNetwork {
         if refused {
             self.due = Some(now + RETRY);
         }
+        self.source.on_carried_out();
     }
 
     /// Reads the links that this program serves and their ports, the addresses of all links, and
