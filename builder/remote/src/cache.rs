@@ -34,8 +34,8 @@ pub struct Cache {
 }
 
 pub(crate) enum Server {
-    Grpc(Grpc),
-    Http(Http),
+    Grpc(Box<Grpc>),
+    Http(Arc<Http>),
 }
 
 /// Where the bytes of a blob are on this machine.
@@ -74,8 +74,8 @@ impl Cache {
         let server = {
             let _inside = runtime.enter();
             match address.protocol {
-                Protocol::Grpc => Server::Grpc(Grpc::new(address, access, &retry)?),
-                Protocol::Http => Server::Http(Http::new(address, access, &retry)?),
+                Protocol::Grpc => Server::Grpc(Box::new(Grpc::new(address, access, &retry)?)),
+                Protocol::Http => Server::Http(Arc::new(Http::new(address, access, &retry)?)),
             }
         };
         let (counters, limits) = Default::default();
@@ -217,9 +217,9 @@ impl Cache {
         self.limits()?;
         let mut missing = HashSet::new();
         for names in blobs.chunks(MAX_ASKED) {
-            missing.extend(self.call(async |_| match &self.server {
+            missing.extend(self.call(async |progress| match &self.server {
                 Server::Grpc(grpc) => grpc.missing(names).await,
-                Server::Http(http) => http.missing(names).await,
+                Server::Http(http) => http.missing(names, &progress).await,
             })?);
         }
         Ok(missing)

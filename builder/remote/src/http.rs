@@ -11,9 +11,14 @@ use http::header::CONTENT_LENGTH;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Identity, Method, Response, StatusCode};
 use std::io::{Read, Write};
+use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// The upper limit of a result in bytes.
 const MAX_RESULT: usize = 4 << 20;
+
+/// The number of blobs that a cache is asked for at the same time, each with a request of its own.
+const MAX_AT_ONCE: usize = 16;
 
 /// A client of a plain cache.
 pub(crate) struct Http {
@@ -58,16 +63,33 @@ impl Http {
         self.send(Method::PUT, "ac", action, Some(body)).await.map(drop)
     }
 
-    pub(crate) async fn missing(&self, blobs: &[BlobId]) -> Result<Vec<BlobId>, Fault> {
-        let mut missing = Vec::new();
-        for blob in blobs {
-            match self.send(Method::HEAD, "cas", blob, None).await {
-                Ok(_) => {}
-                Err(Fault::Missing) => missing.push(blob.clone()),
-                Err(fault) => return Err(fault),
+    /// Those of these blobs that the cache lacks. Each answer is progress, because thousands of
+    /// them take longer than the timeout of one.
+    pub(crate) async fn missing(
+        self: &Arc<Self>,
+        blobs: &[BlobId],
+        progress: &Progress,
+    ) -> Result<Vec<BlobId>, Fault> {
+        let (mut blobs, mut open, mut missing) = (blobs.iter(), JoinSet::new(), Vec::new());
+        loop {
+            while open.len() < MAX_AT_ONCE
+                && let Some(blob) = blobs.next()
+            {
+                let (http, blob) = (Arc::clone(self), blob.clone());
+                open.spawn(async move { Ok((!http.has(&blob).await?).then_some(blob)) });
             }
+            let Some(answer) = open.join_next().await else { return Ok(missing) };
+            progress.touch();
+            missing.extend(answer.expect("a question neither panics nor is aborted")?);
         }
-        Ok(missing)
+    }
+
+    async fn has(&self, blob: &BlobId) -> Result<bool, Fault> {
+        match self.send(Method::HEAD, "cas", blob, None).await {
+            Ok(_) => Ok(true),
+            Err(Fault::Missing) => Ok(false),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Reads one blob into `out`, checked.
