@@ -99,16 +99,18 @@ impl Cache {
     }
 
     /// Starts an action, and follows it to its end. After a cut connection the server is asked for
-    /// the same run, which went on without us.
+    /// the same run, which went on without us. Only cuts of young streams are tries: those of
+    /// healthy ones say nothing about the server, and the timeout of the action bounds them.
     async fn follow(
         &self,
         grpc: &Grpc,
         request: &ExecuteRequest,
         running: &Running,
     ) -> Result<Executed, Fault> {
-        let mut cuts = 0;
+        let (mut cuts, mut is_resumed) = (0, false);
         let mut opened = grpc.operations(EXECUTE, request).await;
         loop {
+            let since = Instant::now();
             let fault = match opened {
                 Ok(mut stream) => match running.ended(&mut stream).await {
                     Ok(operation) => return operation.executed(),
@@ -116,17 +118,20 @@ impl Cache {
                 },
                 Err(fault) => fault,
             };
+            if since.elapsed() >= self.retry.healthy_after {
+                cuts = 0;
+            }
             let name = running.name();
             if name.is_empty() || !fault.is_temporary() || cuts == self.retry.tries {
                 return Err(match fault {
                     // The server has forgotten the run, or cannot be asked for it.
-                    Fault::Missing | Fault::Refused(_) if cuts > 0 => {
+                    Fault::Missing | Fault::Refused(_) if is_resumed => {
                         Fault::Temporary("it cut the connection of a running action".to_owned())
                     }
                     fault => fault,
                 });
             }
-            cuts += 1;
+            (cuts, is_resumed) = (cuts + 1, true);
             tokio::time::sleep(self.retry.pause(cuts)).await;
             opened = grpc.operations(WAIT, &OperationName { name }).await;
         }
@@ -210,5 +215,149 @@ impl Grpc {
         let request = self.request(request.encode_to_vec().into()).await?;
         let response = grpc.server_streaming(request, PathAndQuery::from_static(method), Raw).await;
         Ok(response.map_err(fault)?.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Any, ExecuteResponse};
+    use crate::{Access, Retry};
+    use http::{Request, Response};
+    use http_body::{Body, Frame};
+    use hyper::body::Incoming;
+    use hyper::server::conn::http2;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use std::convert::Infallible;
+    use std::io;
+    use std::net::SocketAddr;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Context;
+    use tokio::net::TcpListener;
+    use tokio::runtime;
+    use tokio::sync::mpsc;
+
+    /// A service that runs an action while something cuts the streams of messages about it.
+    struct CutService {
+        /// The age at which a stream is cut.
+        age: Duration,
+        /// The number of streams that are cut. The next one has the end of the action.
+        cuts: usize,
+        /// The number of runs that were started.
+        runs: AtomicUsize,
+        /// The number of streams so far.
+        streams: AtomicUsize,
+    }
+
+    impl CutService {
+        /// A service that serves until the test program ends, and its address.
+        fn start(age: Duration, cuts: usize) -> (Arc<Self>, SocketAddr) {
+            let (runs, streams) = Default::default();
+            let service = Arc::new(CutService { age, cuts, runs, streams });
+            let serving = Arc::clone(&service);
+            let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+            let address = listener.local_addr().unwrap();
+            std::thread::spawn(move || {
+                runtime.block_on(async move {
+                    while let Ok((client, _)) = listener.accept().await {
+                        let service = Arc::clone(&serving);
+                        let answer = service_fn(move |call| {
+                            std::future::ready(Ok::<_, Infallible>(service.answer(&call)))
+                        });
+                        let server = http2::Builder::new(TokioExecutor::new());
+                        tokio::spawn(server.serve_connection(TokioIo::new(client), answer));
+                    }
+                });
+            });
+            (service, address)
+        }
+
+        fn answer(&self, call: &Request<Incoming>) -> Response<Stream> {
+            let (sender, messages) = mpsc::channel(2);
+            let mut response = Response::new(Stream(messages));
+            let headers = response.headers_mut();
+            headers.insert("content-type", "application/grpc".parse().unwrap());
+            match call.uri().path() {
+                EXECUTE => self.runs.fetch_add(1, Ordering::SeqCst),
+                WAIT => 0,
+                _ => {
+                    headers.insert("grpc-status", "0".parse().unwrap());
+                    return response;
+                }
+            };
+            let is_cut = self.streams.fetch_add(1, Ordering::SeqCst) < self.cuts;
+            let (age, operation) = (self.age, if is_cut { running() } else { ended() });
+            tokio::spawn(async move {
+                sender.send(Ok(Frame::data(message(&operation)))).await.unwrap();
+                tokio::time::sleep(age).await;
+                let _ = sender.send(Err(io::Error::other("cut"))).await;
+            });
+            response
+        }
+    }
+
+    fn running() -> Operation {
+        Operation { name: "run".to_owned(), ..Operation::default() }
+    }
+
+    fn ended() -> Operation {
+        let response = ExecuteResponse { result: "result".into(), ..ExecuteResponse::default() };
+        let type_url = "build.bazel.remote.execution.v2.ExecuteResponse".to_owned();
+        let response = Some(Any { type_url, value: response.encode_to_vec().into() });
+        Operation { response, done: true, ..running() }
+    }
+
+    /// A message of gRPC, uncompressed.
+    fn message(message: &impl Message) -> Bytes {
+        let length = u32::try_from(message.encoded_len()).unwrap().to_be_bytes();
+        [&[0], &length[..], &message.encode_to_vec()].concat().into()
+    }
+
+    /// The body of a response.
+    struct Stream(mpsc::Receiver<io::Result<Frame<Bytes>>>);
+
+    impl Body for Stream {
+        type Data = Bytes;
+        type Error = io::Error;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+            self.0.poll_recv(context)
+        }
+    }
+
+    fn execute(
+        service: SocketAddr,
+        healthy_after: Duration,
+        tries: u32,
+    ) -> Result<Executed, Fault> {
+        let first_pause = Duration::from_millis(5);
+        let retry = Retry { healthy_after, tries, first_pause, ..Retry::default() };
+        let address = format!("grpc://{service}").parse().unwrap();
+        let cache = Cache::new(&address, &Access::default(), retry).unwrap();
+        cache.execute(&BlobId::new("00".repeat(32), 1), false, &mut |_| Ok(()))
+    }
+
+    #[test]
+    fn a_run_outlives_more_cuts_of_healthy_streams_than_tries() {
+        let (service, address) = CutService::start(Duration::from_millis(200), 5);
+        let executed = execute(address, Duration::from_millis(50), 2).unwrap();
+        assert_eq!(executed.result, "result");
+        assert_eq!(service.runs.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_run_whose_streams_are_cut_young_is_given_up_after_all_tries() {
+        let (service, address) = CutService::start(Duration::ZERO, usize::MAX);
+        let fault = execute(address, Duration::from_secs(10), 2).unwrap_err();
+        assert!(matches!(fault, Fault::Temporary(_)), "{fault}");
+        assert_eq!(service.runs.load(Ordering::SeqCst), 2);
+        assert_eq!(service.streams.load(Ordering::SeqCst), 2 * 3, "each run was asked for twice");
     }
 }

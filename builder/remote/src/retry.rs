@@ -15,6 +15,9 @@ pub struct Retry {
     pub idle_timeout: Duration,
     /// The timeout for the execution of an action, with its time in the server's queue.
     pub execution_timeout: Duration,
+    /// The age from which a stream of messages about an action is healthy. Load balancers end
+    /// streams at a fixed age, so cuts of healthy ones do not count.
+    pub healthy_after: Duration,
     /// How often a call is made before it counts as failed.
     pub tries: u32,
     /// The pause before the second try; it doubles with each further one.
@@ -29,6 +32,7 @@ impl Default for Retry {
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(30),
             execution_timeout: Duration::from_secs(70 * 60),
+            healthy_after: Duration::from_secs(10),
             tries: 4,
             first_pause: Duration::from_millis(250),
             is_stopped: || false,
