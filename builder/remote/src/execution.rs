@@ -147,7 +147,7 @@ impl Cache {
             }
             if Instant::now() > end {
                 let limit = self.retry.execution_timeout.as_secs();
-                return Fault::Overran(format!("the action did not end within {limit} s"));
+                return Fault::Unfinished(format!("the action did not end within {limit} s"));
             }
             if progress.idle() > self.retry.idle_timeout {
                 match self.watched(&mut async |_| grpc.limits().await).await {

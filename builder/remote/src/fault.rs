@@ -16,8 +16,8 @@ pub enum Fault {
     Silent(String),
     /// The cache refuses the call, or does not understand it.
     Refused(String),
-    /// The action that the server executes did not end in time.
-    Overran(String),
+    /// The action did not come to its end on the server, which may execute others.
+    Unfinished(String),
     /// A file of this machine cannot be read or written.
     Local(io::Error),
     /// The user wants to stop.
@@ -39,7 +39,7 @@ impl fmt::Display for Fault {
             | Fault::Wrong(text)
             | Fault::Silent(text)
             | Fault::Refused(text)
-            | Fault::Overran(text) => f.write_str(text),
+            | Fault::Unfinished(text) => f.write_str(text),
             Fault::Local(error) => error.fmt(f),
             Fault::Stopped => f.write_str("stopped"),
         }

@@ -88,7 +88,7 @@ fn check(status: Option<&Status>) -> Result<(), Fault> {
     match Code::from_i32(*code) {
         Code::Ok => Ok(()),
         Code::FailedPrecondition => Err(Fault::Missing),
-        Code::DeadlineExceeded => Err(Fault::Overran(format!("timeout: {}", line(message)))),
+        Code::DeadlineExceeded => Err(Fault::Unfinished(format!("timeout: {}", line(message)))),
         code => Err(of_code(code, message)),
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         let fault = |code| ended(code as i32, &url).unwrap_err();
         assert!(matches!(fault(Code::FailedPrecondition), Fault::Missing));
         assert!(matches!(fault(Code::NotFound), Fault::Missing));
-        assert!(matches!(fault(Code::DeadlineExceeded), Fault::Overran(_)));
+        assert!(matches!(fault(Code::DeadlineExceeded), Fault::Unfinished(_)));
         assert!(matches!(fault(Code::InvalidArgument), Fault::Refused(_)));
         assert!(fault(Code::ResourceExhausted).is_temporary());
         assert!(fault(Code::Internal).is_temporary());

@@ -175,6 +175,15 @@ fn a_step_that_fails_there_shows_the_end_of_its_log_and_where_it_ran() {
 }
 
 #[test]
+fn a_step_that_the_workers_kernel_kills_runs_here() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let remote = service(&bench, &casd.url());
+    let dies = "read -r name </proc/sys/kernel/hostname; [ $name = osbuild ] || kill -9 $$";
+    assert_eq!(place(&bench, &remote, dies), HERE);
+    assert_eq!(place(&bench, &remote, "true"), THERE, "others run there");
+}
+
+#[test]
 fn a_failure_that_the_service_kept_does_not_count() {
     let (casd, bench) = (Casd::start(), Bench::new());
     let remote = service(&bench, &casd.url());

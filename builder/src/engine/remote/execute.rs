@@ -44,12 +44,12 @@ pub struct Executed {
     pub is_cached: bool,
 }
 
-/// A run of a step that came to its end.
+/// A run of a step that the service completed.
 struct Attempt {
     /// The output that it printed.
     printed: Vec<u8>,
-    /// Its result, or the error of its failure.
-    end: Result<ActionResult>,
+    /// Its result, or why it has none.
+    end: Tried<ActionResult>,
 }
 
 /// Why a service made no result: a fault of its own, or an error of the build.
@@ -119,7 +119,7 @@ impl Remote {
                     Error::build(format!("cannot have `{}` executed", action.name)).cause(error)
                 );
             }
-            Fault::Overran(why) => {
+            Fault::Unfinished(why) => {
                 self.report.warning(format!("`{}` runs here, not on {address}: {why}", action.name))
             }
             fault => self.only_caches(&fault.to_string()),
@@ -163,7 +163,7 @@ impl Remote {
         }
         let Attempt { printed, end } = attempt.ok_or(Fault::Missing)?;
         log(&printed).map_err(Stop::Build)?;
-        Ok(Executed { result: end.map_err(Stop::Build)?, is_cached })
+        Ok(Executed { result: end?, is_cached })
     }
 
     /// Decodes the bytes of a result, and puts the files of a success into the store; `None` if the
@@ -181,11 +181,17 @@ impl Remote {
                 }
                 Ok(result)
             }
-            End::Lacks(output) => Err(Error::build(format!(
+            End::Lacks(output) => Err(Stop::Build(Error::build(format!(
                 "`{name}` ended well on {address}, but its output `{output}` is not there"
-            ))),
-            End::Failed(status) => Err(Error::build(format!("`{name}` failed on {address}"))
-                .cause(format!("it ended with exit status {status}"))),
+            )))),
+            // It may be the worker that lacks memory, and this machine may have more.
+            End::Killed(status) => Err(Stop::Fault(Fault::Unfinished(format!(
+                "it ended there with exit status {status}, as a killed process does"
+            )))),
+            End::Failed(status) => Err(Stop::Build(
+                Error::build(format!("`{name}` failed on {address}"))
+                    .cause(format!("it ended with exit status {status}")),
+            )),
         };
         Ok(Some(Attempt { printed: text, end }))
     }

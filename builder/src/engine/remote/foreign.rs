@@ -52,6 +52,8 @@ pub enum End {
     Made(ActionResult),
     /// It ended well, but this output is not there, or is no file.
     Lacks(String),
+    /// A signal ended it, so this exit status says nothing about the action.
+    Killed(i32),
     /// It ended with this exit status.
     Failed(i32),
 }
@@ -86,6 +88,7 @@ pub fn executed(bytes: &[u8], action: &Action, service: &str) -> Option<Run> {
             End::Made(ActionResult { outputs, log: None, wall: wall(&metadata), cpu, origin })
         }
         (0, Err(lacking)) => End::Lacks(lacking),
+        (status, _) if is_of_signal(status) => End::Killed(status),
         (status, _) => End::Failed(status),
     };
     Some(Run { end, printed: printed.into_iter().flatten().collect() })
@@ -110,6 +113,13 @@ fn outputs(
         None => Err(path.clone()),
     };
     Some(action.outputs.iter().map(named).collect())
+}
+
+/// Whether services report this exit status for an action that a signal ended: 128 and the number
+/// of the signal as a shell does, or -1.
+fn is_of_signal(status: i32) -> bool {
+    const MAX_SIGNAL: i32 = 64;
+    status < 0 || (129..=128 + MAX_SIGNAL).contains(&status)
 }
 
 /// How long an action ran.
@@ -202,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_fails_by_its_exit_status_or_by_an_output_that_is_not_there() {
+    fn a_run_ends_by_a_signal_or_its_exit_status_or_without_an_output() {
         let run = |exit_code, output: &str| {
             let output_files = vec![file(output)];
             let stderr_raw = "why".into();
@@ -213,6 +223,8 @@ mod tests {
             run.end
         };
         assert_eq!((run(3, "a"), run(3, "b")), (End::Failed(3), End::Failed(3)));
+        assert_eq!((run(137, "a"), run(-1, "b")), (End::Killed(137), End::Killed(-1)));
+        assert_eq!((run(128, "a"), run(255, "a")), (End::Failed(128), End::Failed(255)));
         assert_eq!(run(0, "b"), End::Lacks("a".into()));
         let End::Made(result) = run(0, "a") else { panic!("it made its output") };
         assert_eq!(result.origin, Some(Origin::Service("grpc://there".into())));
