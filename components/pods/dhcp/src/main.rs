@@ -27,7 +27,8 @@ use signal_hook::flag::register_conditional_shutdown;
 
 /// The wait before a retry of `init`, which may not listen yet.
 const INIT_RETRY: Duration = Duration::from_secs(1);
-const USAGE: &str = "usage: dhcp [--link PATTERN]... [--except PATTERN]... [--socket PATH]";
+const USAGE: &str = "usage: dhcp [--link PATTERN]... [--except PATTERN]... [--open-metadata]
+            [--socket PATH]";
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments(std::env::args().skip(1)) else {
@@ -56,15 +57,22 @@ fn exit_on_signals() -> io::Result<()> {
 
 struct Arguments {
     choice: Choice,
+    /// Whether pods reach the metadata of a cloud.
+    opens_metadata: bool,
     socket: PathBuf,
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { choice: Choice::default(), socket: paths::NET_SOCKET.into() };
+    let mut arguments = Arguments {
+        choice: Choice::default(),
+        opens_metadata: false,
+        socket: paths::NET_SOCKET.into(),
+    };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--link" => arguments.choice.links.push(words.next()?),
             "--except" => arguments.choice.except.push(words.next()?),
+            "--open-metadata" => arguments.opens_metadata = true,
             "--socket" => arguments.socket = words.next()?.into(),
             _ => return None,
         }
@@ -86,7 +94,8 @@ struct ServedLinks {
 
 impl ServedLinks {
     fn new(arguments: Arguments) -> io::Result<Self> {
-        let static_network = StaticNetwork::start(&arguments.socket)?;
+        let Arguments { socket, opens_metadata, .. } = &arguments;
+        let static_network = StaticNetwork::start(socket, *opens_metadata, now())?;
         Ok(Self {
             arguments,
             static_network,

@@ -134,7 +134,7 @@ fn what_another_program_changes_is_put_back_within_a_second() {
     world.want(&[]);
     until("the table is gone", || shown(&world).is_empty().then_some(()));
     let others = run(&format!("ip netns exec {} nft list tables", world.client_side));
-    assert_eq!(others, "table ip other\n");
+    assert_eq!(others, "table inet osbuild-metadata\ntable ip other\n");
 }
 
 #[test]

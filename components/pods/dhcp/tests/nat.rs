@@ -189,7 +189,7 @@ fn what_another_program_changes_is_put_back_and_other_tables_stay() {
     set(&world, &["firewall-rule rest drop"], true);
     until("the table is gone", || shown(&world).is_empty().then_some(()));
     let others = run(&format!("ip netns exec {} nft list tables", world.client_side));
-    assert_eq!(others, "table inet kube-proxy\ntable inet osbuild\n");
+    assert_eq!(others, "table inet osbuild-metadata\ntable inet kube-proxy\ntable inet osbuild\n");
 }
 
 #[test]

@@ -5,11 +5,11 @@ use osbuild_rtnetlink::{Request, nested};
 use crate::attribute::{find_name, name, request};
 use crate::expression::{Decision, Expression};
 use crate::uapi::{
-    NF_INET_LOCAL_IN, NF_INET_POST_ROUTING, NF_INET_PRE_ROUTING, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE,
-    NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY, NFTA_CHAIN_TABLE,
-    NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_LIST_ELEM, NFTA_RULE_CHAIN,
-    NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_RULE_USERDATA, NFTA_TABLE_NAME, NLM_F_APPEND,
-    NLM_F_CREATE,
+    NF_INET_FORWARD, NF_INET_LOCAL_IN, NF_INET_POST_ROUTING, NF_INET_PRE_ROUTING, NFT_MSG_NEWCHAIN,
+    NFT_MSG_NEWRULE, NFT_MSG_NEWTABLE, NFTA_CHAIN_HOOK, NFTA_CHAIN_NAME, NFTA_CHAIN_POLICY,
+    NFTA_CHAIN_TABLE, NFTA_CHAIN_TYPE, NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_LIST_ELEM,
+    NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_TABLE, NFTA_RULE_USERDATA, NFTA_TABLE_NAME,
+    NLM_F_APPEND, NLM_F_CREATE,
 };
 
 /// The first byte of a rule's comment: its type (`NFTNL_UDATA_RULE_COMMENT`).
@@ -73,6 +73,8 @@ pub struct Rule {
 impl Hook {
     /// The hook of packets to the machine itself.
     pub const INPUT: u32 = NF_INET_LOCAL_IN;
+    /// The hook of packets from one link to another.
+    pub const FORWARD: u32 = NF_INET_FORWARD;
     /// The hook of packets that have arrived, before the kernel looks for their route.
     pub const PREROUTING: u32 = NF_INET_PRE_ROUTING;
     /// The hook of packets that leave.

@@ -11,6 +11,7 @@ pub const NFPROTO_IPV6: u8 = 10;
 /// The hooks of packets that have arrived, of those to the machine itself, and of those that leave.
 pub const NF_INET_PRE_ROUTING: u32 = 0;
 pub const NF_INET_LOCAL_IN: u32 = 1;
+pub const NF_INET_FORWARD: u32 = 2;
 pub const NF_INET_POST_ROUTING: u32 = 4;
 
 /// Decisions.

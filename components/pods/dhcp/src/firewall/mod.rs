@@ -1,8 +1,10 @@
-//! Holds the host to the firewall rules and the NAT rules that `init` asks for: a table of its own
-//! in nftables for each of both, which is replaced at once, put back when another program changes
-//! or removes it, and removed with the last rule. It leaves alone all other tables.
+//! Holds the host to the firewall rules and the NAT rules that `init` asks for, and to those that
+//! keep pods from the metadata of a cloud: a table of its own in nftables for each of them, which is
+//! replaced at once, put back when another program changes or removes it, and removed with the last
+//! rule. It leaves alone all other tables.
 
 mod kernel;
+mod metadata;
 mod nat;
 mod ruleset;
 
@@ -47,6 +49,12 @@ impl HeldTable {
     /// Connects to the kernel for the NAT rules. A kernel without NAT has the firewall.
     pub fn nat() -> Self {
         Self::start("osbuild-nat", nat::table)
+    }
+
+    /// Connects to the kernel for the rules that keep pods from the metadata of a cloud, which depend
+    /// on no setting.
+    pub fn metadata() -> Self {
+        Self::start("osbuild-metadata", |name, _| Some(metadata::table(name)))
     }
 
     fn start(name: &'static str, table: fn(&str, &[NetworkSetting]) -> Option<Table>) -> Self {

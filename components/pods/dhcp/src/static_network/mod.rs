@@ -48,6 +48,8 @@ pub struct StaticNetwork {
     monitor: ChangeMonitor,
     firewall: HeldTable,
     nat: HeldTable,
+    /// None if pods may reach the metadata.
+    metadata: Option<HeldTable>,
     tunnels: Tunnels,
     /// The MTU that links had before a setting; none before the first settings.
     former_mtus: BTreeMap<LinkName, Mtu>,
@@ -60,14 +62,23 @@ pub struct StaticNetwork {
 }
 
 impl StaticNetwork {
-    /// Asks `init` at this socket.
-    pub fn start(socket: &Path) -> io::Result<Self> {
+    /// Asks `init` at this socket. From now on, pods reach the metadata of a cloud only with
+    /// `opens_metadata`.
+    pub fn start(socket: &Path, opens_metadata: bool, now: Duration) -> io::Result<Self> {
+        let mut metadata = (!opens_metadata).then(HeldTable::metadata);
+        if let Some(table) = &mut metadata {
+            table.take_settings(&[], now);
+            if let Some(Some(problem)) = table.outcome() {
+                eprintln!("pods may reach the metadata of a cloud: {problem}");
+            }
+        }
         Ok(Self {
             wanted: NetworkSettings::default(),
             source: WantedSettings::start(socket)?,
             monitor: ChangeMonitor::open()?,
             firewall: HeldTable::firewall(),
             nat: HeldTable::nat(),
+            metadata,
             tunnels: Tunnels::default(),
             former_mtus: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -79,8 +90,7 @@ impl StaticNetwork {
     /// The descriptors to poll: for new settings, and for changes of the host.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let own = [self.source.as_fd(), self.monitor.as_fd()];
-        let tables = [&self.firewall, &self.nat].into_iter().filter_map(HeldTable::descriptor);
-        own.into_iter().chain(tables).collect()
+        own.into_iter().chain(self.tables().filter_map(HeldTable::descriptor)).collect()
     }
 
     /// Takes new settings from `init`. Returns whether there are any.
@@ -102,8 +112,7 @@ impl StaticNetwork {
         if self.monitor.drain() && !self.is_idle {
             self.due.get_or_insert(now + DELAY);
         }
-        self.firewall.take_changes(now);
-        self.nat.take_changes(now);
+        self.tables_mut().for_each(|table| table.take_changes(now));
     }
 
     /// When [`Self::hold`] is due.
@@ -113,13 +122,20 @@ impl StaticNetwork {
 
     /// When [`Self::hold_tables`] is due.
     pub fn tables_deadline(&self) -> Option<Duration> {
-        [&self.firewall, &self.nat].into_iter().filter_map(HeldTable::deadline).min()
+        self.tables().filter_map(HeldTable::deadline).min()
     }
 
-    /// Compares the firewall and the NAT of the host with the rules, and replaces what differs.
+    /// Compares the tables of the host with the rules, and replaces those that differ.
     pub fn hold_tables(&mut self, now: Duration) {
-        self.firewall.hold(now);
-        self.nat.hold(now);
+        self.tables_mut().for_each(|table| table.hold(now));
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &HeldTable> {
+        [&self.firewall, &self.nat].into_iter().chain(&self.metadata)
+    }
+
+    fn tables_mut(&mut self) -> impl Iterator<Item = &mut HeldTable> {
+        [&mut self.firewall, &mut self.nat].into_iter().chain(&mut self.metadata)
     }
 
     /// Whether DHCP may configure a link.
