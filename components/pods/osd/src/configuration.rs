@@ -63,6 +63,7 @@ impl ConfigurationService {
     async fn confirm(&self, caller: Arc<Caller>, peer: Option<Peer>) -> Result<(), Status> {
         let name = caller.to_string();
         let confirm = move |client: &mut Client, store: &SharedStore| {
+            let to_confirm = store.to_confirm();
             // Changes that `init` does not have yet are part of the try.
             host::apply(client, store)?;
             // Others may have changed settings, or revoked the caller's certificate, while this
@@ -73,8 +74,7 @@ impl ConfigurationService {
                 return Ok(Err(status));
             }
             client.send(&Wanted::ConfirmTry)?;
-            store.confirm_try();
-            Ok(Ok(()))
+            Ok(store.confirm_try(&to_confirm).map_err(|error| wire::status(&error)))
         };
         self.converse(confirm).await??;
         self.store.record_generation(&name);

@@ -12,7 +12,7 @@ use osbuild_protocol::{
     Client, ClientError, HostSettings, Observed, RefusalCode, Request, Setting, SettingName,
     StartSettings, TryState,
 };
-use osbuild_resources::{Content, Error, Expected, Key, Kind, Owner, Query, Spec, Store};
+use osbuild_resources::{Content, Error, Expected, Key, Kind, Owner, Phase, Query, Spec, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -212,7 +212,13 @@ fn is_about_setting(code: RefusalCode) -> bool {
 
 /// Replaces the statuses of a kind in the store, all of which belong to the owner.
 pub fn publish(store: &SharedStore, owner: &str, kind: &Kind, statuses: Statuses) {
-    if let Err(error) = store.write(kind, |store| replace(store, owner, kind, statuses)) {
+    let mut replaced = Ok(());
+    // Watches wake also if one of several statuses cannot be written.
+    let written = store.write(kind, |store| {
+        replaced = replace(store, owner, kind, statuses);
+        Ok(())
+    });
+    if let Err(error) = written.and(replaced) {
         eprintln!("error: cannot write a status: {error}");
     }
 }
@@ -223,26 +229,31 @@ fn replace(
     kind: &Kind,
     mut statuses: Statuses,
 ) -> Result<(), Error> {
-    let (owner, query) = (Owner(owner.to_owned()), Query::default());
+    let (owner, query, now) = (Owner(owner.to_owned()), Query::default(), SystemTime::now());
     let found: Vec<_> = store.list(kind, &query).collect();
+    // One that fails keeps none of the others from being written.
+    let mut outcome = Ok(());
     for found in found {
         let key = &found.content.key;
-        let Some(spec) = statuses.remove(key.id()) else {
-            store.destroy(key, &owner)?;
-            continue;
-        };
-        let content = Content { spec, ..found.content.clone() };
-        if content != found.content {
-            let version = Some(found.version);
-            let expected = Expected { version, owner: owner.clone(), phase: None };
-            store.update(content, expected, SystemTime::now())?;
-        }
+        // One that is being torn down is destroyed before there is another in its place.
+        let spec = statuses.remove(key.id()).filter(|_| found.content.phase == Phase::Running);
+        outcome = outcome.and(match spec {
+            None => store.withdraw(key, &owner, now),
+            Some(spec) if spec == found.content.spec => Ok(()),
+            Some(spec) => {
+                let content = Content { spec, ..found.content.clone() };
+                let expected =
+                    Expected { version: Some(found.version), owner: owner.clone(), phase: None };
+                store.update(content, expected, now).map(drop)
+            }
+        });
     }
     for (id, spec) in statuses {
         let Ok(key) = Key::new(kind.clone(), &id) else { continue };
-        store.create(Content::new(key, spec), owner.clone(), SystemTime::now())?;
+        let created = store.create(Content::new(key, spec), owner.clone(), now);
+        outcome = outcome.and(created.map(drop));
     }
-    Ok(())
+    outcome
 }
 
 #[cfg(test)]
@@ -266,5 +277,27 @@ mod tests {
         assert_eq!(version(), "2");
         publish(&store, OWNER, &kind, Statuses::new());
         assert!(store.read(|store| store.get(&key)).is_err());
+    }
+
+    #[test]
+    fn a_finalizer_on_one_status_keeps_none_of_the_others_from_changing() {
+        let store = SharedStore::new().unwrap();
+        let kind = TYPES[0].status_kind();
+        let key = |id: &str| Key::new(kind.clone(), id).unwrap();
+        let statuses = |ids: &[&str]| {
+            ids.iter().map(|id| ((*id).to_owned(), Spec::default())).collect::<Statuses>()
+        };
+        publish(&store, OWNER, &kind, statuses(&["held"]));
+        let held = store.read(|store| store.get(&key("held"))).unwrap();
+        let finalizers = ["plugin".to_owned()].into();
+        let content = Content { finalizers, ..held.content.clone() };
+        let expected =
+            Expected { version: Some(held.version), owner: Owner(OWNER.to_owned()), phase: None };
+        store.write(&kind, |store| store.update(content, expected, SystemTime::now())).unwrap();
+
+        publish(&store, OWNER, &kind, statuses(&["new"]));
+        assert!(store.read(|store| store.get(&key("new"))).is_ok());
+        let held = store.read(|store| store.get(&key("held"))).unwrap();
+        assert_eq!(held.content.phase, Phase::TearingDown, "the plugin hears of its end");
     }
 }

@@ -55,6 +55,13 @@ struct Tried {
     caller: String,
 }
 
+/// The settings that a call confirms.
+pub struct ToConfirm {
+    settings: Vec<Arc<Resource>>,
+    /// When the try had changed a setting last.
+    changed: Option<Instant>,
+}
+
 impl Inner {
     fn changes(&mut self, kind: &Kind) -> watch::Receiver<()> {
         let changed = self.changed.entry(kind.clone());
@@ -299,9 +306,24 @@ impl SharedStore {
         self.lock().tried.as_ref()?.changed
     }
 
-    /// Ends the try: the settings of now are confirmed.
-    pub fn confirm_try(&self) {
-        self.lock().tried = None;
+    /// The settings of now, which a call is about to confirm.
+    pub fn to_confirm(&self) -> ToConfirm {
+        let Inner { store, tried, .. } = &*self.lock();
+        let changed = tried.as_ref().and_then(|tried| tried.changed);
+        ToConfirm { settings: settings(store), changed }
+    }
+
+    /// Ends the try: these settings are confirmed. Those that were changed since then were changed
+    /// in the try, and are taken back.
+    pub fn confirm_try(&self, confirmed: &ToConfirm) -> Result<(), Error> {
+        let Inner { store, tried, changed, .. } = &mut *self.lock();
+        let Some(tried) = tried.take() else { return Ok(()) };
+        if tried.changed == confirmed.changed {
+            return Ok(());
+        }
+        let put_back = put_back(store, &confirmed.settings, SystemTime::now());
+        wake(changed);
+        put_back
     }
 
     /// Ends the try, and gives the settings their earlier content again.
@@ -529,9 +551,15 @@ mod tests {
         );
         store.begin_try("local");
         create("Hostnames.osbuild", "third");
-        store.confirm_try();
+        store.confirm_try(&store.to_confirm()).unwrap();
         assert_eq!(kept(), ["first", "third", "other"]);
         store.take_back().unwrap();
         assert_eq!(kept(), ["first", "third", "other"]);
+
+        store.begin_try("local");
+        let to_confirm = store.to_confirm();
+        create("Hostnames.osbuild", "while it is confirmed");
+        store.confirm_try(&to_confirm).unwrap();
+        assert_eq!((kept().len(), store.is_trying()), (3, false), "it is taken back");
     }
 }

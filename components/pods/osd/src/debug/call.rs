@@ -94,9 +94,6 @@ impl Containers {
             Status::resource_exhausted("the node has a debug container already, of another call")
         })?;
         let log = self.follow_kubelet().await;
-        let attached = self.waiting.expect(wanted.id.clone());
-        let asked = Wanted::Debug(wanted.clone());
-        self.admin.converse(move |client| client.send(&asked)).await.map_err(refused)?;
         let DebugContainer { rights, image, .. } = &wanted;
         let subject = format!("{image} with the rights {rights}: {:?}", start.command);
         let container = Container {
@@ -108,8 +105,11 @@ impl Containers {
             log,
             _place: place,
         };
-        let (to, responses) = mpsc::channel(1);
-        tokio::spawn(container.run(attached, requests, to));
+        let ((made, is_made), (to, responses)) = (oneshot::channel(), mpsc::channel(1));
+        // A client that goes away while `init` makes the container ends this call, and must not
+        // leave the container behind.
+        tokio::spawn(container.make_and_run(requests, made, to));
+        is_made.await.unwrap_or_else(|_| Err(gone()))?;
         Ok((Response::new(ReceiverStream::new(responses)), subject))
     }
 
@@ -142,6 +142,24 @@ async fn end(admin: &Init) {
 }
 
 impl Container {
+    /// Has `init` make the container, reports whether it has, and forwards until the end.
+    async fn make_and_run(
+        self,
+        requests: Streaming<DebugRequest>,
+        made: oneshot::Sender<Result<(), Status>>,
+        to: To,
+    ) {
+        let attached = self.waiting.expect(self.wanted.id.clone());
+        let asked = Wanted::Debug(self.wanted.clone());
+        let asked = self.admin.converse(move |client| client.send(&asked)).await.map_err(refused);
+        let is_made = asked.is_ok();
+        // The client may have gone.
+        let _ = made.send(asked);
+        if is_made {
+            self.run(attached, requests, to).await;
+        }
+    }
+
     /// Forwards until the end, and has the container removed.
     async fn run(
         mut self,

@@ -101,11 +101,8 @@ impl Change {
     fn carry_out(&self, store: &mut Store) -> Result<(), Error> {
         let (owner, now) = (Owner(OWNER.to_owned()), SystemTime::now());
         match self {
-            Change::Destroy(key) => match store.destroy(key, &owner) {
-                // Plugins have something to undo first. The next observation destroys it.
-                Err(Error::PendingFinalizers(..)) => store.tear_down(key, &owner, now).map(drop),
-                other => other,
-            },
+            // Plugins may have something to undo first: then the next observation destroys it.
+            Change::Destroy(key) => store.withdraw(key, &owner, now),
             Change::Update(found, spec) => {
                 let content = Content { spec: spec.clone(), ..found.content.clone() };
                 let expected = Expected { version: Some(found.version), owner, phase: None };

@@ -167,6 +167,19 @@ async fn a_client_that_goes_away_ends_the_command() {
 }
 
 #[tokio::test]
+async fn a_client_that_goes_away_before_there_is_a_container_leaves_none() {
+    let (node, osd) = start().await;
+    node.delay(Duration::from_millis(500));
+    let begun = begin(&osd, script("sleep 60"));
+    assert!(tokio::time::timeout(Duration::from_millis(100), begun).await.is_err());
+    let has_ended = || node.requests().last().is_some_and(|last| last == "end-debug");
+    soon("the container stays", || !node.requests().is_empty() && has_ended()).await;
+    assert!(!node.has_container());
+    node.delay(Duration::ZERO);
+    assert_eq!(begin(&osd, script("exit 3")).await.unwrap().all().await.unwrap().code, Some(3));
+}
+
+#[tokio::test]
 async fn a_command_is_hung_up_on_when_its_container_ends() {
     let (node, osd) = start().await;
     let text =

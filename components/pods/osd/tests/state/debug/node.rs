@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -36,6 +37,8 @@ pub struct DebugNode {
 struct State {
     requests: Vec<String>,
     container: Option<Child>,
+    /// How long `init` takes to make a container.
+    delay: Duration,
 }
 
 impl DebugNode {
@@ -76,6 +79,11 @@ impl DebugNode {
         requests.into_iter().skip_while(|request| request == "end-debug").collect()
     }
 
+    /// Has `init` take this long to make a container.
+    pub fn delay(&self, delay: Duration) {
+        self.state.lock().unwrap().delay = delay;
+    }
+
     /// Ends the container, as `init` does at its deadline.
     pub fn end(&self) {
         end(&self.state);
@@ -114,6 +122,8 @@ fn serve(mut stream: UnixStream, folder: &Path, state: &Mutex<State>) {
         let reply = match words[..] {
             ["debug", _, rights, _, _] if rights != RIGHTS => "error: not allowed [code=8]\n",
             ["debug", id, _, _, IMAGE] => {
+                let delay = state.lock().unwrap().delay;
+                thread::sleep(delay);
                 state.lock().unwrap().container = Some(container(folder, id));
                 "ok\n"
             }
