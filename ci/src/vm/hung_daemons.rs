@@ -18,6 +18,9 @@ const REPLACED_WITHIN: Duration = Duration::from_secs(180);
 /// How long a daemon may run before it must answer health checks.
 const GRACE_PERIOD: Duration = Duration::from_secs(120);
 
+/// The programs of the node's pods. Their pods share a shim, which outlasts each of them.
+const PROGRAMS: [&str; 3] = ["dhcp", "probe", "time"];
+
 /// A stopped kubelet and then a stopped containerd are replaced in time, and the pods go on.
 pub fn a_daemon_that_hangs_is_replaced(site: &Site) -> Result<Outcome> {
     let disk = SlotDisk::of_recipe(site, probe::RECIPE, "hung-daemons")?;
@@ -27,7 +30,8 @@ pub fn a_daemon_that_hangs_is_replaced(site: &Site) -> Result<Outcome> {
     node.wait_for(READY)?;
     let ready = Instant::now();
     node.wait_for(SLOT_GOOD)?;
-    let pods = shims(&probe::report(facts)?);
+    let before = probe::report(facts)?;
+    let pods = programs(&before);
     let mut times = Vec::new();
     for daemon in ["kubelet", "containerd"] {
         let before = status_of(socket, daemon)?;
@@ -48,8 +52,9 @@ pub fn a_daemon_that_hangs_is_replaced(site: &Site) -> Result<Outcome> {
         }
         times.push(format!("{daemon} {:.0} s", since.elapsed().as_secs_f64()));
     }
-    let left = shims(&probe::report(facts)?);
-    if pods.is_empty() || pods != left {
+    let after = probe::report(facts)?;
+    let left = programs(&after);
+    if pods.len() != PROGRAMS.len() || pods != left {
         return Err(Error::build("not all pods went on").cause(format!("{pods:?} became {left:?}")));
     }
     node.power_off()?;
@@ -65,10 +70,12 @@ fn status_of(port: u16, daemon: &str) -> Result<String> {
     })
 }
 
-/// The process ids of the shims, one per pod, from the probe's report.
-fn shims(facts: &str) -> BTreeSet<String> {
-    let shim = |line: &str| {
-        line.strip_prefix("host containerd-shim-runc-v2 ")?.split(' ').next().map(str::to_owned)
+/// The programs of pods with their process identifiers, from the probe's report.
+fn programs(facts: &str) -> BTreeSet<(&str, &str)> {
+    let program = |line| {
+        let mut words = str::split(line, ' ');
+        let program = (words.next()? == "pod").then_some((words.next()?, words.next()?));
+        program.filter(|(name, _)| PROGRAMS.contains(name))
     };
-    facts.lines().filter_map(shim).collect()
+    facts.lines().filter_map(program).collect()
 }

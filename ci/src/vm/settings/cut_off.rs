@@ -1,7 +1,9 @@
 //! A change over the network after which the node is not reached, and one after which it is.
 
-use super::remote::Osctl;
+use super::node::Node;
+use super::remote::{Osctl, SERVES};
 use crate::check::Outcome;
+use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,6 +14,10 @@ const CUTS_OFF: &str = "type: Route\nid: away\nspec: {link: eth0, destination: 1
 /// Leads packets there that nobody misses.
 const HARMLESS: &str = "type: Route\nid: elsewhere\nspec: {link: eth0, destination: \
                         198.51.100.0/24, gateway: 10.0.2.2}\n";
+
+/// How long that is tried while nothing can take it back, and what `init` reports then.
+const TRY: &str = "20s";
+const HANGS: &str = "nothing takes the changes of the network back";
 
 /// The routes that are left at last, as osctl lists them.
 const LEFT: &str = "Routes.osbuild/elsewhere\n";
@@ -45,4 +51,24 @@ pub fn is_taken_back(osctl: &Osctl, outcome: &mut Outcome) -> Result<()> {
     let state = osctl.finish(&["try"])?;
     outcome.check("and the try is over", state == "none\n", || state.clone());
     osctl.finish(&["delete", "route", "elsewhere", "--no-try"]).map(drop)
+}
+
+/// The pod that configures links hangs when a try is over: the node reboots, and is without it.
+pub fn ends_although_nothing_takes_it_back(
+    node: &Node,
+    osctl: &Osctl,
+    running: &mut NodeUnderTest,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    osctl.finish(&["apply", "-f", &osctl.write("elsewhere", HARMLESS)?, "--try", TRY])?;
+    let routes = || osctl.finish(&["get", "routes", "-o", "name"]);
+    let tried = routes()?;
+    outcome.check("a tried route is there", tried == LEFT, || tried.clone());
+    node.signal_to("dhcp", "STOP")?;
+    running.wait_for(HANGS)?;
+    running.wait_for(SERVES)?;
+    let left = routes()?;
+    let claim = "the node reboots to be without a route that a hung pod does not take back";
+    outcome.check(claim, left.is_empty(), || left.clone());
+    Ok(())
 }

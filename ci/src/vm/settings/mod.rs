@@ -211,6 +211,7 @@ fn takes_itself_back(lab: &Lab) -> Result<Outcome> {
 
     let mut running = lab.boot("again")?;
     remote::finds_the_node_again(node, &lab.osctl, &mut outcome)?;
+    cut_off::ends_although_nothing_takes_it_back(node, &lab.osctl, &mut running, &mut outcome)?;
     tries::end(node, &mut running, &mut outcome)?;
     running.power_off()?;
 

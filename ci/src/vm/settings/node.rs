@@ -173,7 +173,12 @@ impl Node<'_> {
 
     /// Sends a signal to `osd`.
     pub fn signal(&self, signal: &str) -> Result<()> {
-        probe::command(self.signals, |stream| write!(stream, "osd {signal}"))
+        self.signal_to("osd", signal)
+    }
+
+    /// Sends a signal to a program of a pod.
+    pub fn signal_to(&self, program: &str, signal: &str) -> Result<()> {
+        probe::command(self.signals, |stream| write!(stream, "{program} {signal}"))
     }
 
     /// The text of a file.

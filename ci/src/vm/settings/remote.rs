@@ -24,7 +24,7 @@ const ID: &str = "remote";
 
 /// Messages of `init` on the console: about a reset, and about the node API once it is served.
 const RESET: &str = "init: reset: ";
-const SERVES: &str = "serves the node API as";
+pub const SERVES: &str = "serves the node API as";
 
 /// The pause before the state is read again.
 const PAUSE: Duration = Duration::from_millis(200);

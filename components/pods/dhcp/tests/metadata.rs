@@ -11,8 +11,7 @@ use world::server::in_side;
 use world::{LINK, SERVER_LINK, World, run, until};
 
 /// The addresses of the metadata, and others of the same machine.
-const METADATA: [&str; 3] =
-    ["169.254.169.254:8000", "[fd00:ec2::254]:8000", "[fd20:ce::254]:8000"];
+const METADATA: [&str; 3] = ["169.254.169.254:8000", "[fd00:ec2::254]:8000", "[fd20:ce::254]:8000"];
 const OTHERS: [&str; 2] = ["10.9.0.1:8000", "[2001:db8::1]:8000"];
 
 /// How long a connection may take that is possible. One that the node drops takes all of it.
@@ -100,10 +99,7 @@ fn nft_shows_the_rules_and_a_removed_one_is_put_back() {
     let before = shown(&world);
     assert_eq!(before.replace('\t', "    "), include_str!("metadata.nft"));
     for change in ["flush table", "delete table"] {
-        run(&format!(
-            "ip netns exec {} nft {change} inet osbuild-metadata",
-            world.client_side
-        ));
+        run(&format!("ip netns exec {} nft {change} inet osbuild-metadata", world.client_side));
         until(change, || (shown(&world) == before).then_some(()));
     }
 }

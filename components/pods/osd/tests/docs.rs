@@ -10,6 +10,7 @@ use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use std::collections::BTreeSet;
 
+const README: &str = include_str!("../../README.md");
 const PAGE: &str = include_str!("../../../../builder/docs/api.md");
 
 /// The number of the field of a file that has its messages, with which the paths of their comments
@@ -75,6 +76,16 @@ fn the_page_for_administrators_has_every_type_with_its_writer() {
         .map(|one| (one.kind.type_name().to_owned(), writer_name(&one.kind).to_owned()))
         .collect();
     assert_eq!(found, known, "builder/docs/api.md on the left, this program on the right");
+}
+
+#[test]
+fn the_readme_has_every_setting_with_its_fields() {
+    let of_host = ClientType::all().filter(|one| one.of_host().is_some());
+    let missing: Vec<_> = of_host
+        .map(|one| one.kind().type_name().to_owned())
+        .filter(|name| !README.contains(&format!("\n| `{name}` | `")))
+        .collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::caller::ShownCertificate;
 use super::identity::Identity;
 use super::rules::Rules;
+use super::sys::clock_is_synchronized;
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject;
@@ -43,7 +44,11 @@ pub fn acceptor(clients: &[u8], identity: &Identity, rules: Arc<Rules>) -> Outco
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .explain("use TLS 1.3")?
-        .with_client_cert_verifier(Arc::new(MayCall { verifier, rules }))
+        .with_client_cert_verifier(Arc::new(MayCall {
+            verifier,
+            rules,
+            is_synchronized: clock_is_synchronized,
+        }))
         .with_single_cert(vec![certificate.clone()], key.clone_key())
         .explain("use the node's certificate")?;
     config.alpn_protocols = vec![HTTP_2.to_vec()];
@@ -76,11 +81,14 @@ fn inner(error: &io::Error) -> Option<&Error> {
 }
 
 /// A verifier that refuses excluded certificates and those without a role, which would hold a place
-/// and may do nothing, and lets a certificate be used before its time: the clock of a node without
-/// a network may be decades behind, and the person who would set it has to connect first.
+/// and may do nothing. It lets a certificate be used before its time while nobody has set the clock:
+/// that of a node without a network may be decades behind, and the person who would mend it has to
+/// connect first.
 struct MayCall {
     verifier: Arc<dyn ClientCertVerifier>,
     rules: Arc<Rules>,
+    /// Whether the clock is synchronized.
+    is_synchronized: fn() -> bool,
 }
 
 /// The trait wants it.
@@ -111,7 +119,9 @@ impl ClientCertVerifier for MayCall {
             Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
                 not_before,
                 ..
-            })) => self.verifier.verify_client_cert(certificate, intermediates, not_before),
+            })) if !(self.is_synchronized)() => {
+                self.verifier.verify_client_cert(certificate, intermediates, not_before)
+            }
             verified => verified,
         };
         let verified = verified?;
@@ -142,5 +152,49 @@ impl ClientCertVerifier for MayCall {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::SharedStore;
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+    /// A verifier of a CA, and a certificate of it for an admin, which begins in the year 4000.
+    fn early(is_synchronized: fn() -> bool) -> (MayCall, CertificateDer<'static>) {
+        let (key, of_client) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = authority.self_signed(&key).unwrap();
+        let mut client = CertificateParams::default();
+        client.distinguished_name.push(DnType::OrganizationName, "admin");
+        client.distinguished_name.push(DnType::CommonName, "early");
+        client.not_before = rcgen::date_time_ymd(4000, 1, 1);
+        let issuer = Issuer::new(authority, key);
+        let client = client.signed_by(&of_client, &issuer).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(root.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+        let store = Arc::new(SharedStore::new().unwrap());
+        let rules = Arc::new(Rules::new(store, false, None));
+        let verifier = verifier.build().unwrap();
+        (MayCall { verifier, rules, is_synchronized }, client.der().clone())
+    }
+
+    #[test]
+    fn a_certificate_counts_before_its_time_only_while_the_clock_may_be_wrong() {
+        let verified = |is_synchronized| {
+            let (verifier, certificate) = early(is_synchronized);
+            verifier.verify_client_cert(&certificate, &[], UnixTime::now())
+        };
+        assert!(verified(|| false).is_ok());
+        let refused = verified(|| true).unwrap_err();
+        let is_early = matches!(
+            refused,
+            Error::InvalidCertificate(CertificateError::NotValidYetContext { .. })
+        );
+        assert!(is_early, "{refused:?}");
     }
 }
