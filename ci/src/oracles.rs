@@ -30,6 +30,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("dbus-send", "dbus-bin", "calls our logind, and `dbus-monitor` waits for its signal"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client, and names to `inspect`"),
     ("docker-registry", "docker-registry", "keeps the results of builds that tests export"),
+    ("dot", "graphviz", "reads the graph of a node's controllers"),
     ("e2fsck", "e2fsprogs", "checks the file system of DATA"),
     ("faketime", "faketime", "runs a build with another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),

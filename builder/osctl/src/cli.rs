@@ -18,6 +18,7 @@ Examples:
   osctl get resolverstatuses           show the name servers of the node, and who set them
   osctl get resolvers -o yaml          print resources as `apply` reads them
   osctl explain resolvers              show what the type means, with an example
+  osctl export >node.yaml              print all that was written, as `apply` reads it
   osctl describe resolvers dns         show all of a resource, and what the node made of it
   osctl diff -f dns.yaml               compare documents with the node
   osctl edit resolvers dns             change a resource in your editor
@@ -92,6 +93,17 @@ pub enum Verb {
         r#type: String,
         /// The identifier [default: all resources of the type]
         id: Option<String>,
+    },
+    /// Print all that clients have written, as documents that `apply` reads
+    ///
+    /// A comment names the fields that the node shows nobody. `apply` keeps what the node has in
+    /// them; for another node they are missing.
+    Export,
+    /// Print which controller turns resources of which types into which others, as a graph
+    Graph {
+        /// The language of the graph
+        #[arg(long, short, value_name = "LANGUAGE", default_value = "mermaid")]
+        output: GraphForm,
     },
     /// Compare the resources of YAML documents with those of the node
     ///
@@ -508,6 +520,15 @@ pub enum ListForm {
     Table,
     /// JSON
     Json,
+}
+
+/// The language of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphForm {
+    /// Mermaid, which many pages show as a picture
+    Mermaid,
+    /// Graphviz: `osctl graph -o dot | dot -Tsvg`
+    Dot,
 }
 
 /// The longest time that a node accepts, in seconds.

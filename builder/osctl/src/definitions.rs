@@ -14,7 +14,7 @@ use prost::Message;
 const META: (&str, &str) = ("meta", "ResourceDefinitions.meta.cosi.dev");
 
 /// A type.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Definition {
     /// The namespace of its resources.
     pub namespace: String,
@@ -132,13 +132,8 @@ mod tests {
         Definition {
             namespace: "system".into(),
             type_name: type_name.into(),
-            singular: String::new(),
-            writer: None,
-            may_disconnect: false,
             aliases: aliases.iter().map(|&alias| alias.to_owned()).collect(),
-            is_sensitive: false,
-            secrets: Vec::new(),
-            columns: Vec::new(),
+            ..Definition::default()
         }
     }
 

@@ -23,6 +23,8 @@ pub fn agree(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     differences_have_an_exit_code(remote, outcome)?;
     resources_are_described(remote, outcome)?;
     resources_are_edited(remote, outcome)?;
+    what_is_exported_is_a_document(remote, outcome)?;
+    a_graph_has_every_type(remote, outcome)?;
     several_nodes_are_asked(remote, outcome)?;
     what_may_disconnect_is_set(remote, outcome)?;
     keys_of_a_tunnel_are_hidden(remote, outcome)?;
@@ -43,6 +45,34 @@ fn examples_are_documents(remote: &Remote, outcome: &mut Outcome) -> Result<()> 
     let ran = admin(remote, &["explain", "resolvers.nameservr"])?;
     let is_refused = ran.code == Some(2) && ran.output.contains("did you mean `nameserver`?");
     outcome.check("a field that does not exist has a hint", is_refused, || ran.output);
+    Ok(())
+}
+
+fn what_is_exported_is_a_document(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let exported = remote.finish(&["--node", "reader", "export"])?.output;
+    let has_it = exported.contains("type: Resolvers.osbuild\nid: dns\n");
+    outcome.check("a reader exports what was written", has_it, || exported.clone());
+    let file = write(remote, "exported.yaml", &exported)?;
+    let ran = admin(remote, &["diff", "-f", &file])?;
+    claim(outcome, "what is exported is what the node has", &ran, Some(0));
+    let ran = admin(remote, &["apply", "-f", &file])?;
+    let is_same = ran.code == Some(0) && !ran.output.contains("updated");
+    outcome.check("`apply` reads what is exported", is_same, || ran.output);
+    Ok(())
+}
+
+/// Graphviz reads the graph, with a line for each type.
+fn a_graph_has_every_type(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
+    let types = remote.finish(&["--node", "reader", "get", "-o", "name"])?.output;
+    let graph = remote.finish(&["--node", "reader", "graph", "-o", "dot"])?.output;
+    let file = write(remote, "graph.dot", &graph)?;
+    let read = remote.site.finish("state-api-dot", Command::new("dot").args(["-Tplain", &file]))?;
+    let known = types.lines().filter(|name| name.ends_with(".osbuild"));
+    let missing: Vec<_> = known.filter(|name| !read.output.contains(*name)).collect();
+    outcome.check("a graph has every type", missing.is_empty(), || missing.join(", "));
+    let is_edge = |line: &&str| line.starts_with("edge ");
+    let edges = read.output.lines().filter(is_edge).count();
+    outcome.check("and edges between them", edges >= types.lines().count(), || read.output.clone());
     Ok(())
 }
 

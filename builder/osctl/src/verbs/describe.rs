@@ -39,7 +39,7 @@ pub async fn run(connection: &Connection, type_name: &str, id: Option<&str>) -> 
 }
 
 /// The type of the statuses of a type, if it has one.
-fn statuses_of<'a>(definitions: &'a [Definition], of: &Definition) -> Option<&'a Definition> {
+pub fn statuses_of<'a>(definitions: &'a [Definition], of: &Definition) -> Option<&'a Definition> {
     let singular = format!("{}Status", of.singular);
     let is_it = |one: &&Definition| one.singular == singular && one.namespace == of.namespace;
     definitions.iter().find(is_it)

@@ -9,7 +9,9 @@ mod describe;
 mod diff;
 mod edit;
 mod explain;
+mod export;
 mod get;
+mod graph;
 mod guard;
 mod history;
 mod logs;
@@ -56,6 +58,8 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Explain { path: Some(path) } => {
             show(node, async |one| explain::run(one, &path).await).await
         }
+        Verb::Export => show(node, export::run).await,
+        Verb::Graph { output } => show(node, async |one| graph::show(one, output).await).await,
         Verb::Describe { r#type, id } => {
             show(node, async |one| describe::run(one, &r#type, id.as_deref()).await).await
         }
