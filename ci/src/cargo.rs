@@ -8,6 +8,7 @@ use osbuild::plan::{Architecture, CargoLock};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// The feature with which packages have tests that need the node's kernel.
 const NODE_KERNEL: &str = "node-kernel";
@@ -175,25 +176,37 @@ fn count(output: &str) -> Counted {
     counted
 }
 
-/// Compiles `osbuild` for an arm64 host.
+/// Compiles a program of the build machine for arm64, without dynamic libraries.
 ///
 /// # Errors
 /// It does not compile.
-pub fn osbuild_for_arm64(site: &Site) -> Result<PathBuf> {
+pub fn for_arm64(site: &Site, package: &str) -> Result<PathBuf> {
     const COMPILER: &str = "aarch64-linux-gnu-gcc";
     let target = Architecture::Arm64.rust_musl();
     let name = target.replace('-', "_");
     let mut cargo = site.cargo()?;
     cargo
         .args(["build", "--release", "--locked", "--message-format=json", "--target", target])
-        .args(["--package", "osbuild"])
+        .args(["--package", package])
         .env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), COMPILER)
         .env(format!("CC_{name}"), COMPILER);
-    let ran = site.finish("osbuild-for-arm64", &mut cargo)?;
+    let ran = site.finish(&format!("{package}-for-arm64"), &mut cargo)?;
     let messages = ran.output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut program =
         messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
     program.next_back().ok_or_else(|| ran.failure("cargo compiled no program"))
+}
+
+/// `osctl` compiles for the desks of people with arm64, into one static program.
+pub fn osctl_for_arm64(site: &Site) -> Result<Outcome> {
+    let program = for_arm64(site, "osctl")?;
+    let mut readelf = Command::new("readelf");
+    readelf.args(["--wide", "--file-header", "--program-headers"]).arg(&program);
+    let read = site.finish("readelf-osctl", &mut readelf)?.output;
+    let mut outcome = Outcome::default();
+    outcome.check("the program is for arm64", read.contains("AArch64"), || read.clone());
+    outcome.check("it needs no library", !read.contains("INTERP"), || read.clone());
+    Ok(outcome)
 }
 
 /// The node's crates compile for arm64 with Rust's own linker, except crates that contain C: only

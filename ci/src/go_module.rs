@@ -7,6 +7,20 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Installs the program of a published module once, and returns its path.
+///
+/// # Errors
+/// `go` fails.
+pub fn install(site: &Site, (module, version): (&str, &str)) -> Result<PathBuf> {
+    let name = module.rsplit('/').next().unwrap_or(module);
+    let folder = fill_once(&site.tools().join(format!("{name}-{version}")), |folder| {
+        let mut go = Command::new("go");
+        go.env("GOBIN", folder).args(["install", &format!("{module}@{version}")]);
+        site.finish(&format!("go-install-{name}"), &mut go).map(drop)
+    })?;
+    Ok(folder.join(name))
+}
+
 /// A module with one program.
 pub struct GoModule {
     /// The program's name.

@@ -14,6 +14,7 @@ mod fuzz;
 mod go_module;
 mod image;
 mod oracles;
+mod protos;
 mod published;
 mod readers;
 mod recipe;
@@ -104,6 +105,8 @@ const UPDATES: &[Check] = &[
 const LONG_ALONE: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
+    Check { name: "protos", run: protos::files_follow_the_rules },
+    Check { name: "osctl for arm64", run: cargo::osctl_for_arm64 },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "arm64 host", run: build_host::arm64_builds_the_same_image },
     Check { name: "full lab", run: image::builds_the_full_lab },

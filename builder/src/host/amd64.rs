@@ -4,8 +4,8 @@
 //!
 //! On another processor, the kernel starts an emulator for them (binfmt_misc). The sandbox does not
 //! show the emulator's file, so the kernel must have opened it when it was registered (flag `F`).
-//! Some steps call programs that look at the name by which they were called, so the kernel must pass
-//! that on (flag `P`).
+//! Some steps call programs that look at the name by which they were called, so the kernel must
+//! pass that on (flag `P`).
 
 use super::lack::Lack;
 use super::sandbox;
@@ -59,8 +59,8 @@ fn problem(program: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Runs a program alone in a sandbox, which gets its bytes as standard input. It is found in `PATH`,
-/// so its file has another name than [`NAME`].
+/// Runs a program alone in a sandbox, which gets its bytes as standard input. It is found in
+/// `PATH`, so its file has another name than [`NAME`].
 fn run(program: &[u8]) -> io::Result<ExitStatus> {
     let mut child = Command::new("bwrap")
         .args(ISOLATION)

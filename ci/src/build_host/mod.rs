@@ -35,7 +35,7 @@ pub fn arm64_builds_the_same_image(site: &Site) -> Result<Outcome> {
     same::copy_keys(site, &checkout)?;
     let debian = Debian::unpack(site, folder.path())?;
     let home = debian.root.join("srv");
-    copy(site, &cargo::osbuild_for_arm64(site)?, &debian.root.join("usr/bin"))?;
+    copy(site, &cargo::for_arm64(site, "osbuild")?, &debian.root.join("usr/bin"))?;
     copy(site, &checkout, &home)?;
     osbuild(site, &checkout, &["build"], Path::new(RECIPE))?;
     osbuild(site, &checkout, &["results", "export", RECIPE, "--to"], &home.join("results"))?;

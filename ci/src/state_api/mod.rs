@@ -13,6 +13,7 @@ mod verbs;
 use self::remote::Remote;
 pub use self::suites::{suite_of_plugins_passes, suite_of_states_passes, suites_of_others_pass};
 use crate::check::Outcome;
+use crate::go_module;
 use crate::site::{Site, fill_once};
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
@@ -180,11 +181,5 @@ fn python_modules(site: &Site) -> Result<PathBuf> {
 
 /// Compiles grpcurl once, and returns the program.
 pub fn grpcurl(site: &Site) -> Result<PathBuf> {
-    let (module, version) = GRPCURL;
-    let folder = fill_once(&site.tools().join(format!("grpcurl-{version}")), |folder| {
-        let mut go = Command::new("go");
-        go.env("GOBIN", folder).args(["install", &format!("{module}@{version}")]);
-        site.finish("state-api-go", &mut go).map(drop)
-    })?;
-    Ok(folder.join("grpcurl"))
+    go_module::install(site, GRPCURL)
 }

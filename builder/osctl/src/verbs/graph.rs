@@ -47,8 +47,8 @@ pub async fn show(connection: &Connection, form: GraphForm) -> Result<Output> {
     }))
 }
 
-/// What the node itself does: `init` holds it to settings, of which there are statuses; `osd` acts
-/// on the other types that clients write, and observes the rest.
+/// The edges of the node's own programs: `init` holds the node to settings, which have statuses;
+/// `osd` acts on the other types that clients write, and observes the rest.
 fn of_node(definitions: &[Definition]) -> Vec<Edge> {
     let to = |one: &Definition| Vertex::Type(one.type_name.clone());
     let by = |name: &str| Vertex::Controller(name.to_owned());

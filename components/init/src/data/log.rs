@@ -16,8 +16,8 @@ pub const BOUND: u64 = 4 << 20;
 const MODE: u32 = 0o644;
 
 /// A log that is being written. A line that cannot be written is lost: a full disk must not stop
-/// the node. The next line that can be written comes after the number of those. Pods can write to the folder, too, so a log is always a new file, and an entry that is
-/// in the way is moved aside.
+/// the node. The next line that can be written comes after the number of those. Pods can write to
+/// the folder, too, so a log is always a new file, and an entry that is in the way is moved aside.
 pub struct Log {
     folder: Folder,
     name: String,

@@ -21,8 +21,8 @@ struct Closing {
     threads: usize,
 }
 
-/// Returns the first of the files if it is in memory (memfd_create(2), tmpfs), and closes all others
-/// without blocking.
+/// Returns the first of the files if it is in memory (memfd_create(2), tmpfs), and closes all
+/// others without blocking.
 pub fn first_in_memory(files: Vec<OwnedFd>) -> Option<OwnedFd> {
     let mut files = files.into_iter();
     let first = files.next()?;

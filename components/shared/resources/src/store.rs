@@ -195,8 +195,8 @@ impl Store {
         Ok(())
     }
 
-    /// Destroys a resource, or has controllers undo what they did for it: then a later call destroys
-    /// it.
+    /// Destroys a resource, or has controllers undo what they did for it: then a later call
+    /// destroys it.
     pub fn withdraw(&mut self, key: &Key, owner: &Owner, now: SystemTime) -> Result<(), Error> {
         match self.destroy(key, owner) {
             Err(Error::PendingFinalizers(..)) => self.tear_down(key, owner, now).map(drop),

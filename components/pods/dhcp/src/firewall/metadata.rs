@@ -1,5 +1,5 @@
-//! The rules that keep pods from the metadata of a cloud's machine, as a table of nftables. User data
-//! may have secrets, such as the token with which the node joins its cluster. It is pure.
+//! The rules that keep pods from the metadata of a cloud's machine, as a table of nftables. User
+//! data may have secrets, such as the token with which the node joins its cluster. It is pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

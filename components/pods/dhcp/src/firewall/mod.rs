@@ -1,7 +1,7 @@
 //! Holds the host to the firewall rules and the NAT rules that `init` asks for, and to those that
-//! keep pods from the metadata of a cloud: a table of its own in nftables for each of them, which is
-//! replaced at once, put back when another program changes or removes it, and removed with the last
-//! rule. It leaves alone all other tables.
+//! keep pods from the metadata of a cloud: a table of its own in nftables for each of them, which
+//! is replaced at once, put back when another program changes or removes it, and removed with the
+//! last rule. It leaves alone all other tables.
 
 mod kernel;
 mod metadata;
@@ -51,8 +51,8 @@ impl HeldTable {
         Self::start("osbuild-nat", nat::table)
     }
 
-    /// Connects to the kernel for the rules that keep pods from the metadata of a cloud, which depend
-    /// on no setting.
+    /// Connects to the kernel for the rules that keep pods from the metadata of a cloud, which
+    /// depend on no setting.
     pub fn metadata() -> Self {
         Self::start("osbuild-metadata", |name, _| Some(metadata::table(name)))
     }

@@ -81,9 +81,9 @@ fn inner(error: &io::Error) -> Option<&Error> {
 }
 
 /// A verifier that refuses excluded certificates and those without a role, which would hold a place
-/// and may do nothing. It lets a certificate be used before its time while nobody has set the clock:
-/// that of a node without a network may be decades behind, and the person who would mend it has to
-/// connect first.
+/// and may do nothing. It lets a certificate be used before its time while nobody has set the
+/// clock: that of a node without a network may be decades behind, and the person who would mend it
+/// has to connect first.
 struct MayCall {
     verifier: Arc<dyn ClientCertVerifier>,
     rules: Arc<Rules>,
