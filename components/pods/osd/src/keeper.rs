@@ -53,7 +53,7 @@ struct KeptFile {
 }
 
 /// The secrets of a resource, apart from it: a release that does not know its type shows it, and
-/// drops these.
+/// keeps these for one that does.
 #[derive(prost::Message)]
 #[prost(skip_debug)]
 struct KeptSecrets {
@@ -309,6 +309,31 @@ mod tests {
         assert!(kept.resources.iter().eq(created.iter().map(AsRef::as_ref)));
         assert!(kept.generations.iter().eq(store.generations().iter()));
         assert_eq!(kept.generations.get(1).map(|one| one.settings.len()), Some(2));
+    }
+
+    #[tokio::test]
+    async fn a_type_of_a_later_release_keeps_its_secrets() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().canonicalize().unwrap();
+        let (store, later) = (SharedStore::new().unwrap(), SharedStore::new().unwrap());
+        let kind = Kind::new("system", "Vaults.osbuild").unwrap();
+        let mut spec = Spec { yaml: "name: a".to_owned(), ..Spec::default() };
+        spec.secrets.insert("seal", "hunter2");
+        let content = Content::new(Key::new(kind.clone(), "a").unwrap(), spec);
+        let create = |store: &mut osbuild_resources::Store| {
+            store.create(content, Owner::default(), UNIX_EPOCH)
+        };
+        let created = store.write(&kind, create).unwrap();
+        for store in [&store, &later] {
+            std::fs::write(folder.join(FILE), encode(&store.kept(), &store.generations())).unwrap();
+            let mut kept = read(&folder).unwrap().unwrap().resources;
+            assert_eq!(kept, [(*created).clone()]);
+            let restore = |store: &mut osbuild_resources::Store| store.restore(kept.remove(0));
+            // Only the second store is still empty.
+            let _ = later.write(&kind, restore);
+        }
+        let found = later.kept();
+        assert_eq!(found[0].content.spec.secrets.reveal("seal"), Some("hunter2"));
     }
 
     fn revocation(id: &str, user: &str) -> Content {

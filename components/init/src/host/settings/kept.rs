@@ -1,6 +1,8 @@
 //! The files on DATA with the settings that requests over the socket `host` have given values: one
 //! on each line.
 
+use std::borrow::Cow;
+
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
 use osbuild_protocol::{MAX_PARAMETERS, Setting, SettingName};
@@ -67,28 +69,38 @@ fn read_from(data: &Folder) -> Outcome<Kept> {
     })
 }
 
-/// Power may fail between any two of these writes: then the next start is made with the newest
-/// settings, or with those to which the node has gone back.
 fn prove_in(data: &Folder, proof: &Proof) -> Outcome {
-    match proof {
-        Proof::NoFailure => remove(data, FAILURES),
-        Proof::Good(text) => {
-            replace(data, GOOD, text)?;
-            remove(data, FAILURES)
-        }
-        Proof::TakenBack(text) => {
-            let bad = read_from(data)?.newest;
-            replace(data, BAD, &bad)?;
-            replace(data, FILE, text)
-        }
-        Proof::GoneBack(text) => {
-            let bad = read_from(data)?.newest;
-            replace(data, BAD, &bad)?;
-            remove(data, FAILURES)?;
-            replace(data, GOOD, text)?;
-            replace(data, FILE, text)
+    writes(data, proof)?.into_iter().try_for_each(|write| write.carry_out(data))
+}
+
+/// A change of one file, which a power cut leaves as it was or as it shall be.
+enum Write<'p> {
+    Replace(&'static str, Cow<'p, str>),
+    Remove(&'static str),
+}
+
+impl Write<'_> {
+    fn carry_out(self, data: &Folder) -> Outcome {
+        match self {
+            Self::Replace(name, text) => replace(data, name, &text),
+            Self::Remove(name) => remove(data, name),
         }
     }
+}
+
+/// The changes that keep a fact. Power may fail between any two of them: then the next start is
+/// made with the newest settings, or with those to which the node has gone back.
+fn writes<'p>(data: &Folder, proof: &'p Proof) -> Outcome<Vec<Write<'p>>> {
+    let put = |name, text: &'p String| Write::Replace(name, text.into());
+    let bad = || read_from(data).map(|kept| Write::Replace(BAD, kept.newest.into()));
+    Ok(match proof {
+        Proof::NoFailure => vec![Write::Remove(FAILURES)],
+        Proof::Good(text) => vec![put(GOOD, text), Write::Remove(FAILURES)],
+        Proof::TakenBack(text) => vec![bad()?, put(FILE, text)],
+        Proof::GoneBack(text) => {
+            vec![bad()?, Write::Remove(FAILURES), put(GOOD, text), put(FILE, text)]
+        }
+    })
 }
 
 fn replace(data: &Folder, name: &str, text: &str) -> Outcome {
@@ -133,6 +145,7 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fallback::Fallback;
     use super::*;
 
     fn setting(line: &str) -> Setting {
@@ -187,6 +200,32 @@ mod tests {
         assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(NEW), 1, true));
         prove_in(&data, &Proof::GoneBack(OLD.to_owned())).unwrap();
         assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(OLD), 0, true));
+    }
+
+    #[test]
+    fn a_power_cut_between_two_writes_leaves_the_newest_settings_or_the_earlier_ones() {
+        let of = |proof: fn(String) -> Proof, text: &str| proof(text.to_owned());
+        for (proof, before) in [
+            (Proof::NoFailure, kept(NEW, Some(NEW), 2, false)),
+            (of(Proof::Good, NEW), kept(NEW, Some(OLD), 2, false)),
+            (of(Proof::TakenBack, OLD), kept(NEW, Some(OLD), 0, false)),
+            (of(Proof::GoneBack, OLD), kept(NEW, Some(OLD), 3, false)),
+            (of(Proof::GoneBack, ""), kept(NEW, Some(OLD), 6, false)),
+        ] {
+            let (_place, data) = data();
+            let put = |name, text: &str| replace(&data, name, text).unwrap();
+            put(FILE, &before.newest);
+            before.good.iter().for_each(|good| put(GOOD, good));
+            put(FAILURES, &before.failures.to_string());
+            let allowed = [NEW, Fallback::new(before, false).text()].map(str::to_owned);
+            for write in writes(&data, &proof).unwrap() {
+                write.carry_out(&data).unwrap();
+                let start = Fallback::new(read_from(&data).unwrap(), false);
+                let is_allowed = allowed.iter().any(|text| text == start.text())
+                    || matches!(&proof, Proof::TakenBack(text) if text == start.text());
+                assert!(is_allowed, "{proof:?}: {:?}", start.text());
+            }
+        }
     }
 
     #[test]
