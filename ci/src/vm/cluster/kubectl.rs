@@ -6,7 +6,7 @@ use super::wait::{Seen, wait};
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Result};
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -70,8 +70,18 @@ impl<'a> Kubectl<'a> {
 
     /// Runs it in the background.
     pub fn start(&self, words: &[&str]) -> Result<Background> {
+        self.start_with(words, Stdio::null())
+    }
+
+    /// Runs it in the background. Its output goes to the file of this name.
+    pub fn start_into(&self, words: &[&str], name: &str) -> Result<Background> {
+        let file = File::create(self.file(name)).or_build(|| format!("cannot make `{name}`"))?;
+        self.start_with(words, file.into())
+    }
+
+    fn start_with(&self, words: &[&str], output: Stdio) -> Result<Background> {
         let mut command = self.command();
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(words).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
         command.spawn().map(Background).or_build(|| "cannot start `kubectl`".to_owned())
     }
 

@@ -53,7 +53,8 @@ const ENDS_NOW: &str = "init: shutdown: power off";
 
 /// A pod that ends on SIGTERM, and one that does not, when the power button is pressed: the cluster
 /// knows at once that the node is not Ready, and why each pod has ended; the second pod costs its
-/// grace and no more. At the next boot the button is pressed twice, and no pod is waited for.
+/// grace and no more, and a critical pod ends after both. At the next boot the button is pressed
+/// twice, and no pod is waited for.
 pub fn pods_end_in_order_before_the_node_does(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let ports = Ports { place: free_port()?, socket: free_port()? };
@@ -71,6 +72,9 @@ pub fn pods_end_in_order_before_the_node_does(site: &Site) -> Result<Outcome> {
     node.wait_until_printed(MAY_DELAY)?;
     cluster.run(&mut node, &pod("ends", GRACE, &[ENDS]))?;
     cluster.run(&mut node, &pod("ignores", GRACE, &[]))?;
+    let mut critical = pod("critical", GRACE, &[ENDS]);
+    critical["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    cluster.run(&mut node, &critical)?;
     let took = cluster.ends_in_order(&mut node, &qmp)?;
     drop(node);
 
@@ -174,13 +178,20 @@ impl Cluster {
             bounds.contains(&took),
             || format!("the kubelet took {took} s"),
         );
-        self.has_ended("ends", 0, LAST_WORDS)?;
-        self.has_ended("ignores", 137, "")?;
+        let first = self.has_ended("ends", 0, LAST_WORDS)?;
+        let slow = self.has_ended("ignores", 137, "")?;
+        let last = self.has_ended("critical", 0, LAST_WORDS)?;
+        // Times of RFC 3339 in UTC have the order of their texts.
+        self.outcome.check(
+            "a critical pod ends after the others",
+            !first.is_empty() && first < slow && slow <= last,
+            || format!("they ended at {first}, {slow} and {last}"),
+        );
         Ok(took)
     }
 
-    /// The cluster knows why and how the pod has ended.
-    fn has_ended(&mut self, name: &str, code: u64, words: &str) -> Result<()> {
+    /// The cluster knows why and how the pod has ended. Returns when.
+    fn has_ended(&mut self, name: &str, code: u64, words: &str) -> Result<String> {
         let pod = self.pod(name)?;
         let status = || pod["status"].to_string();
         let because = condition(&pod, CONDITION);
@@ -191,7 +202,7 @@ impl Cluster {
         let how = (state["exitCode"].as_u64(), text(&state, "/message"));
         let claim = format!("the cluster knows how `{name}` has ended");
         self.outcome.check(&claim, how == (Some(code), words), status);
-        Ok(())
+        Ok(text(&state, "/finishedAt").to_owned())
     }
 }
 

@@ -5,7 +5,8 @@ use super::super::kubectl::Kubectl;
 use super::super::wait::{Seen, wait};
 use crate::check::Outcome;
 use crate::vm::probe::free_port;
-use osbuild::error::Result;
+use osbuild::error::{Context, Result};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
@@ -25,6 +26,9 @@ const WEB: &str = "web-";
 
 /// The content of the file that is copied into a pod and back.
 const TEXT: &str = "copied by kubectl\n";
+
+/// The file with the output of a `kubectl` that goes on.
+const FOLLOWED: &str = "followed";
 
 /// The client.
 pub struct Client<'a> {
@@ -93,7 +97,25 @@ impl Client<'_> {
         ] {
             outcome.claim(&format!("{claim}{when}"), self.kubectl.until(TIMEOUT, words, expected)?);
         }
+        for words in [["logs", "client", "--follow"], ["attach", "client", "--quiet"]] {
+            let claim = format!("`kubectl {}` goes on with new output{when}", words[0]);
+            outcome.claim(&claim, self.follows(&words)?);
+        }
         Ok(())
+    }
+
+    /// The client's pod writes a line for each request. Requests repeat: the first may come before
+    /// the connection.
+    fn follows(&self, words: &[&str]) -> Result<std::result::Result<(), String>> {
+        let marker = format!("followed-by-{}", words[0]);
+        let _following = self.kubectl.start_into(words, FOLLOWED)?;
+        let script = get_script("localhost", 8080, &format!("/echo?msg={marker}"));
+        wait(TIMEOUT, || {
+            self.kubectl.run(&["exec", "client", "--", "timeout", "20", "bash", "-c", &script])?;
+            let text = fs::read_to_string(self.kubectl.file(FOLLOWED))
+                .or_build(|| format!("cannot read `{FOLLOWED}`"))?;
+            Ok(if text.contains(&marker) { Seen::Yes(()) } else { Seen::NotYet(text) })
+        })
     }
 
     fn forwards(&self) -> Result<std::result::Result<(), String>> {
@@ -107,7 +129,7 @@ impl Client<'_> {
         let back = self.kubectl.file("received");
         self.kubectl.write("sent", TEXT)?;
         // The file of an earlier copy may not exist.
-        let _ = std::fs::remove_file(&back);
+        let _ = fs::remove_file(&back);
         for words in
             [["cp", "sent", "client:/tmp/copied"], ["cp", "client:/tmp/copied", "received"]]
         {
@@ -115,7 +137,7 @@ impl Client<'_> {
                 return Ok(Err(why));
             }
         }
-        Ok(match std::fs::read_to_string(&back) {
+        Ok(match fs::read_to_string(&back) {
             Ok(text) if text == TEXT => Ok(()),
             Ok(text) => Err(format!("`{text}` came back")),
             Err(error) => Err(format!("nothing came back: {error}")),
