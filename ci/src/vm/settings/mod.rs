@@ -137,7 +137,7 @@ fn holds_its_settings(lab: &Lab) -> Result<Outcome> {
     // The kubelet starts again for this, and meanwhile starts no container that has crashed.
     kubelet_fields::are_set(node, &mut outcome)?;
     swaps::gives_pods_a_part(node, &mut outcome)?;
-    credential_providers::waits_for_its_program(node, &mut outcome)?;
+    credential_providers::waits_for_its_program(node, &images, &mut outcome)?;
     proxies::is_set(node, &mut outcome)?;
     trusted_roots::are_set(node, &lab.clients()?, &mut outcome)?;
     running.power_off()?;

@@ -199,13 +199,14 @@ impl Node<'_> {
     }
 
     /// Makes a file with this mode, and the folders that it lacks.
-    pub fn place(&self, path: &str, mode: u32, text: &str) -> Result<()> {
+    pub fn place(&self, path: &str, mode: u32, content: impl AsRef<[u8]>) -> Result<()> {
+        let content = content.as_ref();
         let mut archive = tar::Builder::new(Vec::new());
         let mut header = tar::Header::new_gnu();
         header.set_mode(mode);
-        header.set_size(text.len() as u64);
+        header.set_size(content.len() as u64);
         let archive = archive
-            .append_data(&mut header, path.trim_start_matches('/'), text.as_bytes())
+            .append_data(&mut header, path.trim_start_matches('/'), content)
             .and_then(|()| archive.into_inner())
             .or_build(|| format!("cannot pack `{path}`"))?;
         probe::command(self.places, |stream| stream.write_all(&archive))

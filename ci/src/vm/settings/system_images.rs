@@ -22,7 +22,7 @@ pub fn is_kept(node: &Node, images: &ImageServer, outcome: &mut Outcome) -> Resu
     let (registry, image) = (images.registry(), images.image());
     // No setting has images pulled without TLS. The file on DATA can.
     let hosts = format!("{HOSTS}/{registry}/hosts.toml");
-    node.place(&hosts, 0o600, &format!("server = \"http://{registry}\"\n"))?;
+    node.place(&hosts, 0o600, format!("server = \"http://{registry}\"\n"))?;
     node.create(IMAGES, ID, &format!("image: {image}"))?;
     has_status(node, images, "the node pulls an image that a resource names", outcome)?;
     let found = node.ask_containerd("ImageStatus", &image)?;
