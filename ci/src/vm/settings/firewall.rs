@@ -21,6 +21,8 @@ const ALL: [(&str, &str); 2] = [
 ];
 /// Their table.
 const TABLE: &str = "osbuild";
+/// The table that needs no setting.
+const METADATA_TABLE: &str = "osbuild-metadata";
 
 /// They close the port of the probe that reports facts. A table that another program removes is
 /// back.
@@ -38,6 +40,10 @@ pub fn closes_a_port(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let within = took.parse().ok().map(Duration::from_millis);
     was_repaired("a table of rules that is removed is back", within, REPAIR_TIMEOUT, outcome);
     is_open(node, false, "the port is closed again then", outcome);
+    let took = probe::request(node.tables, |stream| write!(stream, "{METADATA_TABLE}"))?;
+    let within = took.parse().ok().map(Duration::from_millis);
+    let claim = "the table that keeps pods from a cloud's metadata is back, too";
+    was_repaired(claim, within, REPAIR_TIMEOUT, outcome);
     let refused = node.create(RULES, "other", "{name: other, action: accept}").err();
     let reason = refused.map(|error| format!("{error:?}")).unwrap_or_default();
     let holds = reason.contains("are both about all other packets");

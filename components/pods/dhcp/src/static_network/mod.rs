@@ -295,6 +295,7 @@ impl StaticNetwork {
     /// Reads the links that this program serves and their ports, the addresses of all links, and
     /// the routes that this program has set.
     fn found(&self, links: &[HostLink], netlink: &mut Netlink) -> io::Result<Found> {
+        let names = links.iter().map(|host| host.link.name.clone()).collect();
         let ports = made::ports(&self.wanted.settings, links.iter().map(|host| &host.link));
         let links = links.iter().map(|HostLink { link, is_served, is_of_node, leased_mtu }| {
             let port_of = ports.get(&link.name).filter(|_| *is_of_node || link.is_made).cloned();
@@ -309,7 +310,8 @@ impl StaticNetwork {
             })
         });
         let links = links.flatten().collect();
-        Ok(Found { links, addresses: netlink.all_addresses()?, routes: netlink.static_routes()? })
+        let (addresses, routes) = (netlink.all_addresses()?, netlink.static_routes()?);
+        Ok(Found { links, names, addresses, routes })
     }
 
     fn on_refused(&mut self, action: &dyn Debug, setting: Option<NetworkName>, error: &io::Error) {
@@ -343,11 +345,16 @@ impl StaticNetwork {
             Action::SetMtu(index, _, mtu) => netlink.set_mtu(*index, mtu.bytes().into()),
             Action::RestoreMtu(index, link, mtu) => {
                 netlink.set_mtu(*index, mtu.bytes().into())?;
-                tell(socket, link, None)?;
-                self.former_mtus.remove(link);
-                Ok(())
+                self.forget_mtu(socket, link)
             }
+            Action::ForgetMtu(link) => self.forget_mtu(socket, link),
         }
+    }
+
+    fn forget_mtu(&mut self, socket: &Path, link: &LinkName) -> io::Result<()> {
+        tell(socket, link, None)?;
+        self.former_mtus.remove(link);
+        Ok(())
     }
 }
 
@@ -360,7 +367,10 @@ impl Action {
             Action::RememberMtu(link, _) | Action::SetMtu(_, link, _) => {
                 Some(NetworkName::Mtu(link.clone()))
             }
-            Action::DeleteRoute(_) | Action::DeleteAddress(_) | Action::RestoreMtu(..) => None,
+            Action::DeleteRoute(_)
+            | Action::DeleteAddress(_)
+            | Action::RestoreMtu(..)
+            | Action::ForgetMtu(_) => None,
         }
     }
 }

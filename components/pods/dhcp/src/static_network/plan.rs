@@ -1,6 +1,6 @@
 //! Plans the changes with which the host gets the settings of the network. It is pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::made::Port;
@@ -62,6 +62,8 @@ pub struct FoundRoute {
 pub struct Found {
     /// The links that this program serves, and the ports of those that settings make.
     pub links: Vec<FoundLink>,
+    /// The names of all links.
+    pub names: BTreeSet<String>,
     /// The addresses of all links.
     pub addresses: Vec<FoundAddress>,
     /// The routes that this program has set.
@@ -77,6 +79,8 @@ pub enum Action {
     DeleteAddress(FoundAddress),
     /// Give a link the MTU that it had before, or that of its lease.
     RestoreMtu(u32, LinkName, Mtu),
+    /// Have `init` forget the MTU of a link that is gone: another of its name may have another one.
+    ForgetMtu(LinkName),
     /// Have `init` remember the MTU that a link has.
     RememberMtu(LinkName, Mtu),
     /// Give the link with this index the MTU of a setting.
@@ -174,6 +178,9 @@ fn restore_mtu(
         |setting: &NetworkSetting| matches!(setting, NetworkSetting::Mtu(name, _) if name == link);
     if wanted.iter().any(is_it) {
         return None;
+    }
+    if !found.names.contains(link.as_str()) {
+        return Some(Action::ForgetMtu(link.clone()));
     }
     // A port that follows another link has its own MTU back when it is released.
     let found = found.link_or_port(link).filter(|found| !found.follows_mtu())?;
@@ -290,7 +297,7 @@ mod tests {
             is_made: false,
             port_of: None,
         };
-        Found { links: vec![link], ..Found::default() }
+        Found { names: [link.name.clone()].into(), links: vec![link], ..Found::default() }
     }
 
     fn address(address: &str, prefix_length: u8, is_own: bool) -> FoundAddress {
@@ -385,7 +392,10 @@ mod tests {
         found.links[0].leased_mtu = Some(1450);
         assert_eq!(plan(&[], &former, &found), [Action::RestoreMtu(2, eth0(), mtu(1450))]);
         found.links.clear();
-        assert_eq!(plan(&[], &former, &found), []);
+        assert_eq!(plan(&[], &former, &found), [], "the link is another program's now");
+        found.names.clear();
+        assert_eq!(plan(&[], &former, &found), [Action::ForgetMtu(eth0())], "it is gone");
+        assert_eq!(plan(&wanted, &former, &found), [], "it may come back");
     }
 
     #[test]
