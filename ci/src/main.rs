@@ -66,7 +66,6 @@ const IMAGES: &[Check] = &[
     Check { name: "release", run: image::a_release_is_verified_from_outside },
     Check { name: "published", run: published::boto3_reads_the_disk_that_was_published },
     Check { name: "readers", run: readers::others_read_what_we_write },
-    Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check {
         name: "vm: nothing to boot",
         run: vm::refusals::an_empty_disk_is_an_error_that_quotes_the_firmware,
@@ -74,18 +73,14 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: missing tools", run: vm::refusals::missing_programs_and_firmware_are_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
     Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
-    Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
-    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
 ];
 
 /// At last two lanes of machines in parallel: a machine with one processor leaves the other one of
 /// a small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: power cut", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
-    Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
-    Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
     Check {
         name: "vm: cluster",
@@ -93,12 +88,9 @@ const NODES: &[Check] = &[
     },
 ];
 
-/// The second lane. The power cuts replay the writes of the machine that `vm: update` has updated.
-/// The machines of this lane have disks of their own; those of the first lane share theirs.
-const UPDATES: &[Check] = &[
-    Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
-    Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
-];
+/// The second lane. Its machines have disks of their own; those of the first lane share theirs.
+const SLOTS: &[Check] =
+    &[Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node }];
 
 /// Checks that `cargo ci full` adds, because they are too slow for every run: first those that use
 /// all processors or measure a short time.
@@ -112,6 +104,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "full lab", run: image::builds_the_full_lab },
     Check { name: "newer lab", run: vm::cluster::builds_the_newer_minors },
     Check { name: "conformance tests", run: image::builds_the_conformance_tests },
+    Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check {
         name: "same bytes from exported sources",
         run: same::everything_is_the_same_from_exported_sources,
@@ -126,6 +119,9 @@ const LONG_ALONE: &[Check] = &[
 
 /// Then, again, two lanes of machines. The first one.
 const LONG_NODES: &[Check] = &[
+    Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
+    Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
+    Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check {
         name: "vm: ordinary pod",
@@ -251,8 +247,11 @@ const LONG_NODES: &[Check] = &[
     },
 ];
 
-/// The second lane: updates, and the machines with arm64.
+/// The second lane: updates, and the machines with arm64. The power cuts replay the writes of the
+/// machine that `vm: update` has updated.
 const LONG_UPDATES: &[Check] = &[
+    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
+    Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check {
         name: "vm: arm64 boots to ready",
         run: vm::run_command::arm64_boots_to_ready_with_an_address,
@@ -279,7 +278,6 @@ const LONG_UPDATES: &[Check] = &[
         name: "vm: update from 3366aed",
         run: vm::update::a_node_of_3366aed_updates_itself_and_goes_back,
     },
-    Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
 ];
 
 /// Checks that run by their name alone. Two emulated processors are too few for three control
@@ -341,7 +339,7 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [SOURCES, TESTS, IMAGES, NODES, UPDATES, LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME]
+    [SOURCES, TESTS, IMAGES, NODES, SLOTS, LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME]
         .into_iter()
         .flatten()
 }
@@ -356,11 +354,8 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
-    let usual = vec![
-        vec![lane(SOURCES)],
-        vec![lane(TESTS), lane(IMAGES)],
-        vec![lane(NODES), lane(UPDATES)],
-    ];
+    let usual =
+        vec![vec![lane(SOURCES)], vec![lane(TESTS), lane(IMAGES)], vec![lane(NODES), lane(SLOTS)]];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(usual),
         ["full"] => {
@@ -399,7 +394,7 @@ mod tests {
     fn without_a_word_the_usual_checks_run() {
         assert_eq!(
             names_of(&[]).len(),
-            [SOURCES, TESTS, IMAGES, NODES, UPDATES].map(<[Check]>::len).iter().sum::<usize>()
+            [SOURCES, TESTS, IMAGES, NODES, SLOTS].map(<[Check]>::len).iter().sum::<usize>()
         );
     }
 

@@ -27,33 +27,19 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 /// How many disks that lost a flushed write the control makes.
 const LOSSES: usize = 5;
 
-/// The extent of a check.
-struct Effort {
-    /// Power cuts to check.
-    cuts: usize,
-    /// Cuts among them whose disk is booted until the update is complete.
-    booted: usize,
-}
-
-const SHORT: Effort = Effort { cuts: 400, booted: 2 };
-const LONG: Effort = Effort { cuts: 10_000, booted: 60 };
+/// The power cuts to check: enough for rare ones to occur.
+const CUTS: usize = 10_000;
+/// The cuts among them whose disk is booted until the update is complete.
+const BOOTED: usize = 60;
 
 /// How many machines boot in parallel.
 const MACHINES: usize = 2;
 
 /// The power may fail at any moment of a node's first boot, which grows DATA, of a pod's flushed
-/// writes, of the update, of slotboot's replacement, and of the first boot of the other slot.
+/// writes, of the update, of slotboot's replacement, and of the first boot of the other slot. An
+/// interrupted check resumes.
 pub fn a_node_survives_any_power_cut(site: &Site) -> Result<Outcome> {
-    try_all(site, &SHORT)
-}
-
-/// The same with enough cuts for rare ones to occur. An interrupted check resumes.
-pub fn a_node_survives_any_power_cut_at_length(site: &Site) -> Result<Outcome> {
-    try_all(site, &LONG)
-}
-
-fn try_all(site: &Site, effort: &Effort) -> Result<Outcome> {
-    let session = Session::new(site, RecordedUpdate::existing_or_new(site)?, effort.cuts)?;
+    let session = Session::new(site, RecordedUpdate::existing_or_new(site)?, CUTS)?;
     let recording = Recording::open(&session.recording())?;
     let findings = Findings::open(&session.done())?;
     // The channel has no buffer: the checker waits for a free machine.
@@ -63,7 +49,7 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Outcome> {
         let machines: Vec<_> = (0..MACHINES)
             .map(|_| scope.spawn(|| boot_all(&session, &receiver, &findings)))
             .collect();
-        let checked = check_all(site, &session, &recording, &findings, sender, effort);
+        let checked = check_all(site, &session, &recording, &findings, sender);
         let booted = machines
             .into_iter()
             .map(|machine| machine.join().expect("a machine's thread does not panic"));
@@ -72,12 +58,8 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Outcome> {
     let mut outcome = Outcome { problems: findings.problems(), ..Outcome::default() };
     outcome.problems.extend(undetected_losses(site, &session, &recording)?);
     outcome.passed = usize::from(outcome.problems.is_empty());
-    outcome.summary = format!(
-        "{} writes, {} cuts, {} booted",
-        recording.entries.len(),
-        effort.cuts,
-        effort.booted
-    );
+    outcome.summary =
+        format!("{} writes, {} cuts, {} booted", recording.entries.len(), CUTS, BOOTED);
     if outcome.problems.is_empty() {
         session.end()?;
     }
@@ -91,14 +73,13 @@ fn check_all(
     recording: &Recording,
     findings: &Findings,
     machines: SyncSender<Booting>,
-    effort: &Effort,
 ) -> Result<()> {
     let mut checker = CutChecker::new(site, session, recording)?;
-    let every = (effort.cuts / effort.booted).max(1);
-    for index in (0..effort.cuts).filter(|index| !findings.has(*index)) {
-        let cut = cut(recording, index, effort.cuts);
+    let every = (CUTS / BOOTED).max(1);
+    for index in (0..CUTS).filter(|index| !findings.has(*index)) {
+        let cut = cut(recording, index, CUTS);
         let boots = index % every == every / 2;
-        let about = format!("cut {index} of {}, after {} writes", effort.cuts, cut.sent);
+        let about = format!("cut {index} of {}, after {} writes", CUTS, cut.sent);
         let disk = session.disk(index);
         match checker.check(&cut, boots.then_some(&disk)) {
             Ok(()) if boots => {
