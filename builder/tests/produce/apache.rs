@@ -1,5 +1,6 @@
 //! Apache's server as a plain cache: its module for WebDAV takes `PUT`.
 
+use crate::certificates::Certificates;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -33,21 +34,11 @@ LimitRequestBody 0
 const TLS: &str = "\
 LoadModule ssl_module /usr/lib/apache2/modules/mod_ssl.so
 SSLEngine on
-SSLCertificateFile FOLDER/server.pem
-SSLCertificateKeyFile FOLDER/server.key
-SSLCACertificateFile FOLDER/root.pem
+SSLCertificateFile CERTIFICATES/server.pem
+SSLCertificateKeyFile CERTIFICATES/server.key
+SSLCACertificateFile CERTIFICATES/root.pem
 SSLVerifyClient require
 ";
-
-/// Makes an authority, and certificates of the server and of a client.
-const CERTIFICATES: &str = "
-new='openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
-$new -x509 -subj /CN=root -keyout root.key -out root.pem
-for name in server client; do
-    $new -subj /CN=$name -addext subjectAltName=IP:127.0.0.1 -keyout $name.key -out $name.csr
-    openssl x509 -req -in $name.csr -CA root.pem -CAkey root.key -copy_extensions copy \
-        -out $name.pem
-done";
 
 /// A running server with an empty cache. Dropping it ends it.
 pub struct Apache {
@@ -59,19 +50,16 @@ pub struct Apache {
 impl Apache {
     /// A server that anyone on this machine may use.
     pub fn start() -> Apache {
-        Apache::run(tempfile::tempdir().unwrap(), "")
+        Apache::run("")
     }
 
-    /// A server that demands a certificate.
-    pub fn with_tls() -> Apache {
+    /// A server that demands one of these certificates.
+    pub fn with_tls(certificates: &Certificates) -> Apache {
+        Apache::run(&TLS.replace("CERTIFICATES", &certificates.folder().display().to_string()))
+    }
+
+    fn run(tls: &str) -> Apache {
         let folder = tempfile::tempdir().unwrap();
-        let mut make = Command::new("bash");
-        let made = make.args(["-ec", CERTIFICATES]).current_dir(&folder).output().unwrap();
-        assert!(made.status.success(), "{made:?}");
-        Apache::run(folder, TLS)
-    }
-
-    fn run(folder: TempDir, tls: &str) -> Apache {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for place in ["cache/ac", "cache/cas"] {
             fs::create_dir_all(folder.path().join(place)).unwrap();
@@ -99,11 +87,6 @@ impl Apache {
     /// The address for a build, with this scheme.
     pub fn url(&self, scheme: &str) -> String {
         format!("{scheme}://{}", self.address)
-    }
-
-    /// One of the certificates or keys.
-    pub fn pem(&self, name: &str) -> Vec<u8> {
-        fs::read(self.folder.path().join(name)).unwrap()
     }
 
     /// The files of all blobs.

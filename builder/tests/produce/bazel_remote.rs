@@ -1,5 +1,6 @@
 //! `bazel-remote`, a cache that we did not write, with both of its protocols.
 
+use crate::certificates::Certificates;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,11 +17,22 @@ pub struct BazelRemote {
     child: Child,
     grpc: SocketAddr,
     http: SocketAddr,
+    is_encrypted: bool,
     _folder: TempDir,
 }
 
 impl BazelRemote {
+    /// A server that anyone on this machine may use.
     pub fn start() -> BazelRemote {
+        BazelRemote::run(None)
+    }
+
+    /// A server that demands one of these certificates.
+    pub fn with_tls(certificates: &Certificates) -> BazelRemote {
+        BazelRemote::run(Some(certificates))
+    }
+
+    fn run(certificates: Option<&Certificates>) -> BazelRemote {
         let folder = tempfile::tempdir().unwrap();
         let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [grpc, http] = sockets.each_ref().map(|socket| socket.local_addr().unwrap());
@@ -28,8 +40,17 @@ impl BazelRemote {
         let mut command = Command::new(program());
         command.arg("--dir").arg(folder.path()).args(["--max_size", "1"]);
         command.args(["--grpc_address", &grpc.to_string(), "--http_address", &http.to_string()]);
+        for (flag, name) in [
+            ("--tls_cert_file", "server.pem"),
+            ("--tls_key_file", "server.key"),
+            ("--tls_ca_file", "root.pem"),
+        ] {
+            command
+                .args(certificates.map(|all| [flag.into(), all.path(name)]).into_iter().flatten());
+        }
+        let is_encrypted = certificates.is_some();
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let server = BazelRemote { child, grpc, http, _folder: folder };
+        let server = BazelRemote { child, grpc, http, is_encrypted, _folder: folder };
         let began = Instant::now();
         while [grpc, http].iter().any(|address| TcpStream::connect(address).is_err()) {
             assert!(began.elapsed() < Duration::from_secs(30), "bazel-remote does not start");
@@ -40,7 +61,8 @@ impl BazelRemote {
 
     /// The addresses for a build: of the Remote Execution API, and of the plain cache.
     pub fn urls(&self) -> [String; 2] {
-        [format!("grpc://{}", self.grpc), format!("http://{}", self.http)]
+        let s = if self.is_encrypted { "s" } else { "" };
+        [format!("grpc{s}://{}", self.grpc), format!("http{s}://{}", self.http)]
     }
 }
 

@@ -6,6 +6,7 @@ mod bazel_remote;
 mod bench;
 mod buildgrid;
 mod casd;
+mod certificates;
 mod credentials;
 mod efi_file;
 mod execution;

@@ -2,6 +2,7 @@
 
 use crate::apache::Apache;
 use crate::bench::Bench;
+use crate::certificates::Certificates;
 use osbuild::engine::executor::Executor;
 use osbuild::engine::remote::{Mode, Remote, Trust};
 use osbuild_remote::{Access, Retry};
@@ -38,12 +39,10 @@ fn one_users_result_is_anothers_over_plain_http() {
 
 #[test]
 fn a_server_that_demands_a_certificate_gets_it_and_serves_nobody_else() {
-    let server = Apache::with_tls();
+    let certificates = Certificates::make();
+    let server = Apache::with_tls(&certificates);
     let url = server.url("https");
-    let (roots, identity) =
-        (server.pem("root.pem"), (server.pem("client.pem"), server.pem("client.key")));
-    let stranger = Access { roots: Some(roots), ..Access::default() };
-    let user = Access { identity: Some(identity), ..stranger.clone() };
+    let (stranger, user) = (certificates.stranger(), certificates.user());
     assert!(!run(&url, Mode::CacheWrite, &stranger));
     assert!(server.blobs().is_empty());
     assert!(!run(&url, Mode::CacheWrite, &user));

@@ -4,6 +4,7 @@ use crate::bazel_remote::BazelRemote;
 use crate::bench::Bench;
 use crate::buildgrid::BuildGrid;
 use crate::casd::Casd;
+use crate::certificates::Certificates;
 use crate::proxy::{Harm, proxy};
 use osbuild::engine::action::{Action, ActionResult, Origin};
 use osbuild::engine::digest::Digest;
@@ -17,6 +18,10 @@ use std::time::{Duration, Instant};
 const MARK: &[u8] = b"the bytes that a network harms";
 
 fn remote(bench: &Bench, url: &str, mode: Mode) -> Arc<Remote> {
+    remote_with(bench, url, mode, &Access::default())
+}
+
+fn remote_with(bench: &Bench, url: &str, mode: Mode, access: &Access) -> Arc<Remote> {
     let retry = Retry {
         connect_timeout: Duration::from_secs(5),
         idle_timeout: Duration::from_secs(5),
@@ -24,8 +29,7 @@ fn remote(bench: &Bench, url: &str, mode: Mode) -> Arc<Remote> {
         first_pause: Duration::from_millis(10),
         ..Retry::default()
     };
-    let access = Access::default();
-    Arc::new(Remote::with(url.parse().unwrap(), &access, mode, bench.report(), retry).unwrap())
+    Arc::new(Remote::with(url.parse().unwrap(), access, mode, bench.report(), retry).unwrap())
 }
 
 fn executor(bench: &Bench, remote: &Arc<Remote>) -> Executor {
@@ -95,6 +99,27 @@ fn what_bazel_remote_gets_over_one_protocol_it_gives_over_both() {
             assert!(is_fetched, "{url}");
             assert_eq!((got.outputs, got.log), (made.outputs.clone(), made.log), "{url}");
         }
+    }
+}
+
+#[test]
+fn an_encrypted_server_serves_those_with_a_certificate_of_its_authority() {
+    let certificates = Certificates::make();
+    let server = BazelRemote::with_tls(&certificates);
+    let run = |url: &str, mode, access: &Access| {
+        let bench = Bench::new();
+        let remote = remote_with(&bench, url, mode, access);
+        executor(&bench, &remote).run(&action(&bench)).unwrap().origin.is_some()
+    };
+    let (stranger, user) = (certificates.stranger(), certificates.user());
+    let urls = server.urls();
+    assert!(urls[0].starts_with("grpcs://") && urls[1].starts_with("https://"));
+    assert!(!run(&urls[0], Mode::CacheWrite, &stranger), "it runs here");
+    assert!(!run(&urls[0], Mode::CacheWrite, &user), "a stranger has given it nothing");
+    for url in &urls {
+        assert!(run(url, Mode::Cache, &user), "{url}");
+        assert!(!run(url, Mode::Cache, &stranger), "{url}");
+        assert!(!run(url, Mode::Cache, &Access::default()), "{url}: the authority is unknown");
     }
 }
 
