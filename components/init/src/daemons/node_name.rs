@@ -142,7 +142,11 @@ impl NodeName {
         };
         match choose(known, has_waited, own) {
             Choice::Standalone => {
-                self.name = own.to_owned();
+                // Under another name, a kubelet that starts again would end all pods and make new
+                // ones.
+                if self.name.is_empty() {
+                    self.name = own.to_owned();
+                }
                 vec![Action::Forget]
             }
             Choice::Wait => {
@@ -320,6 +324,18 @@ mod tests {
         let mut name = NodeName::default();
         let known = Known { kept: some("node-1"), ..Known::default() };
         assert_eq!(name.on_start(&known, "edge-7", false, Duration::ZERO), [Action::Forget]);
+        assert_eq!(name.name(), "edge-7");
+    }
+
+    #[test]
+    fn a_kubelet_without_a_cluster_starts_again_under_its_name() {
+        let mut name = NodeName::default();
+        name.on_start(&Known::default(), "node-1", false, Duration::ZERO);
+        assert_eq!(name.on_host_name("edge-7"), []);
+        name.on_start(&Known::default(), "edge-7", false, Duration::ZERO);
+        assert_eq!(name.name(), "node-1");
+        // Its first cluster knows no other name yet.
+        name.on_start(&with_credentials(), "edge-7", true, Duration::ZERO);
         assert_eq!(name.name(), "edge-7");
     }
 }
