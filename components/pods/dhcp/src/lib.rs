@@ -17,6 +17,7 @@ pub mod link_kind;
 pub mod message;
 pub mod names;
 pub mod netlink;
+pub mod pace;
 pub mod packet;
 pub mod router;
 pub mod settings;

@@ -15,10 +15,9 @@ use std::time::Duration;
 use osbuild_nftables::Table;
 use osbuild_protocol::NetworkSetting;
 
+use crate::pace::Pace;
 use kernel::Netfilter;
 
-/// The wait from a change of the table to the comparison, which covers the changes that follow it.
-const DELAY: Duration = Duration::from_millis(100);
 /// The wait before rules that the kernel has refused are tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -37,7 +36,7 @@ pub struct HeldTable {
     /// Why the rules are not in effect; none if they are, or if that is not known.
     problem: Option<String>,
     /// When to compare the host with the rules.
-    due: Option<Duration>,
+    pace: Pace,
 }
 
 impl HeldTable {
@@ -65,7 +64,7 @@ impl HeldTable {
             wanted: None,
             was_set: false,
             problem: None,
-            due: None,
+            pace: Pace::default(),
         }
     }
 
@@ -76,7 +75,7 @@ impl HeldTable {
 
     /// When [`Self::hold`] is due.
     pub fn deadline(&self) -> Option<Duration> {
-        self.due
+        self.pace.due()
     }
 
     /// Takes the rules among new settings, and sets them at once: a link that is switched on next
@@ -93,7 +92,7 @@ impl HeldTable {
     /// Takes reports of changes of the table.
     pub fn take_changes(&mut self, now: Duration) {
         if self.netfilter.as_mut().is_ok_and(|netfilter| netfilter.drain_reports()) {
-            self.due.get_or_insert(now + DELAY);
+            self.pace.on_change(now);
         }
     }
 
@@ -104,7 +103,7 @@ impl HeldTable {
 
     /// Compares the host with the rules, and replaces the table if it differs.
     pub fn hold(&mut self, now: Duration) {
-        self.due = None;
+        self.pace.begin(now);
         let Some(wanted) = &self.wanted else { return };
         let netfilter = match &mut self.netfilter {
             Ok(netfilter) => netfilter,
@@ -121,7 +120,7 @@ impl HeldTable {
                     eprintln!("cannot set the table `{}` of nftables: {reason}", self.name);
                 }
                 self.problem = Some(reason);
-                self.due = Some(now + RETRY);
+                self.pace.set(now + RETRY);
             }
         }
     }

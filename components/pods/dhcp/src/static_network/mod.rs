@@ -26,6 +26,7 @@ use osbuild_protocol::{
 use crate::firewall::HeldTable;
 use crate::link_kind::LinkKind;
 use crate::netlink::{Link, Netlink};
+use crate::pace::Pace;
 use crate::settings::MAX_ADDRESSES;
 use kernel::ChangeMonitor;
 pub use made::HostLink;
@@ -34,8 +35,6 @@ use plan::{Action, Found, FoundLink};
 use wanted::WantedSettings;
 use wireguard::Tunnels;
 
-/// The wait from a change of the host to the comparison, which covers the changes that follow it.
-const DELAY: Duration = Duration::from_millis(100);
 /// The wait before a setting that the kernel has refused is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for `init`.
@@ -56,7 +55,7 @@ pub struct StaticNetwork {
     /// Why settings are not in effect; none if they are.
     outcomes: BTreeMap<NetworkName, Option<String>>,
     /// When to compare the host with the settings.
-    due: Option<Duration>,
+    pace: Pace,
     /// Whether nothing is set, and nothing of this program is left.
     is_idle: bool,
 }
@@ -82,7 +81,7 @@ impl StaticNetwork {
             tunnels: Tunnels::default(),
             former_mtus: BTreeMap::new(),
             outcomes: BTreeMap::new(),
-            due: None,
+            pace: Pace::default(),
             is_idle: true,
         })
     }
@@ -102,7 +101,7 @@ impl StaticNetwork {
         self.firewall.take_settings(&settings.settings, now);
         self.nat.take_settings(&settings.settings, now);
         self.wanted = settings;
-        self.due = Some(now);
+        self.pace.set(now);
         self.is_idle = false;
         true
     }
@@ -110,14 +109,14 @@ impl StaticNetwork {
     /// Takes reports of changes of the host.
     pub fn take_changes(&mut self, now: Duration) {
         if self.monitor.drain() && !self.is_idle {
-            self.due.get_or_insert(now + DELAY);
+            self.pace.on_change(now);
         }
         self.tables_mut().for_each(|table| table.take_changes(now));
     }
 
     /// When [`Self::hold`] is due.
     pub fn deadline(&self) -> Option<Duration> {
-        self.due.into_iter().chain(self.tunnels.deadline()).min()
+        self.pace.due().into_iter().chain(self.tunnels.deadline()).min()
     }
 
     /// When [`Self::hold_tables`] is due.
@@ -245,12 +244,12 @@ impl StaticNetwork {
         socket: &Path,
         now: Duration,
     ) {
-        self.due = None;
+        self.pace.begin(now);
         let found = match self.found(links, netlink) {
             Ok(found) => found,
             Err(error) => {
                 eprintln!("cannot list addresses and routes: {error}");
-                self.due = Some(now + RETRY);
+                self.pace.set(now + RETRY);
                 self.tunnels.wait_until(now + RETRY);
                 return;
             }
@@ -287,7 +286,7 @@ impl StaticNetwork {
             }
         }
         if refused {
-            self.due = Some(now + RETRY);
+            self.pace.set(now + RETRY);
         }
         self.source.on_carried_out();
     }

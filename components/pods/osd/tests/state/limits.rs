@@ -62,6 +62,40 @@ async fn one_connection_too_many_is_closed_at_once() {
     panic!("no place is free again");
 }
 
+/// The memory limit of the pod's manifest.
+const MEMORY_LIMIT: u64 = 64 << 20;
+
+/// The most memory that the process has had, in bytes.
+fn peak(osd: &mut Osd) -> u64 {
+    let status = format!("/proc/{}/status", osd.process().id());
+    let status = std::fs::read_to_string(status).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// The clients of the watches read nothing.
+#[tokio::test]
+async fn many_resources_and_watches_stay_within_the_memory_of_the_pod() {
+    let mut osd = Osd::of_any_type();
+    let client = &mut osd.client().await;
+    let mut resource = create(client, thing("0")).await.unwrap();
+    for id in 1..10_000 {
+        create(client, thing(&id.to_string())).await.unwrap();
+    }
+    let mut watches = Vec::new();
+    for _ in 0..10 {
+        let client = &mut osd.client().await;
+        for _ in 0..100 {
+            watches.push(watch(client, all(WatchOptions::default())).await.unwrap());
+        }
+    }
+    for _ in 0..500 {
+        resource = update(client, resource).await.unwrap();
+    }
+    let peak = peak(&mut osd);
+    assert!(peak < MEMORY_LIMIT, "{} MiB", peak >> 20);
+}
+
 #[tokio::test]
 async fn a_full_store_refuses_more() {
     let osd = Osd::of_any_type();
