@@ -511,6 +511,8 @@ fn fingerprint(text: &str) -> Result<Fingerprint, Malformed> {
 pub enum Daemon {
     /// The kubelet, with the configuration that is now on the disk
     Kubelet,
+    /// containerd, whose containers go on
+    Containerd,
 }
 
 /// The form of a list.

@@ -26,7 +26,7 @@ mod support;
 mod top;
 mod tries;
 
-use crate::cli::{Cli, Daemon, How, Verb};
+use crate::cli::{Cli, How, Verb};
 use crate::error::{Error, Result, printable};
 use crate::resource;
 use crate::selection::Selection;
@@ -98,9 +98,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Support { file } => support::run(&connect(node).await?, file).await,
         Verb::Capture(capture) => capture::run(&connect(node).await?, capture).await,
         Verb::Reach(reach) => reach::show(&connect(node).await?, reach).await,
-        Verb::Restart { daemon: Daemon::Kubelet } => {
-            node_state::restart_kubelet(&connect(node).await?).await
-        }
+        Verb::Restart { daemon } => node_state::restart(&connect(node).await?, daemon).await,
         Verb::Reboot => node_state::reboot(&connect(node).await?).await,
         Verb::Update => node_state::check_for_release(&connect(node).await?).await,
         Verb::Rollback => node_state::roll_back(&connect(node).await?).await,

@@ -3,7 +3,7 @@
 
 use super::note;
 use super::output::Output;
-use crate::cli::ListForm;
+use crate::cli::{Daemon, ListForm};
 use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
 use crate::question;
@@ -11,7 +11,8 @@ use crate::table::Table;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
     CheckForReleaseRequest, GetStatusRequest, GetStatusResponse, PowerOffRequest, Process,
-    RebootRequest, ResetRequest, RestartKubeletRequest, RollBackRequest, Slot,
+    RebootRequest, ResetRequest, RestartContainerdRequest, RestartKubeletRequest, RollBackRequest,
+    Slot,
 };
 use serde_json::{Value, json};
 
@@ -24,10 +25,19 @@ pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
     })
 }
 
-/// Has the kubelet start again.
-pub async fn restart_kubelet(connection: &Connection) -> Result<()> {
-    connection.node().restart_kubelet(RestartKubeletRequest {}).await?;
-    note("the kubelet is restarted");
+/// Has a daemon start again.
+pub async fn restart(connection: &Connection, daemon: Daemon) -> Result<()> {
+    let mut node = connection.node();
+    match daemon {
+        Daemon::Kubelet => {
+            node.restart_kubelet(RestartKubeletRequest {}).await?;
+            note("the kubelet is restarted");
+        }
+        Daemon::Containerd => {
+            node.restart_containerd(RestartContainerdRequest {}).await?;
+            note("containerd is restarted");
+        }
+    }
     Ok(())
 }
 

@@ -257,15 +257,18 @@ pub fn ends_the_node(
     tries_what_it_reaches(osctl, outcome)?;
     captures_packets(osctl, outcome)?;
     collects_what_it_shows(osctl, outcome)?;
-    let before = kubelet(osctl)?;
-    osctl.finish(&["restart", "kubelet"])?;
-    let began = Instant::now();
-    while kubelet(osctl)? == before && began.elapsed() < TIMEOUT {
-        sleep(PAUSE);
+    for name in ["containerd", "kubelet"] {
+        let before = process(osctl, name)?;
+        osctl.finish(&["restart", name])?;
+        let began = Instant::now();
+        while process(osctl, name)? == before && began.elapsed() < TIMEOUT {
+            sleep(PAUSE);
+        }
+        let after = process(osctl, name)?;
+        let is_another = after != before && after["state"] == "running";
+        outcome
+            .check(&format!("osctl restarts {name}"), is_another, || format!("{before}, {after}"));
     }
-    let after = kubelet(osctl)?;
-    let is_another = after != before && after["state"] == "running";
-    outcome.check("osctl restarts the kubelet", is_another, || format!("{before}, {after}"));
     is_reset(osctl, running, outcome)?;
     osctl.finish(&["power-off"])?;
     running.end()?;
@@ -291,13 +294,13 @@ fn is_reset(osctl: &Osctl, running: &mut NodeUnderTest, outcome: &mut Outcome) -
     Ok(())
 }
 
-/// The state of the kubelet's process.
-fn kubelet(osctl: &Osctl) -> Result<Value> {
+/// The state of a daemon's process.
+fn process(osctl: &Osctl, name: &str) -> Result<Value> {
     let shown = osctl.finish(&["status", "-o", "json"])?;
     let status: Value = serde_json::from_str(&shown)
         .map_err(|_| Error::build("osctl has printed no JSON").cause(&*shown))?;
     let mut processes = status["processes"].as_array().into_iter().flatten();
-    Ok(processes.find(|process| process["name"] == "kubelet").cloned().unwrap_or_default())
+    Ok(processes.find(|process| process["name"] == name).cloned().unwrap_or_default())
 }
 
 /// After a power cut the node is the same, and its settings are.

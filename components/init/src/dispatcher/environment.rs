@@ -13,13 +13,16 @@ impl Dispatcher {
     /// The daemons may have to start again. Their pods go on.
     pub(super) fn on_environment_due(&mut self, now: Duration) {
         match self.settings.environment_mut().on_due(containerd::accepts, now) {
-            Step::Restart(Daemon::Containerd) => {
-                if let Some(process) = self.processes.get_mut(Program::Containerd) {
-                    process.run_again(now);
-                }
-            }
+            Step::Restart(Daemon::Containerd) => self.restart_containerd(),
             Step::Restart(Daemon::Kubelet) => self.restart_kubelet(),
             Step::None => {}
+        }
+    }
+
+    /// Starts containerd again. Its containers go on.
+    pub(super) fn restart_containerd(&mut self) {
+        if let Some(process) = self.processes.get_mut(Program::Containerd) {
+            process.run_again(uptime());
         }
     }
 

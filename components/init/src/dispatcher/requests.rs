@@ -101,6 +101,7 @@ impl Dispatcher {
             Request::EndDebug => self.end_debug(uptime())?,
             // The kubelet's configuration is written again then, and the kubelet is restarted.
             Request::RestartKubelet => return self.wait_for(client, Job::ClearForJoining),
+            Request::RestartContainerd => self.restart_containerd(),
             Request::Reset => return self.wait_for(client, Job::RequestReset),
             Request::Reboot => self.request_end(End::Reboot),
             Request::PowerOff => self.request_end(End::PowerOff),

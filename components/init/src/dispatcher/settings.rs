@@ -307,9 +307,7 @@ impl Dispatcher {
         self.say_about_settings(lines);
         self.on_many_settings();
         // A daemon may have started with what is taken back, and go on without a part of itself.
-        if let Some(containerd) = self.processes.get_mut(Program::Containerd) {
-            containerd.run_again(uptime());
-        }
+        self.restart_containerd();
         self.restart_kubelet_with_files();
     }
 

@@ -9,8 +9,8 @@ use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
     CheckForReleaseRequest, CheckForReleaseResponse, DebugRequest, GetStatusRequest,
     GetStatusResponse, PowerOffRequest, PowerOffResponse, Process, RebootRequest, RebootResponse,
-    ResetRequest, ResetResponse, RestartKubeletRequest, RestartKubeletResponse, RollBackRequest,
-    RollBackResponse, Slot,
+    ResetRequest, ResetResponse, RestartContainerdRequest, RestartContainerdResponse,
+    RestartKubeletRequest, RestartKubeletResponse, RollBackRequest, RollBackResponse, Slot,
 };
 use osbuild_protocol::{
     Client, ClientError, Contents, NodeStatus, ProcessState, ProcessStatus, Request as Wanted,
@@ -77,6 +77,13 @@ impl Node for NodeService {
         _: Request<RestartKubeletRequest>,
     ) -> Answer<RestartKubeletResponse> {
         self.send(Wanted::RestartKubelet, RestartKubeletResponse {}).await
+    }
+
+    async fn restart_containerd(
+        &self,
+        _: Request<RestartContainerdRequest>,
+    ) -> Answer<RestartContainerdResponse> {
+        self.send(Wanted::RestartContainerd, RestartContainerdResponse {}).await
     }
 
     async fn reboot(&self, _: Request<RebootRequest>) -> Answer<RebootResponse> {

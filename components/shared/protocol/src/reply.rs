@@ -109,6 +109,7 @@ impl Reply {
             | Request::Debug(_)
             | Request::EndDebug
             | Request::RestartKubelet
+            | Request::RestartContainerd
             | Request::Reset
             | Request::Reboot
             | Request::RollBack

@@ -16,7 +16,7 @@ const BOOTSTRAP: &[Socket] = &[Socket::Bootstrap];
 const RESTARTS: &[Socket] = &[Socket::Admin, Socket::Bootstrap];
 const BOTH: &[Socket] = &[Socket::Admin, Socket::Update];
 
-const ROWS: [Row; 37] = [
+const ROWS: [Row; 38] = [
     (NET, "hostname NAME", "hostname node-1", "none"),
     (NET, "resolv ADDRESS… [search DOMAIN…]", "resolv 10.0.2.3 search example.org", "none"),
     (NET, "ntp ADDRESS…", "ntp 10.0.2.4", "none"),
@@ -64,6 +64,7 @@ const ROWS: [Row; 37] = [
     (BOOTSTRAP, "volume [after DEVICE]", "volume after vdb", "`volume`, and a descriptor"),
     (NET, "wireguard STATE", STATE, "none"),
     (UPDATE, "progress TEXT [FIELDS]", "progress 1.0.1 runs already [phase=idle]", "none"),
+    (ADMIN, "restart containerd", "restart containerd", "none"),
 ];
 
 /// A request with the state of a link of WireGuard.
@@ -117,6 +118,7 @@ fn row(request: &Request) -> usize {
         Request::OpenVolume { .. } => 34,
         Request::WireGuard(_) => 35,
         Request::Progress(_) => 36,
+        Request::RestartContainerd => 37,
     }
 }
 

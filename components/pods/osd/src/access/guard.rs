@@ -34,7 +34,10 @@ pub fn least(method: &str) -> Role {
         | ("grpc.reflection.v1alpha.ServerReflection", _) => Role::Reader,
         ("cosi.resource.State" | "osbuild.v1.Configuration", _)
         | ("osbuild.v1.Inspect", "Reach")
-        | ("osbuild.v1.Node", "RestartKubelet" | "CheckForRelease" | "Reboot") => Role::Operator,
+        | (
+            "osbuild.v1.Node",
+            "RestartKubelet" | "RestartContainerd" | "CheckForRelease" | "Reboot",
+        ) => Role::Operator,
         _ => Role::Admin,
     }
 }

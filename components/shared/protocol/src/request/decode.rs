@@ -45,6 +45,7 @@ fn admin(line: &str) -> Decoded {
     match line {
         "status" => Ok(Request::Status),
         "restart kubelet" => Ok(Request::RestartKubelet),
+        "restart containerd" => Ok(Request::RestartContainerd),
         "reboot" => Ok(Request::Reboot),
         "rollback" => Ok(Request::RollBack),
         "check" => Ok(Request::CheckNow),
@@ -323,6 +324,7 @@ mod tests {
             ),
             (Socket::Admin, "status", Request::Status),
             (Socket::Admin, "restart kubelet", Request::RestartKubelet),
+            (Socket::Admin, "restart containerd", Request::RestartContainerd),
             (Socket::Admin, "reboot", Request::Reboot),
             (Socket::Admin, "rollback", Request::RollBack),
             (Socket::Admin, "check", Request::CheckNow),
@@ -394,6 +396,7 @@ mod tests {
             "volume after",
             "volume after ../vdb",
             "volume after a b",
+            "restart containerd",
         ] {
             assert!(Request::decode(Socket::Bootstrap, line).is_err(), "{line}");
         }

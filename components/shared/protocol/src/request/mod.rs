@@ -137,6 +137,8 @@ pub enum Request {
     EndDebug,
     /// End the kubelet and start it again, with the configuration that is now on DATA.
     RestartKubelet,
+    /// End containerd and start it again. Its containers go on.
+    RestartContainerd,
     /// Shut down in order, then reboot, and empty DATA before anything reads it: the node starts as
     /// if it had never run. The slots stay.
     Reset,
@@ -224,6 +226,7 @@ impl fmt::Display for Request {
             Self::Debug(container) => write!(f, "debug {container}"),
             Self::EndDebug => f.write_str("end-debug"),
             Self::RestartKubelet => f.write_str("restart kubelet"),
+            Self::RestartContainerd => f.write_str("restart containerd"),
             Self::Reset => f.write_str("reset"),
             Self::Reboot => f.write_str("reboot"),
             Self::PowerOff => f.write_str("power-off"),
