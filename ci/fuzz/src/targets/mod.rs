@@ -24,6 +24,7 @@ mod node_document;
 mod node_text;
 mod oci;
 mod package;
+mod packet_filter;
 mod pe;
 mod recipe;
 mod release;
@@ -73,6 +74,7 @@ pub const TARGETS: &[Target] = &[
     dhcp_lease::TARGET,
     nftables::TARGET,
     wireguard::TARGET,
+    packet_filter::TARGET,
     mount::TARGET,
     deb::TARGET,
     package::TARGET,
