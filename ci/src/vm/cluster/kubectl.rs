@@ -70,18 +70,20 @@ impl<'a> Kubectl<'a> {
 
     /// Runs it in the background.
     pub fn start(&self, words: &[&str]) -> Result<Background> {
-        self.start_with(words, Stdio::null())
+        self.start_with(words, Stdio::null(), Stdio::null())
     }
 
-    /// Runs it in the background. Its output goes to the file of this name.
+    /// Runs it in the background. Its output and its errors go to the file of this name.
     pub fn start_into(&self, words: &[&str], name: &str) -> Result<Background> {
-        let file = File::create(self.file(name)).or_build(|| format!("cannot make `{name}`"))?;
-        self.start_with(words, file.into())
+        let cannot = || format!("cannot make `{name}`");
+        let file = File::create(self.file(name)).or_build(cannot)?;
+        let errors = file.try_clone().or_build(cannot)?;
+        self.start_with(words, file.into(), errors.into())
     }
 
-    fn start_with(&self, words: &[&str], output: Stdio) -> Result<Background> {
+    fn start_with(&self, words: &[&str], output: Stdio, errors: Stdio) -> Result<Background> {
         let mut command = self.command();
-        command.args(words).stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
+        command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors);
         command.spawn().map(Background).or_build(|| "cannot start `kubectl`".to_owned())
     }
 
