@@ -31,10 +31,13 @@ impl Dispatcher {
     /// Writes the settings again which could not be written. Those of a try are not kept, and
     /// earlier ones that are in effect because of a failure replace none.
     pub(super) fn on_keeping_due(&mut self, now: Duration) {
-        if self.settings.is_trying() || self.settings.admit().is_err() {
-            self.on_kept(Err("they are not to be kept now"), now);
-        } else if self.ask(Job::KeepSettings(self.settings.text())).is_none() {
-            self.on_kept(Err("the disk has too many jobs"), now);
+        let may_keep = !self.settings.is_trying() && self.settings.admit().is_ok();
+        match may_keep.then(|| self.ask(Job::KeepSettings(self.settings.text()))).flatten() {
+            Some(_) => self.keeping.begin(),
+            // The next attempt. The reason of the first failure is on the console.
+            None => {
+                self.keeping.on_written(false, now);
+            }
         }
     }
 
@@ -59,7 +62,7 @@ mod tests {
 
     use crate::disk_worker::Done;
     use crate::dispatcher::settings::tests::{node_on, reply};
-    use crate::host::settings::keeping::RETRY;
+    use crate::host::settings::keeping::{Keeping, RETRY};
 
     #[test]
     fn settings_that_a_disk_did_not_take_are_written_again() {
@@ -78,9 +81,10 @@ mod tests {
         assert!(node.keeping.deadline().is_some());
         drop(written);
         node.on_keeping_due(uptime() + RETRY);
-        while node.keeping.deadline().is_some() {
+        assert_eq!(node.keeping, Keeping::Again);
+        while node.keeping == Keeping::Again {
             node.turn();
         }
-        assert_eq!(node.settings.text(), line);
+        assert_eq!((node.keeping, node.settings.text()), (Keeping::Kept, line));
     }
 }

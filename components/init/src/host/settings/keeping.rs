@@ -14,6 +14,8 @@ pub enum Keeping {
     Kept,
     /// One has, and the next is due at this time since boot.
     Failed(Duration),
+    /// One has, and the next has begun.
+    Again,
 }
 
 impl Keeping {
@@ -22,6 +24,11 @@ impl Keeping {
         let next = if is_written { Self::Kept } else { Self::Failed(now + RETRY) };
         let before = std::mem::replace(self, next);
         (before == Self::Kept) != is_written
+    }
+
+    /// The settings are written again.
+    pub fn begin(&mut self) {
+        *self = Self::Again;
     }
 
     /// When to write them again, since boot.
@@ -41,6 +48,8 @@ mod tests {
         assert!(!keeping.on_written(true, now));
         assert!(keeping.on_written(false, now));
         assert_eq!(keeping.deadline(), Some(now + RETRY));
+        keeping.begin();
+        assert_eq!(keeping.deadline(), None, "one write at a time");
         assert!(!keeping.on_written(false, now + RETRY), "that is known");
         assert_eq!(keeping.deadline(), Some(now + 2 * RETRY));
         assert!(keeping.on_written(true, now + 2 * RETRY));
