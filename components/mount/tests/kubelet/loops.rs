@@ -3,6 +3,7 @@
 use crate::namespace::private;
 use mount::guard;
 use serde::Deserialize;
+use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
@@ -16,7 +17,7 @@ const WITHOUT_DEVICES: &str = r#"mount -t tmpfs none /dev && exec -a losetup "$0
 
 #[derive(Deserialize)]
 struct List {
-    loopdevices: Vec<Attached>,
+    loopdevices: Vec<Value>,
 }
 
 /// An attached device.
@@ -63,11 +64,13 @@ pub fn attached(folder: &Path, files: &[&str]) -> Vec<Attached> {
         return Vec::new();
     }
     let list: List = serde_json::from_str(&list).unwrap_or_else(|error| panic!("{error}: {list}"));
-    let is_own = |device: &Attached| {
-        let file = device.back_file.as_deref().unwrap_or_default();
+    // Another program may detach a device of its own while the list is made, which has gaps then.
+    let is_own = |device: &Value| {
+        let file = device["back-file"].as_str().unwrap_or_default();
         Path::new(file).starts_with(folder) || files.contains(&file)
     };
-    list.loopdevices.into_iter().filter(is_own).collect()
+    let own = list.loopdevices.into_iter().filter(is_own);
+    own.map(|device| serde_json::from_value(device).unwrap()).collect()
 }
 
 #[test]
