@@ -38,11 +38,14 @@ pub async fn run(connection: &Connection, type_name: &str, id: Option<&str>) -> 
     Ok(Output::Text(texts.collect::<Vec<_>>().join("\n")))
 }
 
-/// The type of the statuses of a type, if it has one.
+/// The type of the statuses of a type, if it has one. Where what the node has in any case is of the
+/// type `LinkStatus`, that of a setting is `LinkSettingStatus`.
 pub fn statuses_of<'a>(definitions: &'a [Definition], of: &Definition) -> Option<&'a Definition> {
-    let singular = format!("{}Status", of.singular);
-    let is_it = |one: &&Definition| one.singular == singular && one.namespace == of.namespace;
-    definitions.iter().find(is_it)
+    ["SettingStatus", "Status"].iter().find_map(|end| {
+        let singular = format!("{}{end}", of.singular);
+        let is_it = |one: &&Definition| one.singular == singular && one.namespace == of.namespace;
+        definitions.iter().find(is_it)
+    })
 }
 
 fn text(resource: &Resource, statuses: &[Resource], generations: &[Generation]) -> String {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The types with a resource for each controller of a plugin.
+/// The type with a resource for each controller of a plugin.
 const CONTROLLERS: &str = "ControllerStatuses.osbuild";
 
 /// The controllers that every node has.
@@ -170,12 +170,27 @@ mod tests {
             definition("ResolverStatus", "ResolverStatuses.osbuild", osd::ITSELF),
             definition("Role", "Roles.osbuild", "admin"),
             definition("LinkStatus", "LinkStatuses.osbuild", osd::ITSELF),
+            definition("Link", "Links.osbuild", "admin"),
+            definition("LinkSettingStatus", "LinkSettingStatuses.osbuild", osd::ITSELF),
         ]);
         assert_eq!(
             mermaid(&edges),
-            "flowchart LR\n  n0[\"LinkStatuses.osbuild\"]\n  n1[\"ResolverStatuses.osbuild\"]\n  \
-             n2[\"Resolvers.osbuild\"]\n  n3[\"Roles.osbuild\"]\n  n4([\"init\"])\n  \
-             n5([\"osd\"])\n  n2 --> n4\n  n3 --> n5\n  n4 --> n1\n  n5 --> n0\n"
+            "flowchart LR
+  n0[\"LinkSettingStatuses.osbuild\"]
+  n1[\"LinkStatuses.osbuild\"]
+  n2[\"Links.osbuild\"]
+  n3[\"ResolverStatuses.osbuild\"]
+  n4[\"Resolvers.osbuild\"]
+  n5[\"Roles.osbuild\"]
+  n6([\"init\"])
+  n7([\"osd\"])
+  n4 --> n6
+  n5 --> n7
+  n2 --> n6
+  n6 --> n3
+  n7 --> n1
+  n6 --> n0
+"
         );
     }
 
