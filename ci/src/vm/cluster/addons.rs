@@ -2,7 +2,7 @@
 
 use super::control_plane::{ControlPlane, SERVICES};
 use super::modules::version;
-use crate::image::{self, LAB_FULL};
+use crate::image::{self, LAB};
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use osbuild::error::{Context, Result};
@@ -33,7 +33,7 @@ impl ProxyMode {
 /// Deploys both, or updates them. `pods` is the network of the cluster's pods.
 pub fn deploy(site: &Site, plane: &ControlPlane, mode: ProxyMode, pods: &str) -> Result<()> {
     let kubernetes = plane.minor().version(site)?;
-    let coredns = version(&image::lock(site, LAB_FULL)?, "coredns")?;
+    let coredns = version(&image::lock(site, LAB)?, "coredns")?;
     let (port, mode) = (plane.port(), mode.word());
     let file = plane.path("kubeadm.yaml");
     let text = format!(

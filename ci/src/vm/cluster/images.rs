@@ -81,65 +81,99 @@ pub struct NamedImage {
     pub image: Image,
 }
 
+/// Makes the images of a cluster with a Deployment behind a Service: kube-proxy, CoreDNS and
+/// `agnhost`. Their blobs are in `store`.
+pub fn first(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
+    Maker::new(site, store)?.first()
+}
+
 /// Makes all images. Their blobs are in `store`.
 pub fn all(site: &Site, store: &Store) -> Result<Vec<NamedImage>> {
-    let (lab, full) = (image::lock(site, LAB)?, image::lock(site, LAB_FULL)?);
-    let (debian, nothing) = (debian_files(store, &lab, &ALTERNATIVES)?, Files::new());
-    let make = |name, tag: String, bin: &str, path: &str, around: &Files| -> Result<NamedImage> {
-        let bytes = program(site, bin, path.rsplit('/').next().unwrap_or(path))?;
-        let image = from_program(store, path, &bytes, around, Architecture::Amd64)?;
+    let maker = Maker::new(site, store)?;
+    let mut images = maker.first()?;
+    images.extend(maker.control_plane()?);
+    images.extend(maker.full()?);
+    Ok(images)
+}
+
+/// Makes images around the programs of the lab.
+struct Maker<'a> {
+    site: &'a Site<'a>,
+    store: &'a Store,
+    lab: Lock,
+    /// The files of the lab's Debian packages.
+    debian: Files,
+}
+
+impl<'a> Maker<'a> {
+    fn new(site: &'a Site<'a>, store: &'a Store) -> Result<Self> {
+        let lab = image::lock(site, LAB)?;
+        let debian = debian_files(store, &lab, &ALTERNATIVES)?;
+        Ok(Maker { site, store, lab, debian })
+    }
+
+    fn first(&self) -> Result<Vec<NamedImage>> {
+        let coredns = ("coredns/coredns", version(&self.lab, "coredns")?);
+        let agnhost = ("e2e-test-images/agnhost", AGNHOST.to_owned());
+        Ok(vec![
+            kube_proxy(self.site, self.store, Minor::Peg)?,
+            self.image(coredns, BIN, "coredns", &Files::new())?,
+            self.image(agnhost, BIN, "agnhost", &self.debian)?,
+        ])
+    }
+
+    fn control_plane(&self) -> Result<Vec<NamedImage>> {
+        let (etcd, kubernetes) = (beside_etcd(self.site)?, version(&self.lab, "kubernetes")?);
+        let of_kubernetes = |name| {
+            let path = format!("usr/local/bin/{name}");
+            self.image((name, kubernetes.clone()), BIN, &path, &Files::new())
+        };
+        Ok(vec![
+            of_kubernetes("kube-apiserver")?,
+            of_kubernetes("kube-controller-manager")?,
+            of_kubernetes("kube-scheduler")?,
+            self.image(("etcd", ETCD.to_owned()), BIN, "usr/local/bin/etcd", &etcd)?,
+        ])
+    }
+
+    /// Those around the programs of [`LAB_FULL`].
+    fn full(&self) -> Result<Vec<NamedImage>> {
+        let full = image::lock(self.site, LAB_FULL)?;
+        let conf = program(self.site, FULL_BIN, "install-conf")?;
+        let beside_flannel: Files = self
+            .debian
+            .clone()
+            .into_iter()
+            .chain([("/opt/bin/install-conf".to_owned(), conf)])
+            .collect();
+        let cni = ("flannel-io/flannel-cni-plugin", FLANNEL_CNI.to_owned());
+        let make = |name, component, path, around: &Files| {
+            self.image((name, version(&full, component)?), FULL_BIN, path, around)
+        };
+        let (metrics, policies) = ("metrics-server", "kube-network-policies");
+        let (devices, nothing) = ("dra-test-driver", Files::new());
+        Ok(vec![
+            make("metrics-server/metrics-server", metrics, metrics, &nothing)?,
+            make("flannel-io/flannel", "flannel", "opt/bin/flanneld", &beside_flannel)?,
+            self.image(cni, FULL_BIN, "flannel", &self.debian)?,
+            make("networking/kube-network-policies", policies, "bin/netpol", &nothing)?,
+            make("e2e-test-images/dra-test-driver", devices, devices, &nothing)?,
+        ])
+    }
+
+    /// The image of this name and tag, whose program is at `path` and comes from the folder `bin`
+    /// of the checkout.
+    fn image(
+        &self,
+        (name, tag): (&'static str, String),
+        bin: &str,
+        path: &str,
+        around: &Files,
+    ) -> Result<NamedImage> {
+        let bytes = program(self.site, bin, path.rsplit('/').next().unwrap_or(path))?;
+        let image = from_program(self.store, path, &bytes, around, Architecture::Amd64)?;
         Ok(NamedImage { name, tag, image })
-    };
-    let beside_etcd = beside_etcd(site)?;
-    let installs = ("/opt/bin/install-conf".to_owned(), program(site, FULL_BIN, "install-conf")?);
-    let beside_flannel: Files = debian.clone().into_iter().chain([installs]).collect();
-    let kubernetes = version(&lab, "kubernetes")?;
-    let of_kubernetes =
-        |name| make(name, kubernetes.clone(), BIN, &format!("usr/local/bin/{name}"), &nothing);
-    Ok(vec![
-        of_kubernetes("kube-apiserver")?,
-        of_kubernetes("kube-controller-manager")?,
-        of_kubernetes("kube-scheduler")?,
-        make("etcd", ETCD.to_owned(), BIN, "usr/local/bin/etcd", &beside_etcd)?,
-        kube_proxy(site, store, Minor::Peg)?,
-        make("coredns/coredns", version(&full, "coredns")?, FULL_BIN, "coredns", &nothing)?,
-        make(
-            "metrics-server/metrics-server",
-            version(&full, "metrics-server")?,
-            FULL_BIN,
-            "metrics-server",
-            &nothing,
-        )?,
-        make(
-            "flannel-io/flannel",
-            version(&full, "flannel")?,
-            FULL_BIN,
-            "opt/bin/flanneld",
-            &beside_flannel,
-        )?,
-        make(
-            "flannel-io/flannel-cni-plugin",
-            FLANNEL_CNI.to_owned(),
-            FULL_BIN,
-            "flannel",
-            &debian,
-        )?,
-        make(
-            "networking/kube-network-policies",
-            version(&full, "kube-network-policies")?,
-            FULL_BIN,
-            "bin/netpol",
-            &nothing,
-        )?,
-        make(
-            "e2e-test-images/dra-test-driver",
-            version(&full, "dra-test-driver")?,
-            FULL_BIN,
-            "dra-test-driver",
-            &nothing,
-        )?,
-        make("e2e-test-images/agnhost", AGNHOST.to_owned(), BIN, "agnhost", &debian)?,
-    ])
+    }
 }
 
 /// The programs for an administrator in the image of etcd.
@@ -165,7 +199,7 @@ pub fn next_control_plane(site: &Site, store: &Store) -> Result<Vec<NamedImage>>
         make(name, &tag, &format!("usr/local/bin/{program}"), &bytes, around)
     };
     let etcd = program(site, BIN, "etcd")?;
-    let coredns = program(site, FULL_BIN, "coredns")?;
+    let coredns = program(site, BIN, "coredns")?;
     let mut take = |name: &str| {
         debian.remove(name).ok_or_else(|| Error::build(format!("no locked package has `{name}`")))
     };

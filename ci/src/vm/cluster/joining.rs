@@ -12,9 +12,6 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Start of the addresses of the node's pods.
-pub const PODS: &str = "10.244.0.";
-
 /// A label and a taint with which the node registers.
 pub const LABEL: (&str, &str) = ("topology.kubernetes.io/zone", "lab-zone");
 pub const TAINT: &str = "example.org/lab=7:PreferNoSchedule";

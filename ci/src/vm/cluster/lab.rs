@@ -24,6 +24,9 @@ probe = { component = \"probe\" }
 /// The addresses of the node's pods (`recipes/10-bridge.conflist`).
 pub const PODS: &str = "10.88.0.0/16";
 
+/// Their start.
+pub const POD_PREFIX: &str = "10.88.";
+
 /// The size of the node's disk in MiB, which holds the images.
 pub const DISK_MIB: u64 = 4096;
 

@@ -43,23 +43,23 @@ pub mod wait;
 mod workloads;
 mod wrong_clock;
 
-use super::kept_disk::KeptDisk;
-use super::machine::Machine;
 use super::node::NodeUnderTest;
-use super::probe::{self, free_port};
 use crate::check::Outcome;
 use crate::site::Site;
+use addons::ProxyMode;
 use api::condition;
 pub use apparmor::pods_have_the_profiles_that_they_ask_for;
 pub use conformance::a_node_passes_the_tests_of_kubernetes;
-use control_plane::{BIN, ControlPlane};
+use control_plane::ControlPlane;
 pub use drained::a_node_is_drained_before_it_reboots_for_an_update;
 pub use faults::{
     a_node_boots_without_its_cluster, a_node_survives_a_full_disk,
     a_node_survives_without_its_name_server, pods_survive_an_hour_without_the_cluster,
     pods_survive_faults,
 };
-use joining::{LABEL, PODS, Ports, TAINT, bridge, join};
+use joining::{LABEL, TAINT, join};
+use kubectl::Kubectl;
+use lab::{Lab, POD_PREFIX, PODS};
 pub use lost::a_release_that_loses_the_cluster_goes_back;
 pub use many_pods::a_node_runs_as_many_pods_as_the_kubelet_allows;
 pub use minor::builds_the_newer_minors;
@@ -71,9 +71,10 @@ pub use own_control_plane::{
     several_nodes_are_one_control_plane,
 };
 pub use pods_as_clients::pods_are_clients_of_their_node;
+use registry::Registry;
 pub use rejoining::a_node_comes_back_with_a_fresh_token_or_ca;
 pub use reserved::a_pod_has_what_is_reserved_for_it;
-use serde_json::{Value, json};
+use serde_json::Value;
 pub use shutdown::pods_end_in_order_before_the_node_does;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,6 +82,7 @@ pub use storage::a_storage_driver_mounts_the_volumes_of_pods;
 pub use two_nodes::pods_of_two_nodes_reach_each_other;
 use wait::{Seen, wait};
 pub use workloads::a_stock_deployment_works_and_survives_a_reboot;
+use workloads::{DEPLOYMENT, client::Client};
 pub use wrong_clock::a_node_joins_as_soon_as_it_knows_the_time;
 
 /// How long the cluster and the emulated node may take for each step.
@@ -93,38 +95,43 @@ const NAME_BY_DHCP: &str = "edge-7";
 const HOST_PROBLEM: &str = "HostProblem";
 const NO_TIME: &str = "no time server confirms the clock: ";
 
-/// Pods of the deployment: two, so that their addresses have to differ.
-const REPLICAS: usize = 2;
+/// The pods of the namespace `default` ([`DEPLOYMENT`]): two of the Deployment, and their client.
+const FIRST_PODS: usize = 3;
 
-/// A node joins with a bootstrap token and becomes Ready. The pods of a deployment are scheduled to
-/// it, have addresses of their own, and the kubelet reaches them there. Then the power fails. At
-/// the next boot DHCP gives a host name; it is still the same node, Ready, and the only one, with
-/// the same pods.
+/// A node joins with a bootstrap token and becomes Ready. kubeadm deploys kube-proxy and CoreDNS to
+/// it, as pods whose images come from a registry, and a Deployment behind a Service, which a pod
+/// reaches by its name and address, and a client of the node by the node's port. Then the power
+/// fails. At the next boot DHCP gives a host name; it is still the same node, Ready, and the only
+/// one, with the same pods, which reach each other again.
 pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Result<Outcome> {
+    let lab = Lab::new(site, "cluster")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
-    let ports = Ports { place: free_port()?, socket: free_port()? };
-    let disk = KeptDisk::of(site, probe::RECIPE);
-    let machine = |log: &str| -> Result<Machine> {
-        let machine = Machine::of_recipe(site, probe::RECIPE, log)?.keep(disk.path());
-        Ok(machine.forward(ports.place, probe::PLACE).forward(ports.socket, probe::SOCKET))
-    };
-    let mut node = machine("cluster-joins")?.boot()?;
-    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
+    let registry = Registry::start_with_first_images(site, cluster.plane.authority())?;
+    cluster.plane.egress().route(serving::ADDRESS, lab.kubelet);
+    let kubectl = Kubectl::new(site, &cluster.plane)?;
+    let client = Client { kubectl: &kubectl, node_port: lab.node_port };
+    let mut node = lab.machine("cluster-joins")?.boot()?;
+    join(&cluster.plane, registry.node_files(cluster.plane.authority())?, &lab.ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     cluster.kubelet_never_failed(&mut node)?;
     cluster.is_as_its_document_says(&first);
-    cluster.deploy()?;
+    addons::deploy(site, &cluster.plane, ProxyMode::Nftables, PODS)?;
+    kubectl.apply(DEPLOYMENT)?;
+    serving::the_cluster_signs_it(&kubectl, text(&first, "/metadata/name"), &mut cluster.outcome)?;
+    client.rolls_out(&mut cluster.outcome)?;
     let before = cluster.pods_run(&mut node, &[])?;
+    client.reaches_the_service(&mut cluster.outcome, "")?;
     cluster.sees_the_problem_of_the_host(&mut node)?;
     drop(node);
 
-    let mut node = machine("cluster-reboots")?.hostname(NAME_BY_DHCP).boot()?;
+    let mut node = lab.machine("cluster-reboots")?.hostname(NAME_BY_DHCP).boot()?;
     let second = cluster.ready_node(&mut node, Some(&first))?;
     let after = cluster.pods_run(&mut node, &before)?;
     cluster.is_the_same(&first, &second)?;
     cluster.has_the_same_pods(&before, &after);
+    client.reaches_the_service(&mut cluster.outcome, " after a power cut")?;
     cluster.outcome.summary =
-        format!("{}, {} of {REPLICAS} pods", text(&second, "/metadata/name"), after.len());
+        format!("{}, {} claims", text(&second, "/metadata/name"), cluster.outcome.passed);
     Ok(cluster.outcome)
 }
 
@@ -219,30 +226,7 @@ impl Cluster {
         }
     }
 
-    /// Creates a deployment of pods whose image is on the node, with a readiness probe.
-    fn deploy(&self) -> Result<()> {
-        let labels = json!({ "app": "ordinary" });
-        let container = json!({
-            "name": "listens",
-            "image": "localhost/probe:1",
-            "imagePullPolicy": "Never",
-            "readinessProbe": { "tcpSocket": { "port": probe::SOCKET }, "periodSeconds": 1 },
-        });
-        let pod = json!({
-            "metadata": { "labels": labels },
-            "spec": { "containers": [container], "dnsPolicy": "Default" },
-        });
-        let spec =
-            json!({ "replicas": REPLICAS, "selector": { "matchLabels": labels }, "template": pod });
-        let deployment = json!({ "metadata": { "name": "ordinary" }, "spec": spec });
-        self.plane
-            .api()
-            .create("/apis/apps/v1/namespaces/default/deployments", &deployment)
-            .map(drop)
-    }
-
-    /// Waits until all pods of the deployment are Ready with other containers than `before`, and
-    /// returns them.
+    /// Waits until the first pods are Ready with other containers than `before`, and returns them.
     fn pods_run(&mut self, machine: &mut NodeUnderTest, before: &[Value]) -> Result<Vec<Value>> {
         let container = "/status/containerStatuses/0/containerID";
         let ended: BTreeSet<&str> = before.iter().map(|pod| text(pod, container)).collect();
@@ -253,18 +237,17 @@ impl Cluster {
             let is_ready =
                 |pod: &Value| condition(pod, "Ready").is_some_and(|(status, _)| status == "True");
             let runs = |pod: &Value| is_ready(pod) && !ended.contains(text(pod, container));
-            Ok(match pods.len() == REPLICAS && pods.iter().all(runs) {
+            Ok(match pods.len() == FIRST_PODS && pods.iter().all(runs) {
                 true => Seen::Yes(pods),
                 false => Seen::NotYet(self.idle(&pods)?),
             })
         })?;
-        let pods = seen.map_err(|why| {
-            failed(machine, "the pods of the deployment are not Ready".to_owned(), why)
-        })?;
-        let addresses: Vec<&str> = pods.iter().map(|pod| text(pod, "/status/podIP")).collect();
-        let own = addresses.iter().all(|address| address.starts_with(PODS))
-            && addresses[0] != addresses[1];
-        self.outcome.check("each pod has its own address", own, || addresses.join(", "));
+        let pods =
+            seen.map_err(|why| failed(machine, "the first pods are not Ready".to_owned(), why))?;
+        let addresses: BTreeSet<&str> = pods.iter().map(|pod| text(pod, "/status/podIP")).collect();
+        let own = addresses.len() == FIRST_PODS
+            && addresses.iter().all(|address| address.starts_with(POD_PREFIX));
+        self.outcome.check("each pod has its own address", own, || format!("{addresses:?}"));
         Ok(pods)
     }
 

@@ -1,7 +1,8 @@
 //! A registry on the loopback, and how the node pulls from it what others pull from upstream's.
 
 use super::certificates::Authority;
-use super::images::{self, FULL_BIN, NamedImage};
+use super::control_plane::BIN;
+use super::images::{self, NamedImage};
 use super::joining::NodeFile;
 use super::large_image;
 use super::process::Process;
@@ -45,8 +46,21 @@ pub struct Registry {
 impl Registry {
     /// Starts it with a certificate of this CA, and pushes all images of the lab.
     pub fn start(site: &Site, authority: &Authority) -> Result<Self> {
-        builds_the_lab(site)?;
+        let registry = Self::start_empty(site, authority)?;
         builds_the_full_lab(site)?;
+        registry.push_all(site, &images::all(site, &site.store()?)?)?;
+        Ok(registry)
+    }
+
+    /// Like [`Self::start`], with the images of a cluster's [first](images::first) pods alone.
+    pub fn start_with_first_images(site: &Site, authority: &Authority) -> Result<Self> {
+        let registry = Self::start_empty(site, authority)?;
+        registry.push_all(site, &images::first(site, &site.store()?)?)?;
+        Ok(registry)
+    }
+
+    fn start_empty(site: &Site, authority: &Authority) -> Result<Self> {
+        builds_the_lab(site)?;
         let (port, folder) = (free_port()?, authority.path("registry"));
         authority.server("registry", &["127.0.0.1", &HOST.to_string()])?;
         let cannot = || "cannot write the registry's files".to_owned();
@@ -57,15 +71,13 @@ impl Registry {
         write("config.yml", &configuration(authority, &folder, port).to_string())?;
         let mut registry = Registry { port, folder, process: None };
         registry.serve(site)?;
-        let store = site.store()?;
-        registry.push_all(site, &images::all(site, &store)?)?;
         Ok(registry)
     }
 
     /// Starts it, and returns when it listens.
     pub fn serve(&mut self, site: &Site) -> Result<()> {
         let words = ["serve".to_owned(), self.folder.join("config.yml").display().to_string()];
-        let bin = site.project().join(FULL_BIN);
+        let bin = site.project().join(BIN);
         let process = self.process.insert(Process::start(site, &bin, "registry", &words)?);
         let listens = wait(TIMEOUT, || {
             process.is_running()?;

@@ -3,8 +3,8 @@
 use super::{AWAY, Faults, IS_READY};
 use crate::check::Outcome;
 use crate::site::Site;
+use crate::vm::cluster::control_plane::BIN;
 use crate::vm::cluster::control_plane::{ControlPlane, NAME};
-use crate::vm::cluster::images::FULL_BIN;
 use crate::vm::cluster::joining::document_at;
 use crate::vm::cluster::lab::Lab;
 use crate::vm::cluster::process::Process;
@@ -66,7 +66,7 @@ impl NameServer {
             ".:{port} {{\n  bind {address}\n  errors\n  hosts {{\n    {HOST} {NAME}\n  }}\n}}\n"
         );
         std::fs::write(&file, text).or_build(|| format!("cannot write `{}`", file.display()))?;
-        let bin = site.project().join(FULL_BIN);
+        let bin = site.project().join(BIN);
         let arguments = ["-conf".to_owned(), file.display().to_string()];
         let mut process = Process::start(site, &bin, "coredns", &arguments)?;
         // Another program may have the port.

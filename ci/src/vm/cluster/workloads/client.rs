@@ -64,6 +64,15 @@ impl Client<'_> {
 
     /// The claims about the Service and about `kubectl`; `when` follows their names.
     pub fn works(&self, outcome: &mut Outcome, when: &str) -> Result<()> {
+        self.reaches_the_service(outcome, when)?;
+        self.reads_logs(outcome, when)?;
+        outcome.claim(&format!("`kubectl port-forward` works{when}"), self.forwards()?);
+        outcome.claim(&format!("`kubectl cp` works{when}"), self.copies()?);
+        Ok(())
+    }
+
+    /// The claims about the Service, from a pod and from outside.
+    pub fn reaches_the_service(&self, outcome: &mut Outcome, when: &str) -> Result<()> {
         let address = self.kubectl.output(&[
             "get",
             "service",
@@ -80,9 +89,6 @@ impl Client<'_> {
             outcome.claim(&format!("{claim}{when}"), self.kubectl.until(TIMEOUT, &words, WEB)?);
         }
         outcome.claim(&format!("the port of the node answers{when}"), get(self.node_port, WEB)?);
-        self.reads_logs(outcome, when)?;
-        outcome.claim(&format!("`kubectl port-forward` works{when}"), self.forwards()?);
-        outcome.claim(&format!("`kubectl cp` works{when}"), self.copies()?);
         Ok(())
     }
 
