@@ -7,11 +7,13 @@ mod plugin;
 pub mod pseudo_terminal;
 mod remote;
 mod suites;
+mod talosctl;
 mod tokens;
 mod verbs;
 
 use self::remote::Remote;
 pub use self::suites::{suite_of_plugins_passes, suite_of_states_passes, suites_of_others_pass};
+pub use self::talosctl::it_reads_a_node;
 use crate::check::Outcome;
 use crate::go_module;
 use crate::site::{Site, fill_once};

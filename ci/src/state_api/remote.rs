@@ -285,7 +285,7 @@ impl Remote<'_> {
     }
 
     /// Makes a project with the keys, as a user does.
-    fn make_keys(&self) -> Result<()> {
+    pub fn make_keys(&self) -> Result<()> {
         let project = self.project();
         self.site.copy_to(&project)?;
         for folder in [self.folder.join("keep"), self.plugins()] {
@@ -320,7 +320,7 @@ impl Remote<'_> {
         Ok(Program(osd.or_build(|| "cannot start `osd`".to_owned())?))
     }
 
-    fn listen(&self, clients: PathBuf) -> Result<Listening> {
+    pub fn listen(&self, clients: PathBuf) -> Result<Listening> {
         let osd = self.start(&clients)?;
         let output = self.output_of_osd("sha256:")?;
         let words: Vec<&str> = output.lines().flat_map(str::split_whitespace).collect();
