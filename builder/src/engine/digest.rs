@@ -1,6 +1,7 @@
 //! Digests: SHA-256 and length of some bytes, as in the Remote Execution API.
 
 use super::fs_error::IoContext;
+use super::sparse::SparseFile;
 use crate::error::Result;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -49,7 +50,12 @@ impl Digest {
 
     /// The digest of a file.
     pub fn of_file(path: &Path) -> Result<Self> {
-        File::open(path).and_then(Digest::of_reader).at("read", path)
+        File::open(path).and_then(|file| Digest::of_whole(&file)).at("read", path)
+    }
+
+    /// The digest of an open file from its first byte. Leaves its position anywhere.
+    pub fn of_whole(file: &File) -> io::Result<Self> {
+        Digest::of_reader(SparseFile::new(file))
     }
 
     /// The SHA-256.

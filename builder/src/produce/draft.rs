@@ -66,9 +66,8 @@ impl Draft {
     }
 
     /// The digest of the content.
-    pub fn digest(&mut self) -> Result<Digest> {
-        let digest = Digest::of_reader(self.start()?);
-        digest.at("read", &self.path)
+    pub fn digest(&self) -> Result<Digest> {
+        Digest::of_whole(&self.file).at("read", &self.path)
     }
 
     /// Another handle on the file, with the same position.
