@@ -48,7 +48,8 @@ const SOURCES: &[Check] = &[
     Check { name: "lints", run: cargo::lints },
 ];
 
-/// Then two lanes in parallel, because the tests leave half of two processors idle. The first lane.
+/// Then two lanes in parallel, because the tests leave half of two processors idle, and a machine
+/// with one processor does. The first lane.
 const TESTS: &[Check] = &[
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
@@ -57,7 +58,7 @@ const TESTS: &[Check] = &[
     Check { name: "COSI suites", run: state_api::suites_of_others_pass },
 ];
 
-/// The second lane: the image, and then as many machines as end before the tests do.
+/// The second lane: the image and its machines.
 const IMAGES: &[Check] = &[
     Check { name: "image", run: image::builds },
     Check { name: "lab", run: image::builds_the_lab },
@@ -75,22 +76,13 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
-];
-
-/// At last two lanes of machines in parallel: a machine with one processor leaves the other one of
-/// a small host idle.
-const NODES: &[Check] = &[
     Check { name: "vm: power cut", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
-    Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
+    Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
     Check {
         name: "vm: cluster",
         run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot,
     },
 ];
-
-/// The second lane. Its machines have disks of their own; those of the first lane share theirs.
-const SLOTS: &[Check] =
-    &[Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node }];
 
 /// Checks that `cargo ci full` adds, because they are too slow for every run: first those that use
 /// all processors or measure a short time.
@@ -123,6 +115,7 @@ const LONG_NODES: &[Check] = &[
     Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
     Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
+    Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
     Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check {
         name: "vm: ordinary pod",
@@ -340,9 +333,7 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [SOURCES, TESTS, IMAGES, NODES, SLOTS, LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME]
-        .into_iter()
-        .flatten()
+    [SOURCES, TESTS, IMAGES, LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME].into_iter().flatten()
 }
 
 /// Their names.
@@ -355,8 +346,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
-    let usual =
-        vec![vec![lane(SOURCES)], vec![lane(TESTS), lane(IMAGES)], vec![lane(NODES), lane(SLOTS)]];
+    let usual = vec![vec![lane(SOURCES)], vec![lane(TESTS), lane(IMAGES)]];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(usual),
         ["full"] => {
@@ -395,7 +385,7 @@ mod tests {
     fn without_a_word_the_usual_checks_run() {
         assert_eq!(
             names_of(&[]).len(),
-            [SOURCES, TESTS, IMAGES, NODES, SLOTS].map(<[Check]>::len).iter().sum::<usize>()
+            [SOURCES, TESTS, IMAGES].map(<[Check]>::len).iter().sum::<usize>()
         );
     }
 
