@@ -27,6 +27,7 @@ mod le;
 pub mod pe;
 #[cfg(feature = "images")]
 pub mod qcow2;
+pub mod signature_list;
 #[cfg(feature = "images")]
 pub mod uki;
 #[cfg(feature = "volumes")]
