@@ -44,7 +44,7 @@ impl core::error::Error for Damaged {}
 /// An entry of a list, which trusts or revokes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it is, such as [`X509`].
+    /// Its kind, such as [`X509`].
     pub kind: Uuid,
     /// Its bytes, without its owner.
     pub bytes: &'a [u8],

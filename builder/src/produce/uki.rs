@@ -58,6 +58,7 @@ pub(super) fn os_release(plan: &Plan<Locked>) -> String {
 pub(super) fn command_line(plan: &Plan<Locked>) -> String {
     let ours = [
         format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
+        format!("{}={}", cmdline::SECURITY_EPOCH, plan.security_epoch),
         format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
         format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
         format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),

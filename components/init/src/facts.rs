@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::boot::command_line::CommandLine;
-use crate::boot::secure_boot::SecureBoot;
+use crate::boot::security::Security;
 use crate::slot::boot_source::BootSource;
 
 /// The facts, each empty until the boot has found it.
@@ -12,8 +12,8 @@ use crate::slot::boot_source::BootSource;
 pub struct Facts {
     /// The kernel's command line, found by the phase `mounts`.
     pub command_line: OnceCell<CommandLine>,
-    /// The state of Secure Boot, found by the phase `secure-boot`.
-    pub secure_boot: OnceCell<SecureBoot>,
+    /// The rules that the machine and the kernel enforce, found by the phase `secure-boot`.
+    pub security: OnceCell<Security>,
     /// The disk and the slot, found by the phases `data` and `slot`.
     pub boot_source: Arc<BootSource>,
 }
@@ -24,8 +24,8 @@ impl Facts {
         self.command_line.get().cloned().unwrap_or_default()
     }
 
-    /// The state of Secure Boot; `Off` before the phase `secure-boot`.
-    pub fn secure_boot(&self) -> SecureBoot {
-        self.secure_boot.get().copied().unwrap_or_default()
+    /// The rules that the machine and the kernel enforce; none before the phase `secure-boot`.
+    pub fn security(&self) -> Security {
+        self.security.get().cloned().unwrap_or_default()
     }
 }

@@ -119,6 +119,9 @@ fn lines(status: &GetStatusResponse) -> Vec<String> {
         ["secure boot".to_owned(), status.secure_boot.clone()],
         ["watchdog".to_owned(), status.watchdog.clone()],
     ];
+    if !status.api_certificate.is_empty() {
+        rows.push(["certificate".to_owned(), status.api_certificate.clone()]);
+    }
     rows.extend(status.problems.iter().map(|problem| ["PROBLEM".to_owned(), problem.clone()]));
     rows.extend(status.addresses.iter().map(|address| ["address".to_owned(), address.clone()]));
     let running = ["running", "other"].into_iter().zip(&status.slots);
@@ -184,6 +187,7 @@ mod tests {
                 Process { name: "images".into(), ..Process::default() },
             ],
             problems: vec!["the gateway 10.0.2.99 on eth0 does not answer".into()],
+            api_certificate: "sha256:0a0b".into(),
         };
         assert_eq!(
             lines(&status),
@@ -194,6 +198,7 @@ mod tests {
                 "up            61.2 s",
                 "secure boot   on",
                 "watchdog      none",
+                "certificate   sha256:0a0b",
                 "PROBLEM       the gateway 10.0.2.99 on eth0 does not answer",
                 "address       10.0.2.15/24 on eth0",
                 "running slot  SLOT-A: version 1.35.8, sha256 35c42810ed99, good",

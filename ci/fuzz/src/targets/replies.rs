@@ -73,7 +73,7 @@ fn seeds() -> Vec<Vec<u8>> {
         other-slot name=SLOT-B state=on-trial tries=3 holds=empty\n\
         slot-boot format=1 started=1 passed=3\n";
     let node = "uptime 61.250\nhostname node\nnode-name node\nready no\nsecure-boot on\n\
-        watchdog none\nslot unknown\n\
+        lockdown integrity\nsecurity-epoch 2\nwatchdog none\nslot unknown\n\
         updater 2 runs [phase=idle offered=2 next=7 reported=5 running=yes]\n\
         address 10.0.2.15/24 on eth0\n\
         containerd running pid 78 since 1.500\nkubelet failed 3 times in a row\nimages ended\n";

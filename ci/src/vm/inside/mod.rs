@@ -8,7 +8,7 @@ use super::machine::Machine;
 use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
 use crate::check::{Outcome, unmet};
-use crate::image::{image_of, lock};
+use crate::image::{certificate, image_of, lock};
 use crate::site::Site;
 use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
@@ -21,6 +21,8 @@ use osbuild_abi::program_names::{self, PLACEHOLDER_MODE};
 use osbuild_abi::writable::{Backing, WRITABLE};
 use sockets::Replies;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// Size of the node's disk: 1 TiB, nearly all of it a hole. DATA has to fill it.
@@ -38,6 +40,8 @@ struct Seen {
     sockets: Replies,
     inspection: Inspection,
     lock: Lock,
+    /// The SHA-256 of the certificate that the firmware trusts.
+    trusted: String,
 }
 
 /// A claim's name, and its check: the error is the reason why it does not hold.
@@ -77,6 +81,10 @@ const CLAIMS: &[Claim] = &[
     }),
     ("a good node does not restart because a task hangs", hung_tasks_are_tolerated),
     ("`status` reports the running slot, the reason, and the other slot", sockets::report_slots),
+    (
+        "`status` reports the certificate that the firmware trusts, lockdown and security epoch",
+        sockets::report_security,
+    ),
     ("`status` still has the sentences of version 0", sockets::reply_with_version_0),
     ("the socket `time` reports when the node last ran", sockets::report_last_run),
     ("no socket accepts another role's verbs", sockets::refuse_other_roles),
@@ -117,7 +125,8 @@ fn is_as_promised(site: &Site, recipe: &str, claims: &[Claim]) -> Result<Outcome
     let (facts, sockets) = look(machine, |_| Replies::ask(port))?;
     let inspection = inspect(&image_of(&site.project(), recipe))?;
     let lock = lock(site, recipe)?;
-    let seen = Seen { facts: Facts(facts), sockets, inspection, lock };
+    let trusted = fingerprint_of(site, &certificate(site))?;
+    let seen = Seen { facts: Facts(facts), sockets, inspection, lock, trusted };
     let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| unmet(name).cause(why));
     let problems: Vec<Problem> = claims.iter().filter_map(problems).collect();
     if !problems.is_empty() {
@@ -127,6 +136,15 @@ fn is_as_promised(site: &Site, recipe: &str, claims: &[Claim]) -> Result<Outcome
     let summary = format!("{} claims, {}", claims.len(), seen.memory()?);
     let passed = claims.len() - problems.len();
     Ok(Outcome { passed, problems, summary, ..Outcome::default() })
+}
+
+/// The SHA-256 of a certificate, as OpenSSL computes it, in lower case.
+fn fingerprint_of(site: &Site, certificate: &Path) -> Result<String> {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]).arg(certificate);
+    let output = site.finish("fingerprint", &mut openssl)?.output;
+    let digits = output.trim().rsplit('=').next().unwrap_or_default();
+    Ok(digits.replace(':', "").to_lowercase())
 }
 
 /// The cost of a node.

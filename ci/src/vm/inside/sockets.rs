@@ -5,7 +5,8 @@ use crate::vm::probe::ask_init;
 use osbuild::error;
 use osbuild_abi::paths::{ADMIN_SOCKET, HOST_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
 use osbuild_protocol::{
-    Contents, LastSeen, OK, Refusal, RefusalCode, Reply, Request, SlotState, Slots, StartReason,
+    Contents, Fingerprint, LastSeen, OK, Refusal, RefusalCode, Reply, Request, SlotState, Slots,
+    StartReason,
 };
 
 /// Sockets, each with a verb of another role.
@@ -67,7 +68,7 @@ pub fn report_slots(seen: &Seen) -> Result<(), String> {
         return Err(format!("the slots are not known: {:?}", node.slots));
     };
     let (running, other) = (&status.running, status.other.as_ref());
-    let is_as_promised = node.secure_boot == "on"
+    let is_as_promised = node.security.secure_boot == "on"
         && slots == Reply::Slots(node.slots.clone())
         && matches!(status.started, StartReason::OnTrial { .. })
         && status.passed.is_none()
@@ -81,6 +82,19 @@ pub fn report_slots(seen: &Seen) -> Result<(), String> {
                 && other.state == SlotState::NotBootable
         });
     if is_as_promised { Ok(()) } else { Err(format!("it reports {node:?}")) }
+}
+
+/// The firmware of the machine trusts one certificate. The epoch is that of recipes that set none.
+pub fn report_security(seen: &Seen) -> Result<(), String> {
+    let Reply::Node(node) = decoded(&Request::Status, &seen.sockets.status)? else {
+        return Err("`status` does not report a node".to_owned());
+    };
+    let security = node.security;
+    let trusted: Vec<String> = security.certificates.iter().map(Fingerprint::to_string).collect();
+    let is_as_promised = trusted == [format!("sha256:{}", seen.trusted)]
+        && security.lockdown == "integrity"
+        && security.epoch == Some(1);
+    if is_as_promised { Ok(()) } else { Err(format!("it reports {security:?}")) }
 }
 
 /// The reply still has the sentences that clients of version 0 of the protocol read.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use osbuild_abi::cmdline::{
-    DATA, EPOCH, GATE_DEADLINE, GATE_HOLD, IN_MEMORY, MIN_RAM_MIB, TIME_SERVERS, WATCHDOG, value,
+    DATA, EPOCH, GATE_DEADLINE, GATE_HOLD, IN_MEMORY, MIN_RAM_MIB, SECURITY_EPOCH, TIME_SERVERS,
+    WATCHDOG, value,
 };
 use osbuild_failure::{Explain, Outcome};
 
@@ -12,6 +13,8 @@ use osbuild_failure::{Explain, Outcome};
 pub struct CommandLine {
     /// The image's epoch, since 1970: the clock is never set before it.
     pub epoch: Option<Duration>,
+    /// The image's security epoch.
+    pub security_epoch: Option<u32>,
     /// The memory that the board asks for.
     pub min_ram_mib: Option<u64>,
     /// After how long without the kernel or `init` a hardware watchdog resets the machine; none
@@ -41,6 +44,7 @@ impl CommandLine {
         let servers = value(text, TIME_SERVERS).unwrap_or_default().split(',');
         CommandLine {
             epoch: seconds(EPOCH),
+            security_epoch: value(text, SECURITY_EPOCH).and_then(|word| word.parse().ok()),
             min_ram_mib: number(MIN_RAM_MIB),
             watchdog_seconds: value(text, WATCHDOG)
                 .and_then(|word| word.parse().ok())
@@ -60,10 +64,12 @@ mod tests {
     #[test]
     fn every_key_of_the_builder_is_read() {
         let line = "console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 \
+                    osbuild.security-epoch=2 \
                     osbuild.watchdog-s=60 osbuild.gate-hold-s=30 osbuild.gate-deadline-s=600 \
                     osbuild.time-servers=169.254.169.123,time.example:124 osbuild.data=memory gpt";
         let expected = CommandLine {
             epoch: Some(Duration::from_secs(1_790_000_000)),
+            security_epoch: Some(2),
             min_ram_mib: Some(2048),
             watchdog_seconds: Some(60),
             gate_hold: Some(Duration::from_secs(30)),

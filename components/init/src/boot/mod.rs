@@ -7,6 +7,7 @@ pub mod images;
 pub mod limits;
 pub mod memory;
 pub mod secure_boot;
+pub mod security;
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use osbuild_failure::{Failure, Outcome};
 use osbuild_protocol::{BlockDevice, ProviderName, Refusal, Slots};
 
 use crate::boot::images;
-use crate::boot::secure_boot::{self, SecureBoot};
+use crate::boot::security::{self, Security};
 use crate::daemons::kubelet::{self, Start};
 use crate::daemons::kubelet_config;
 use crate::daemons::node_name::{self, Known};
@@ -31,7 +31,7 @@ use crate::slot::update_job::Work;
 #[derive(Debug)]
 pub enum Job {
     /// Asks the firmware whether it verifies signatures.
-    ReadSecureBoot,
+    ReadSecurity,
     /// Finds, grows and mounts DATA, or mounts it in memory.
     MountData {
         /// Whether DATA is in memory.
@@ -127,8 +127,8 @@ pub enum Done {
     Plain(Outcome),
     /// [`Job::KeepSettings`].
     SettingsKept(Outcome),
-    /// Of [`Job::ReadSecureBoot`].
-    SecureBoot(SecureBoot),
+    /// Of [`Job::ReadSecurity`].
+    Security(Security),
     /// Of [`Job::MountData`]: lines for the console, and the outcome.
     DataMounted(Vec<String>, Outcome),
     /// Of [`Job::EmptyData`]: a line for the console.
@@ -204,7 +204,7 @@ impl Job {
     /// Its name, for a message about one that does not end.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::ReadSecureBoot => "read-secure-boot",
+            Self::ReadSecurity => "read-security",
             Self::MountData { .. } => "mount-data",
             Self::EmptyData => "empty-data",
             Self::FindSlot => "find-slot",
@@ -260,7 +260,7 @@ impl Job {
     /// Carries out the job. It may wait for a disk; nothing else in PID 1 may.
     pub fn run(self, source: &BootSource) -> Done {
         match self {
-            Self::ReadSecureBoot => Done::SecureBoot(secure_boot::observe()),
+            Self::ReadSecurity => Done::Security(security::observe()),
             Self::MountData { in_memory } => mount_data(source, in_memory),
             Self::EmptyData => Done::DataEmptied(reset::apply()),
             Self::FindSlot => Done::SlotFound(source.find().and_then(|()| source.slots())),

@@ -26,7 +26,7 @@ impl Machine<Step> for Dispatcher {
                 memory::check(wanted).iter().for_each(|line| self.console.line(line));
                 Ok(())
             }
-            Step::SecureBoot => self.ask_in_phase(Job::ReadSecureBoot),
+            Step::SecureBoot => self.ask_in_phase(Job::ReadSecurity),
             Step::Clock => {
                 let line = self.clock.apply_epoch(self.facts.command_line().epoch)?;
                 self.say_if("clock", line);
@@ -131,9 +131,10 @@ impl Dispatcher {
     /// The job of a phase has ended: carries out what is left of the phase.
     pub(super) fn on_phase_job(&mut self, done: Done) -> Outcome {
         match done {
-            Done::SecureBoot(secure_boot) => {
-                self.facts.secure_boot.get_or_init(|| secure_boot);
-                secure_boot.warning().iter().for_each(|line| self.console.line(line));
+            Done::Security(security) => {
+                let warning = security.secure_boot.warning();
+                self.facts.security.get_or_init(|| security);
+                warning.iter().for_each(|line| self.console.line(line));
                 Ok(())
             }
             Done::DataMounted(lines, outcome) => {

@@ -111,7 +111,7 @@ impl Dispatcher {
                 (None, Ok(())) => {}
             },
             // A phase that no longer waits has failed.
-            Done::SecureBoot(_)
+            Done::Security(_)
             | Done::DataMounted(..)
             | Done::DataEmptied(_)
             | Done::SlotFound(_)

@@ -1,6 +1,6 @@
 //! The state of the node, as the `admin` socket's `status` reports it.
 
-use osbuild_protocol::{NodeStatus, ProcessState, ProcessStatus, Slots};
+use osbuild_protocol::{NodeStatus, ProcessState, ProcessStatus, Security, Slots};
 
 use super::{Dispatcher, Life};
 use crate::host::host_name;
@@ -16,7 +16,7 @@ impl Dispatcher {
             host_name: host_name::observe(),
             node_name: self.node_name.name().to_owned(),
             ready: self.ready,
-            secure_boot: self.facts.secure_boot().word().to_owned(),
+            security: self.security(),
             watchdog: self.watchdog.word().to_owned(),
             slots,
             updater: self.last_report.state(|client| self.sockets.is_connected(client)),
@@ -27,6 +27,17 @@ impl Dispatcher {
             storage_drivers: self.node_plugins.storage_drivers().cloned(),
             bpf_programs: self.node_plugins.bpf_programs().cloned(),
             runtime_clients: self.node_plugins.runtime_clients().cloned(),
+        }
+    }
+
+    fn security(&self) -> Security {
+        let found = self.facts.security();
+        Security {
+            secure_boot: found.secure_boot.word().to_owned(),
+            lockdown: found.lockdown,
+            epoch: self.facts.command_line().security_epoch,
+            certificates: found.certificates,
+            api: self.served.clone(),
         }
     }
 

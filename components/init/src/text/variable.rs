@@ -11,9 +11,14 @@ pub fn volatile(bytes: &[u8]) -> Option<&[u8]> {
     (u32::from_le_bytes(*attributes) == VOLATILE).then_some(value)
 }
 
+/// The value of a variable; empty if it has no attributes.
+pub fn value(bytes: &[u8]) -> &[u8] {
+    bytes.split_first_chunk::<4>().map_or(&[], |(_, value)| value)
+}
+
 /// Whether a variable is one byte of value 1.
 pub fn is_one(bytes: &[u8]) -> bool {
-    bytes.split_first_chunk::<4>().is_some_and(|(_, value)| value == [1])
+    value(bytes) == [1]
 }
 
 #[cfg(test)]

@@ -124,13 +124,14 @@ fn status(found: NodeStatus) -> GetStatusResponse {
         node_name: found.node_name,
         uptime_milliseconds: milliseconds(found.uptime),
         ready_milliseconds: found.ready.map(milliseconds),
-        secure_boot: found.secure_boot,
+        secure_boot: found.security.secure_boot,
         watchdog: found.watchdog,
         addresses: found.addresses,
         slots,
         slots_error,
         processes: found.processes.into_iter().map(process).collect(),
         problems: found.problems.into_iter().map(|problem| problem.text).collect(),
+        api_certificate: found.security.api.map_or_else(String::new, |api| api.to_string()),
     }
 }
 

@@ -3,6 +3,10 @@
 /// The minimum of the node's clock, in seconds since 1970: the lock's source epoch.
 pub const EPOCH: &str = "osbuild.epoch";
 
+/// The security epoch of the image, for the node's status. What the machine starts depends on the
+/// [section](crate::slot::EPOCH_SECTION) of the same number alone.
+pub const SECURITY_EPOCH: &str = "osbuild.security-epoch";
+
 /// The minimum memory in MiB according to the board. `init` prints a warning if the machine has
 /// less.
 pub const MIN_RAM_MIB: &str = "osbuild.min-ram-mib";

@@ -81,6 +81,8 @@ mod request;
 #[cfg(feature = "std")]
 mod runtime_client;
 #[cfg(feature = "std")]
+mod security;
+#[cfg(feature = "std")]
 mod setting;
 #[cfg(feature = "std")]
 mod slots_status;
@@ -117,6 +119,8 @@ pub use reply::{ERROR, LastSeen, OK, Reply};
 pub use request::{ClockReport, MAX_REASON, ReportText, Request, UpdatePhase, UpdateReport};
 #[cfg(feature = "std")]
 pub use runtime_client::{ClientProcess, MAX_RUNTIME_CLIENTS, RuntimeClient, RuntimeClients};
+#[cfg(feature = "std")]
+pub use security::Security;
 #[cfg(feature = "std")]
 pub use setting::{
     AllowedNetwork, Authorities, Bond, BondMode, BondOptions, BootstrapToken, Bridge, ByteSize,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::fields::printable;
-use crate::{BpfPrograms, CniState, RuntimeClients, Slots, StorageDrivers, UpdaterState};
+use crate::{BpfPrograms, CniState, RuntimeClients, Security, Slots, StorageDrivers, UpdaterState};
 
 /// The state of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct NodeStatus {
     pub node_name: String,
     /// When the node was ready, since boot; none if it is not.
     pub ready: Option<Duration>,
-    /// The state of Secure Boot in the firmware: `on`, `off` or `setup-mode`.
-    pub secure_boot: String,
+    /// The rules that the node enforces.
+    pub security: Security,
     /// Whether a hardware watchdog runs: `on` or `none`.
     pub watchdog: String,
     /// The slots.
@@ -100,7 +100,7 @@ impl NodeStatus {
         let _ = writeln!(text, "node-name {}", printable(&self.node_name));
         let ready = self.ready.map_or("no".to_owned(), seconds);
         let _ = writeln!(text, "ready {ready}");
-        let _ = writeln!(text, "secure-boot {}", printable(&self.secure_boot));
+        text.push_str(&self.security.encode());
         let _ = writeln!(text, "watchdog {}", printable(&self.watchdog));
         text.push_str(&self.slots.encode());
         text.push_str(&self.updater.encode());
@@ -151,7 +151,7 @@ impl NodeStatus {
             host_name: text("hostname")?,
             node_name: text("node-name")?,
             ready: line("ready").and_then(duration),
-            secure_boot: text("secure-boot")?,
+            security: Security::decode(lines)?,
             watchdog: text("watchdog")?,
             slots: Slots::decode(lines)?,
             updater: line("updater").map_or(UpdaterState::Unreported, UpdaterState::decode),
@@ -180,10 +180,14 @@ fn process(line: &str) -> Option<ProcessStatus> {
         [name, "ended"] => (name, ProcessState::Ended),
         _ => return None,
     };
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 20] = [
         "hostname",
         "node-name",
         "secure-boot",
+        "lockdown",
+        "security-epoch",
+        "firmware-certificate",
+        "api-certificate",
         "watchdog",
         "slot",
         "slot-why",

@@ -1,6 +1,8 @@
 //! The problems of a node in the status that `init` reports.
 
-use osbuild_protocol::{NodeStatus, Problem, Reply, Request, Slots, UpdateReport, UpdaterState};
+use osbuild_protocol::{
+    NodeStatus, Problem, Reply, Request, Security, Slots, UpdateReport, UpdaterState,
+};
 use std::time::Duration;
 
 #[test]
@@ -25,7 +27,7 @@ fn status() -> NodeStatus {
         host_name: "edge".to_owned(),
         node_name: "edge".to_owned(),
         ready: None,
-        secure_boot: "on".to_owned(),
+        security: Security { secure_boot: "on".to_owned(), ..Security::default() },
         watchdog: "none".to_owned(),
         slots: Slots::Unknown,
         updater: UpdaterState::Unreported,

@@ -3,8 +3,8 @@
 
 use osbuild_protocol::{
     BootReport, ClockReport, Contents, NodeStatus, PassReason, ProcessState, ProcessStatus,
-    Refusal, RefusalCode, Release, Reply, Request, SlotState, SlotStatus, Slots, SlotsStatus,
-    Socket, StartReason, UpdaterState,
+    Refusal, RefusalCode, Release, Reply, Request, Security, SlotState, SlotStatus, Slots,
+    SlotsStatus, Socket, StartReason, UpdaterState,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -356,7 +356,7 @@ fn the_status_of_the_node_has_the_lines_that_it_had() {
         host_name: "node-1".to_owned(),
         node_name: "node-1".to_owned(),
         ready: Some(Duration::from_millis(9001)),
-        secure_boot: "on".to_owned(),
+        security: Security { secure_boot: "on".to_owned(), ..Security::default() },
         watchdog: "none".to_owned(),
         slots: Slots::Unknown,
         updater: UpdaterState::Unreported,

@@ -68,7 +68,7 @@ fn reported(report: &UpdateReport, at: u64, is_running: bool) -> UpdateStatusSpe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use osbuild_protocol::{Release, SlotStatus, Slots, SlotsStatus, StartReason};
+    use osbuild_protocol::{Release, Security, SlotStatus, Slots, SlotsStatus, StartReason};
     use std::time::Duration;
 
     /// The spec of a node with this updater, whose slot with the release 1.0.0 has this state.
@@ -84,7 +84,7 @@ mod tests {
             host_name: String::new(),
             node_name: String::new(),
             ready: None,
-            secure_boot: String::new(),
+            security: Security::default(),
             watchdog: String::new(),
             slots: Slots::Known(slots),
             updater,

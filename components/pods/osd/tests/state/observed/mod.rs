@@ -10,10 +10,10 @@ use osbuild_cosi::resource::{
     Event, EventType, ListRequest, Resource, WatchOptions, WatchRequest, WatchResponse,
 };
 use osbuild_protocol::{
-    BpfProgram, BpfPrograms, ClientProcess, CniState, Contents, DriverSocket, NodeStatus, Problem,
-    ProcessState, ProcessStatus, Release, Reply, RuntimeClient, RuntimeClients, SlotState,
-    SlotStatus, Slots, SlotsStatus, StartReason, StorageDriver, StorageDrivers, UpdateReport,
-    UpdaterState,
+    BpfProgram, BpfPrograms, ClientProcess, CniState, Contents, DriverSocket, Fingerprint,
+    NodeStatus, Problem, ProcessState, ProcessStatus, Release, Reply, RuntimeClient,
+    RuntimeClients, Security, SlotState, SlotStatus, Slots, SlotsStatus, StartReason,
+    StorageDriver, StorageDrivers, UpdateReport, UpdaterState,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -266,7 +266,16 @@ async fn what_init_reports_is_seen_until_it_goes() {
         ("ProcessStatuses", "containerd", ["state: failed", "pid: 0", "failures: 3"]),
         ("OsImages", "node", ["version: 1.2.3", "sha256: 0123abcd", "sourceEpoch:"]),
         ("UpdateStatuses", "node", ["version: 1.2.3", "phase: waiting", "offeredVersion: 1.2.4"]),
-        ("SecurityStates", "node", ["secureBoot: on", "slot: SLOT-A", ""]),
+        ("SecurityStates", "node", ["secureBoot: on", "slot: SLOT-A", "lockdown: integrity"]),
+        (
+            "SecurityStates",
+            "node",
+            [
+                "securityEpoch: 2",
+                "firmwareCertificates:\n- sha256:0a0a",
+                "apiCertificate: sha256:0b0b",
+            ],
+        ),
         ("Diagnostics", "gateway", ["problem: the gateway 192.0.2.1 does not answer", "", ""]),
         (
             "CniStatuses",
@@ -328,6 +337,16 @@ fn serve_status(socket: &Path) -> thread::JoinHandle<()> {
     })
 }
 
+fn security() -> Security {
+    Security {
+        secure_boot: "on".into(),
+        lockdown: "integrity".into(),
+        epoch: Some(2),
+        certificates: vec![Fingerprint::of(&[0x0a; 32])],
+        api: Some(Fingerprint::of(&[0x0b; 32])),
+    }
+}
+
 fn status() -> NodeStatus {
     let release = Release { version: "1.2.3".into(), sha256: "0123abcd".into() };
     let slot = |name: &str, contents, state| SlotStatus { name: name.into(), contents, state };
@@ -338,7 +357,7 @@ fn status() -> NodeStatus {
         host_name: "node".into(),
         node_name: "node".into(),
         ready: None,
-        secure_boot: "on".into(),
+        security: security(),
         watchdog: "none".into(),
         slots: Slots::Known(SlotsStatus {
             why: "of highest priority".into(),
