@@ -5,7 +5,9 @@ use crate::disk_file::LoopDevice;
 use crate::site::Site;
 use osbuild::checkout::Checkout;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Lock, resolve_programs};
+use osbuild::plan::{
+    Date, Lock, Locked, Plan, Product, Source, Strictness, resolve, resolve_programs,
+};
 use osbuild::produce::fetch::{Fetcher, Lists, SourceOrigin};
 use osbuild::ship::audit::diff::diff;
 use osbuild::ship::audit::inspect::inspect;
@@ -69,18 +71,32 @@ fn build_with_sources(site: &Site, recipe: &str) -> Result<Outcome> {
     let outcome = build(site, recipe)?;
     let project = Checkout { root: site.project() }.read()?;
     let plan = resolve_programs(&project, recipe)?.lock(lock(site, recipe)?)?;
-    let (store, origin) = (site.store()?, SourceOrigin::Registries);
-    let (report, folder) = (site.report, site.project());
-    Fetcher {
+    fetch(site, &plan, &|_| true)?;
+    Ok(outcome)
+}
+
+/// Fetches the source with this SHA-256 of a node's recipe, which no step of a build may need.
+pub fn fetch_source(site: &Site, recipe: &str, sha256: &str) -> Result<()> {
+    let project = Checkout { root: site.project() }.read()?;
+    let plan = resolve(&project, recipe, Date::from_unix(0), Strictness::Build)?;
+    fetch(site, &plan.lock(lock(site, recipe)?)?, &|source| source.digest == sha256)
+}
+
+fn fetch<P: Product<Locked>>(
+    site: &Site,
+    plan: &Plan<Locked, P>,
+    wanted: &dyn Fn(&Source) -> bool,
+) -> Result<()> {
+    let (store, folder) = (site.store()?, site.project());
+    let fetcher = Fetcher {
         store: &store,
-        report,
+        report: site.report,
         project: &folder,
-        origin,
+        origin: SourceOrigin::Registries,
         remote: None,
         lists: Lists::default(),
-    }
-    .fetch(&plan)?;
-    Ok(outcome)
+    };
+    fetcher.fetch_those(plan, wanted)
 }
 
 /// Builds a recipe from its lock, as [`builds`] does.

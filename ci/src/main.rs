@@ -92,6 +92,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "protos", run: protos::files_follow_the_rules },
     Check { name: "osctl for arm64", run: cargo::osctl_for_arm64 },
     Check { name: "talosctl", run: state_api::it_reads_a_node },
+    Check { name: "many changes", run: state_api::a_minute_of_changes_is_kept },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "arm64 host", run: build_host::arm64_builds_the_same_image },
     Check { name: "full lab", run: image::builds_the_full_lab },

@@ -14,6 +14,7 @@ mod verbs;
 use self::remote::Remote;
 pub use self::suites::{suite_of_plugins_passes, suite_of_states_passes, suites_of_others_pass};
 pub use self::talosctl::it_reads_a_node;
+use crate::cargo;
 use crate::check::Outcome;
 use crate::go_module;
 use crate::site::{Site, fill_once};
@@ -117,6 +118,15 @@ pub fn clients_of_others_use_it(site: &Site) -> Result<Outcome> {
         outcome.passed - in_python - in_go
     );
     Ok(outcome)
+}
+
+/// `osd` as a node has it keeps each of 500 changes a second for a minute.
+pub fn a_minute_of_changes_is_kept(site: &Site) -> Result<Outcome> {
+    let program = osd_of_node(site)?;
+    let mut test = site.cargo()?;
+    test.args(["test", "--quiet", "--locked", "--package", "pod-osd", "--test", "state", "rates"]);
+    test.env("OSD_TEST_PROGRAM", program).env("OSD_TEST_SECONDS", "60");
+    Ok(cargo::outcome(&site.run("many-changes", &mut test)?))
 }
 
 /// grpcurl reads a definition without having our files.

@@ -29,7 +29,9 @@ pub fn image(site: &Site) -> Result<NamedImage> {
     let (lock, store) = (image::lock(site, probe::APPARMOR_RECIPE)?, site.store()?);
     let package = lock.files.packages.iter().find(|package| package.package == PACKAGE);
     let missing = |what: &str| Error::build(format!("the lock's package `{PACKAGE}` {what}"));
-    let found = contents(&store, package.ok_or_else(|| missing("is not there"))?, "")?;
+    let package = package.ok_or_else(|| missing("is not there"))?;
+    image::fetch_source(site, probe::APPARMOR_RECIPE, &package.sha256)?;
+    let found = contents(&store, package, "")?;
     let parser = found.files.get(Path::new(PARSER));
     let parser = parser.ok_or_else(|| missing("has no parser"))?;
     let around = debian_files(&store, &image::lock(site, LAB)?, &[("/bin/sh", "bin/bash")])?;

@@ -63,10 +63,10 @@ async fn one_connection_too_many_is_closed_at_once() {
 }
 
 /// The memory limit of the pod's manifest.
-const MEMORY_LIMIT: u64 = 64 << 20;
+pub const MEMORY_LIMIT: u64 = 64 << 20;
 
 /// The most memory that the process has had, in bytes.
-fn peak(osd: &mut Osd) -> u64 {
+pub fn peak(osd: &mut Osd) -> u64 {
     let status = format!("/proc/{}/status", osd.process().id());
     let status = std::fs::read_to_string(status).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

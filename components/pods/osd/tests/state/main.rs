@@ -23,6 +23,7 @@ mod observed;
 mod osd;
 mod plugins;
 mod proxies;
+mod rates;
 mod reach;
 mod reflection;
 mod registry_credentials;

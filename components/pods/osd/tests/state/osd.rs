@@ -19,6 +19,9 @@ pub const TYPE: &str = "Things.example";
 /// Has the program accept types that it does not know.
 pub const ANY_TYPE: &str = "--accept-any-type";
 
+/// The variable with the program to test in place of the one that was compiled with the tests.
+const PROGRAM: &str = "OSD_TEST_PROGRAM";
+
 pub type Client = StateClient<Channel>;
 
 /// An `osd` with a socket in a folder of its own. It ends with the test.
@@ -95,7 +98,8 @@ impl Drop for Osd {
 }
 
 fn spawn(socket: &Path, arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_osd"));
+    let own = || env!("CARGO_BIN_EXE_osd").into();
+    let mut command = Command::new(std::env::var_os(PROGRAM).unwrap_or_else(own));
     command.arg("--socket").arg(socket).args(arguments).spawn().unwrap()
 }
 
