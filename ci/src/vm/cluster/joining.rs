@@ -115,12 +115,21 @@ pub fn document(plane: &ControlPlane) -> Result<NodeFile> {
     document_at(plane, &plane.server())
 }
 
+/// The node document, with these lines more in the section of the kubelet.
+pub fn document_with(plane: &ControlPlane, kubelet: &str) -> Result<NodeFile> {
+    document_of(plane, &plane.server(), kubelet)
+}
+
 /// The node document, with this URL of the API server.
 pub fn document_at(plane: &ControlPlane, server: &str) -> Result<NodeFile> {
+    document_of(plane, server, "")
+}
+
+fn document_of(plane: &ControlPlane, server: &str, kubelet: &str) -> Result<NodeFile> {
     let text = format!(
         "[cluster]\nserver = \"{server}\"\ntoken = \"{}\"\ndns = [\"{NAME_SERVER}\"]\n\
          domain = \"{DOMAIN}\"\ncertificate-authority = \"\"\"\n{}\"\"\"\n\
-         [kubelet]\ntaints = [\"{TAINT}\"]\n[kubelet.labels]\n\"{}\" = \"{}\"\n",
+         [kubelet]\n{kubelet}taints = [\"{TAINT}\"]\n[kubelet.labels]\n\"{}\" = \"{}\"\n",
         plane.token(),
         plane.ca()?,
         LABEL.0,

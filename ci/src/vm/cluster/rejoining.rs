@@ -1,9 +1,10 @@
 //! A node whose certificate its cluster no longer accepts.
 
 use super::control_plane::{BIN, ControlPlane};
-use super::joining::{NodeFile, Ports, bridge, install, join};
+use super::joining::{NodeFile, Ports, bridge, document_with, install, join, join_with};
 use super::kubectl::Kubectl;
-use super::{Cluster, serving, text};
+use super::wait::{Seen, wait};
+use super::{Cluster, TIMEOUT, serving, text};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::kept_disk::KeptDisk;
@@ -11,10 +12,20 @@ use crate::vm::machine::Machine;
 use crate::vm::probe::{self, free_port};
 use osbuild::error::Result;
 use osbuild_abi::paths::NODE_DOCUMENT;
+use serde_json::Value;
 use std::time::Duration;
 
 /// How long the first certificate is valid: long enough to become Ready with it.
 const LIFETIME: Duration = Duration::from_secs(120);
+
+/// Lines of the document for a cluster whose cloud has a controller, and what that makes of a node:
+/// the taint until the controller has seen it.
+const CLOUD: &str = "node-ip = [\"10.0.2.15\"]\ncloud-provider = \"external\"\n\
+                     provider-id = \"example://lab/7\"\n";
+const UNSEEN: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// The signer of the certificates with which nodes are clients.
+const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
 /// How long the node may take to write its certificate to the disk.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -29,7 +40,8 @@ const EXPIRED: &str =
 const OTHER_CA: &str = "its certificate is not from the CA that the node has";
 const REPLACED: &str = "the node's certificate is from another cluster or CA";
 
-/// The certificate of a node expires while the node is off, and its token is revoked. The console
+/// A node waits for the controller of its cloud, and renews its certificate while it runs. Then the
+/// certificate of the node expires while the node is off, and its token is revoked. The console
 /// says so, a document with a mistake changes nothing, and one with a fresh token makes the node
 /// Ready. Then the cluster gets another CA. The console says so, and a document with that CA makes
 /// the node Ready. It is the same node all the time.
@@ -47,8 +59,11 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     };
 
     let mut node = machine("rejoining-first")?.boot()?;
-    join(&cluster.plane, bridge(&site.project().join(BIN))?, &ports)?;
+    let document = document_with(&cluster.plane, CLOUD)?;
+    join_with(document, bridge(&site.project().join(BIN))?, &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
+    cluster.waits_for_its_cloud(&first);
+    cluster.renews_its_certificate(text(&first, "/metadata/name"))?;
     std::thread::sleep(FLUSH);
     node.power_off()?;
     cluster.plane.revoke_token()?;
@@ -81,4 +96,40 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     serving::the_cluster_signs_it(&kubectl, name, &mut cluster.outcome)?;
     cluster.outcome.summary = format!("{name}, three certificates");
     Ok(cluster.outcome)
+}
+
+impl Cluster {
+    fn waits_for_its_cloud(&mut self, node: &Value) {
+        let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        let is_tainted = taints.iter().any(|taint| taint["key"] == UNSEEN);
+        let why = || format!("{taints:?}");
+        self.outcome.check("a node waits for the controller of its cloud", is_tainted, why);
+        let id = text(node, "/spec/providerID");
+        let has_id = id == "example://lab/7";
+        self.outcome.check("it has the identifier of its cloud", has_id, || id.to_owned());
+        let address = &node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"];
+        let has_address = address == "10.0.2.15";
+        self.outcome
+            .check("it has the address of its document", has_address, || address.to_string());
+    }
+
+    /// The first request is that of the token; the node makes the next one with its certificate.
+    fn renews_its_certificate(&mut self, name: &str) -> Result<()> {
+        let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+        let user = format!("system:node:{name}");
+        let renewed = wait(TIMEOUT, || {
+            let requests = self.plane.api().list(path)?;
+            let is_issued = |request: &&Value| {
+                text(request, "/spec/signerName") == SIGNER
+                    && text(request, "/spec/username") == user
+                    && !text(request, "/status/certificate").is_empty()
+            };
+            Ok(match requests.iter().any(|request| is_issued(&request)) {
+                true => Seen::Yes(()),
+                false => Seen::NotYet(format!("none of {} requests is its own", requests.len())),
+            })
+        })?;
+        self.outcome.claim("a node renews its certificate while it runs", renewed);
+        Ok(())
+    }
 }
