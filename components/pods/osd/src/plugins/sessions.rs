@@ -194,6 +194,10 @@ impl Sessions {
         let token = token()?;
         let mut inner = self.lock();
         inner.connected(session)?;
+        if let Some(plugin) = inner.plugin_of(name).filter(|plugin| **plugin != *session.plugin) {
+            let message = format!("the name `{name}` is the plugin `{plugin}`'s");
+            return Err(Status::permission_denied(message));
+        }
         let rights = &inner.plugins.get(&*session.plugin).ok_or_else(no_grant)?.rights;
         rights.check(&access).map_err(Status::permission_denied)?;
         let kinds = rights.output_kinds();
@@ -375,6 +379,16 @@ impl Sessions {
 }
 
 impl Inner {
+    /// The plugin whose controllers alone may have this name: it begins with the plugin's name. The
+    /// longest one counts: `net-tools` is a plugin beside `net`.
+    fn plugin_of(&self, name: &str) -> Option<&String> {
+        let begins = |plugin: &&String| {
+            name.strip_prefix(plugin.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '/']))
+        };
+        self.plugins.keys().filter(begins).max_by_key(|plugin| plugin.len())
+    }
+
     fn connected(&mut self, session: &Session) -> Result<&mut Connected, Status> {
         let plugin = self.plugins.get_mut(&*session.plugin);
         plugin.and_then(|plugin| plugin.connections.get_mut(&session.id)).ok_or_else(no_grant)

@@ -2,7 +2,7 @@
 
 use super::connected::{answered, greeting, input, is_woken, output, outputs, resource};
 use super::node::{GREETINGS, HOSTNAMES, Node, PLUGINS};
-use crate::osd::{code, metadata};
+use crate::osd::{channel, code, metadata};
 use osbuild_cosi::resource::{CreateRequest, TeardownRequest};
 use osbuild_cosi::runtime::{
     ControllerInputKind, ControllerOutputKind, RuntimeDestroyRequest, RuntimeTeardownRequest,
@@ -26,6 +26,23 @@ async fn a_plugin_reads_its_inputs_and_writes_its_outputs() {
     assert_eq!(metadata(&mut updated).version, "2");
     assert_eq!(code(plugin.update(created).await), Code::FailedPrecondition);
     assert_eq!(node.ids(PLUGINS, GREETINGS).await, ["a"]);
+}
+
+#[tokio::test]
+async fn a_plugin_does_not_take_the_name_of_another_one() {
+    let node = Node::granted().await;
+    for id in ["net", "net-tools", "greeter-of-others"] {
+        node.apply(&format!("{{type: PluginGrant, id: {id}, spec: {{}}}}")).await.unwrap();
+        channel(&node.socket(id)).await;
+    }
+    let mut plugin = node.connect().await;
+    for name in ["net", "net/links", "net-tools.ping", "greeter-of-others"] {
+        let refused = plugin.register(name, vec![], vec![]).await;
+        assert_eq!(code(refused), Code::PermissionDenied, "{name}");
+    }
+    for name in ["greeter", "greeter-of-all", "network", "any"] {
+        plugin.register(name, vec![], vec![]).await.unwrap();
+    }
 }
 
 #[tokio::test]
