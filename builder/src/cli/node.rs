@@ -28,6 +28,12 @@ pub enum Node {
         /// /sys/class/dmi/id/product_uuid
         #[arg(long, value_name = "UUID")]
         machine: Option<String>,
+        /// Replace the document that the machine has, also one that its owner has written
+        ///
+        /// Of several such documents the one that was signed last counts, whatever the machine
+        /// finds first.
+        #[arg(long, requires = "machine")]
+        replace: bool,
         /// The file to write [default: FILE with the ending `.signed`]
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,

@@ -3,14 +3,15 @@
 use super::{Session, read_argument};
 use crate::cli::{Common, Node};
 use crate::engine::fs_error::IoContext;
-use crate::error::{Error, Kind, Problem, Result};
+use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::node_document_problems;
 use crate::report::Report;
 use crate::ship::release::dsse;
 use osbuild_document::{Document, SCHEMA};
-use osbuild_envelope::{DocumentType, MachineId};
+use osbuild_envelope::{Audience, DocumentType, MachineId};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The name of the bytes that are signed.
 const NAME: &str = "node-document";
@@ -25,10 +26,11 @@ pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
                 report.data(json!({ "problems": 0 }).to_string());
             }
         }
-        Node::Sign { file, key, machine, to } => {
+        Node::Sign { file, key, machine, replace, to } => {
             let session = Session::begin(common.clone(), report)?;
             let to = to.unwrap_or_else(|| file.with_extension("signed"));
-            sign(&session, &file, &key, machine.as_deref(), &to)?;
+            let audience = machine.map(|machine| audience(&machine, replace)).transpose()?;
+            sign(&session, &file, &key, DocumentType { audience }, &to)?;
             let text = || to.display().to_string();
             session.data(|| json!({ "file": to }), text);
         }
@@ -59,22 +61,19 @@ fn checked(file: &Path, report: &Report) -> Result<String> {
     Ok(text)
 }
 
+/// The machine with this UUID, whose document is replaced as of now if `replace`.
+fn audience(machine: &str, replace: bool) -> Result<Audience> {
+    let machine = MachineId::parse(machine).ok_or_else(|| {
+        Error::usage(format!("`{machine}` is not the UUID of a machine"))
+            .hint("a running Linux shows it in /sys/class/dmi/id/product_uuid")
+    })?;
+    let now = UNIX_EPOCH.elapsed().or_build(|| "the clock is before 1970".to_owned())?;
+    Ok(Audience { machine, replaces: replace.then_some(now.as_secs()) })
+}
+
 /// Writes the envelope of the document in `file`, signed with the release key of `key`.
-fn sign(
-    session: &Session,
-    file: &Path,
-    key: &str,
-    machine: Option<&str>,
-    to: &PathBuf,
-) -> Result<()> {
-    let machine = machine.map(|machine| {
-        MachineId::parse(machine).ok_or_else(|| {
-            Error::usage(format!("`{machine}` is not the UUID of a machine"))
-                .hint("a running Linux shows it in /sys/class/dmi/id/product_uuid")
-        })
-    });
-    let kind = DocumentType { machine: machine.transpose()? };
-    if kind.machine.is_none() {
+fn sign(session: &Session, file: &Path, key: &str, kind: DocumentType, to: &PathBuf) -> Result<()> {
+    if kind.audience.is_none() {
         session.report.note(
             "it counts on every new node that trusts the key, now and later: `--machine` limits it",
         );

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use std::fs;
+use std::time::UNIX_EPOCH;
 
 const DOCUMENT: &str = "hostname = \"edge-1\"\n";
 const MACHINE: &str = "4C4C4544-0051-3610-8052-B4C04F4E3332";
@@ -40,6 +41,25 @@ fn openssl_verifies_a_signed_document() {
         let words: Vec<&str> = words.split_whitespace().collect();
         assert!(tool(&project, "openssl", &words).contains("Signature Verified Successfully"));
     }
+}
+
+#[test]
+fn a_document_that_replaces_others_has_the_time_of_its_signature_and_a_machine() {
+    let scratch = workshop();
+    let file = scratch.project().join("node.toml");
+    fs::write(&file, DOCUMENT).unwrap();
+    let words = ["node", "sign", file.to_str().unwrap(), "--key", "mine", "--replace"];
+    let refused = scratch.osbuild(&words);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--machine <UUID>"), "{}", refused.stderr);
+    let began = UNIX_EPOCH.elapsed().unwrap().as_secs();
+    done(&scratch.osbuild(&[&words[..], &["--machine", MACHINE]].concat()));
+    let text = fs::read_to_string(scratch.project().join("node.signed")).unwrap();
+    let envelope: Value = serde_json::from_str(&text).unwrap();
+    let kind = envelope["payloadType"].as_str().unwrap();
+    let head = format!("text/x-osbuild-node; machine={}; replaces=", MACHINE.to_lowercase());
+    let time: u64 = kind.strip_prefix(&head).unwrap().parse().unwrap();
+    assert!((began..=UNIX_EPOCH.elapsed().unwrap().as_secs()).contains(&time), "{kind}");
 }
 
 #[test]

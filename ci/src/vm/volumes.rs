@@ -1,12 +1,14 @@
-//! A node takes its document from a second disk.
+//! A node takes its document from a second disk, and a recovery document in its place.
 
+use super::data::Data;
+use super::kept_disk::KeptDisk;
 use super::machine::Machine;
 use super::node::NodeUnderTest;
 use crate::check::Outcome;
 use crate::image::{RECIPE, image_in};
 use crate::recipe;
 use crate::site::Site;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +17,10 @@ use std::process::Command;
 const NAME: &str = "volumes";
 
 const DOCUMENT: &str = "hostname = \"from-a-volume\"\n";
+const RECOVERY: &str = "hostname = \"recovered\"\n";
+
+/// The identifier of the machine that is recovered.
+const UUID: &str = "4c4c4544-0051-3610-8052-b4c04f4e3332";
 
 /// Parts of the lines of the node with a signed document, in their order. The kernel chooses the
 /// names of disks.
@@ -24,12 +30,17 @@ const ACCEPTED: [&str; 4] = [
     "init: bootstrap: placed as /etc/osbuild/node.toml",
     "init: bootstrap: the node uses it",
 ];
+/// Parts of the lines of a node that has a document, with a recovery document.
+const REPLACED: [&str; 3] =
+    [", and which may replace another one", ACCEPTED[2], "init: bootstrap: the node uses it"];
+/// The line of that node at its next boot, from which the volume was not taken.
+const KEPT: &str = "init: bootstrap: /etc/osbuild/node.toml is that of the instance `4c4c4544-";
 /// A part of the line of the node with an unsigned document.
 const REFUSED: &str = ": user-data: it is not signed";
 
 /// A node whose recipe has the pod `bootstrap-volume` places the signed document of a NoCloud
-/// volume on its second disk. Another one refuses the same document without a signature, and
-/// gets ready.
+/// volume on its second disk. Another one refuses the same document without a signature, and gets
+/// ready. A machine whose disk has a document takes one in its place that was signed for that, once.
 pub fn a_node_takes_a_signed_document_from_its_second_disk(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(NAME);
     site.copy_to(&project)?;
@@ -49,18 +60,26 @@ pub fn a_node_takes_a_signed_document_from_its_second_disk(site: &Site) -> Resul
     write(&project.join("node.toml"), DOCUMENT)?;
     osbuild("volumes-sign", &["node", "sign", "node.toml", "--key", NAME])?;
     let signed = volume(site, &project, "node.signed")?;
-    let mut node = boot(site, &image, &signed, "volumes-signed")?;
-    for line in ACCEPTED {
-        node.wait_until_printed(line)?;
+    let disk = KeptDisk::in_project(&project, NAME);
+    let boot = |log: &str, volume: &Path, lines: &[&str]| -> Result<()> {
+        let mut node = boot(site, &image, &disk, volume, log)?;
+        lines.iter().try_for_each(|line| node.wait_until_printed(line))?;
+        node.ready()?;
+        node.power_off()
+    };
+    boot("volumes-unsigned", &volume(site, &project, "node.toml")?, &[REFUSED])?;
+    boot("volumes-signed", &signed, &ACCEPTED)?;
+    write(&project.join("recovery.toml"), RECOVERY)?;
+    let words = ["--key", NAME, "--machine", UUID, "--replace"];
+    osbuild("volumes-recovery", &[&["node", "sign", "recovery.toml"], &words[..]].concat())?;
+    let recovery = volume(site, &project, "recovery.signed")?;
+    boot("volumes-recovery", &recovery, &REPLACED)?;
+    boot("volumes-recovered", &recovery, &[KEPT])?;
+    let document = Data::of(site, disk.path())?.read("osbuild/node.toml")?;
+    if document.as_deref() != Some(RECOVERY) {
+        return Err(Error::build("DATA has another document").cause(format!("{document:?}")));
     }
-    node.ready()?;
-    node.power_off()?;
-    let unsigned = volume(site, &project, "node.toml")?;
-    let mut node = boot(site, &image, &unsigned, "volumes-unsigned")?;
-    node.wait_until_printed(REFUSED)?;
-    node.ready()?;
-    node.power_off()?;
-    Ok(Outcome { passed: ACCEPTED.len() + 1, ..Outcome::holds(REFUSED) })
+    Ok(Outcome { passed: ACCEPTED.len() + REPLACED.len() + 3, ..Outcome::holds(REFUSED) })
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -84,10 +103,12 @@ fn volume(site: &Site, project: &Path, name: &str) -> Result<PathBuf> {
 fn boot<'a>(
     site: &'a Site<'a>,
     image: &Path,
+    disk: &KeptDisk,
     volume: &Path,
     log: &str,
 ) -> Result<NodeUnderTest<'a>> {
     let drive = format!("if=none,id=seed,format=raw,readonly=on,file={}", volume.display());
     let device = "virtio-blk-pci,drive=seed";
-    Machine::new(site, image, log).arguments(["-drive", &drive, "-device", device]).start()
+    let arguments = ["-drive", &drive, "-device", device, "-uuid", UUID];
+    Machine::new(site, image, log).keep(disk.path()).arguments(arguments).start()
 }

@@ -7,6 +7,9 @@ use crate::instance::Instance;
 pub struct Found {
     /// The machine.
     pub instance: Instance,
+    /// When it was signed to replace any other one, in seconds since 1970. Of the document that was
+    /// placed last, the latest such time that counted.
+    pub replaces: Option<u64>,
     /// The document.
     pub text: String,
 }
@@ -31,9 +34,15 @@ pub enum Decision {
 /// Decides about `found`, with the document `on_data` and the one that was placed last.
 pub fn decide(on_data: Option<&str>, placed: Option<&Found>, found: &Found) -> Decision {
     let is_same = placed.is_some_and(|placed| placed.instance == found.instance);
+    let replaces = found.replaces > placed.and_then(|placed| placed.replaces);
     match (on_data, placed) {
-        (Some(text), Some(placed)) if text == found.text && placed == found => Decision::Keep,
+        (Some(text), Some(placed))
+            if is_same && !replaces && text == found.text && text == placed.text =>
+        {
+            Decision::Keep
+        }
         (Some(text), _) if text == found.text => Decision::Record,
+        _ if replaces => Decision::Place,
         (None, _) if is_same => Decision::Removed,
         (None, _) => Decision::Place,
         // The disk is a copy of another machine's, whose document nobody has edited.
@@ -48,7 +57,31 @@ mod tests {
     use super::*;
 
     fn found(instance: &str, text: &str) -> Found {
-        Found { instance: Instance::parse(instance).unwrap(), text: text.to_owned() }
+        let instance = Instance::parse(instance).unwrap();
+        Found { instance, replaces: None, text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_document_that_replaces_counts_once_and_only_after_earlier_ones() {
+        let of = |time, text| Found { replaces: Some(time), ..found("i-1", text) };
+        let [first, second] = [of(1, "b"), of(2, "c")];
+        for (on_data, placed, found, decision) in [
+            (Some("own"), None, &first, Decision::Place),
+            (Some("own"), Some(&found("i-1", "a")), &first, Decision::Place),
+            (None, Some(&found("i-1", "a")), &first, Decision::Place),
+            (Some("b"), Some(&first), &first, Decision::Keep),
+            (Some("b"), Some(&first), &second, Decision::Place),
+            (Some("c"), Some(&second), &first, Decision::Changed),
+            (Some("own"), Some(&second), &second, Decision::Owners),
+            (None, Some(&second), &second, Decision::Removed),
+            (Some("c"), Some(&first), &second, Decision::Record),
+        ] {
+            assert_eq!(
+                decide(on_data, placed, found),
+                decision,
+                "{on_data:?} {placed:?} {found:?}"
+            );
+        }
     }
 
     #[test]

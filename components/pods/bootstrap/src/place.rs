@@ -27,9 +27,9 @@ pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
     match decision {
         Decision::Place => {
             write(folder, DOCUMENT, &found.text)?;
-            write(folder, RECORD, &record(found))?;
+            write(folder, RECORD, &record(found, placed))?;
         }
-        Decision::Record => write(folder, RECORD, &record(found))?,
+        Decision::Record => write(folder, RECORD, &record(found, placed))?,
         Decision::Keep | Decision::Changed | Decision::Removed | Decision::Owners => {}
     }
     Ok(decision)
@@ -44,14 +44,21 @@ pub fn last_instance(folder: &Path) -> Outcome<Option<Instance>> {
     Ok(record.and_then(|record| parse_record(&record)).map(|found| found.instance))
 }
 
-/// The instance on a line, and the document.
-fn record(found: &Found) -> String {
-    format!("{}\n{}", found.instance, found.text)
+/// The instance on a line, with the latest time of a document that replaced others, and the
+/// document.
+fn record(found: &Found, before: Option<Found>) -> String {
+    let latest = found.replaces.max(before.and_then(|before| before.replaces));
+    let time = latest.map_or_else(String::new, |time| format!(" {time}"));
+    format!("{}{time}\n{}", found.instance, found.text)
 }
 
 fn parse_record(record: &str) -> Option<Found> {
-    let (instance, text) = record.split_once('\n')?;
-    Some(Found { instance: Instance::parse(instance).ok()?, text: text.to_owned() })
+    let (line, text) = record.split_once('\n')?;
+    let (instance, replaces) = match line.split_once(' ') {
+        Some((instance, time)) => (instance, Some(time.parse().ok()?)),
+        None => (line, None),
+    };
+    Some(Found { instance: Instance::parse(instance).ok()?, replaces, text: text.to_owned() })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Outcome {
@@ -66,7 +73,24 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn found(instance: &str, text: &str) -> Found {
-        Found { instance: Instance::parse(instance).unwrap(), text: text.to_owned() }
+        let instance = Instance::parse(instance).unwrap();
+        Found { instance, replaces: None, text: text.to_owned() }
+    }
+
+    #[test]
+    fn the_time_of_a_document_that_replaced_others_stays_in_the_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let settle = |found: &Found| settle(folder.path(), found).unwrap();
+        fs::write(folder.path().join(DOCUMENT), "own").unwrap();
+        let replacing = Found { replaces: Some(7), ..found("i-1", "a = 1\n") };
+        assert_eq!(settle(&replacing), Decision::Place);
+        assert_eq!(settle(&replacing), Decision::Keep);
+        assert_eq!(settle(&found("i-2", "a = 2\n")), Decision::Place);
+        assert_eq!(settle(&replacing), Decision::Place, "the disk is in its machine again");
+        fs::write(folder.path().join(DOCUMENT), "own").unwrap();
+        assert_eq!(settle(&replacing), Decision::Owners, "the owner has written since");
+        let earlier = Found { replaces: Some(6), ..found("i-1", "a = 0\n") };
+        assert_eq!(settle(&earlier), Decision::Owners);
     }
 
     #[test]

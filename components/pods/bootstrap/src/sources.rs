@@ -97,7 +97,7 @@ fn read(settings: &Settings, source: &str, given: Given) -> Outcome<Found> {
     let text = Trust::Anyone.open(&text, here.as_ref()).explain(what())?.text;
     Document::parse(&text).explain(what())?;
     settings.say(&format!("{} has a node document", what()));
-    Ok(Found { instance, text })
+    Ok(Found { instance, replaces: None, text })
 }
 
 /// The document of the machine's volumes. All that are good have to have the same one.
@@ -120,7 +120,7 @@ fn on_volumes(settings: &Settings, trust: &Trust) -> Outcome<Answer> {
             Err(failure) => refusals.push(format!("the volume {name}: {failure}")),
         }
     }
-    let Some((name, OnVolume { instance, text })) = found else {
+    let Some((name, OnVolume { instance, replaces, text })) = found else {
         let refusal = refusals.join("; ");
         return Ok((!refusal.is_empty()).then(|| Err(Failure::new(refusal))));
     };
@@ -129,7 +129,8 @@ fn on_volumes(settings: &Settings, trust: &Trust) -> Outcome<Answer> {
         Trust::Anyone => "a node document, which counts unsigned, as the recipe says",
         Trust::Signers(_) => "a node document that the release key has signed",
     };
-    settings.say(&format!("the volume {name} has {signed}"));
+    let replacing = if replaces.is_some() { ", and which may replace another one" } else { "" };
+    settings.say(&format!("the volume {name} has {signed}{replacing}"));
     // A document that is for any machine replaces none that was placed: a person with one that was
     // signed once could bring it again.
     let instance = match (instance, trust) {
@@ -140,7 +141,7 @@ fn on_volumes(settings: &Settings, trust: &Trust) -> Outcome<Answer> {
         },
         (None, Trust::Anyone) => Instance::parse(UNNAMED)?,
     };
-    Ok(Some(Ok(Found { instance, text })))
+    Ok(Some(Ok(Found { instance, replaces, text })))
 }
 
 /// All volumes, once there is one; none after a while.

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use osbuild_envelope::{DocumentType, Envelope, MachineId};
+use osbuild_envelope::{Audience, DocumentType, Envelope, MachineId};
 use osbuild_failure::{Explain, Failure, Outcome};
 use ring::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey, VerificationAlgorithm};
 use serde_json::Value;
@@ -46,8 +46,8 @@ enum Kind {
 pub struct Opened {
     /// The document.
     pub text: String,
-    /// The machine for which it is, if that is this one.
-    pub machine: Option<MachineId>,
+    /// Whether it is for this machine alone, and which document of it that replaces.
+    pub audience: Option<Audience>,
 }
 
 impl Trust {
@@ -81,7 +81,7 @@ impl Trust {
         // A document begins with no brace: TOML has no such line.
         if !text.trim_start().starts_with('{') {
             return match self {
-                Self::Anyone => Ok(Opened { text: text.to_owned(), machine: None }),
+                Self::Anyone => Ok(Opened { text: text.to_owned(), audience: None }),
                 Self::Signers(_) => Err(Failure::new("it is not signed: see `osbuild node sign`")),
             };
         }
@@ -96,7 +96,7 @@ impl Trust {
         {
             return Err(Failure::new("it is not signed by the release key of this image"));
         }
-        match (&kind.machine, here) {
+        match (kind.audience.as_ref().map(|audience| &audience.machine), here) {
             (Some(machine), Some(here)) if machine != here => {
                 Err(Failure::new(format!("it is for the machine {machine}, and this is {here}")))
             }
@@ -106,7 +106,7 @@ impl Trust {
             _ => {
                 let text = String::from_utf8(envelope.payload)
                     .map_err(|_| Failure::new("it is not text in UTF-8"))?;
-                Ok(Opened { text, machine: kind.machine })
+                Ok(Opened { text, audience: kind.audience })
             }
         }
     }

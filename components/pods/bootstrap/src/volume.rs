@@ -43,6 +43,8 @@ pub struct OnVolume {
     /// The machine for which it is, as far as the volume can say that: of a signed document the
     /// signature alone, as anybody can write another identifier beside it.
     pub instance: Option<Instance>,
+    /// As [`Found::replaces`](crate::decision::Found::replaces).
+    pub replaces: Option<u64>,
     /// The document.
     pub text: String,
 }
@@ -70,8 +72,9 @@ pub fn read(
     let text = user_data::decode(&bytes).explain(file)?;
     let opened = trust.open(&text, here).explain(file)?;
     Document::parse(&opened.text).explain(file)?;
-    let instance = match (&opened.machine, trust) {
-        (Some(machine), _) => Some(Instance::parse(machine.as_str())?),
+    let replaces = opened.audience.as_ref().and_then(|audience| audience.replaces);
+    let instance = match (&opened.audience, trust) {
+        (Some(audience), _) => Some(Instance::parse(audience.machine.as_str())?),
         (None, Trust::Signers(_)) => None,
         (None, Trust::Anyone) => {
             let identity = volume.file(layout.identity, MAX_IDENTITY).explain(layout.identity)?;
@@ -79,7 +82,7 @@ pub fn read(
             identity.map(|text| Instance::parse(&text)).transpose().explain(layout.identity)?
         }
     };
-    Ok(Some(OnVolume { instance, text: opened.text }))
+    Ok(Some(OnVolume { instance, replaces, text: opened.text }))
 }
 
 /// The text of a field at the top of JSON, or of YAML in the form that tools write: a line for each

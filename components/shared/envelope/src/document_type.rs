@@ -4,15 +4,27 @@ use std::fmt;
 
 /// The media type of a node document.
 const MEDIA_TYPE: &str = "text/x-osbuild-node";
-/// Its parameter with the machine for which the document is.
+/// Its parameters: the machine for which the document is, and the time of a document that replaces.
 const MACHINE: &str = "; machine=";
+const REPLACES: &str = "; replaces=";
 
-/// The type of a node document, as a media type: `text/x-osbuild-node`, or with the machine for
-/// which the document is: `text/x-osbuild-node; machine=UUID`. The signature covers it.
+/// The type of a node document, as a media type: `text/x-osbuild-node`, with the machine for which
+/// the document is: `text/x-osbuild-node; machine=UUID`, or to replace its document:
+/// `text/x-osbuild-node; machine=UUID; replaces=SECONDS`. The signature covers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentType {
     /// The only machine that uses the document; any machine if there is none.
-    pub machine: Option<MachineId>,
+    pub audience: Option<Audience>,
+}
+
+/// The machine for which a document is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audience {
+    /// Its identifier.
+    pub machine: MachineId,
+    /// When the document was signed to replace the one that the machine has, in seconds since 1970.
+    /// It replaces every document but one of the same or a later time.
+    pub replaces: Option<u64>,
 }
 
 /// The identifier that a machine has from its maker or its hypervisor: the UUID in the firmware's
@@ -27,19 +39,23 @@ impl DocumentType {
     /// Reads a type; none if it is another one.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(MEDIA_TYPE)?;
-        match rest.strip_prefix(MACHINE) {
-            Some(machine) => Some(Self { machine: Some(MachineId::parse(machine)?) }),
-            None => rest.is_empty().then_some(Self { machine: None }),
-        }
+        let Some(machine) = rest.strip_prefix(MACHINE) else {
+            return rest.is_empty().then_some(Self { audience: None });
+        };
+        let (machine, replaces) = match machine.split_once(REPLACES) {
+            Some((machine, time)) => (machine, Some(time.parse().ok()?)),
+            None => (machine, None),
+        };
+        Some(Self { audience: Some(Audience { machine: MachineId::parse(machine)?, replaces }) })
     }
 }
 
 impl fmt::Display for DocumentType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.machine {
-            Some(machine) => write!(f, "{MEDIA_TYPE}{MACHINE}{machine}"),
-            None => f.write_str(MEDIA_TYPE),
-        }
+        f.write_str(MEDIA_TYPE)?;
+        let Some(Audience { machine, replaces }) = &self.audience else { return Ok(()) };
+        write!(f, "{MACHINE}{machine}")?;
+        replaces.map_or(Ok(()), |time| write!(f, "{REPLACES}{time}"))
     }
 }
 
@@ -78,11 +94,15 @@ mod tests {
 
     #[test]
     fn a_type_is_written_and_read() {
-        let machine = MachineId::parse(&format!("{}\n", UUID.to_uppercase()));
-        assert_eq!(machine.as_ref().map(MachineId::as_str), Some(UUID));
+        let machine = MachineId::parse(&format!("{}\n", UUID.to_uppercase())).unwrap();
+        assert_eq!(machine.as_str(), UUID);
+        let kind = |replaces| DocumentType {
+            audience: Some(Audience { machine: machine.clone(), replaces }),
+        };
         for (kind, text) in [
-            (DocumentType { machine: None }, "text/x-osbuild-node".to_owned()),
-            (DocumentType { machine }, format!("text/x-osbuild-node; machine={UUID}")),
+            (DocumentType { audience: None }, "text/x-osbuild-node".to_owned()),
+            (kind(None), format!("text/x-osbuild-node; machine={UUID}")),
+            (kind(Some(7)), format!("text/x-osbuild-node; machine={UUID}; replaces=7")),
         ] {
             assert_eq!(kind.to_string(), text);
             assert_eq!(DocumentType::parse(&text), Some(kind));
@@ -96,6 +116,9 @@ mod tests {
             "text/plain",
             "text/x-osbuild-nodes",
             "text/x-osbuild-node; machine=",
+            "text/x-osbuild-node; replaces=7",
+            &format!("text/x-osbuild-node; machine={UUID}; replaces="),
+            &format!("text/x-osbuild-node; machine={UUID}; replaces=soon"),
             " text/x-osbuild-node",
         ] {
             assert_eq!(DocumentType::parse(text), None, "{text}");

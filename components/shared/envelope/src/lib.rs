@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-pub use document_type::{DocumentType, MachineId};
+pub use document_type::{Audience, DocumentType, MachineId};
 
 /// An envelope that was read. Nothing about its signatures is known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

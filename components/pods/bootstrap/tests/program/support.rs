@@ -16,6 +16,7 @@ use tempfile::TempDir;
 const TIMEOUT: Duration = Duration::from_secs(60);
 pub const FIRST: &str = "hostname = \"edge-1\"\n";
 pub const SECOND: &str = "hostname = \"edge-2\"\n";
+pub const OWN: &str = "hostname = \"own\"\n";
 
 /// A machine: the folders of the node and of its sources.
 pub struct Machine {

@@ -1,6 +1,6 @@
 //! Volumes that the tools of clouds have made, with documents that OpenSSL has signed.
 
-use crate::support::{Boot, FIRST, Machine, SECOND};
+use crate::support::{Boot, FIRST, Machine, OWN, SECOND};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fs;
@@ -235,6 +235,29 @@ fn an_old_signed_document_replaces_none_that_was_placed() {
     // The document for this machine is newer than one for any machine, and ends its time.
     place(&format!("{DOCUMENT_TYPE}; machine={UUID}"), SECOND, "i-3").says("the node uses it");
     place(DOCUMENT_TYPE, FIRST, "i-4").says("had another document at first");
+    assert_eq!(machine.document().as_deref(), Some(SECOND));
+}
+
+#[test]
+fn a_document_that_was_signed_to_replace_others_replaces_the_owners_once() {
+    let (machine, signer) = (Machine::new(), Signer::new(false));
+    machine.trusts(&signer);
+    fs::write(machine.path("dmi/product_uuid"), UUID).unwrap();
+    let image = machine.device("vdb");
+    let place = |time: u64, text: &str| {
+        let kind = format!("{DOCUMENT_TYPE}; machine={UUID}; replaces={time}");
+        cloud_localds(&image, &signer.sign(&kind, text), "instance-id: i-1\n", &[]);
+        machine.boot_with_volumes()
+    };
+    let document = machine.path("osbuild/node.toml");
+    fs::write(&document, OWN).unwrap();
+    place(7, FIRST).says("the node uses it");
+    assert_eq!(machine.document().as_deref(), Some(FIRST));
+    place(6, SECOND).says("had another document at first");
+    fs::write(&document, OWN).unwrap();
+    place(7, FIRST).says("the node's owner has written it");
+    assert_eq!(machine.document().as_deref(), Some(OWN));
+    place(8, SECOND).says("the node uses it");
     assert_eq!(machine.document().as_deref(), Some(SECOND));
 }
 
