@@ -31,6 +31,9 @@ const DISK_MIB: u64 = 1 << 20;
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (linux/capability.h).
 const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
 
+/// The name of a shim.
+const SHIM: &str = "containerd-shim-runc-v2";
+
 /// `podPidsLimit` of `components/kubelet/kubelet.yaml`.
 const POD_PIDS: &str = "4096";
 
@@ -50,7 +53,7 @@ type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
 const CLAIMS: &[Claim] = &[
     ("exactly seven files in /bin", seven_files),
     ("host daemons find programs under no names but the listed ones", listed_names),
-    ("exactly three host daemons, and one shim for the node's own pods", three_daemons),
+    ("exactly three host daemons, and shims of the node's own pods", three_daemons),
     ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
     ("containerd alone has the images of pods", only_containerd_has_images),
@@ -99,8 +102,9 @@ const FREE: &[Claim] = &[("no file is in the place of another program", |seen| {
     expect(seen.facts.all("placeholder").count(), 0)
 })];
 
-/// Those of a node with AppArmor.
+/// Those of a node with AppArmor, which `cargo ci full` boots without the tests beside it.
 const CONFINED: &[Claim] = &[
+    ("the node's own pods have one shim", one_shim),
     ("the file in the place of another program cannot be executed", placeholders),
     (
         "pods have the AppArmor profile of containerd, and host daemons and privileged pods none",
@@ -236,18 +240,24 @@ fn placeholders(seen: &Seen) -> std::result::Result<(), String> {
 }
 
 fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
-    let names = |shim: bool| {
-        seen.facts
-            .all("host")
-            .map(|fact| fact[0])
-            .filter(move |name| (*name == "containerd-shim-runc-v2") == shim)
-    };
-    let mut daemons: Vec<&str> = names(false).collect();
+    let names = seen.facts.all("host").map(|fact| fact[0]);
+    let mut daemons: Vec<&str> = names.filter(|name| *name != SHIM).collect();
     daemons.sort_unstable();
     // A short-lived child of `init` may be asking the other two for their health.
     daemons.dedup_by(|one, other| one == other && *one == "init");
     expect(daemons, vec!["containerd", "init", "kubelet"])?;
-    expect(names(true).count(), 1)
+    let (shims, pods) = (shims(seen), seen.inspection.root.pods.len());
+    if (1..=pods).contains(&shims) { Ok(()) } else { Err(format!("{shims} shims of {pods} pods")) }
+}
+
+/// A pod that starts while the machine has no time for the shim that runs gets another one: this
+/// holds on a machine with a processor of its own.
+fn one_shim(seen: &Seen) -> std::result::Result<(), String> {
+    expect(shims(seen), 1)
+}
+
+fn shims(seen: &Seen) -> usize {
+    seen.facts.all("host").filter(|fact| fact[0] == SHIM).count()
 }
 
 /// `init` and its children stay in the root's group.
@@ -255,7 +265,7 @@ fn own_groups(seen: &Seen) -> std::result::Result<(), String> {
     let group = |name: &str| match name {
         "containerd" => "/system/containerd",
         "kubelet" => "/system/kubelet",
-        "containerd-shim-runc-v2" => "/system/shims",
+        SHIM => "/system/shims",
         _ => "",
     };
     let members: Vec<_> = seen.facts.all("member").collect();
