@@ -76,7 +76,6 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
-    Check { name: "vm: power cut", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
     Check {
         name: "vm: cluster",
@@ -116,6 +115,7 @@ const LONG_NODES: &[Check] = &[
     Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
     Check { name: "vm: power button", run: vm::power_button::it_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
+    Check { name: "vm: power cut", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
     Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check {

@@ -38,8 +38,8 @@ const KEPT: &str = "init: bootstrap: /etc/osbuild/node.toml is that of the insta
 /// A part of the line of the node with an unsigned document.
 const REFUSED: &str = ": user-data: it is not signed";
 
-/// A node whose recipe has the pod `bootstrap-volume` refuses a document on the NoCloud volume of its
-/// second disk that is not signed, and gets ready. It places the same document once it is signed.
+/// A node whose recipe has the pod `bootstrap-volume` refuses an unsigned document on the NoCloud
+/// volume of its second disk, and gets ready. It places the same document once it is signed.
 /// Another one that was signed to replace that takes its place, once.
 pub fn a_node_takes_a_signed_document_from_its_second_disk(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(NAME);
