@@ -2,7 +2,6 @@
 //! `db` and `dbx`, and of `.esl` files.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use uuid::{Uuid, uuid};
 use zerocopy::byteorder::little_endian::U32;
@@ -32,14 +31,6 @@ const OWNER: usize = 16;
 /// The error for bytes that are no lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the signature list is damaged")
-    }
-}
-
-impl core::error::Error for Damaged {}
 
 /// An entry of a list, which trusts or revokes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

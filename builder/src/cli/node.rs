@@ -30,8 +30,8 @@ pub enum Node {
         machine: Option<String>,
         /// Replace the document that the machine has, also one that its owner has written
         ///
-        /// Of several such documents the one that was signed last counts, whatever the machine
-        /// finds first.
+        /// The machine uses the document once, unless it has used one that was signed at the same
+        /// time or later. The time is that of this machine's clock.
         #[arg(long, requires = "machine")]
         replace: bool,
         /// The file to write [default: FILE with the ending `.signed`]

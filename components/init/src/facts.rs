@@ -12,7 +12,7 @@ use crate::slot::boot_source::BootSource;
 pub struct Facts {
     /// The kernel's command line, found by the phase `mounts`.
     pub command_line: OnceCell<CommandLine>,
-    /// The rules that the machine and the kernel enforce, found by the phase `secure-boot`.
+    /// The security state of the machine and the kernel, found by the phase `secure-boot`.
     pub security: OnceCell<Security>,
     /// The disk and the slot, found by the phases `data` and `slot`.
     pub boot_source: Arc<BootSource>,
@@ -24,7 +24,7 @@ impl Facts {
         self.command_line.get().cloned().unwrap_or_default()
     }
 
-    /// The rules that the machine and the kernel enforce; none before the phase `secure-boot`.
+    /// The security state of the machine and the kernel; empty before the phase `secure-boot`.
     pub fn security(&self) -> Security {
         self.security.get().cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The rules that the machine and the kernel enforce. They do not change until the next boot.
+//! The security state of the machine and the kernel. It does not change until the next boot.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ const MAX_CERTIFICATES: usize = 16;
 /// (kernel_lockdown(7)).
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// The rules that the machine and the kernel enforce.
+/// The security state of the machine and the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
     /// The state of Secure Boot.

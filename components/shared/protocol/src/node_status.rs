@@ -17,7 +17,7 @@ pub struct NodeStatus {
     pub node_name: String,
     /// When the node was ready, since boot; none if it is not.
     pub ready: Option<Duration>,
-    /// The rules that the node enforces.
+    /// Its security state.
     pub security: Security,
     /// Whether a hardware watchdog runs: `on` or `none`.
     pub watchdog: String,

@@ -1,11 +1,11 @@
-//! The rules that the node enforces, as the `admin` socket's `status` reports it.
+//! The security state of the node, as the `admin` socket's `status` reports it.
 
 use std::fmt::Write;
 
 use crate::Fingerprint;
 use crate::fields::printable;
 
-/// The rules that the node enforces. A fact that was not found is empty or missing.
+/// The security state of the node. A fact that was not found is empty or missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
     /// The state of Secure Boot in the firmware: `on`, `off` or `setup-mode`.
