@@ -65,8 +65,12 @@ fn connects(world: &World, to: &str) -> bool {
     in_side(&world.server_side, || TcpStream::connect_timeout(&to, CONNECT_TIMEOUT)).is_ok()
 }
 
+/// A listener of the client's side. An IPv6 address takes one only after the kernel has looked for
+/// duplicates of it, which lasts a second or more.
 fn listen(world: &World, at: &str) -> TcpListener {
-    in_side(&world.client_side, || TcpListener::bind(at)).unwrap()
+    until(&format!("a listener at {at}"), || {
+        in_side(&world.client_side, || TcpListener::bind(at)).ok()
+    })
 }
 
 #[test]
