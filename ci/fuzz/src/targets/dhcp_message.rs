@@ -46,6 +46,7 @@ fn are_valid(terms: &Terms) {
     let facts = Facts {
         link: "eth0",
         terms: Some(terms),
+        terms6: None,
         addresses4: &[],
         addresses6: &[],
         name_servers6: vec![],

@@ -27,6 +27,7 @@ fn run(input: &[u8]) -> Outcome {
     let facts = Facts {
         link: "eth0",
         terms: None,
+        terms6: None,
         addresses4: &[],
         addresses6: &[],
         name_servers6: advertised.name_servers().collect(),

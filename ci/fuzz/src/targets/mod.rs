@@ -11,6 +11,7 @@ mod dhcp_lease;
 mod dhcp_message;
 mod dhcp_names;
 mod dhcp_router;
+mod dhcpv6;
 mod erofs;
 mod ext4;
 mod fat;
@@ -72,6 +73,7 @@ pub const TARGETS: &[Target] = &[
     dhcp_names::TARGET,
     dhcp_router::TARGET,
     dhcp_lease::TARGET,
+    dhcpv6::TARGET,
     nftables::TARGET,
     wireguard::TARGET,
     packet_filter::TARGET,

@@ -51,6 +51,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dhcpv6::Need;
 
     fn link(name: &str, device: bool) -> Link {
         Link {
@@ -60,7 +61,7 @@ mod tests {
             mtu: 1500,
             up: false,
             carrier: false,
-            dhcpv6: false,
+            dhcpv6: Need::Nothing,
             kind: if device { LinkKind::Device } else { LinkKind::Other },
             master: None,
             parent: None,

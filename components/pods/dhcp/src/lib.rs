@@ -1,7 +1,7 @@
 //! A DHCPv4 client (RFC 2131) that gets a node its addresses, reads what IPv6 routers advertise
-//! (RFC 8106), makes the links and sets the addresses and routes of settings ([`static_network`]),
-//! and sets their firewall and NAT rules ([`firewall`]). The library is for the tests; the program
-//! is `main.rs`.
+//! (RFC 8106), asks for what they leave to DHCPv6 ([`dhcpv6`], RFC 8415), makes the links and sets
+//! the addresses and routes of settings ([`static_network`]), and sets their firewall and NAT rules
+//! ([`firewall`]). The library is for the tests; the program is `main.rs`.
 //!
 //! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`],
 //! [`osbuild_rtnetlink`]), what they mean ([`terms`], [`link_kind`]), what to do next ([`choice`],
@@ -10,6 +10,7 @@
 
 pub mod advertised;
 pub mod choice;
+pub mod dhcpv6;
 pub mod firewall;
 pub mod lease;
 pub mod link;

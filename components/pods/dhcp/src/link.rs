@@ -9,6 +9,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::advertised::Advertised;
+use crate::dhcpv6::Need;
+use crate::dhcpv6::link::LinkClient6;
 use crate::lease::{Action, Client, Event};
 use crate::message::{Kind, Message};
 use crate::netlink::{Address, Link, Netlink};
@@ -24,7 +26,7 @@ pub fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn random() -> u32 {
+pub(crate) fn random() -> u32 {
     let mut bytes = [0; 4];
     // Without the flag, the call would wait for the kernel's entropy, which takes seconds at boot.
     // These numbers protect no secret; predictable ones would only make clients less polite.
@@ -42,6 +44,7 @@ pub struct LinkClient {
     configured: Option<Address>,
     /// The options that routers have advertised.
     advertised: Advertised,
+    dhcpv6: LinkClient6,
     /// The IPv6 addresses of the link at the last look.
     addresses6: Vec<(Ipv6Addr, u8)>,
     settings: LinkSettings,
@@ -63,11 +66,17 @@ impl LinkClient {
     /// has left.
     pub fn new(link: &Link, netlink: &mut Netlink) -> io::Result<Self> {
         let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
-        let link = Link { carrier: false, dhcpv6: false, ..link.clone() };
-        let client = Client::new(link.mac, left.map(|address| address.address));
-        let (advertised, addresses6) = (Advertised::default(), Vec::new());
-        let settings = LinkSettings { dhcp: true, mtu: false, addresses4: Vec::new() };
-        Ok(Self { link, client, socket: None, configured: None, advertised, addresses6, settings })
+        let link = Link { carrier: false, dhcpv6: Need::Nothing, ..link.clone() };
+        Ok(Self {
+            client: Client::new(link.mac, left.map(|address| address.address)),
+            socket: None,
+            configured: None,
+            advertised: Advertised::default(),
+            dhcpv6: LinkClient6::new(&link),
+            addresses6: Vec::new(),
+            settings: LinkSettings { dhcp: true, mtu: false, addresses4: Vec::new() },
+            link,
+        })
     }
 
     /// The link at the last look.
@@ -80,6 +89,7 @@ impl LinkClient {
         Facts {
             link: &self.link.name,
             terms: self.client.terms(),
+            terms6: self.dhcpv6.terms(),
             addresses4: &self.settings.addresses4,
             addresses6: &self.addresses6,
             name_servers6: self.advertised.name_servers().collect(),
@@ -96,8 +106,11 @@ impl LinkClient {
     pub fn follow(&mut self, settings: LinkSettings, netlink: &mut Netlink) {
         let before = std::mem::replace(&mut self.settings, settings);
         match (before.dhcp, self.settings.dhcp) {
-            (true, false) => self.handle(Event::Stop, netlink),
-            (false, true) if self.link.carrier => self.handle(Event::CarrierUp, netlink),
+            (true, false) => self.stop(netlink),
+            (false, true) if self.link.carrier => {
+                self.handle(Event::CarrierUp, netlink);
+                self.dhcpv6.start(netlink);
+            }
             _ => {}
         }
     }
@@ -105,26 +118,23 @@ impl LinkClient {
     /// Removes what DHCP has set on the link, which another one is about to take over.
     pub fn stop(&mut self, netlink: &mut Netlink) {
         self.handle(Event::Stop, netlink);
+        self.dhcpv6.stop(netlink);
     }
 
     /// When [`LinkClient::tick`] is due, on the clock of [`now`].
     pub fn deadline(&self) -> Option<Duration> {
-        self.client.deadline().into_iter().chain(self.advertised.deadline()).min()
+        let deadlines = [self.client.deadline(), self.advertised.deadline()];
+        deadlines.into_iter().flatten().chain(self.dhcpv6.deadline()).min()
     }
 
-    /// The socket to poll, while an answer is expected.
-    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.socket.as_ref().map(AsFd::as_fd)
+    /// The sockets to poll, while an answer is expected.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd).into_iter().chain(self.dhcpv6.socket())
     }
 
     /// Handles a change of the link.
     pub fn look_at(&mut self, link: &Link, netlink: &mut Netlink) {
         let before = std::mem::replace(&mut self.link, link.clone());
-        if link.dhcpv6 && !before.dhcpv6 {
-            self.log(
-                "its routers leave addresses or name servers to DHCPv6, which is not supported",
-            );
-        }
         match (before.carrier, link.carrier) {
             (false, true) => {
                 self.log("has carrier");
@@ -141,7 +151,12 @@ impl LinkClient {
             _ => {}
         }
         match netlink.addresses6(link.index) {
-            Ok(addresses) => self.note_addresses6(addresses),
+            Ok(addresses) => {
+                self.dhcpv6.look_at(link, self.settings.dhcp, &addresses, netlink);
+                let usable = addresses.iter().filter(|address| address.is_usable());
+                let usable = usable.map(|address| (address.address, address.prefix_length));
+                self.note_addresses6(usable.collect());
+            }
             Err(error) => self.log(&format!("cannot list its IPv6 addresses: {error}")),
         }
     }
@@ -165,6 +180,7 @@ impl LinkClient {
     /// Does everything that is due.
     pub fn tick(&mut self, netlink: &mut Netlink) {
         self.handle(Event::Tick, netlink);
+        self.dhcpv6.tick(netlink);
         if self.advertised.tick(now()) {
             match socket::solicit(&self.link.name, self.link.index) {
                 Ok(()) => self.log("solicits routers"),
@@ -176,8 +192,9 @@ impl LinkClient {
         }
     }
 
-    /// Reads all messages in the socket.
+    /// Reads all messages in the sockets.
     pub fn receive(&mut self, netlink: &mut Netlink) {
+        self.dhcpv6.receive(netlink);
         while let Some(socket) = &self.socket {
             match socket.receive() {
                 Ok(Some(message)) => self.handle(Event::Message(&message), netlink),

@@ -1,6 +1,7 @@
 //! The `dhcp` pod: gets and keeps an IPv4 address for every Ethernet device of the node, makes the
-//! kernel accept router advertisements there, makes the links and sets the addresses, routes,
-//! firewall rules and NAT rules that `init` asks for, and reports the results to `init`.
+//! kernel accept router advertisements there, asks for what they leave to DHCPv6, makes the links
+//! and sets the addresses, routes, firewall rules and NAT rules that `init` asks for, and reports
+//! the results to `init`.
 //!
 //! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
 //! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
@@ -257,8 +258,10 @@ impl ServedLinks {
         let deadlines = deadlines.chain(of_settings.into_iter().flatten());
         let deadline = deadlines.chain(self.init_retry).min();
         let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));
-        let sockets =
-            self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
+        let sockets = self
+            .clients
+            .iter()
+            .flat_map(|(index, client)| client.sockets().map(|socket| (*index, socket)));
         let (indices, sockets): (Vec<_>, Vec<_>) = sockets.unzip();
         let of_settings = self.static_network.descriptors().into_iter();
         let mut fds = vec![PollFd::new(&self.monitor, PollFlags::IN)];

@@ -10,6 +10,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use osbuild_nftables::Batch;
 use osbuild_rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 
+use crate::dhcpv6::{Need, terms::Leased};
 use crate::link_kind::LinkKind;
 use crate::message::Mac;
 use crate::router::{self, Advert};
@@ -39,10 +40,14 @@ const HEARD: u32 = 1 | 0x100 | 0x800 | 1 << 19;
 /// The attribute with the IPv6 flags of a link (`IFLA_INET6_FLAGS`), and the flags of routers that
 /// leave addresses or other settings to DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
 const IPV6_FLAGS: u16 = 1;
-const DHCPV6: u32 = 0x40 | 0x80;
+const MANAGED: u32 = 0x40;
+const OTHER: u32 = 0x80;
 /// The flags of an IPv6 address that the node does not use, or not yet (`IFA_F_TEMPORARY`,
 /// `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`, `IFA_F_TENTATIVE`).
-const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | 0x40;
+const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | TENTATIVE;
+const TENTATIVE: u32 = 0x40;
+/// The flag of an address without a route to its prefix (`IFA_F_NOPREFIXROUTE`).
+const NO_PREFIX_ROUTE: u32 = 0x200;
 /// The attribute with all flags of an address (`IFA_FLAGS`); the fixed part has only eight.
 pub(crate) const FLAGS: u16 = 8;
 /// The metric of a route is this plus the index of its link, so that the choice between two default
@@ -66,8 +71,8 @@ pub struct Link {
     pub up: bool,
     /// Whether it has a carrier.
     pub carrier: bool,
-    /// Whether a router on it refers to DHCPv6 for more settings.
-    pub dhcpv6: bool,
+    /// The part of its configuration that its routers leave to DHCPv6.
+    pub dhcpv6: Need,
     /// Whether it is a device, or which kind of software link.
     pub kind: LinkKind,
     /// The index of the link of which it is a port.
@@ -88,6 +93,35 @@ pub struct Address {
     /// Whether it stays until it is removed. An address of this client does so only with an
     /// infinite lease.
     pub permanent: bool,
+}
+
+/// An IPv6 address of a link that is not link-local.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address6 {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// The length of its prefix in bits.
+    pub prefix_length: u8,
+    /// The kernel's flags (`IFA_F_…`).
+    flags: u32,
+}
+
+impl Address6 {
+    /// Whether other hosts can reach the node at it: it is neither temporary nor deprecated, and no
+    /// other host has it.
+    pub fn is_usable(&self) -> bool {
+        self.flags & NOT_FOR_USE == 0
+    }
+
+    /// Whether the kernel still asks whether another host has it.
+    pub fn is_tentative(&self) -> bool {
+        self.flags & TENTATIVE != 0
+    }
+
+    /// Whether it can be one of DHCPv6: it is alone in its prefix, and has a lifetime.
+    pub fn is_leased(&self) -> bool {
+        self.prefix_length == 128 && self.flags & libc::IFA_F_PERMANENT == 0
+    }
 }
 
 /// A connection to the kernel. Every call waits for its answer, which the kernel sends at once.
@@ -149,10 +183,8 @@ impl Netlink {
         self.list(request, |answer| read_address(answer, index))
     }
 
-    /// Lists the IPv6 addresses of a link, with their prefix lengths, at which other hosts can
-    /// reach the node: none that is link-local, still in duplicate address detection, or
-    /// deprecated.
-    pub fn addresses6(&mut self, index: u32) -> io::Result<Vec<(Ipv6Addr, u8)>> {
+    /// Lists the IPv6 addresses of a link that are not link-local.
+    pub fn addresses6(&mut self, index: u32) -> io::Result<Vec<Address6>> {
         let mut fixed = [0; ADDRESS];
         fixed[0] = INET6;
         let request = Request::new(libc::RTM_GETADDR, LIST, &fixed);
@@ -188,6 +220,30 @@ impl Netlink {
     /// Removes an address from a link, with all routes from it.
     pub fn delete_address(&mut self, index: u32, address: &Address) -> io::Result<()> {
         self.execute(address_request(libc::RTM_DELADDR, EXECUTE, index, address))
+    }
+
+    /// Sets an address of DHCPv6 on a link, or renews its lifetimes. It always has one, which shows
+    /// the next client that it was leased. Routers alone announce prefixes and routes.
+    pub fn put_address6(&mut self, index: u32, leased: &Leased) -> io::Result<()> {
+        let seconds = |left: Option<Duration>| {
+            let seconds = left.map_or(u64::MAX, |left| left.as_secs().saturating_add(1));
+            seconds.min(u64::from(FOREVER) - 1) as u32
+        };
+        // An address that is deprecated already has no time in which it is preferred.
+        let preferred = leased
+            .preferred
+            .filter(Duration::is_zero)
+            .map_or_else(|| seconds(leased.preferred), |_| 0);
+        let lifetimes = [preferred, seconds(leased.valid), 0, 0].map(u32::to_ne_bytes).concat();
+        let request = address6_request(libc::RTM_NEWADDR, PUT, index, leased.address)
+            .with(libc::IFA_CACHEINFO, &lifetimes)
+            .with(FLAGS, &NO_PREFIX_ROUTE.to_ne_bytes());
+        self.execute(request)
+    }
+
+    /// Removes an address of DHCPv6 from a link.
+    pub fn delete_address6(&mut self, index: u32, address: Ipv6Addr) -> io::Result<()> {
+        self.execute(address6_request(libc::RTM_DELADDR, EXECUTE, index, address))
     }
 
     /// Lists the IPv4 routes over a link that came from DHCP.
@@ -320,7 +376,7 @@ fn read_link(answer: &Answer) -> Option<Link> {
     if has(libc::IFF_LOOPBACK) {
         return None;
     }
-    let (mut name, mut mac, mut mtu, mut dhcpv6) = (None, None, None, false);
+    let (mut name, mut mac, mut mtu, mut dhcpv6) = (None, None, None, Need::Nothing);
     let (mut link_kind, mut master, mut parent, mut group) = (LinkKind::Device, None, None, 0);
     for (kind, value) in attributes(&answer.payload[LINK..]) {
         match kind {
@@ -334,7 +390,11 @@ fn read_link(answer: &Answer) -> Option<Link> {
             libc::IFLA_GROUP => group = u32_at(value, 0)?,
             libc::IFLA_LINKINFO => link_kind = LinkKind::read(value),
             libc::IFLA_AF_SPEC => {
-                dhcpv6 = ipv6_flags(value).is_some_and(|flags| flags & DHCPV6 != 0)
+                dhcpv6 = match ipv6_flags(value).unwrap_or(0) {
+                    flags if flags & MANAGED != 0 => Need::Addresses,
+                    flags if flags & OTHER != 0 => Need::Options,
+                    _ => Need::Nothing,
+                }
             }
             _ => {}
         }
@@ -376,6 +436,11 @@ fn address_request(kind: u16, flags: i32, index: u32, address: &Address) -> Requ
         .with(libc::IFA_ADDRESS, &octets)
 }
 
+fn address6_request(kind: u16, flags: i32, index: u32, address: Ipv6Addr) -> Request {
+    let fixed = [[INET6, 128, 0, libc::RT_SCOPE_UNIVERSE], index.to_ne_bytes()].concat();
+    Request::new(kind, flags, &fixed).with(libc::IFA_LOCAL, &address.octets())
+}
+
 fn route_request(kind: u16, flags: i32, index: u32, route: &Route, route_flags: u32) -> Request {
     let scope = if route.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
     let mut fixed = vec![
@@ -410,7 +475,7 @@ fn read_address(answer: &Answer, index: u32) -> Option<Address> {
     Some(Address { address: address_of(local)?, prefix_length: fixed[1], permanent })
 }
 
-fn read_address6(answer: &Answer, index: u32) -> Option<(Ipv6Addr, u8)> {
+fn read_address6(answer: &Answer, index: u32) -> Option<Address6> {
     let fixed = answer.payload.get(..ADDRESS).filter(|_| answer.kind == libc::RTM_NEWADDR)?;
     if fixed[0] != INET6 || u32_at(fixed, 4)? != index || fixed[3] >= libc::RT_SCOPE_LINK {
         return None;
@@ -425,7 +490,7 @@ fn read_address6(answer: &Answer, index: u32) -> Option<(Ipv6Addr, u8)> {
             _ => {}
         }
     }
-    (flags & NOT_FOR_USE == 0).then_some((address?.into(), fixed[1]))
+    Some(Address6 { address: address?.into(), prefix_length: fixed[1], flags })
 }
 
 fn read_route(answer: &Answer, index: u32) -> Option<Route> {

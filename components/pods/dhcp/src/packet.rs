@@ -76,7 +76,7 @@ pub fn payload(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// Computes the ones' complement sum of 16-bit words (RFC 1071), added to an earlier one.
-fn sum(bytes: &[u8], before: u16) -> u16 {
+pub(crate) fn sum(bytes: &[u8], before: u16) -> u16 {
     let words =
         bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let mut total = words.fold(u32::from(before), |total, word| {

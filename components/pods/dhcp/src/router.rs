@@ -77,7 +77,7 @@ fn advert(kind: u8, body: &[u8]) -> Option<Advert> {
 
 /// Whether an address can be that of a name server in resolv.conf. A link-local one would need the
 /// name of its link, which is meaningless in a pod with its own network.
-fn is_usable(address: &Ipv6Addr) -> bool {
+pub(crate) fn is_usable(address: &Ipv6Addr) -> bool {
     !(address.is_unspecified()
         || address.is_loopback()
         || address.is_multicast()

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use osbuild_protocol::{Client, ClientError, Request};
 
+use crate::dhcpv6::terms::Terms as Terms6;
 use crate::terms::Terms;
 
 /// How long to wait for `init`, which is busy at boot but never for long.
@@ -28,6 +29,8 @@ pub struct Facts<'a> {
     pub link: &'a str,
     /// The terms of its lease, if it has one.
     pub terms: Option<&'a Terms>,
+    /// The terms of a server of DHCPv6, if one has given some.
+    pub terms6: Option<&'a Terms6>,
     /// The IPv4 addresses that it has of settings, each `ADDRESS/PREFIX-LENGTH`.
     pub addresses4: &'a [String],
     /// Its IPv6 addresses with their prefix lengths.
@@ -51,16 +54,24 @@ pub fn requests(links: &[Facts]) -> Vec<Request> {
     let servers = name_servers(links);
     if !servers.is_empty() {
         let leased = terms().flat_map(|terms| &terms.search);
+        let leased6 = terms6(links).flat_map(|terms| &terms.search);
         let advertised = links.iter().flat_map(|facts| facts.search6.iter().copied());
-        let search = distinct(leased.chain(advertised).cloned(), MAX_DOMAINS);
+        let search = distinct(leased.chain(leased6).chain(advertised).cloned(), MAX_DOMAINS);
         requests.push(Request::Resolver { servers, search });
     }
     let servers = terms().flat_map(|terms| &terms.ntp_servers).map(|server| IpAddr::from(*server));
+    let servers6 = terms6(links).flat_map(|terms| &terms.ntp_servers);
+    let servers = servers.chain(servers6.map(|server| IpAddr::from(*server)));
     let servers = distinct(servers, MAX_TIME_SERVERS);
     if !servers.is_empty() {
         requests.push(Request::TimeServers(servers));
     }
     requests
+}
+
+/// The terms of servers of DHCPv6.
+fn terms6<'a>(links: &'a [Facts]) -> impl Iterator<Item = &'a Terms6> {
+    links.iter().filter_map(|facts| facts.terms6)
 }
 
 /// The request for a link's addresses, which may be none.
@@ -76,15 +87,17 @@ fn addresses(facts: &Facts) -> Request {
     Request::Addresses { addresses, link: facts.link.to_owned() }
 }
 
-/// The name servers of all links: those of leases first, but at least one from a router, if there
-/// is one. A resolver uses three, and one of the two protocols may fail.
+/// The name servers of all links: those of DHCPv4 first, but at least one of IPv6, if there is one.
+/// A resolver uses three, and one of the two protocols may fail.
 fn name_servers(links: &[Facts]) -> Vec<IpAddr> {
     let leased = links.iter().filter_map(|facts| facts.terms).flat_map(|terms| &terms.name_servers);
     let leased = distinct(leased.map(|server| IpAddr::from(*server)), MAX_NAME_SERVERS);
-    let advertised = links.iter().flat_map(|facts| &facts.name_servers6);
-    let advertised = distinct(advertised.map(|server| IpAddr::from(**server)), MAX_NAME_SERVERS);
-    let kept = leased.len().min(MAX_NAME_SERVERS - advertised.len().min(1));
-    distinct(leased.into_iter().take(kept).chain(advertised), MAX_NAME_SERVERS)
+    let leased6 = terms6(links).flat_map(|terms| &terms.name_servers);
+    let advertised = links.iter().flat_map(|facts| facts.name_servers6.iter().copied());
+    let of_ipv6 = leased6.chain(advertised).map(|server| IpAddr::from(*server));
+    let of_ipv6 = distinct(of_ipv6, MAX_NAME_SERVERS);
+    let kept = leased.len().min(MAX_NAME_SERVERS - of_ipv6.len().min(1));
+    distinct(leased.into_iter().take(kept).chain(of_ipv6), MAX_NAME_SERVERS)
 }
 
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, max: usize) -> Vec<T> {
@@ -194,6 +207,7 @@ mod tests {
         Facts {
             link,
             terms: Some(terms),
+            terms6: None,
             addresses4: &[],
             addresses6: &[],
             name_servers6: vec![],
@@ -254,6 +268,7 @@ mod tests {
         let facts = Facts {
             link: "eth0",
             terms: None,
+            terms6: None,
             addresses4: &[],
             addresses6: &addresses6,
             name_servers6: vec![&server],

@@ -29,14 +29,14 @@ impl LinkSocket {
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, None)?;
         socket.attach_filter(&filter())?;
         socket.set_nonblocking(true)?;
-        socket.bind(&sys::everybody_on(index)?)?;
+        socket.bind(&sys::everybody_on(index, libc::ETH_P_IP)?)?;
         Ok(Self { socket, index })
     }
 
     /// Broadcasts a message.
     pub fn broadcast(&self, from: Ipv4Addr, message: &Message) -> io::Result<()> {
         let packet = packet::packet(from, Ipv4Addr::BROADCAST, &message.encode());
-        self.socket.send_to(&packet, &sys::everybody_on(self.index)?).map(drop)
+        self.socket.send_to(&packet, &sys::everybody_on(self.index, libc::ETH_P_IP)?).map(drop)
     }
 
     /// The next received message, `None` if there is none. Packets that are not DHCP are skipped.

@@ -5,12 +5,12 @@ use std::{io, mem};
 
 use socket2::{SockAddr, SockAddrStorage};
 
-/// The broadcast address of a link for IPv4 over an `AF_PACKET` socket. Binding to it binds to the
-/// link.
-pub fn everybody_on(index: u32) -> io::Result<SockAddr> {
+/// The broadcast address of a link for a protocol (`ETH_P_…`) over an `AF_PACKET` socket. Binding
+/// to it binds to the link.
+pub fn everybody_on(index: u32, protocol: c_int) -> io::Result<SockAddr> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_IP as u16).to_be(),
+        sll_protocol: (protocol as u16).to_be(),
         sll_ifindex: c_int::try_from(index).map_err(io::Error::other)?,
         sll_hatype: 0,
         sll_pkttype: 0,

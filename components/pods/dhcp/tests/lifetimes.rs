@@ -162,7 +162,8 @@ fn garbage_and_lies_are_ignored() {
     let index = shown.split_once(':').unwrap().0;
     in_side(&world.server_side, || {
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, None).unwrap();
-        let everybody = pod_dhcp::sys::everybody_on(index.parse().unwrap()).unwrap();
+        let everybody =
+            pod_dhcp::sys::everybody_on(index.parse().unwrap(), libc::ETH_P_IP).unwrap();
         for packet in &garbage {
             socket.send_to(packet, &everybody).unwrap();
         }

@@ -107,21 +107,6 @@ fn name_servers_of_leases_and_routers_stand_beside_each_other() {
 }
 
 #[test]
-fn a_router_that_requires_dhcpv6_is_reported() {
-    let mut world = World::new();
-    world.make_router();
-    world.start_init();
-    start_router(&mut world, &["--dhcp-range=2001:db8:9::100,2001:db8:9::200,64,10m"]);
-    world.start_client();
-    until("the line about DHCPv6", || {
-        let line = format!(
-            "{LINK}: its routers leave addresses or name servers to DHCPv6, which is not supported"
-        );
-        world.log().contains(&line).then_some(())
-    });
-}
-
-#[test]
 fn an_address_that_goes_is_taken_back() {
     let mut world = World::new();
     world.make_router();

@@ -115,6 +115,18 @@ impl World {
         third
     }
 
+    /// Adds a third side that is on the cable beside the server, with the link `host0`. Returns its
+    /// name.
+    pub fn add_neighbor(&mut self) -> String {
+        let (server, third) = (&self.server_side, format!("{}-3", self.client_side));
+        run(&format!("ip netns add {third}"));
+        run(&format!("ip -n {server} link add link {SERVER_LINK} host0 type macvlan mode bridge"));
+        run(&format!("ip -n {server} link set host0 netns {third}"));
+        run(&format!("ip -n {third} link set host0 up"));
+        self.third_side = Some(third.clone());
+        third
+    }
+
     /// Whether a packet from the client's side arrives at this address of the server's.
     pub fn reaches(&self, address: &str) -> bool {
         self.reaches_from(&self.client_side, address)

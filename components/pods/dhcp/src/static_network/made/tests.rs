@@ -19,7 +19,7 @@ fn host(index: u32, name: &str, kind: LinkKind) -> HostLink {
         mtu: 1500,
         up: true,
         carrier: true,
-        dhcpv6: false,
+        dhcpv6: crate::dhcpv6::Need::Nothing,
         kind,
         master: None,
         parent: None,
