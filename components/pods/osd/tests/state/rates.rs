@@ -17,8 +17,10 @@ const CLIENTS: u64 = 10;
 const SECONDS: &str = "OSD_TEST_SECONDS";
 const FEW_SECONDS: u64 = 1;
 
-/// How late the last change may be.
+/// How late the last change may be: of a minute on a machine with nothing else to do, and of the
+/// seconds without the variable, beside all other tests.
 const LATENESS: Duration = Duration::from_secs(3);
+const LATENESS_BESIDE_OTHERS: Duration = Duration::from_secs(30);
 
 /// The most bytes on DATA: the settings, and the generations before.
 const MAX_KEPT: u64 = 1 << 20;
@@ -33,7 +35,10 @@ fn parameter(number: u64, value: u64) -> Resource {
 /// The check `many changes` runs it for a minute with the program of a node.
 #[tokio::test]
 async fn five_hundred_changes_a_second_are_kept_in_time_and_in_little_room() {
-    let seconds = std::env::var(SECONDS).map_or(FEW_SECONDS, |text| text.parse().unwrap());
+    let (seconds, lateness) = match std::env::var(SECONDS) {
+        Ok(seconds) => (seconds.parse().unwrap(), LATENESS),
+        Err(_) => (FEW_SECONDS, LATENESS_BESIDE_OTHERS),
+    };
     let folder = tempfile::tempdir().unwrap();
     let [flag, value] = keep(folder.path());
     let mut osd = Osd::start_with(&[&flag, &value]);
@@ -57,7 +62,7 @@ async fn five_hundred_changes_a_second_are_kept_in_time_and_in_little_room() {
         written.push(client.await.unwrap());
     }
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(seconds) + LATENESS, "{took:?}");
+    assert!(took < Duration::from_secs(seconds) + lateness, "{took:?}");
 
     let peak = peak(&mut osd);
     assert!(peak < MEMORY_LIMIT, "{} MiB", peak >> 20);
