@@ -6,6 +6,7 @@ use super::control_plane::ControlPlane;
 use super::joining::{Ports, bridge, join};
 use super::kubectl::Kubectl;
 use super::minor::Minor;
+use super::serving;
 use super::{Cluster, text};
 use crate::check::Outcome;
 use crate::site::Site;
@@ -57,9 +58,12 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let mut cluster = Cluster { plane, outcome: Outcome::default() };
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
+    let kubelet = free_port()?;
+    cluster.plane.egress().route(serving::ADDRESS, kubelet);
     let disk = SlotDisk::of(site, lab.old(), lab.keys()?, NAME)?;
     let machine = disk.machine()?.disk_size(DISK_MIB).timeout(TIMEOUT);
     let machine = machine.forward(ports.place, probe::PLACE).forward(ports.socket, probe::SOCKET);
+    let machine = machine.forward(kubelet, serving::PORT);
     let mut node = machine.start()?;
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
     join(&cluster.plane, bridge(&Minor::Next.bin(site))?, &ports)?;
@@ -104,6 +108,15 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let outcome = &mut cluster.outcome;
     asked.field(outcome, "it takes pods again", CORDONED, "is .")?;
     asked.guarded_runs(outcome, "the pod runs again")?;
+    outcome.claim("the cluster signs the kubelet", serving::approved(&kubectl, asked.name)?);
+    for (claim, verb, expected) in [
+        ("the pod `updater` is shown", "describe pod", "Running"),
+        ("the pod `updater` has a log", "logs", "follows "),
+    ] {
+        let words = format!("{verb} updater-{} -n kube-system", asked.name);
+        let words: Vec<&str> = words.split(' ').collect();
+        outcome.claim(claim, kubectl.until(TIMEOUT, &words, expected)?);
+    }
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     node.power_off()?;
     Ok(cluster.outcome)

@@ -1,4 +1,5 @@
-//! Pods with processors, memory and huge pages of their own, and images that nobody uses.
+//! Pods with processors, memory and huge pages of their own, images that nobody uses, and a pod with
+//! too many processes.
 
 use super::control_plane::ControlPlane;
 use super::joining::{NodeFile, document};
@@ -23,6 +24,7 @@ const HUGE_PAGES_SHOWN: &str = "64Mi";
 
 /// The pods.
 const PODS: &str = include_str!("reserved.yaml");
+const FORKING: &str = include_str!("forking.yaml");
 
 /// How long the emulated node may take to start a pod.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -65,8 +67,8 @@ const CLAIMS: [Claim; 5] = [
 /// Prints the limit of the only pod of the class Guaranteed, which all of its containers share.
 const POD_LIMIT: &str = "cat /cgroups/kubepods/pod*/hugetlb.2MB.max";
 
-/// The kubelet gives a pod a processor, memory and huge pages that no other one has, and deletes an
-/// image that no pod uses.
+/// The kubelet gives a pod a processor, memory and huge pages that no other one has, deletes an image
+/// that no pod uses, and evicts a pod that takes the processes of the others.
 pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
@@ -97,8 +99,25 @@ pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     let claim = "a pod has huge pages up to its limit";
     kubectl.claim(&mut cluster.outcome, TIMEOUT, claim, &words, "16777216")?;
     deletes_an_image(&kubectl, &mut cluster.outcome)?;
+    evicts_a_pod_with_many_processes(&kubectl, &mut cluster.outcome)?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     Ok(cluster.outcome)
+}
+
+/// A pod leaves the node fewer processes than it shall have.
+fn evicts_a_pod_with_many_processes(kubectl: &Kubectl, outcome: &mut Outcome) -> Result<()> {
+    kubectl.apply(FORKING)?;
+    let message = ["get", "pod", "forking", "-o=jsonpath={.status.reason}: {.status.message}"];
+    let claim = "a pod with too many processes is evicted";
+    kubectl.claim(
+        outcome,
+        TIMEOUT,
+        claim,
+        &message,
+        "Evicted: The node was low on resource: pids",
+    )?;
+    let running = ["get", "pod", "shared", "-o=jsonpath={.status.phase}"];
+    kubectl.claim(outcome, TIMEOUT, "the other pods run on", &running, "Running")
 }
 
 /// The image of a pod is there, and goes some time after the pod has ended.

@@ -248,7 +248,8 @@ pub fn yaml(resource: &Value) -> &str {
     resource["spec"]["yamlSpec"].as_str().unwrap_or_default()
 }
 
-fn resource(type_name: &str, id: &str, version: &str, spec: &str) -> Value {
+/// A resource of this version with this spec in YAML, as requests have it.
+pub fn resource(type_name: &str, id: &str, version: &str, spec: &str) -> Value {
     let mut metadata = name(type_name, id);
     metadata["version"] = json!(version);
     metadata["phase"] = json!("running");
@@ -256,6 +257,6 @@ fn resource(type_name: &str, id: &str, version: &str, spec: &str) -> Value {
 }
 
 /// The name of a resource, as every request has it.
-fn name(type_name: &str, id: &str) -> Value {
+pub fn name(type_name: &str, id: &str) -> Value {
     json!({ "namespace": "system", "type": format!("{type_name}.osbuild"), "id": id })
 }

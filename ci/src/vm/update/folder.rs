@@ -2,6 +2,7 @@
 //! fills.
 
 use super::lab::{Lab, Releases};
+use super::status::Statuses;
 use super::{NEW, NEXT, OLD, TIMEOUT, installs, is_installed, waits_for_log};
 use crate::check::Outcome;
 use crate::site::Site;
@@ -34,14 +35,16 @@ const FOLDER_ARM64: &str = "update-folder-arm64";
 /// becomes good. On request it goes back to the release before, and stays there although the folder
 /// has the newer one. The probe stands for the administrator's pod.
 pub fn a_node_updates_itself_from_a_folder(site: &Site) -> Result<Outcome> {
-    let (disk, took) = updates(site, FOLDER, Architecture::Amd64)?;
-    rolls_back(&disk)?;
-    Ok(Outcome { passed: 8, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
+    let lab = Lab::new(site, FOLDER)?.with_osd();
+    let (disk, took) = updates(site, lab, FOLDER, Architecture::Amd64)?;
+    rolls_back(site, &disk)?;
+    Ok(Outcome { passed: 10, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
 }
 
 /// A node with arm64 does the same; when its new slot is damaged later, it falls back.
 pub fn a_node_with_arm64_updates_itself_and_goes_back(site: &Site) -> Result<Outcome> {
-    let (disk, took) = updates(site, FOLDER_ARM64, Architecture::Arm64)?;
+    let lab = Lab::new(site, FOLDER_ARM64)?;
+    let (disk, took) = updates(site, lab, FOLDER_ARM64, Architecture::Arm64)?;
     disk.flip(disk.offset(B)? + HEADER_SIZE + (20 << 20))?;
     passes_over(&disk, "the firmware refuses it")?;
     Ok(Outcome { passed: 5, summary: format!("installed in {took:.1} s"), ..Outcome::default() })
@@ -51,10 +54,11 @@ pub fn a_node_with_arm64_updates_itself_and_goes_back(site: &Site) -> Result<Out
 /// release.
 fn updates<'a>(
     site: &'a Site<'a>,
+    lab: Lab<'a>,
     name: &'static str,
     architecture: Architecture,
 ) -> Result<(SlotDisk<'a>, f64)> {
-    let lab = Lab::new(site, name)?.with(architecture);
+    let lab = lab.with(architecture);
     lab.write_recipe(OLD, Releases::Folder)?;
     lab.build()?;
     lab.keep_old()?;
@@ -73,13 +77,16 @@ fn updates<'a>(
 }
 
 /// The node in SLOT-B reboots into SLOT-A, which becomes good again, and does not update itself. A
-/// slot on trial does not roll back.
-fn rolls_back(disk: &SlotDisk) -> Result<()> {
-    let [socket, log] = [free_port()?, free_port()?];
+/// slot on trial does not roll back. A setting that the newer release has kept is one of the older
+/// release, too.
+fn rolls_back(site: &Site, disk: &SlotDisk) -> Result<()> {
+    let [socket, log, osd] = [free_port()?, free_port()?, free_port()?];
     let machine = disk.machine()?.forward(socket, probe::SOCKET).forward(log, probe::LOG);
-    let mut node = machine.timeout(TIMEOUT).start()?;
+    let mut node = machine.forward(osd, probe::OSD).timeout(TIMEOUT).start()?;
+    let statuses = Statuses::new(site, osd)?;
     node.wait_for_line(SLOT, &["SLOT-B", NEW])?;
     node.wait_for(READY)?;
+    statuses.set_parameter(&node)?;
     let reply = probe::ask_init(socket, ADMIN_SOCKET, &Request::RollBack)?;
     if reply.trim() != "ok" {
         return Err(node.failure(format!("the reply to `rollback` is {reply}")));
@@ -92,6 +99,7 @@ fn rolls_back(disk: &SlotDisk) -> Result<()> {
         return Err(node.failure(format!("the reply to `rollback` on trial is {reply}")));
     }
     node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
+    statuses.shows_the_parameter(&node)?;
     waits_for_log(&node, log, ROLLED_BACK)?;
     let reply = probe::ask_init(socket, ADMIN_SOCKET, &Request::CheckNow)?;
     if reply.trim() != "ok" {

@@ -1,13 +1,14 @@
-//! `UpdateStatuses` of a node during its update.
+//! Resources of a node during its update: its `UpdateStatuses`, and a setting that is kept.
 
 use super::{NEW, OLD, TIMEOUT};
 use crate::site::Site;
 use crate::state_api;
 use crate::vm::node::NodeUnderTest;
 use crate::vm::probe;
+use crate::vm::settings::node::{name, resource};
 use osbuild::error::{Error, Result};
 use osbuild_protocol::{UpdatePhase, UpdaterState};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
@@ -15,6 +16,13 @@ use std::time::{Duration, Instant};
 
 /// How often `init` is asked while phases pass.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// A kernel parameter that no release sets, and a value that is not the kernel's own.
+const PARAMETERS: &str = "KernelParameters";
+const PARAMETER_STATUSES: &str = "KernelParameterStatuses";
+const PARAMETER: &str = "vm.swappiness";
+const PARAMETER_SPEC: &str = "{key: vm.swappiness, value: '37'}";
+const PARAMETER_IS_SET: &str = "current: 37\n";
 
 /// The client of the node's pod `osd`.
 pub struct Statuses<'a> {
@@ -49,11 +57,41 @@ impl<'a> Statuses<'a> {
         self.shows(node, &[&running, &offered, "onTrial: false", "phase: idle"])
     }
 
-    /// Waits until the YAML of the resource has all these parts.
+    /// Sets a kernel parameter, as soon as the client reaches `osd`.
+    pub fn set_parameter(&self, node: &NodeUnderTest) -> Result<()> {
+        let ends = Instant::now() + TIMEOUT;
+        let request = resource(PARAMETERS, PARAMETER, "undefined", PARAMETER_SPEC);
+        while let Err(error) = self.call("Create", &request) {
+            if Instant::now() > ends {
+                return Err(error);
+            }
+            sleep(Duration::from_secs(1));
+        }
+        self.shows_the_parameter(node)
+    }
+
+    /// The kernel has the parameter, and there is its resource.
+    pub fn shows_the_parameter(&self, node: &NodeUnderTest) -> Result<()> {
+        self.shows_of(node, PARAMETER_STATUSES, PARAMETER, &[PARAMETER_IS_SET])?;
+        self.shows_of(node, PARAMETERS, PARAMETER, &["value: 37\n"])
+    }
+
+    /// Waits until the YAML of the node's `UpdateStatuses` has all these parts.
     fn shows(&self, node: &NodeUnderTest, parts: &[&str]) -> Result<()> {
+        self.shows_of(node, "UpdateStatuses", "node", parts)
+    }
+
+    /// Waits until the YAML of the resource has all these parts.
+    fn shows_of(
+        &self,
+        node: &NodeUnderTest,
+        type_name: &str,
+        id: &str,
+        parts: &[&str],
+    ) -> Result<()> {
         let ends = Instant::now() + TIMEOUT;
         loop {
-            let yaml = self.yaml();
+            let yaml = self.yaml(type_name, id);
             match yaml {
                 Ok(yaml) if parts.iter().all(|part| yaml.contains(part)) => return Ok(()),
                 found if Instant::now() > ends => {
@@ -65,16 +103,21 @@ impl<'a> Statuses<'a> {
     }
 
     /// The YAML without quotation marks, which some words need.
-    fn yaml(&self) -> Result<String> {
-        let name = json!({ "namespace": "system", "type": "UpdateStatuses.osbuild", "id": "node" });
-        let mut command = Command::new(&self.grpcurl);
-        command.args(["-plaintext", "-d", &name.to_string()]);
-        command.arg(format!("127.0.0.1:{}", self.port)).arg("cosi.resource.State/Get");
-        let output = self.site.finish("update-grpcurl", &mut command)?.output;
-        let answer: Value = serde_json::from_str(&output)
-            .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))?;
+    fn yaml(&self, type_name: &str, id: &str) -> Result<String> {
+        let answer = self.call("Get", &name(type_name, id))?;
         let yaml = answer["resource"]["spec"]["yamlSpec"].as_str().unwrap_or_default();
         Ok(yaml.replace(['"', '\''], "") + "\n")
+    }
+
+    /// Calls a method of `State`, and returns its answer.
+    fn call(&self, method: &str, request: &Value) -> Result<Value> {
+        let mut command = Command::new(&self.grpcurl);
+        command.args(["-plaintext", "-d", &request.to_string()]);
+        command.arg(format!("127.0.0.1:{}", self.port));
+        command.arg(format!("cosi.resource.State/{method}"));
+        let output = self.site.finish("update-grpcurl", &mut command)?.output;
+        serde_json::from_str(&output)
+            .map_err(|_| Error::build("grpcurl has printed no JSON").cause(output))
     }
 }
 

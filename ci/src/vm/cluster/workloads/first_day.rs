@@ -20,13 +20,15 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 type Claim = (&'static str, &'static str, &'static str);
 
 /// Claims about the pods, logs and figures of the node that the API shows.
-const OBSERVED: [Claim; 8] = [
+const OBSERVED: [Claim; 10] = [
     (
         "a pod of the image is a pod as any other",
         "describe pod dhcp-NODE -n kube-system",
         "Running",
     ),
     ("a pod of the image has a log as any other", "logs dhcp-NODE -n kube-system", "eth0: "),
+    ("the pod `time` is shown", "describe pod time-NODE -n kube-system", "Running"),
+    ("the pod `time` has a log", "logs time-NODE -n kube-system", "queries "),
     (
         "the log of a daemon is readable through the API",
         "get --raw /api/v1/nodes/NODE/proxy/logs/init.log",
