@@ -242,7 +242,7 @@ const OPTIONAL: [&str; 168] = [
 ];
 
 /// Fields of it that may be missing from the YAML, and are left out when they are empty.
-const MISSING: [(&str, &str); 79] = [
+const MISSING: [(&str, &str); 81] = [
     ("BondLink.miimon", "crate::yaml::is_zero"),
     ("BpfProgramSpec.map_ids", "Vec::is_empty"),
     ("BpfProgramSpec.run_nanoseconds", "crate::yaml::is_zero"),
@@ -270,12 +270,14 @@ const MISSING: [(&str, &str); 79] = [
     ("LinkSettingStatusSpec.bridge", "Option::is_none"),
     ("LinkSettingStatusSpec.dhcp", "Option::is_none"),
     ("LinkSettingStatusSpec.mtu", "crate::yaml::is_zero"),
+    ("LinkSettingStatusSpec.state", "String::is_empty"),
     ("LinkSettingStatusSpec.vlan", "Option::is_none"),
     ("LinkSettingStatusSpec.wireguard", "Option::is_none"),
     ("LinkSpec.bond", "Option::is_none"),
     ("LinkSpec.bridge", "Option::is_none"),
     ("LinkSpec.dhcp", "Option::is_none"),
     ("LinkSpec.mtu", "crate::yaml::is_zero"),
+    ("LinkSpec.state", "String::is_empty"),
     ("LinkSpec.vlan", "Option::is_none"),
     ("LinkSpec.wireguard", "Option::is_none"),
     ("LinkStatusSpec.vlan_id", "crate::yaml::is_zero"),

@@ -14,7 +14,7 @@ const STATUSES: &str = "LinkStatuses";
 type Made = (&'static str, &'static str, &'static [&'static str]);
 
 /// The links. The first one needs the machine's device, and the last one the bond.
-const MADE: [Made; 3] = [
+const MADE: [Made; 4] = [
     (
         "storage",
         "{link: storage, vlan: {id: 5, parent: eth0}, mtu: 1400, dhcp: false}",
@@ -26,6 +26,7 @@ const MADE: [Made; 3] = [
         &["kind: bond", "bondMode: 802.3ad", "master: br0", "up: true"],
     ),
     ("br0", "{link: br0, bridge: {ports: [bond0]}}", &["kind: bridge", "up: true"]),
+    ("off0", "{link: off0, bridge: {}, state: down}", &["kind: bridge", "up: false"]),
 ];
 
 /// The node makes them, as their resources say, and a second link with one of their ports is

@@ -179,7 +179,8 @@ impl ServedLinks {
             client.follow(link_settings(&self.static_network, &link.name), &mut self.netlink);
             new.push((link, client));
         }
-        let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(|link| !link.up).collect();
+        let is_off = |link: &&Link| !link.up && !self.static_network.switches_off(&link.name);
+        let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(is_off).collect();
         self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
         if !off.is_empty() {
             // The kernel solicits routers when a link is set up, but only if it already accepts
@@ -282,7 +283,8 @@ impl ServedLinks {
 }
 
 fn link_settings(settings: &StaticNetwork, link: &str) -> LinkSettings {
-    let (dhcp, mtu) = (settings.allows_dhcp(link), settings.sets_mtu(link));
+    let dhcp = settings.allows_dhcp(link) && !settings.switches_off(link);
+    let mtu = settings.sets_mtu(link);
     LinkSettings { dhcp, mtu, addresses4: settings.addresses4(link) }
 }
 

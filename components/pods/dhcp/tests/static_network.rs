@@ -188,6 +188,58 @@ fn a_withdrawn_address_leaves_the_lease_of_its_subnet() {
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
 }
 
+/// Whether the client's link is on, as `ip` shows its flags.
+fn is_on(world: &World) -> bool {
+    world.ip(&format!("link show dev {LINK}")).contains(",UP")
+}
+
+#[test]
+fn a_link_is_off_and_stays_so_while_a_setting_says_so() {
+    let mut world = World::new();
+    let server = Server::start(&world, Some(LEASE));
+    world.start_init();
+    world.want(&[]);
+    let client = world.start_client();
+    world.until_address("10.9.0.50/24");
+    world.want(&["link eth0 state down", ADDRESS]);
+    until("the link is off", || (!is_on(&world)).then_some(()));
+    until("the lease is gone", || world.addresses().is_empty().then_some(()));
+    let reports = [
+        "network-set link eth0 state down",
+        "network-failed address eth0 192.0.2.7 a setting switches",
+    ];
+    for report in reports {
+        until(report, || world.requests().iter().any(|line| line.contains(report)).then_some(()));
+    }
+    run(&format!("ip -n {} link set {LINK} up", world.client_side));
+    until("it is off again", || (!is_on(&world)).then_some(()));
+    // A client that starts switches on the links that are off, but for this one.
+    world.end(client, "-KILL");
+    let before = world.requests().len();
+    let client = world.start_client();
+    until("the report, again", || (world.requests().len() > before).then_some(()));
+    thread::sleep(REPAIR_TIMEOUT);
+    assert!(!is_on(&world));
+    world.want(&[ADDRESS]);
+    until("the link is on", || is_on(&world).then_some(()));
+    until("the lease is back", || has_address(&world, "10.9.0.50/24").then_some(()));
+    until("the address is there", || has_address(&world, "192.0.2.7/24").then_some(()));
+    world.end(client, "-TERM");
+    drop(server);
+}
+
+#[test]
+fn a_link_is_switched_on_again_while_a_setting_says_so() {
+    let mut world = World::new();
+    world.start_init();
+    world.want(&["link eth0 state up", ADDRESS6]);
+    world.start_client();
+    until("the address", || has_address(&world, "2001:db8::7/64").then_some(()));
+    run(&format!("ip -n {} link set {LINK} down", world.client_side));
+    until("the link is on", || is_on(&world).then_some(()));
+    until("the address is back", || has_address(&world, "2001:db8::7/64").then_some(()));
+}
+
 #[test]
 fn a_link_without_dhcp_never_asks() {
     let mut world = World::new();

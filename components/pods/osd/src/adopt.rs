@@ -54,9 +54,10 @@ fn id_of(name: &NetworkName) -> String {
             if table.is_main() { route } else { format!("{route}-{table}") }
         }
         NetworkName::RoutingRule(family, priority) => format!("{family}-{priority}"),
-        NetworkName::Mtu(link) | NetworkName::Dhcp(link) | NetworkName::Made(link) => {
-            link.to_string()
-        }
+        NetworkName::Mtu(link)
+        | NetworkName::Dhcp(link)
+        | NetworkName::State(link)
+        | NetworkName::Made(link) => link.to_string(),
         NetworkName::FirewallRule(name) | NetworkName::Nat(name) => name.to_string(),
     }
 }

@@ -3,10 +3,10 @@
 //! are those of the specs of `osbuild.v1`.
 
 use osbuild_protocol::{
-    BondOptions, FirewallRule, LinkName, MadeLink, Metric, Nat, NatOptions, NetworkSetting,
-    PeerOptions, Refusal, RouteTable, RoutingRule, RoutingRuleOptions, RuleOptions, StaticAddress,
-    StaticRoute, Subnet, WireGuard, WireGuardOptions, WireGuardPeer, firewall_conflict,
-    link_conflicts, nat_conflict,
+    BondOptions, FirewallRule, LinkName, LinkState, MadeLink, Metric, Nat, NatOptions,
+    NetworkSetting, PeerOptions, Refusal, RouteTable, RoutingRule, RoutingRuleOptions, RuleOptions,
+    StaticAddress, StaticRoute, Subnet, WireGuard, WireGuardOptions, WireGuardPeer,
+    firewall_conflict, link_conflicts, nat_conflict,
 };
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -21,6 +21,7 @@ struct Link {
     link: String,
     mtu: Option<u32>,
     dhcp: Option<bool>,
+    state: Option<String>,
     vlan: Option<VlanLink>,
     bridge: Option<BridgeLink>,
     bond: Option<BondLink>,
@@ -234,10 +235,11 @@ impl TryFrom<Link> for Settings {
     type Error = String;
 
     fn try_from(link: Link) -> Result<Self, String> {
-        let settings = link
-            .made()
-            .and_then(|made| NetworkSetting::of_link(&link.link, link.mtu, link.dhcp, made));
-        settings.map(Self).map_err(|refusal| refusal.reason)
+        let read = || {
+            let (state, made) = (link.state.as_deref().map(LinkState::parse), link.made()?);
+            NetworkSetting::of_link(&link.link, link.mtu, link.dhcp, state.transpose()?, made)
+        };
+        read().map(Self).map_err(|refusal| refusal.reason)
     }
 }
 

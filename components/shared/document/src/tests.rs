@@ -25,76 +25,77 @@ fn every_key_of_the_example_is_read() {
     );
 }
 
-#[test]
-fn every_setting_of_the_example_is_read() {
-    let document = Document::parse(WHOLE).unwrap();
-    let settings: Vec<String> = document.settings().iter().map(Setting::to_string).collect();
-    assert_eq!(
-        settings,
-        [
-            "host-name edge-7.example.org",
-            "name-servers 192.0.2.53 2001:db8::53",
-            "search-domains example.org",
-            "time-servers time.example 192.0.2.4:123",
-            "motd Rack%207%2c%20unit%2012%0aAsk%20ops@example.org",
-            "cluster-join server=https://api.example.org:6443 \
+/// The settings of the example.
+const SETTINGS: &[&str] = &[
+    "host-name edge-7.example.org",
+    "name-servers 192.0.2.53 2001:db8::53",
+    "search-domains example.org",
+    "time-servers time.example 192.0.2.4:123",
+    "motd Rack%207%2c%20unit%2012%0aAsk%20ops@example.org",
+    "cluster-join server=https://api.example.org:6443 \
                  ca=MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy \
                  token=(hidden) dns=10.96.0.10",
-            "control-plane apiVersion:%20kubeadm.k8s.io/v1beta4%0akind:%20ClusterConfiguration%0a",
-            "kernel-module dm_crypt built-in",
-            "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
-            "kernel-parameter vm.swappiness 10",
-            "link eth0 mtu 1400",
-            "link eth0 dhcp off",
-            "link storage made vlan id=5 parent=eth0",
-            "link br0 made bridge ports=eth1,eth2 stp=on",
-            "link bond0 made bond mode=802.3ad ports=eth3,eth4 lacp-rate=fast \
+    "control-plane apiVersion:%20kubeadm.k8s.io/v1beta4%0akind:%20ClusterConfiguration%0a",
+    "kernel-module dm_crypt built-in",
+    "kernel-parameter net.ipv4.tcp_rmem 4096 131072 16777216",
+    "kernel-parameter vm.swappiness 10",
+    "link eth0 mtu 1400",
+    "link eth0 dhcp off",
+    "link eth5 state down",
+    "link storage made vlan id=5 parent=eth0",
+    "link br0 made bridge ports=eth1,eth2 stp=on",
+    "link bond0 made bond mode=802.3ad ports=eth3,eth4 lacp-rate=fast \
                  xmit-hash-policy=layer3+4",
-            "link wg0 made wireguard private-key=(hidden) listen-port=51820 fwmark=0x200 \
+    "link wg0 made wireguard private-key=(hidden) listen-port=51820 fwmark=0x200 \
                  peers=lhDEwrWVBtIhCuAXH12bvf7hxyC7MyJEwCQ+K0n/shY=,preshared-key=(hidden),\
                  endpoint=198.51.100.9:51820,keepalive=25,allowed=10.7.0.0/24,\
                  allowed=2001:db8:7::/64",
-            "address eth0 192.0.2.7 24",
-            "address eth0 2001:db8::7 64",
-            "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
-            "route 198.51.100.0/24 100 on eth0",
-            "route 0.0.0.0/0 512 table 100 via 198.51.100.1 on storage",
-            "routing-rule ipv4 2000 table=100 from=198.51.100.7/32",
-            "routing-rule ipv6 2000 table=100 iif=storage fwmark=0x100/0xff00",
-            "firewall-rule api accept protocol=tcp ports=10250,50000 \
+    "address eth0 192.0.2.7 24",
+    "address eth0 2001:db8::7 64",
+    "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
+    "route 198.51.100.0/24 100 on eth0",
+    "route 0.0.0.0/0 512 table 100 via 198.51.100.1 on storage",
+    "routing-rule ipv4 2000 table=100 from=198.51.100.7/32",
+    "routing-rule ipv6 2000 table=100 iif=storage fwmark=0x100/0xff00",
+    "firewall-rule api accept protocol=tcp ports=10250,50000 \
                  sources=192.0.2.0/24,2001:db8::/32",
-            "firewall-rule pods accept priority=500 links=cni0",
-            "firewall-rule rest drop",
-            "nat lan masquerade link=eth0 sources=10.8.0.0/24,fd00:8::/64",
-            "nat camera destination link=eth0 protocol=tcp port=8080 to=10.8.0.5 to-port=80",
-            "mount /run/mnt/scratch tmpfs scratch size=256m",
-            "volume db serial=vol0123456789abcdef0",
-            "volume models folder",
-            "swap size=50% memory-limit=25% pods",
-            "proxy http=http://web-proxy.example.org:3128 \
+    "firewall-rule pods accept priority=500 links=cni0",
+    "firewall-rule rest drop",
+    "nat lan masquerade link=eth0 sources=10.8.0.0/24,fd00:8::/64",
+    "nat camera destination link=eth0 protocol=tcp port=8080 to=10.8.0.5 to-port=80",
+    "mount /run/mnt/scratch tmpfs scratch size=256m",
+    "volume db serial=vol0123456789abcdef0",
+    "volume models folder",
+    "swap size=50% memory-limit=25% pods",
+    "proxy http=http://web-proxy.example.org:3128 \
                  https=http://web-proxy.example.org:3128 no-proxy=.example.org,198.51.100.0/24",
-            "trusted-root corporate \
+    "trusted-root corporate \
                  MIIBdjCCAR2gAwIBAgIBADAKBggqhkjOPQQDAjAjMSEwHwYDVQQDDBhrM3Mtc2Vy",
-            "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
+    "registry-mirror docker.io mirror=https://mirror.example.org:5000 \
                  pull=https://public.example.com",
-            "registry-credential mirror.example.org:5000 user=node-7 password=(hidden)",
-            "seccomp-profile no-mounts default=ALLOW calls=ERRNO/1:mount,umount2",
-            "credential-provider ecr-credential-provider cache=12h api=v1 \
+    "registry-credential mirror.example.org:5000 user=node-7 password=(hidden)",
+    "seccomp-profile no-mounts default=ALLOW calls=ERRNO/1:mount,umount2",
+    "credential-provider ecr-credential-provider cache=12h api=v1 \
                  images=*.dkr.ecr.*.amazonaws.com arg=get-credentials env=AWS_PROFILE=pulls",
-            "system-image docker.io/library/nginx:1.29 kept",
-            "static-pod web volume=cache:memory:16Mi volume=run:memory:1Mi container=web \
+    "system-image docker.io/library/nginx:1.29 kept",
+    "static-pod web volume=cache:memory:16Mi volume=run:memory:1Mi container=web \
                  image=docker.io/library/nginx:1.29 arg=nginx arg=-g arg=daemon%20off; \
                  env=TZ=UTC limit-memory=64Mi port=80/TCP mount=cache:rw:/var/cache/nginx \
                  mount=run:rw:/run capability=CHOWN capability=NET_BIND_SERVICE \
                  capability=SETGID capability=SETUID liveness=0:30:0:0:http:80:/",
-            "kubelet-config evictionHard.memory.available 200Mi",
-            "kubelet-config maxPods 50",
-            "kubelet-config serializeImagePulls true",
-            "node-label example.org/rack 7",
-            "node-label topology.kubernetes.io/zone zone-a",
-            "node-taint dedicated:NoSchedule database",
-        ]
-    );
+    "kubelet-config evictionHard.memory.available 200Mi",
+    "kubelet-config maxPods 50",
+    "kubelet-config serializeImagePulls true",
+    "node-label example.org/rack 7",
+    "node-label topology.kubernetes.io/zone zone-a",
+    "node-taint dedicated:NoSchedule database",
+];
+
+#[test]
+fn every_setting_of_the_example_is_read() {
+    let document = Document::parse(WHOLE).unwrap();
+    let settings: Vec<String> = document.settings().iter().map(Setting::to_string).collect();
+    assert_eq!(settings, SETTINGS);
 }
 
 #[test]
@@ -263,7 +264,7 @@ fn links_that_cannot_be_made_are_refused() {
         (
             "[[links]]\nlink = \"eth0\"\n",
             1,
-            "`eth0` has none of `mtu`, `dhcp`, `vlan`, `bridge`, `bond` and `wireguard`",
+            "`eth0` has none of `mtu`, `dhcp`, `state`, `vlan`, `bridge`, `bond` and `wireguard`",
         ),
         (
             "links = [{ link = \"a\", vlan = { id = 5, parent = \"b\" } }, \
@@ -289,6 +290,7 @@ fn links_that_cannot_be_made_are_refused() {
             "a bond of the mode `active-backup` has no LACP rate",
         ),
         ("[[links]]\nlink = \"a\"\nvlan = { id = 5 }\n", 3, "missing field `parent`"),
+        ("[[links]]\nlink = \"a\"\nstate = \"off\"\n", 1, "the state of a link is `up` or `down`"),
     ] {
         let refusal = Document::parse(text).unwrap_err();
         assert_eq!(refusal.line, line, "{text}: {refusal}");

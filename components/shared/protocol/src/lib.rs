@@ -128,7 +128,7 @@ pub use setting::{
     ControlPlane, CpuTime, CredentialProvider, DiskId, DiskText, Domain, Entry, FirewallRule,
     Forwarding, HashPolicy, HostSettings, IpFamily, KEY, KernelModule, KernelParameter,
     KubeletField, KubeletKey, KubeletValue, LabelKey, LabelValue, LacpRate, LinkName, LinkPattern,
-    List, MAX_CREDENTIALS, MAX_EXCLUSIONS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS,
+    LinkState, List, MAX_CREDENTIALS, MAX_EXCLUSIONS, MAX_LABELS, MAX_MODULES, MAX_MOTD_COLUMNS,
     MAX_MOTD_LINES, MAX_MOUNTS, MAX_NETWORK_SETTINGS, MAX_PARAMETERS, MAX_PROFILES, MAX_PROVIDERS,
     MAX_REGISTRIES, MAX_ROOTS, MAX_STATIC_PODS, MAX_SYSTEM_IMAGES, MAX_TAINTS, MAX_VOLUMES,
     MadeLink, Metric, MirrorHost, ModuleName, Motd, Mount, MountOptions, MountPath, MountSource,

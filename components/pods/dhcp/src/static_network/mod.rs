@@ -20,7 +20,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use osbuild_protocol::{
-    Client, LinkName, MAX_REASON, Mtu, NetworkName, NetworkSetting, NetworkSettings, Request,
+    Client, LinkName, LinkState, MAX_REASON, Mtu, NetworkName, NetworkSetting, NetworkSettings,
+    Request,
 };
 
 use crate::firewall::HeldTable;
@@ -52,6 +53,9 @@ pub struct StaticNetwork {
     tunnels: Tunnels,
     /// The MTU that links had before a setting; none before the first settings.
     former_mtus: BTreeMap<LinkName, Mtu>,
+    /// The links that settings have switched off. A client that starts switches on all links that
+    /// no setting switches off.
+    switched_off: BTreeSet<LinkName>,
     /// Why settings are not in effect; none if they are.
     outcomes: BTreeMap<NetworkName, Option<String>>,
     /// When to compare the host with the settings.
@@ -80,6 +84,7 @@ impl StaticNetwork {
             metadata,
             tunnels: Tunnels::default(),
             former_mtus: BTreeMap::new(),
+            switched_off: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             pace: Pace::default(),
             is_idle: true,
@@ -144,6 +149,11 @@ impl StaticNetwork {
         )
     }
 
+    /// Whether a setting switches a link off.
+    pub fn switches_off(&self, link: &str) -> bool {
+        plan::is_switched_off(&self.wanted.settings, link)
+    }
+
     /// Whether a setting makes a link.
     pub fn makes(&self, link: &str) -> bool {
         self.wanted.settings.iter().any(
@@ -151,10 +161,11 @@ impl StaticNetwork {
         )
     }
 
-    /// Whether a setting makes this link of WireGuard, which has no client, and it is on: before,
-    /// it takes no routes.
+    /// Whether a setting makes this link of WireGuard, which has no client, and it is on, or off by
+    /// a setting: before, it takes no routes.
     pub fn holds_tunnel(&self, link: &Link) -> bool {
-        link.up && link.is_made && link.kind == LinkKind::WireGuard && self.makes(&link.name)
+        let is_settled = link.up || self.switches_off(&link.name);
+        is_settled && link.is_made && link.kind == LinkKind::WireGuard && self.makes(&link.name)
     }
 
     /// The links that are ports of those that settings make.
@@ -254,7 +265,9 @@ impl StaticNetwork {
                 return;
             }
         };
-        let actions = plan::plan(&self.wanted.settings, &self.former_mtus, &found);
+        self.note_switched_off(&found);
+        let wanted = &self.wanted.settings;
+        let actions = plan::plan(wanted, &self.former_mtus, &self.switched_off, &found);
         let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, links);
         let settings = self.wanted.settings.iter();
         self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
@@ -263,6 +276,7 @@ impl StaticNetwork {
         let rules = rules::hold(&self.wanted.settings, netlink);
         let problems = problems.into_iter().chain(rules.problems).chain(tunnels);
         let problems = problems.chain(awaited_links(&self.wanted.settings, links));
+        let problems = problems.chain(settings_of_links_that_are_off(&self.wanted.settings));
         self.outcomes.extend(problems.map(|(name, problem)| (name, Some(printable(&problem)))));
         let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
         self.is_idle = self.wanted.settings.iter().all(is_rule)
@@ -301,6 +315,7 @@ impl StaticNetwork {
             let is_found = *is_served || port_of.is_some();
             is_found.then(|| FoundLink {
                 index: link.index,
+                is_up: link.up,
                 name: link.name.clone(),
                 mtu: link.mtu,
                 leased_mtu: *leased_mtu,
@@ -311,6 +326,20 @@ impl StaticNetwork {
         let links = links.flatten().collect();
         let (addresses, routes) = (netlink.all_addresses()?, netlink.static_routes()?);
         Ok(Found { links, names, addresses, routes })
+    }
+
+    /// Adds the links that settings switch off, and drops those that are on again.
+    fn note_switched_off(&mut self, found: &Found) {
+        let off = self.wanted.settings.iter().filter_map(|setting| match setting {
+            NetworkSetting::State(link, LinkState::Down) => Some(link.clone()),
+            _ => None,
+        });
+        let mut off: BTreeSet<LinkName> = off.collect();
+        let is_off = |name: &LinkName| {
+            found.links.iter().any(|link| link.name == name.as_str() && !link.is_up)
+        };
+        off.extend(self.switched_off.iter().filter(|name| is_off(name)).cloned());
+        self.switched_off = off;
     }
 
     fn on_refused(&mut self, action: &dyn Debug, setting: Option<NetworkName>, error: &io::Error) {
@@ -347,6 +376,8 @@ impl StaticNetwork {
                 self.forget_mtu(socket, link)
             }
             Action::ForgetMtu(link) => self.forget_mtu(socket, link),
+            Action::Switch(index, _, LinkState::Down) => netlink.switch_off(*index),
+            Action::Switch(index, _, LinkState::Up) => netlink.switch_on(*index),
         }
     }
 
@@ -366,6 +397,7 @@ impl Action {
             Action::RememberMtu(link, _) | Action::SetMtu(_, link, _) => {
                 Some(NetworkName::Mtu(link.clone()))
             }
+            Action::Switch(_, link, _) => Some(NetworkName::State(link.clone())),
             Action::DeleteRoute(_)
             | Action::DeleteAddress(_)
             | Action::RestoreMtu(..)
@@ -398,6 +430,17 @@ fn awaited_links(
         let name = rule.link()?;
         let is_there = links.iter().any(|host| name.matches(&host.link.name));
         (!is_there).then(|| (setting.name(), format!("it waits for a link `{name}`")))
+    })
+}
+
+/// The problem of each address and route of a link that a setting switches off.
+fn settings_of_links_that_are_off(
+    settings: &[NetworkSetting],
+) -> impl Iterator<Item = (NetworkName, String)> {
+    settings.iter().filter_map(|setting| {
+        let (NetworkSetting::Address(_) | NetworkSetting::Route(_)) = setting else { return None };
+        let link = setting.link().filter(|link| plan::is_switched_off(settings, link.as_str()))?;
+        Some((setting.name(), format!("a setting switches `{link}` off")))
     })
 }
 

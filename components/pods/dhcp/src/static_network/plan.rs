@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::made::Port;
-use osbuild_protocol::{LinkName, Mtu, NetworkSetting, StaticAddress, StaticRoute};
+use osbuild_protocol::{LinkName, LinkState, Mtu, NetworkSetting, StaticAddress, StaticRoute};
 
 /// A link that this program serves, or a port of one that a setting makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct FoundLink {
     pub mtu: u32,
     /// The MTU of its lease.
     pub leased_mtu: Option<u16>,
+    /// Whether it is on.
+    pub is_up: bool,
     /// Whether this program has made it. Then [`made`](super::made) has its MTU.
     pub is_made: bool,
     /// The link of a setting of which it is a port. Then that one has the addresses.
@@ -89,23 +91,30 @@ pub enum Action {
     PutAddress(u32, StaticAddress),
     /// Set a route over the link with this index.
     PutRoute(u32, StaticRoute),
+    /// Switch the link with this index on or off.
+    Switch(u32, LinkName, LinkState),
 }
 
-/// The changes, in this order: what goes comes first, as an address may return with another prefix.
-/// An address comes before the routes that need it, and the route to a gateway before those through
-/// it.
+/// The changes with which the host gets the settings; `switched_off` are the links that settings
+/// have switched off so far. Their order: what goes comes first, as an address may return with
+/// another prefix. An address comes before the routes that need it, and the route to a gateway
+/// before those through it.
 pub fn plan(
     wanted: &[NetworkSetting],
     former_mtus: &BTreeMap<LinkName, Mtu>,
+    switched_off: &BTreeSet<LinkName>,
     found: &Found,
 ) -> Vec<Action> {
     let mut actions = removals(wanted, found);
+    actions.extend(switched_off.iter().filter_map(|link| switch_on(wanted, found, link)));
     actions.extend(
         former_mtus.iter().filter_map(|(link, mtu)| restore_mtu(wanted, found, link, *mtu)),
     );
     let missing = wanted.iter().filter_map(|setting| {
         let link = match setting {
-            NetworkSetting::Mtu(name, _) => found.link_or_port(name)?,
+            NetworkSetting::Mtu(name, _) | NetworkSetting::State(name, _) => {
+                found.link_or_port(name)?
+            }
             _ => found.link(setting.link()?)?,
         };
         (!found.has(setting, link)).then_some((setting, link))
@@ -113,6 +122,10 @@ pub fn plan(
     let mut puts = Vec::new();
     for (setting, link) in missing {
         match setting {
+            NetworkSetting::Address(_) | NetworkSetting::Route(_) if is_off(wanted, link) => {}
+            NetworkSetting::State(name, state) => {
+                puts.push(Action::Switch(link.index, name.clone(), *state));
+            }
             NetworkSetting::Mtu(..) if link.is_made || link.follows_mtu() => {}
             NetworkSetting::Mtu(name, mtu) => {
                 let current = Mtu::new(link.mtu).ok().filter(|_| !former_mtus.contains_key(name));
@@ -140,6 +153,17 @@ pub fn plan(
     actions
 }
 
+/// Whether a setting switches a link off.
+pub fn is_switched_off(wanted: &[NetworkSetting], link: &str) -> bool {
+    wanted.iter().any(|setting| {
+        matches!(setting, NetworkSetting::State(name, LinkState::Down) if name.as_str() == link)
+    })
+}
+
+fn is_off(wanted: &[NetworkSetting], link: &FoundLink) -> bool {
+    is_switched_off(wanted, &link.name)
+}
+
 fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
     let is_wanted = |index: u32, is_it: &dyn Fn(&NetworkSetting) -> bool| {
         wanted.iter().any(|setting| {
@@ -165,6 +189,12 @@ fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
     });
     let routes = routes.cloned().map(Action::DeleteRoute);
     routes.chain(addresses.cloned().map(Action::DeleteAddress)).collect()
+}
+
+/// A link that no setting switches off any more. One that is there again was made again, and is on.
+fn switch_on(wanted: &[NetworkSetting], found: &Found, name: &LinkName) -> Option<Action> {
+    let link = found.link_or_port(name).filter(|link| !link.is_up && !is_off(wanted, link))?;
+    Some(Action::Switch(link.index, name.clone(), LinkState::Up))
 }
 
 /// A link whose MTU no setting names any more.
@@ -203,6 +233,7 @@ impl Found {
     fn has(&self, setting: &NetworkSetting, link: &FoundLink) -> bool {
         match setting {
             NetworkSetting::Mtu(_, mtu) => link.mtu == u32::from(mtu.bytes()),
+            NetworkSetting::State(_, state) => link.is_up == (*state == LinkState::Up),
             NetworkSetting::Address(wanted) => self.address(wanted, link).is_some(),
             NetworkSetting::Route(wanted) => {
                 self.routes.iter().any(|route| route.index == link.index && route.is(wanted))
@@ -288,12 +319,22 @@ mod tests {
         lines.iter().map(read).collect()
     }
 
+    /// The plan of a host where settings have switched no link off.
+    fn plan(
+        wanted: &[NetworkSetting],
+        former_mtus: &BTreeMap<LinkName, Mtu>,
+        found: &Found,
+    ) -> Vec<Action> {
+        super::plan(wanted, former_mtus, &BTreeSet::new(), found)
+    }
+
     fn found() -> Found {
         let link = FoundLink {
             index: 2,
             name: "eth0".to_owned(),
             mtu: 1500,
             leased_mtu: None,
+            is_up: true,
             is_made: false,
             port_of: None,
         };
@@ -396,6 +437,29 @@ mod tests {
         found.names.clear();
         assert_eq!(plan(&[], &former, &found), [Action::ForgetMtu(eth0())], "it is gone");
         assert_eq!(plan(&wanted, &former, &found), [], "it may come back");
+    }
+
+    #[test]
+    fn a_link_is_switched_as_its_setting_says_and_on_without_it() {
+        let switch = |state| [Action::Switch(2, eth0(), state)];
+        let (down, mut off) = (settings(&["link eth0 state down"]), found());
+        let (up, none) = (settings(&["link eth0 state up"]), BTreeMap::new());
+        assert_eq!(plan(&down, &none, &found()), switch(LinkState::Down));
+        off.links[0].is_up = false;
+        assert_eq!(plan(&down, &none, &off), []);
+        assert_eq!(plan(&up, &none, &off), switch(LinkState::Up));
+        assert_eq!(plan(&[], &none, &off), [], "another program has switched it off");
+        let ours = BTreeSet::from([eth0()]);
+        assert_eq!(super::plan(&[], &none, &ours, &off), switch(LinkState::Up));
+        assert_eq!(super::plan(&down, &none, &ours, &off), []);
+    }
+
+    #[test]
+    fn nothing_is_set_on_a_link_that_is_switched_off() {
+        let wanted = settings(&["link eth0 state down", ADDRESS, ROUTE]);
+        let mut off = found();
+        off.links[0].is_up = false;
+        assert_eq!(plan(&wanted, &BTreeMap::new(), &off), []);
     }
 
     #[test]

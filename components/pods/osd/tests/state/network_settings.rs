@@ -21,12 +21,14 @@ use tonic::{Code, Status};
 const ALL: &str = "{type: Address, id: a, spec: {link: eth0, address: 192.0.2.7/24}}\n---\n\
                    {type: Route, id: r, spec: {link: eth0, destination: 0.0.0.0/0, \
                    gateway: 192.0.2.1}}\n---\n\
-                   {type: Link, id: l, spec: {link: eth0, mtu: 1400, dhcp: false}}\n---\n\
+                   {type: Link, id: l, spec: {link: eth0, mtu: 1400, dhcp: false, \
+                   state: up}}\n---\n\
                    {type: Link, id: v, spec: {link: eth0.5, vlan: {id: 5, parent: eth0}}}\n";
-const LINES: [&str; 5] = [
+const LINES: [&str; 6] = [
     "address eth0 192.0.2.7 24",
     "link eth0 dhcp off",
     "link eth0 mtu 1400",
+    "link eth0 state up",
     "link eth0.5 made vlan id=5 parent=eth0",
     "route 0.0.0.0/0 512 via 192.0.2.1 on eth0",
 ];
@@ -186,7 +188,7 @@ async fn addresses_routes_and_links_reach_init_and_have_statuses() {
         (
             "LinkSettingStatuses.osbuild",
             "l",
-            "link: eth0\nmtu: 1400\ndhcp: false\nset: true\nversion: \"1\"\n".to_owned(),
+            "link: eth0\nmtu: 1400\ndhcp: false\nset: true\nversion: \"1\"\nstate: up\n".to_owned(),
         ),
         (
             "LinkSettingStatuses.osbuild",
@@ -207,7 +209,7 @@ async fn addresses_routes_and_links_reach_init_and_have_statuses() {
     }
 
     destroy(client, "Links.osbuild", "l").await;
-    until("init holds the others", || lines(&held) == [LINES[0], LINES[3], LINES[4]]).await;
+    until("init holds the others", || lines(&held) == [LINES[0], LINES[4], LINES[5]]).await;
 }
 
 #[tokio::test]
@@ -221,6 +223,7 @@ async fn what_no_link_or_route_can_have_is_refused() {
         "{type: Route, id: a, spec: {link: eth0, destination: '::/0', gateway: 192.0.2.1}}",
         "{type: Link, id: a, spec: {link: eth0}}",
         "{type: Link, id: a, spec: {link: eth0, mtu: 100}}",
+        "{type: Link, id: a, spec: {link: eth0, state: off}}",
         "{type: Link, id: a, spec: {link: eth0, mtu: 1400}}\n---\n\
          {type: Link, id: b, spec: {link: eth0, dhcp: false}}",
         "{type: Link, id: a, spec: {link: a, bridge: {}, vlan: {id: 5, parent: eth0}}}",

@@ -43,13 +43,13 @@ pub use motd::{MAX_MOTD_COLUMNS, MAX_MOTD_LINES, Motd};
 pub use mount::{MAX_MOUNTS, Mount, MountOptions, MountPath, MountSource, TmpfsSize};
 pub use network::{
     AllowedNetwork, Bond, BondMode, BondOptions, Bridge, FirewallRule, Forwarding, HashPolicy,
-    IpFamily, KEY, LacpRate, LinkName, LinkPattern, MAX_NETWORK_SETTINGS, MadeLink, Metric, Mtu,
-    Nat, NatOptions, NetworkKind, NetworkName, NetworkSetting, NetworkSettings, PacketMark,
-    PeerOptions, PeerState, PortRange, Ports, PublicKey, RouteTable, RoutingPriority, RoutingRule,
-    RoutingRuleOptions, RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder, RulePriority,
-    RuleProtocol, SecretKey, StaticAddress, StaticRoute, Subnet, Translation, Vlan, VlanProtocol,
-    WireGuard, WireGuardOptions, WireGuardPeer, WireGuardState, firewall_conflict, link_conflicts,
-    nat_conflict, rule_that_closes,
+    IpFamily, KEY, LacpRate, LinkName, LinkPattern, LinkState, MAX_NETWORK_SETTINGS, MadeLink,
+    Metric, Mtu, Nat, NatOptions, NetworkKind, NetworkName, NetworkSetting, NetworkSettings,
+    PacketMark, PeerOptions, PeerState, PortRange, Ports, PublicKey, RouteTable, RoutingPriority,
+    RoutingRule, RoutingRuleOptions, RuleAction, RuleLink, RuleName, RuleOptions, RuleOrder,
+    RulePriority, RuleProtocol, SecretKey, StaticAddress, StaticRoute, Subnet, Translation, Vlan,
+    VlanProtocol, WireGuard, WireGuardOptions, WireGuardPeer, WireGuardState, firewall_conflict,
+    link_conflicts, nat_conflict, rule_that_closes,
 };
 pub use node::{
     LabelKey, LabelValue, MAX_LABELS, MAX_TAINTS, NodeLabel, NodeTaint, TaintEffect, TaintName,

@@ -21,6 +21,7 @@ fn every_setting_is_one_line() {
         "route 198.51.100.0/24 4294967295 on eth0.7",
         "link eth0 mtu 1400",
         "link eth0 dhcp off",
+        "link eth0 state down",
         "firewall-rule rest drop",
         "nat lan masquerade link=eth0 sources=10.0.0.0/24,fd00::/64",
         "nat web destination link=eth0 protocol=tcp address=192.0.2.7 port=80 to=10.0.0.5 \
@@ -105,6 +106,7 @@ fn a_setting_without_a_valid_value_is_refused() {
         "link eth0 mtu 575",
         "link eth0 mtu 65536",
         "link eth0 dhcp",
+        "link eth0 state off",
         "link eth0 speed 10",
         "mount /run/mnt/a",
         "mount /run/mnt/a tmpfs",
@@ -252,7 +254,8 @@ proptest! {
     fn what_is_read_from_any_line_is_written_and_read_again(line in
         "(host-name|name-servers|search-domains|time-servers|motd|kernel-parameter|\\PC{0,6}) \
          ([ -~]{0,12}|[0-9a-f.: \\[\\]]{0,24}|vm\\.swappiness [0-9 ]{0,9})|\
-         address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|link [a-z0-9.]{0,16} (mtu|dhcp) [a-z0-9]{0,5}|\
+         address eth0 [0-9a-f.:]{3,9} [0-9]{0,3}|\
+         link [a-z0-9.]{0,16} (mtu|dhcp|state) [a-z0-9]{0,5}|\
          link [a-z]{0,4} made (vlan|bridge|bond)\
          ( (id|parent|protocol|ports|stp|mode|miimon|primary|xmit-hash-policy|lacp-rate)\
          =([0-9]{0,4}|eth0|a,b|on|fast|layer2\\+3|802\\.(1Q|1ad|3ad)|active-backup)){0,4}|\

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use osbuild_protocol::{Bond, LinkName, MadeLink, NetworkName, NetworkSetting, link_conflicts};
 
 use super::links::{Difference, difference};
+use super::plan::is_switched_off;
 use crate::link_kind::LinkKind;
 use crate::netlink::Link;
 
@@ -211,7 +212,7 @@ impl Planned<'_> {
     fn hold_port(&mut self, name: &LinkName, master: u32, port: &Link) {
         let link = name.clone();
         if port.master == Some(master) {
-            if !port.up {
+            if !port.up && !is_switched_off(self.wanted, &port.name) {
                 self.plan.actions.push(LinkAction::SwitchOn(port.index, link));
             }
             return;
@@ -244,7 +245,8 @@ impl Planned<'_> {
     /// Holds the state and the MTU of a link.
     fn hold(&mut self, name: &LinkName, made: &MadeLink, found: &HostLink, parent: Option<&Link>) {
         let index = found.link.index;
-        if !found.link.up && parent.is_none_or(|parent| parent.up) {
+        let is_off = is_switched_off(self.wanted, &found.link.name);
+        if !found.link.up && !is_off && parent.is_none_or(|parent| parent.up) {
             self.plan.actions.push(LinkAction::SwitchOn(index, name.clone()));
         }
         let set = self.wanted.iter().find_map(|setting| match setting {

@@ -7,17 +7,17 @@ use super::{ERROR, Report, SET, SettingType, Wanted, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{BondLink, BridgeLink, LinkSettingStatusSpec, LinkSpec, VlanLink};
 use osbuild_protocol::{
-    Bond, BondOptions, Bridge, MadeLink, NetworkKind, NetworkName, NetworkSetting, Refusal,
-    Setting, SettingName, Vlan, VlanProtocol, link_conflicts,
+    Bond, BondOptions, Bridge, LinkState, MadeLink, NetworkKind, NetworkName, NetworkSetting,
+    Refusal, Setting, SettingName, Vlan, VlanProtocol, link_conflicts,
 };
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
 pub const TYPE: SettingType = SettingType {
     names: names("Links", "Link"),
-    columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND, PORT],
+    columns: &[LINK, STATE, MTU, DHCP, VLAN, BRIDGE, BOND, PORT],
     status_names: names("LinkSettingStatuses", "LinkSettingStatus"),
-    status_columns: &[LINK, MTU, DHCP, VLAN, BRIDGE, BOND, PUBLIC_KEY, PORT, SET, ERROR],
+    status_columns: &[LINK, STATE, MTU, DHCP, VLAN, BRIDGE, BOND, PUBLIC_KEY, PORT, SET, ERROR],
     // A node without DHCP, or with an MTU that its switch drops, is off the network.
     writer: Role::Admin,
     may_disconnect: true,
@@ -30,6 +30,7 @@ pub const TYPE: SettingType = SettingType {
 };
 
 const LINK: PrintColumn = column("Link", "{.link}");
+const STATE: PrintColumn = column("State", "{.state}");
 const MTU: PrintColumn = column("MTU", "{.mtu}");
 const DHCP: PrintColumn = column("DHCP", "{.dhcp}");
 const VLAN: PrintColumn = column("VLAN", "{.vlan.id}");
@@ -54,7 +55,9 @@ fn write(settings: &[Setting]) -> Spec {
 impl HostSpec for LinkSpec {
     fn settings(&self) -> Result<Vec<Setting>, Refusal> {
         let mtu = Some(self.mtu).filter(|mtu| *mtu != 0);
-        let settings = NetworkSetting::of_link(&self.link, mtu, self.dhcp, made(self)?)?;
+        let state = Some(&self.state).filter(|state| !state.is_empty());
+        let state = state.map(|state| LinkState::parse(state)).transpose()?;
+        let settings = NetworkSetting::of_link(&self.link, mtu, self.dhcp, state, made(self)?)?;
         Ok(settings.into_iter().map(Setting::Network).collect())
     }
 
@@ -66,6 +69,7 @@ impl HostSpec for LinkSpec {
             match setting {
                 NetworkSetting::Mtu(_, mtu) => spec.mtu = mtu.bytes().into(),
                 NetworkSetting::Dhcp(_, dhcp) => spec.dhcp = Some(*dhcp),
+                NetworkSetting::State(_, state) => spec.state = state.to_string(),
                 NetworkSetting::Made(_, MadeLink::Vlan(vlan)) => spec.vlan = Some(vlan_spec(vlan)),
                 NetworkSetting::Made(_, MadeLink::Bond(bond)) => spec.bond = Some(bond_spec(bond)),
                 NetworkSetting::Made(_, MadeLink::Bridge(bridge)) => {
@@ -156,13 +160,15 @@ fn statuses(report: &Report) -> BTreeMap<String, Spec> {
         Some((link.to_string(), spec::both(&status)))
     });
     let of_resources = links.iter().map(|(found, wanted)| {
-        let LinkSpec { link, mtu, dhcp, vlan, bridge, bond, wireguard } = found.clone();
+        let LinkSpec { link, mtu, dhcp, vlan, bridge, bond, wireguard, state: up_or_down } =
+            found.clone();
         let status = LinkSettingStatusSpec {
             set: report.is_set(wanted),
             error: report.error(wanted),
             version: wanted.version.clone(),
             wireguard: wireguard.and_then(|_| state(&link)),
             link,
+            state: up_or_down,
             mtu,
             dhcp,
             vlan,

@@ -4,6 +4,7 @@
 mod address;
 mod firewall;
 mod link_name;
+mod link_state;
 mod made;
 mod mtu;
 mod nat;
@@ -20,6 +21,7 @@ pub use firewall::{
     RulePriority, RuleProtocol, firewall_conflict, rule_that_closes,
 };
 pub use link_name::LinkName;
+pub use link_state::LinkState;
 pub use made::{
     AllowedNetwork, Bond, BondMode, BondOptions, Bridge, HashPolicy, KEY, LacpRate, MadeLink,
     PeerOptions, PeerState, Ports, PublicKey, SecretKey, Vlan, VlanProtocol, WireGuard,
@@ -54,6 +56,8 @@ pub enum NetworkSetting {
     Mtu(LinkName, Mtu),
     /// Whether a link asks for an address with DHCP.
     Dhcp(LinkName, bool),
+    /// Whether a link is on.
+    State(LinkName, LinkState),
     /// A link that the node makes.
     Made(LinkName, MadeLink),
     /// A rule for packets to the node.
@@ -75,6 +79,8 @@ pub enum NetworkName {
     Mtu(LinkName),
     /// Whether a link asks for an address with DHCP.
     Dhcp(LinkName),
+    /// Whether a link is on.
+    State(LinkName),
     /// A link that the node makes.
     Made(LinkName),
     /// A rule for packets to the node.
@@ -149,9 +155,10 @@ impl NetworkName {
             }
             (NetworkKind::Link, "mtu") => Self::Mtu(LinkName::parse(first)?),
             (NetworkKind::Link, "dhcp") => Self::Dhcp(LinkName::parse(first)?),
+            (NetworkKind::Link, "state") => Self::State(LinkName::parse(first)?),
             (NetworkKind::Link, "made") => Self::Made(LinkName::parse(first)?),
             (NetworkKind::Link, _) => {
-                let settings = "a link has the settings `mtu`, `dhcp` and `made`";
+                let settings = "a link has the settings `mtu`, `dhcp`, `state` and `made`";
                 return Err(Refusal::malformed(settings));
             }
         };
@@ -163,7 +170,7 @@ impl NetworkName {
         match self {
             Self::Address(..) => NetworkKind::Address,
             Self::Route(..) => NetworkKind::Route,
-            Self::Mtu(_) | Self::Dhcp(_) | Self::Made(_) => NetworkKind::Link,
+            Self::Mtu(_) | Self::Dhcp(_) | Self::State(_) | Self::Made(_) => NetworkKind::Link,
             Self::FirewallRule(_) => NetworkKind::FirewallRule,
             Self::RoutingRule(..) => NetworkKind::RoutingRule,
             Self::Nat(_) => NetworkKind::Nat,
@@ -188,6 +195,7 @@ impl NetworkSetting {
                 "off" => Self::Dhcp(link, false),
                 _ => return Err(Refusal::malformed("`dhcp` is `on` or `off`")),
             },
+            NetworkName::State(link) => Self::State(link, LinkState::parse(value)?),
             NetworkName::Made(link) => Self::made(link, MadeLink::parse(value)?)?,
             NetworkName::FirewallRule(name) => {
                 Self::FirewallRule(FirewallRule::parse_words(&name, value)?)
@@ -208,7 +216,7 @@ impl NetworkSetting {
     }
 
     /// The settings of one link: the largest packet in bytes, whether it asks for an address with
-    /// DHCP, and what it is if the node makes it.
+    /// DHCP, whether it is on, and what it is if the node makes it.
     ///
     /// # Errors
     /// There is none, or one is malformed.
@@ -216,6 +224,7 @@ impl NetworkSetting {
         link: &str,
         mtu: Option<u32>,
         dhcp: Option<bool>,
+        state: Option<LinkState>,
         made: Option<MadeLink>,
     ) -> Result<Vec<Self>, Refusal> {
         let link = LinkName::parse(link)?;
@@ -225,11 +234,13 @@ impl NetworkSetting {
             return Err(Refusal::malformed(reason));
         }
         let dhcp = dhcp.map(|dhcp| Self::Dhcp(link.clone(), dhcp));
+        let state = state.map(|state| Self::State(link.clone(), state));
         let made = made.map(|made| Self::made(link.clone(), made)).transpose()?;
-        match mtu.into_iter().chain(dhcp).chain(made).collect::<Vec<_>>() {
+        match mtu.into_iter().chain(dhcp).chain(state).chain(made).collect::<Vec<_>>() {
             settings if settings.is_empty() => {
                 let reason = format!(
-                    "`{link}` has none of `mtu`, `dhcp`, `vlan`, `bridge`, `bond` and `wireguard`"
+                    "`{link}` has none of `mtu`, `dhcp`, `state`, `vlan`, `bridge`, `bond` and \
+                     `wireguard`"
                 );
                 Err(Refusal::malformed(reason))
             }
@@ -248,6 +259,7 @@ impl NetworkSetting {
             }
             Self::Mtu(link, _) => NetworkName::Mtu(link.clone()),
             Self::Dhcp(link, _) => NetworkName::Dhcp(link.clone()),
+            Self::State(link, _) => NetworkName::State(link.clone()),
             Self::Made(link, _) => NetworkName::Made(link.clone()),
             Self::FirewallRule(rule) => NetworkName::FirewallRule(rule.name().clone()),
             Self::RoutingRule(rule) => NetworkName::RoutingRule(rule.family(), rule.priority()),
@@ -260,7 +272,10 @@ impl NetworkSetting {
         match self {
             Self::Address(address) => Some(address.link()),
             Self::Route(route) => Some(route.link()),
-            Self::Mtu(link, _) | Self::Dhcp(link, _) | Self::Made(link, _) => Some(link),
+            Self::Mtu(link, _)
+            | Self::Dhcp(link, _)
+            | Self::State(link, _)
+            | Self::Made(link, _) => Some(link),
             Self::FirewallRule(_) | Self::RoutingRule(_) | Self::Nat(_) => None,
         }
     }
@@ -281,6 +296,7 @@ impl NetworkSetting {
             Self::Mtu(_, mtu) => mtu.to_string(),
             Self::Dhcp(_, true) => "on".to_owned(),
             Self::Dhcp(_, false) => "off".to_owned(),
+            Self::State(_, state) => state.to_string(),
             Self::Made(_, made) => made.words(),
             Self::FirewallRule(rule) => rule.words(),
             Self::RoutingRule(rule) => rule.words(),
@@ -302,6 +318,7 @@ impl fmt::Display for NetworkName {
             }
             Self::Mtu(link) => write!(f, "{kind} {link} mtu"),
             Self::Dhcp(link) => write!(f, "{kind} {link} dhcp"),
+            Self::State(link) => write!(f, "{kind} {link} state"),
             Self::Made(link) => write!(f, "{kind} {link} made"),
             Self::FirewallRule(name) | Self::Nat(name) => write!(f, "{kind} {name}"),
             Self::RoutingRule(family, priority) => write!(f, "{kind} {family} {priority}"),
