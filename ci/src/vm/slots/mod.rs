@@ -46,8 +46,6 @@ const CLAIMS: &[Claim] = &[
     ("a slot without tries is passed over, also with a damaged partition table", without_tries),
     ("a UKI with a flipped bit is passed over, also without a backup partition table", flipped_bit),
     ("a kernel panic falls back, and its reason is printed", |disk| note(faults::panic(disk))),
-    ("a slot that misses its deadline falls back", |disk| note(faults::deadline(disk))),
-    ("a node that hangs falls back, by its watchdog", |disk| note(faults::hang(disk))),
     ("without a bootable slot slotboot gives the reasons and stops", no_slot),
     ("after a good slot of a newer security epoch, an older one is passed over", epochs::older),
 ];
@@ -66,6 +64,8 @@ const AT_LENGTH: &[Claim] = &[
     ("a good slot whose containerd state stops the boot deletes it", containerd_reset::blobs),
     ("a good slot deletes a containerd database that cannot be opened", containerd_reset::database),
     ("a release without its images does not delete containerd's state", containerd_reset::on_trial),
+    ("a slot that misses its deadline falls back", |disk| note(faults::deadline(disk))),
+    ("a node that hangs falls back, by its watchdog", |disk| note(faults::hang(disk))),
     ("an `init` that crashes falls back", |disk| note(faults::init_crash(disk))),
     ("a kubelet that never becomes healthy falls back", |disk| note(faults::kubelet(disk))),
     ("a slot that does not know its name falls back", |disk| note(faults::unnamed(disk))),
