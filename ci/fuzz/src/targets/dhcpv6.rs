@@ -44,7 +44,7 @@ fn run(mut input: &[u8]) -> Outcome {
     if let Some(message) = Message::decode(input) {
         assert_eq!(message.encode(), input);
     }
-    let (client, now) = (Client::new(MAC), Duration::from_secs(100));
+    let (client, now) = (Client::new(MAC, 1), Duration::from_secs(100));
     let mut scene = Scene { client, now, random: 0, transaction: 0 };
     let mut outcome = Outcome::Refused;
     while let Some(rest) = scene.step(input) {

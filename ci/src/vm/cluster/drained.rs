@@ -108,15 +108,7 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let outcome = &mut cluster.outcome;
     asked.field(outcome, "it takes pods again", CORDONED, "is .")?;
     asked.guarded_runs(outcome, "the pod runs again")?;
-    outcome.claim("the cluster signs the kubelet", serving::approved(&kubectl, asked.name)?);
-    for (claim, verb, expected) in [
-        ("the pod `updater` is shown", "describe pod", "Running"),
-        ("the pod `updater` has a log", "logs", "follows "),
-    ] {
-        let words = format!("{verb} updater-{} -n kube-system", asked.name);
-        let words: Vec<&str> = words.split(' ').collect();
-        outcome.claim(claim, kubectl.until(TIMEOUT, &words, expected)?);
-    }
+    asked.updater_is_shown(outcome)?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     node.power_off()?;
     Ok(cluster.outcome)
@@ -129,6 +121,21 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// `kubectl` shows the pod that updates the node.
+    fn updater_is_shown(&self, outcome: &mut Outcome) -> Result<()> {
+        let signed = serving::approved(self.kubectl, self.name)?;
+        outcome.claim("the cluster signs the kubelet", signed);
+        for (claim, verb, expected) in [
+            ("the pod `updater` is shown", "describe pod", "Running"),
+            ("the pod `updater` has a log", "logs", "follows "),
+        ] {
+            let words = format!("{verb} updater-{} -n kube-system", self.name);
+            let words: Vec<&str> = words.split(' ').collect();
+            outcome.claim(claim, self.kubectl.until(TIMEOUT, &words, expected)?);
+        }
+        Ok(())
+    }
+
     /// Waits until the Deployment's pod runs.
     fn guarded_runs(&self, outcome: &mut Outcome, claim: &str) -> Result<()> {
         self.kubectl.claim(outcome, TIMEOUT, claim, &GUARDED_RUNS, "successfully rolled out")

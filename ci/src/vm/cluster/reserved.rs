@@ -1,5 +1,5 @@
-//! Pods with processors, memory and huge pages of their own, images that nobody uses, and a pod with
-//! too many processes.
+//! Pods with processors, memory and huge pages of their own, images that nobody uses, and a pod
+//! with too many processes.
 
 use super::control_plane::ControlPlane;
 use super::joining::{NodeFile, document};
@@ -67,8 +67,8 @@ const CLAIMS: [Claim; 5] = [
 /// Prints the limit of the only pod of the class Guaranteed, which all of its containers share.
 const POD_LIMIT: &str = "cat /cgroups/kubepods/pod*/hugetlb.2MB.max";
 
-/// The kubelet gives a pod a processor, memory and huge pages that no other one has, deletes an image
-/// that no pod uses, and evicts a pod that takes the processes of the others.
+/// The kubelet gives a pod a processor, memory and huge pages that no other one has, deletes an
+/// image that no pod uses, and evicts a pod that takes the processes of the others.
 pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };

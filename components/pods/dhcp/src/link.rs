@@ -171,6 +171,11 @@ impl LinkClient {
         self.addresses6 = addresses;
     }
 
+    /// The kernel has removed an IPv6 address, as another host has it.
+    pub fn take_duplicate(&mut self, address: Ipv6Addr, netlink: &mut Netlink) {
+        self.dhcpv6.take_duplicate(address, netlink);
+    }
+
     /// Handles a router's advertisement on this link.
     pub fn take_adverts(&mut self, adverts: Vec<Advert>) {
         self.advertised.answered();

@@ -19,7 +19,7 @@ use osbuild_abi::paths;
 use pod_dhcp::choice::Choice;
 use pod_dhcp::link::{LinkClient, LinkSettings, now};
 use pod_dhcp::link_kind::LinkKind;
-use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
+use pod_dhcp::netlink::{Heard, Link, LinkMonitor, Netlink};
 use pod_dhcp::settings;
 use pod_dhcp::static_network::{HostLink, StaticNetwork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -129,9 +129,15 @@ impl ServedLinks {
             links_changed |= self.follow_settings()?;
             self.static_network.take_changes(now());
             if links_changed {
-                for (index, adverts) in self.monitor.read() {
+                let Heard { adverts, duplicates } = self.monitor.read();
+                for (index, adverts) in adverts {
                     if let Some(client) = self.clients.get_mut(&index) {
                         client.take_adverts(adverts);
+                    }
+                }
+                for (index, address) in duplicates {
+                    if let Some(client) = self.clients.get_mut(&index) {
+                        client.take_duplicate(address, &mut self.netlink);
                     }
                 }
                 self.look_at_links()?;

@@ -44,8 +44,11 @@ const MANAGED: u32 = 0x40;
 const OTHER: u32 = 0x80;
 /// The flags of an IPv6 address that the node does not use, or not yet (`IFA_F_TEMPORARY`,
 /// `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`, `IFA_F_TENTATIVE`).
-const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | TENTATIVE;
-const TENTATIVE: u32 = 0x40;
+const NOT_FOR_USE: u32 = 0x01 | DUPLICATE | 0x20 | 0x40;
+/// The flag of an address that another host has (`IFA_F_DADFAILED`).
+pub(crate) const DUPLICATE: u32 = 0x08;
+/// The attribute with the protocol of an address (`IFA_PROTO`), which not every `libc` defines.
+pub(crate) const PROTOCOL: u16 = 11;
 /// The flag of an address without a route to its prefix (`IFA_F_NOPREFIXROUTE`).
 const NO_PREFIX_ROUTE: u32 = 0x200;
 /// The attribute with all flags of an address (`IFA_FLAGS`); the fixed part has only eight.
@@ -104,6 +107,8 @@ pub struct Address6 {
     pub prefix_length: u8,
     /// The kernel's flags (`IFA_F_…`).
     flags: u32,
+    /// The program that has set it.
+    protocol: u8,
 }
 
 impl Address6 {
@@ -113,14 +118,9 @@ impl Address6 {
         self.flags & NOT_FOR_USE == 0
     }
 
-    /// Whether the kernel still asks whether another host has it.
-    pub fn is_tentative(&self) -> bool {
-        self.flags & TENTATIVE != 0
-    }
-
-    /// Whether it can be one of DHCPv6: it is alone in its prefix, and has a lifetime.
+    /// Whether a client of DHCPv6 has set it, this one or one before.
     pub fn is_leased(&self) -> bool {
-        self.prefix_length == 128 && self.flags & libc::IFA_F_PERMANENT == 0
+        self.prefix_length == 128 && self.protocol == BY_DHCP
     }
 }
 
@@ -222,12 +222,13 @@ impl Netlink {
         self.execute(address_request(libc::RTM_DELADDR, EXECUTE, index, address))
     }
 
-    /// Sets an address of DHCPv6 on a link, or renews its lifetimes. It always has one, which shows
-    /// the next client that it was leased. Routers alone announce prefixes and routes.
+    /// Sets an address of DHCPv6 on a link, or renews its lifetimes. Routers alone announce
+    /// prefixes and routes.
     pub fn put_address6(&mut self, index: u32, leased: &Leased) -> io::Result<()> {
         let seconds = |left: Option<Duration>| {
-            let seconds = left.map_or(u64::MAX, |left| left.as_secs().saturating_add(1));
-            seconds.min(u64::from(FOREVER) - 1) as u32
+            left.map_or(FOREVER, |left| {
+                left.as_secs().saturating_add(1).min(u64::from(FOREVER) - 1) as u32
+            })
         };
         // An address that is deprecated already has no time in which it is preferred.
         let preferred = leased
@@ -237,7 +238,8 @@ impl Netlink {
         let lifetimes = [preferred, seconds(leased.valid), 0, 0].map(u32::to_ne_bytes).concat();
         let request = address6_request(libc::RTM_NEWADDR, PUT, index, leased.address)
             .with(libc::IFA_CACHEINFO, &lifetimes)
-            .with(FLAGS, &NO_PREFIX_ROUTE.to_ne_bytes());
+            .with(FLAGS, &NO_PREFIX_ROUTE.to_ne_bytes())
+            .with(PROTOCOL, &[BY_DHCP]);
         self.execute(request)
     }
 
@@ -325,6 +327,15 @@ fn kernel_error(number: u32) -> io::Error {
     io::Error::from_raw_os_error(number.cast_signed().wrapping_neg())
 }
 
+/// The contents of messages, each with the index of its link.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// The options that routers have advertised.
+    pub adverts: Vec<(u32, Vec<Advert>)>,
+    /// The addresses that the kernel has removed, as another host has them.
+    pub duplicates: Vec<(u32, Ipv6Addr)>,
+}
+
 /// Receives changes of links and IPv6 addresses, and advertised options.
 pub struct LinkMonitor {
     socket: Socket,
@@ -339,25 +350,30 @@ impl LinkMonitor {
         Ok(Self { socket })
     }
 
-    /// Reads all messages, and returns the advertised options, each with the index of its link.
-    /// Other messages only mean that links and addresses have to be listed again, because some may
-    /// be lost.
-    pub fn read(&self) -> Vec<(u32, Vec<Advert>)> {
+    /// Reads all messages. Those that it does not return only mean that links and addresses have to
+    /// be listed again, because some may be lost.
+    pub fn read(&self) -> Heard {
         let mut buffer = Vec::with_capacity(1 << 16);
-        let mut adverts = Vec::new();
+        let mut heard = Heard::default();
         loop {
             buffer.clear();
             match self.socket.recv_from(&mut buffer, 0) {
                 // Other programs can send to this socket; the kernel's port number is 0.
                 Ok((_, sender)) if sender.port_number() == 0 => {
-                    let options =
-                        answers(&buffer).filter(|answer| answer.kind == router::NEW_OPTIONS);
-                    adverts.extend(options.filter_map(|answer| router::read(answer.payload)));
+                    for answer in answers(&buffer) {
+                        match answer.kind {
+                            router::NEW_OPTIONS => {
+                                heard.adverts.extend(router::read(answer.payload))
+                            }
+                            libc::RTM_DELADDR => heard.duplicates.extend(read_duplicate(&answer)),
+                            _ => {}
+                        }
+                    }
                 }
                 Ok(_) => {}
                 // ENOBUFS: the kernel has dropped messages, and reports it once.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(_) => return adverts,
+                Err(_) => return heard,
             }
         }
     }
@@ -476,21 +492,35 @@ fn read_address(answer: &Answer, index: u32) -> Option<Address> {
 }
 
 fn read_address6(answer: &Answer, index: u32) -> Option<Address6> {
-    let fixed = answer.payload.get(..ADDRESS).filter(|_| answer.kind == libc::RTM_NEWADDR)?;
-    if fixed[0] != INET6 || u32_at(fixed, 4)? != index || fixed[3] >= libc::RT_SCOPE_LINK {
+    let (found, address) = any_address6(answer).filter(|_| answer.kind == libc::RTM_NEWADDR)?;
+    (found == index).then_some(address)
+}
+
+/// An address that is removed, as another host has it.
+fn read_duplicate(answer: &Answer) -> Option<(u32, Ipv6Addr)> {
+    let (index, address) = any_address6(answer)?;
+    (address.flags & DUPLICATE != 0).then_some((index, address.address))
+}
+
+/// Reads a message about an IPv6 address that is not link-local, with the index of its link.
+fn any_address6(answer: &Answer) -> Option<(u32, Address6)> {
+    let fixed = answer.payload.get(..ADDRESS)?;
+    if fixed[0] != INET6 || fixed[3] >= libc::RT_SCOPE_LINK {
         return None;
     }
-    let (mut flags, mut address) = (u32::from(fixed[2]), None);
+    let (mut flags, mut address, mut protocol) = (u32::from(fixed[2]), None, 0);
     for (kind, value) in attributes(&answer.payload[ADDRESS..]) {
         match kind {
             FLAGS => flags = u32_at(value, 0)?,
+            PROTOCOL => protocol = *value.first()?,
             // On a point-to-point link, one is the node's and the other the peer's.
             libc::IFA_LOCAL => address = <[u8; 16]>::try_from(value).ok(),
             libc::IFA_ADDRESS => address = address.or(<[u8; 16]>::try_from(value).ok()),
             _ => {}
         }
     }
-    Some(Address6 { address: address?.into(), prefix_length: fixed[1], flags })
+    let (index, address) = (u32_at(fixed, 4)?, address?.into());
+    Some((index, Address6 { address, prefix_length: fixed[1], flags, protocol }))
 }
 
 fn read_route(answer: &Answer, index: u32) -> Option<Route> {

@@ -4,6 +4,7 @@
 mod world;
 
 use std::net::{IpAddr, TcpListener, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use world::server::in_side;
@@ -122,6 +123,23 @@ fn a_leased_ipv6_address_is_put_back() {
 }
 
 #[test]
+fn a_static_address_that_is_leased_as_well_stays_static() {
+    let mut world = world(&[LEASES]);
+    let address = "address eth0 2001:db8:9::100 64";
+    world.want(&[address]);
+    world.start_client();
+    until_requested(&world, &format!("network-set {address}"));
+    until_logged(&world, &format!("has {LEASED} of DHCPv6"));
+    thread::sleep(Duration::from_secs(1));
+    let before = shown(&world);
+    assert!(before.contains("2001:db8:9::100/64") && before.contains("forever"), "{before}");
+    assert_eq!(before.lines().count(), 1, "{before}");
+    world.want(&[]);
+    until("the lease is alone", || shown(&world).contains(LEASED).then_some(()));
+    assert!(!shown(&world).contains("/64"), "{}", shown(&world));
+}
+
+#[test]
 fn an_ipv6_address_that_another_host_has_is_declined() {
     let range = "--dhcp-range=2001:db8:9::100,2001:db8:9::101,64,10m";
     let mut world = world(&[range]);
@@ -160,9 +178,13 @@ fn a_cable_that_was_pulled_keeps_the_ipv6_address_of_its_network() {
 #[test]
 fn a_link_without_dhcp_has_no_address_of_dhcpv6() {
     let mut world = world(&[LEASES]);
-    world.start_client();
+    let client = world.start_client();
     until_requested(&world, &format!("address {LEASED} on {LINK}"));
+    // The setting comes while no client runs.
+    world.end(client, "-KILL");
+    assert!(shown(&world).contains(LEASED));
     world.want(&["link eth0 dhcp off"]);
+    world.start_client();
     until("the address goes", || shown(&world).is_empty().then_some(()));
     world.want(&[]);
     until("the address is back", || shown(&world).contains(LEASED).then_some(()));

@@ -20,19 +20,13 @@ pub struct LinkClient6 {
     /// Open while an answer is expected.
     socket: Option<LinkSocket>,
     /// The address that this client has set on the link.
-    configured: Option<Configured>,
-}
-
-struct Configured {
-    address: Ipv6Addr,
-    /// Whether the kernel has found that no other host has it.
-    is_confirmed: bool,
+    configured: Option<Ipv6Addr>,
 }
 
 impl LinkClient6 {
     /// Makes a client for a link, without carrier.
     pub fn new(link: &Link) -> Self {
-        let client = Client::new(link.mac);
+        let client = Client::new(link.mac, association(link));
         Self { link: link.clone(), client, socket: None, configured: None }
     }
 
@@ -63,9 +57,17 @@ impl LinkClient6 {
         if had_carrier && !link.carrier {
             self.handle(Event::CarrierLost, netlink);
         }
+        // The addresses are those from before an event that sets one.
+        self.look_for_address(addresses, netlink);
         let need = if link.carrier && is_allowed { link.dhcpv6 } else { Need::Nothing };
         self.handle(Event::Needed(need), netlink);
-        self.look_for_address(addresses, netlink);
+    }
+
+    /// The kernel has removed an address from the link, as another host has it.
+    pub fn take_duplicate(&mut self, address: Ipv6Addr, netlink: &mut Netlink) {
+        if self.configured.take_if(|ours| *ours == address).is_some() {
+            self.handle(Event::Duplicate, netlink);
+        }
     }
 
     /// Starts what the routers of the link ask for, which has a carrier.
@@ -73,9 +75,12 @@ impl LinkClient6 {
         self.handle(Event::Needed(self.link.dhcpv6), netlink);
     }
 
-    /// Removes what DHCPv6 has set on the link.
+    /// Removes what DHCPv6 has set on the link, also by an earlier client.
     pub fn stop(&mut self, netlink: &mut Netlink) {
         self.handle(Event::Stop, netlink);
+        if let Err(error) = self.remove_addresses(None, netlink) {
+            self.log(&error.to_string());
+        }
     }
 
     /// Does everything that is due.
@@ -98,19 +103,12 @@ impl LinkClient6 {
         }
     }
 
-    /// Looks whether the link still has its address. The kernel removes one that another host has,
-    /// and with a link that is switched off each one.
+    /// Looks whether the link still has its address. The kernel removes each one from a link that
+    /// is switched off.
     fn look_for_address(&mut self, addresses: &[Address6], netlink: &mut Netlink) {
-        let Some(configured) = &mut self.configured else { return };
-        let found = addresses.iter().find(|found| found.address == configured.address);
-        if let Some(found) = found {
-            configured.is_confirmed |= !found.is_tentative();
-            return;
-        }
-        let is_confirmed = configured.is_confirmed;
-        self.configured = None;
-        if self.link.carrier {
-            self.handle(if is_confirmed { Event::Gone } else { Event::Duplicate }, netlink);
+        let is_gone = |ours: &mut Ipv6Addr| !addresses.iter().any(|found| found.address == *ours);
+        if self.configured.take_if(is_gone).is_some() && self.link.carrier {
+            self.handle(Event::Gone, netlink);
         }
     }
 
@@ -156,11 +154,14 @@ impl LinkClient6 {
             |left| format!("{:.0} s", left.as_secs_f64()),
         );
         self.log(&format!("has {}/128 of DHCPv6 for {span}", leased.address));
-        let put = netlink.put_address6(self.link.index, leased);
-        put.map_err(|error| failed("cannot set the address", error))?;
-        if self.configured.as_ref().is_none_or(|before| before.address != leased.address) {
-            self.configured = Some(Configured { address: leased.address, is_confirmed: false });
+        let all = netlink.addresses6(self.link.index)?;
+        let of_others = |found: &Address6| found.address == leased.address && !found.is_leased();
+        // The kernel would change the lifetimes of a static address.
+        if !all.iter().any(of_others) {
+            let put = netlink.put_address6(self.link.index, leased);
+            put.map_err(|error| failed("cannot set the address", error))?;
         }
+        self.configured = Some(leased.address);
         self.remove_addresses(Some(leased.address), netlink)
     }
 
@@ -178,13 +179,23 @@ impl LinkClient6 {
                 })?;
             }
         }
-        self.configured = self.configured.take().filter(|ours| Some(ours.address) == kept);
+        self.configured = self.configured.filter(|ours| Some(*ours) == kept);
         Ok(())
     }
 
     fn log(&self, text: &str) {
         eprintln!("{}: {text}", self.link.name);
     }
+}
+
+/// The identifier of the association of a link (IAID): the end of its hardware address. A link that
+/// the node makes may have the address of another one, so its name counts as well (FNV-1a).
+fn association(link: &Link) -> u32 {
+    let [_, _, bytes @ ..] = link.mac;
+    let name = if link.is_made { link.name.as_bytes() } else { &[] };
+    name.iter().fold(u32::from_be_bytes(bytes), |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 fn failed(what: &str, error: io::Error) -> io::Error {

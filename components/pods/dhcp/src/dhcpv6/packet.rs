@@ -31,14 +31,16 @@ pub fn datagram(from: Ipv6Addr, to: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the payload of an IPv6 packet that is a complete UDP datagram to our port, else `None`.
-/// A packet with extension headers is refused; bytes after the packet are ignored.
+/// A packet with extension headers is refused, and one that is not to a link-local address, as it
+/// may come from outside of the link. Bytes after the packet are ignored.
 ///
 /// The UDP checksum is not verified: a packet that never left this machine (on a virtual link) does
 /// not have one yet.
 pub fn payload(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_first_chunk::<IP_HEADER>()?;
     let length = u16::from_be_bytes([header[4], header[5]]);
-    if header[0] >> 4 != 6 || header[6] != UDP {
+    let is_link_local = header[24] == 0xfe && header[25] & 0xc0 == 0x80;
+    if header[0] >> 4 != 6 || header[6] != UDP || !is_link_local {
         return None;
     }
     let datagram = rest.get(..length.into())?;
@@ -61,6 +63,7 @@ mod tests {
         let [high, low] = length.to_be_bytes();
         let mut bytes = vec![0x60, 0, 0, 0, high, low, UDP, 1];
         bytes.resize(IP_HEADER, 0);
+        bytes[24..26].copy_from_slice(&[0xfe, 0x80]);
         bytes.extend([SERVER_PORT, CLIENT_PORT, length, 0].map(u16::to_be_bytes).concat());
         bytes.extend(payload);
         bytes
@@ -71,7 +74,7 @@ mod tests {
         let good = packet(b"message");
         assert_eq!(payload(&good), Some(&b"message"[..]));
         assert_eq!(payload(&[&good[..], b"padding"].concat()), Some(&b"message"[..]));
-        for at in [0, 6, 42, 43] {
+        for at in [0, 6, 24, 42, 43] {
             let mut other = good.clone();
             other[at] ^= 0x11;
             assert_eq!(payload(&other), None, "byte {at}");

@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::message::{Message, Options, code};
 use crate::{names, router};
 
+/// The minimum time until a lease is renewed, so that no server has the client ask all the time.
+const MIN_RENEWAL: Duration = Duration::from_secs(10);
 /// The infinite lifetime in seconds.
 const FOREVER: u32 = u32::MAX;
 /// Bytes of an association before its options (IAID, T1 and T2), and of an address before its.
@@ -60,12 +62,14 @@ pub enum Unacceptable {
     NoAddress,
     /// The server does not know the lease (`NoBinding`).
     NoBinding,
+    /// The server takes this address back, and gives no other one.
+    Withdrawn(Ipv6Addr),
     /// The address does not belong to this link (`NotOnLink`).
     NotOnLink,
     /// Another status.
     Status(u16),
-    /// Its lifetimes contradict each other.
-    Lifetimes,
+    /// It shall be renewed after it is rebound.
+    Times,
 }
 
 impl fmt::Display for Unacceptable {
@@ -76,7 +80,8 @@ impl fmt::Display for Unacceptable {
             Self::NoBinding => f.write_str("the server does not know the lease"),
             Self::NotOnLink => f.write_str("the address does not belong to this link"),
             Self::Status(number) => write!(f, "the server's status is {number}"),
-            Self::Lifetimes => f.write_str("its lifetimes contradict each other"),
+            Self::Withdrawn(address) => write!(f, "the server takes {address} back"),
+            Self::Times => f.write_str("it shall be renewed after it is rebound"),
         }
     }
 }
@@ -112,13 +117,13 @@ impl Terms {
             address,
             name_servers: options.first(code::NAME_SERVERS).map_or_else(Vec::new, addresses),
             search: options.first(code::SEARCH).and_then(names::search_list).unwrap_or_default(),
-            ntp_servers: options.first(code::NTP_SERVERS).map_or_else(Vec::new, ntp_servers),
+            ntp_servers: options.all(code::NTP_SERVERS).flat_map(ntp_servers).collect(),
             refresh: refresh.unwrap_or(Duration::MAX).max(MIN_REFRESH),
         })
     }
 }
 
-/// The first address that an association has.
+/// The first usable address that an association has.
 fn leased(options: &Options, identifier: u32) -> Result<Leased, Unacceptable> {
     let mut associations = options.all(code::ASSOCIATION);
     let ours = associations.find(|bytes| bytes.starts_with(&identifier.to_be_bytes()));
@@ -127,40 +132,44 @@ fn leased(options: &Options, identifier: u32) -> Result<Leased, Unacceptable> {
         .ok_or(Unacceptable::NoAddress)?;
     let inner = Options::decode(rest).ok_or(Unacceptable::NoAddress)?;
     status(&inner)?;
-    let (t1, t2) = (seconds(fixed, 4), seconds(fixed, 8));
-    let mut addresses = inner.all(code::ADDRESS).filter_map(|bytes| bytes.split_first_chunk());
-    addresses
-        .find_map(|(fixed, rest)| address(fixed, rest, t1, t2))
-        .unwrap_or(Err(Unacceptable::NoAddress))
+    let times = (seconds(fixed, 4), seconds(fixed, 8));
+    if times.0 > times.1 && times.1 > 0 {
+        return Err(Unacceptable::Times);
+    }
+    let addresses = || inner.all(code::ADDRESS).filter_map(|bytes| bytes.split_first_chunk());
+    let withdrawn = || {
+        let mut addresses = addresses().map(|(fixed, _)| fixed);
+        addresses.find(|fixed| seconds(&fixed[..], 20) == 0).and_then(address_of)
+    };
+    addresses()
+        .find_map(|(fixed, rest)| address(fixed, rest, times))
+        .ok_or_else(|| withdrawn().map_or(Unacceptable::NoAddress, Unacceptable::Withdrawn))
 }
 
-/// Reads one address of an association; `None` if the server takes it back or no host can have it.
-fn address(
-    fixed: &[u8; ADDRESS],
-    options: &[u8],
-    t1: u32,
-    t2: u32,
-) -> Option<Result<Leased, Unacceptable>> {
-    let address = Ipv6Addr::from(*fixed.first_chunk()?);
+fn address_of(fixed: &[u8; ADDRESS]) -> Option<Ipv6Addr> {
+    fixed.first_chunk().map(|octets: &[u8; 16]| Ipv6Addr::from(*octets))
+}
+
+/// Reads one address of an association with its times T1 and T2; `None` if the server takes it
+/// back, its lifetimes contradict each other, or no host can have it.
+fn address(fixed: &[u8; ADDRESS], options: &[u8], (t1, t2): (u32, u32)) -> Option<Leased> {
+    let address = address_of(fixed).filter(router::is_usable)?;
     let (preferred, valid) = (seconds(fixed, 16), seconds(fixed, 20));
-    let is_given = valid > 0 && Options::decode(options).is_some_and(|it| status(&it).is_ok());
-    if !is_given || !router::is_usable(&address) {
+    let is_good = Options::decode(options).is_some_and(|inner| status(&inner).is_ok());
+    if valid == 0 || preferred > valid || !is_good {
         return None;
-    }
-    if preferred > valid || (t1 > t2 && t2 > 0) {
-        return Some(Err(Unacceptable::Lifetimes));
     }
     // The recommended parts of the preferred lifetime, where the server leaves them to the client.
     // One that is never preferred is renewed by its valid lifetime.
     let base = span(if preferred > 0 { preferred } else { valid });
-    let part = |given: u32, share: f64| match given {
-        0 => base.map(|base| base.mul_f64(share)),
-        given => span(given),
+    let part = |given: u32, share: f64| {
+        let span = if given == 0 { base.map(|base| base.mul_f64(share)) } else { span(given) };
+        span.map(|span| span.max(MIN_RENEWAL))
     };
     let rebind = part(t2, 0.8);
     // A time of renewal after that of rebinding is one of the two, and the server's is kept.
     let renew = part(t1, 0.5).into_iter().chain(rebind).min();
-    Some(Ok(Leased { address, preferred: span(preferred), valid: span(valid), renew, rebind }))
+    Some(Leased { address, preferred: span(preferred), valid: span(valid), renew, rebind })
 }
 
 fn seconds(bytes: &[u8], at: usize) -> u32 {
@@ -238,16 +247,37 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_that_contradict_each_other_are_refused() {
-        for (t1, t2, preferred, valid) in [(50, 40, 100, 200), (0, 0, 300, 200)] {
-            let bytes = association(t1, t2, vec![address_option(host(5), preferred, valid)]);
-            assert_eq!(leased_of(&bytes), Err(Unacceptable::Lifetimes));
-        }
+    fn times_that_contradict_each_other_are_refused() {
+        let bytes = association(50, 40, vec![address_option(host(5), 100, 200)]);
+        assert_eq!(leased_of(&bytes), Err(Unacceptable::Times));
+    }
+
+    #[test]
+    fn a_lease_is_renewed_after_ten_seconds_at_the_earliest() {
+        let bytes = association(1, 2, vec![address_option(host(5), FOREVER, FOREVER)]);
+        let leased = leased_of(&bytes).unwrap();
+        assert_eq!((leased.renew, leased.rebind), (Some(MIN_RENEWAL), Some(MIN_RENEWAL)));
+    }
+
+    #[test]
+    fn an_address_that_the_server_takes_back_is_named() {
+        let bytes = association(0, 0, vec![address_option(host(5), 0, 0)]);
+        assert_eq!(leased_of(&bytes), Err(Unacceptable::Withdrawn(host(5))));
+    }
+
+    #[test]
+    fn each_option_with_a_time_server_is_read() {
+        let server = |last| Options(vec![(1, host(last).octets().to_vec())]).encode();
+        let message = Message::new(Kind::Reply, 1)
+            .with(code::SERVER, &[9])
+            .with(code::NTP_SERVERS, &server(8))
+            .with(code::NTP_SERVERS, &server(9));
+        assert_eq!(Terms::read(&message, None).unwrap().ntp_servers, [host(8), host(9)]);
     }
 
     #[test]
     fn an_address_that_is_taken_back_or_of_no_host_is_passed_over() {
-        let first = [(host(4), 0, 0), (Ipv6Addr::LOCALHOST, 1, 1), (Ipv6Addr::UNSPECIFIED, 1, 1)];
+        let first = [(host(4), 0, 0), (host(4), 3, 2), (Ipv6Addr::LOCALHOST, 1, 1)];
         for (address, preferred, valid) in first {
             let options =
                 vec![address_option(address, preferred, valid), address_option(host(5), 1, 1)];

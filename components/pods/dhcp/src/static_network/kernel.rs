@@ -8,13 +8,11 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use osbuild_protocol::{StaticAddress, StaticRoute};
 
 use super::plan::{FoundAddress, FoundRoute};
-use crate::netlink::{ADDRESS, EXECUTE, FLAGS, INET, INET6, LIST, Netlink, PUT, ROUTE};
+use crate::netlink::{
+    ADDRESS, DUPLICATE, EXECUTE, FLAGS, INET, INET6, LIST, Netlink, PROTOCOL, PUT, ROUTE,
+};
 use osbuild_rtnetlink::{Answer, BY_SETTING, Request, attributes, u32_at};
 
-/// The attribute with the protocol of an address (`IFA_PROTO`), which not every `libc` defines.
-const PROTOCOL: u16 = 11;
-/// The flag of an address that another machine on the link has (`IFA_F_DADFAILED`).
-const DUPLICATE: u32 = 0x08;
 /// The multicast groups for changed links (`RTMGRP_LINK`), addresses (`RTMGRP_IPV4_IFADDR`,
 /// `RTMGRP_IPV6_IFADDR`), routes (`RTMGRP_IPV4_ROUTE`, `RTMGRP_IPV6_ROUTE`) and rules
 /// (`RTMGRP_IPV4_RULE`, and `RTNLGRP_IPV6_RULE`, number 19).

@@ -310,12 +310,19 @@ impl StaticNetwork {
     fn found(&self, links: &[HostLink], netlink: &mut Netlink) -> io::Result<Found> {
         let names = links.iter().map(|host| host.link.name.clone()).collect();
         let ports = made::ports(&self.wanted.settings, links.iter().map(|host| &host.link));
+        let off_parent = |link: &Link| {
+            // A veth has the index of its peer there, perhaps of another network namespace.
+            let parent = link.parent.filter(|_| matches!(link.kind, LinkKind::Vlan(..)))?;
+            let parent = links.iter().find(|host| host.link.index == parent)?;
+            (!parent.link.up).then(|| parent.link.name.clone())
+        };
         let links = links.iter().map(|HostLink { link, is_served, is_of_node, leased_mtu }| {
             let port_of = ports.get(&link.name).filter(|_| *is_of_node || link.is_made).cloned();
             let is_found = *is_served || port_of.is_some();
             is_found.then(|| FoundLink {
                 index: link.index,
                 is_up: link.up,
+                off_parent: off_parent(link),
                 name: link.name.clone(),
                 mtu: link.mtu,
                 leased_mtu: *leased_mtu,

@@ -19,6 +19,8 @@ pub struct FoundLink {
     pub leased_mtu: Option<u16>,
     /// Whether it is on.
     pub is_up: bool,
+    /// The link that carries it, if that one is off. Then the kernel switches it on no more.
+    pub off_parent: Option<String>,
     /// Whether this program has made it. Then [`made`](super::made) has its MTU.
     pub is_made: bool,
     /// The link of a setting of which it is a port. Then that one has the addresses.
@@ -123,6 +125,7 @@ pub fn plan(
     for (setting, link) in missing {
         match setting {
             NetworkSetting::Address(_) | NetworkSetting::Route(_) if is_off(wanted, link) => {}
+            NetworkSetting::State(_, LinkState::Up) if link.off_parent.is_some() => {}
             NetworkSetting::State(name, state) => {
                 puts.push(Action::Switch(link.index, name.clone(), *state));
             }
@@ -160,8 +163,9 @@ pub fn is_switched_off(wanted: &[NetworkSetting], link: &str) -> bool {
     })
 }
 
+/// Whether a setting switches a link off, or the one that carries it is off.
 fn is_off(wanted: &[NetworkSetting], link: &FoundLink) -> bool {
-    is_switched_off(wanted, &link.name)
+    link.off_parent.is_some() || is_switched_off(wanted, &link.name)
 }
 
 fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
@@ -185,7 +189,14 @@ fn removals(wanted: &[NetworkSetting], found: &Found) -> Vec<Action> {
             let mut links = found.links.iter();
             links.any(|link| link.index == address.index && link.port_of.is_some())
         };
-        (address.is_own && !is_wanted(address.index, &is_it)) || (address.is_leased && is_of_port())
+        // The kernel keeps those of IPv4 on a link that is off, and answers for them elsewhere.
+        let is_of_link_that_is_off = || {
+            let mut links = found.links.iter();
+            links.any(|link| link.index == address.index && is_switched_off(wanted, &link.name))
+        };
+        let is_own = address.is_own
+            && (is_of_link_that_is_off() || !is_wanted(address.index, &is_it));
+        is_own || (address.is_leased && is_of_port())
     });
     let routes = routes.cloned().map(Action::DeleteRoute);
     routes.chain(addresses.cloned().map(Action::DeleteAddress)).collect()
@@ -258,6 +269,14 @@ impl Found {
             return Some(format!("there is no link `{name}` that this program serves"));
         };
         match setting {
+            NetworkSetting::Address(_)
+            | NetworkSetting::Route(_)
+            | NetworkSetting::State(_, LinkState::Up)
+                if link.off_parent.is_some() =>
+            {
+                let parent = link.off_parent.as_deref().unwrap_or_default();
+                Some(format!("the link `{parent}`, which carries `{name}`, is off"))
+            }
             NetworkSetting::Address(_) | NetworkSetting::Route(_) if link.port_of.is_some() => {
                 let of = link.port_of.iter().map(|port| port.of.as_str()).collect::<String>();
                 Some(format!("`{name}` is a port of `{of}`, which has the addresses"))
@@ -335,6 +354,7 @@ mod tests {
             mtu: 1500,
             leased_mtu: None,
             is_up: true,
+            off_parent: None,
             is_made: false,
             port_of: None,
         };
@@ -460,6 +480,21 @@ mod tests {
         let mut off = found();
         off.links[0].is_up = false;
         assert_eq!(plan(&wanted, &BTreeMap::new(), &off), []);
+        let own = address("192.0.2.7", 24, true);
+        off.addresses.push(own.clone());
+        assert_eq!(plan(&wanted, &BTreeMap::new(), &off), [Action::DeleteAddress(own)]);
+    }
+
+    #[test]
+    fn nothing_is_set_on_a_link_whose_parent_is_off() {
+        let wanted = settings(&["link eth0 state up", ADDRESS, ROUTE]);
+        let mut off = found();
+        (off.links[0].is_up, off.links[0].off_parent) = (false, Some("eth1".to_owned()));
+        assert_eq!(plan(&wanted, &BTreeMap::new(), &off), []);
+        let ours = BTreeSet::from([eth0()]);
+        assert_eq!(super::plan(&[], &BTreeMap::new(), &ours, &off), []);
+        let problem = "the link `eth1`, which carries `eth0`, is off";
+        assert!(wanted.iter().all(|one| off.problem(one).as_deref() == Some(problem)));
     }
 
     #[test]

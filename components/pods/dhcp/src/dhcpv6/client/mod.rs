@@ -7,6 +7,7 @@
 
 mod exchange;
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use super::Need;
@@ -21,6 +22,11 @@ const REQUESTS: u32 = 10;
 const CONFIRM_TIME: Duration = Duration::from_secs(10);
 /// How often a server is informed that another host has the address (`DEC_MAX_RC`).
 const DECLINES: u32 = 4;
+/// The longest wait after an address that the client could not use. It doubles from one of a second
+/// to that, as a server may give such an address again and again (RFC 8415, 14.1).
+const MAX_REFUSAL_WAIT: Duration = Duration::from_secs(120);
+/// How often options are asked for in vain before those from before are dropped.
+const OPTION_REQUESTS: u32 = 6;
 /// The preference of an offer that is taken at once.
 const MAX_PREFERENCE: u8 = u8::MAX;
 /// The limits of a server's value for the longest wait between two questions, in seconds.
@@ -71,9 +77,13 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Client {
     mac: Mac,
+    /// The identifier of its association (IAID).
+    association: u32,
     /// The lease or the options of the link.
     held: Option<Held>,
     state: State,
+    /// The addresses in a row that the client could not use.
+    refusals: u32,
     /// The longest waits between two questions for an address and for options.
     max_solicit_wait: Duration,
     max_information_wait: Duration,
@@ -123,23 +133,25 @@ enum State {
 }
 
 impl Client {
-    /// Makes a client for the link with this hardware address, without carrier.
-    pub fn new(mac: Mac) -> Self {
+    /// Makes a client for the link with this hardware address, without carrier. No two links with
+    /// the same address have the same association.
+    pub fn new(mac: Mac, association: u32) -> Self {
         let hour = Duration::from_secs(3600);
-        let state = State::Idle;
-        Self { mac, held: None, state, max_solicit_wait: hour, max_information_wait: hour }
+        Self {
+            mac,
+            association,
+            held: None,
+            state: State::Idle,
+            refusals: 0,
+            max_solicit_wait: hour,
+            max_information_wait: hour,
+        }
     }
 
     /// The identifier of the client, which has no state: that of its link (DUID-LL, RFC 8415,
     /// 11.4).
     pub fn identifier(&self) -> Vec<u8> {
         [&[0, 3, 0, 1], &self.mac[..]].concat()
-    }
-
-    /// The identifier of its association (IAID).
-    pub fn association(&self) -> u32 {
-        let [_, _, bytes @ ..] = self.mac;
-        u32::from_be_bytes(bytes)
     }
 
     /// When an [`Event::Tick`] is due, if ever.
@@ -180,7 +192,7 @@ impl Client {
         self.expire(now, random, &mut actions);
         match event {
             Event::Needed(need) => self.needed(need, now, random),
-            Event::CarrierLost => self.state = State::Idle,
+            Event::CarrierLost => (self.state, self.refusals) = (State::Idle, 0),
             Event::Stop => self.stop(&mut actions),
             Event::Message(message) => self.message(message, now, random, &mut actions),
             Event::Duplicate => self.duplicate(now, random, &mut actions),
@@ -188,7 +200,7 @@ impl Client {
                 .extend(self.held.as_ref().and_then(|held| held.left(now)).map(Action::Apply)),
             Event::Tick => {}
         }
-        while self.advance(now, random) {}
+        while self.advance(now, random, &mut actions) {}
         self.send(now, random, &mut actions);
         actions
     }
@@ -199,7 +211,14 @@ impl Client {
         let exchange = Exchange::new(random, now);
         let has_address = self.held.as_ref().is_some_and(|held| held.terms.address.is_some());
         self.state = match (&self.state, need) {
+            (State::Idle, Need::Nothing) if !has_address => {
+                self.held = None;
+                return;
+            }
             (_, Need::Nothing) => return,
+            (State::Soliciting(_, None), Need::Options) if !has_address => {
+                State::Informing(exchange)
+            }
             (State::Idle, _) if has_address => State::Confirming(exchange),
             (State::Idle, Need::Options) => State::Informing(exchange),
             (State::Idle | State::Informing(_) | State::Informed, Need::Addresses) => {
@@ -219,6 +238,7 @@ impl Client {
     /// The server is informed, which gives another address from then on.
     fn duplicate(&mut self, now: Duration, random: u32, actions: &mut Vec<Action>) {
         if let Some(held) = self.held.take() {
+            self.refusals += 1;
             actions.push(Action::Remove("another host on the link has it"));
             self.state = State::Declining(Exchange::new(random, now), held.terms);
         }
@@ -255,9 +275,7 @@ impl Client {
                 self.lease(message, exchange, now, random, actions)
             }
             (Kind::Reply, State::Confirming(_)) => self.confirmed(message, now, random, actions),
-            (Kind::Reply, State::Declining(..)) => {
-                self.state = State::Soliciting(Exchange::new(random, now), None)
-            }
+            (Kind::Reply, State::Declining(..)) => self.state = self.soliciting(now, random),
             (Kind::Reply, State::Informing(_)) => self.inform(message, exchange, actions),
             _ => {}
         }
@@ -285,7 +303,7 @@ impl Client {
 
     /// Keeps the best offer of the first wait, and takes any offer after it (RFC 8415, 18.2.1).
     fn offer(&mut self, message: &Message, now: Duration, random: u32, actions: &mut Vec<Action>) {
-        let association = self.association();
+        let association = self.association;
         let State::Soliciting(exchange, best) = &mut self.state else { return };
         let offered = match Terms::read(message, Some(association)) {
             Ok(offered) => offered,
@@ -317,7 +335,7 @@ impl Client {
         random: u32,
         actions: &mut Vec<Action>,
     ) {
-        match (Terms::read(message, Some(self.association())), &self.state) {
+        match (Terms::read(message, Some(self.association)), &self.state) {
             (Ok(terms), _) => {
                 let held = Held { terms, since: exchange.sent() };
                 let left = held.left(now);
@@ -325,6 +343,9 @@ impl Client {
                     let note = "a lease of DHCPv6 is passed over: it has expired on its way";
                     actions.push(Action::Note(note.to_owned()));
                     return;
+                }
+                if matches!(self.state, State::Renewing(_) | State::Rebinding(_)) {
+                    self.refusals = 0;
                 }
                 (self.held, self.state) = (Some(held), State::Bound);
                 actions.extend(left.map(Action::Apply));
@@ -338,6 +359,11 @@ impl Client {
                     self.state = State::Requesting(Exchange::new(random, now), asked);
                 }
             }
+            (Err(Unacceptable::Withdrawn(address)), State::Renewing(_) | State::Rebinding(_))
+                if self.has(address) =>
+            {
+                self.start_over("the server takes it back", now, random, actions)
+            }
             (Err(reason @ Unacceptable::NotOnLink), _) => {
                 actions.push(Action::Note(format!("a lease of DHCPv6 is refused: {reason}")));
                 self.start_over("the server refuses it", now, random, actions);
@@ -347,6 +373,11 @@ impl Client {
                 actions.push(Action::Note(format!("a lease of DHCPv6 is passed over: {reason}")))
             }
         }
+    }
+
+    fn has(&self, address: Ipv6Addr) -> bool {
+        let leased = self.held.as_ref().and_then(|held| held.terms.address);
+        leased.is_some_and(|leased| leased.address == address)
     }
 
     /// A server knows whether the address belongs to the link.
@@ -395,7 +426,17 @@ impl Client {
         if self.held.take().is_some_and(|held| held.terms.address.is_some()) {
             actions.push(Action::Remove(reason));
         }
-        self.state = State::Soliciting(Exchange::new(random, now), None);
+        self.refusals += 1;
+        self.state = self.soliciting(now, random);
+    }
+
+    /// Looks for a server: at once, unless several addresses in a row could not be used.
+    fn soliciting(&self, now: Duration, random: u32) -> State {
+        let wait = match self.refusals {
+            0 | 1 => Duration::ZERO,
+            refusals => MAX_REFUSAL_WAIT.min(Duration::from_secs(1 << refusals.min(7))),
+        };
+        State::Soliciting(Exchange::new(random, now.saturating_add(wait)), None)
     }
 
     /// Ends the lease at its expiry, in any state.
@@ -419,7 +460,22 @@ impl Client {
     }
 
     /// Moves to the state that the time requires. Returns whether it is another one.
-    fn advance(&mut self, now: Duration, random: u32) -> bool {
+    fn advance(&mut self, now: Duration, random: u32, actions: &mut Vec<Action>) -> bool {
+        match &self.state {
+            // Without an answer the address stays (RFC 8415, 18.2.3).
+            State::Confirming(exchange) if now >= exchange.end(CONFIRM_TIME) => {
+                self.keep(now, actions);
+                return true;
+            }
+            State::Informing(exchange) if exchange.is_over(OPTION_REQUESTS, now) => {
+                self.held = None;
+            }
+            State::Declining(exchange, _) if exchange.is_over(DECLINES, now) => {
+                self.state = self.soliciting(now, random);
+                return true;
+            }
+            _ => {}
+        }
         let new = || Exchange::new(random, now);
         let is_due = |at: Option<Duration>| at.is_some_and(|at| now >= at);
         let held = self.held.as_ref();
@@ -431,11 +487,6 @@ impl Client {
             State::Requesting(exchange, _) if exchange.is_over(REQUESTS, now) => {
                 Some(State::Soliciting(new(), None))
             }
-            State::Declining(exchange, _) if exchange.is_over(DECLINES, now) => {
-                Some(State::Soliciting(new(), None))
-            }
-            // Without an answer the address stays (RFC 8415, 18.2.3).
-            State::Confirming(exchange) if now >= exchange.end(CONFIRM_TIME) => Some(State::Bound),
             State::Bound | State::Renewing(_) if is_due(when(|it| it.rebind)) => {
                 Some(State::Rebinding(new()))
             }
@@ -482,7 +533,7 @@ impl Client {
         }
         if kind != Kind::InformationRequest {
             // The identifier, and times and lifetimes of zero: the server chooses them.
-            let mut association = [self.association(), 0, 0].map(u32::to_be_bytes).concat();
+            let mut association = [self.association, 0, 0].map(u32::to_be_bytes).concat();
             if let Some(leased) = terms.and_then(|terms| terms.address) {
                 association.extend([code::ADDRESS, 24].map(u16::to_be_bytes).concat());
                 association.extend([&leased.address.octets()[..], &[0; 8]].concat());

@@ -6,6 +6,7 @@ use super::super::message::Options;
 use super::*;
 
 const MAC: Mac = [2, 0, 0, 0, 0, 1];
+const ASSOCIATION: u32 = 7;
 const SERVER: u8 = 1;
 const OTHER_SERVER: u8 = 2;
 const HOST: u8 = 9;
@@ -21,7 +22,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        Self { client: Client::new(MAC), now: Duration::from_secs(100), random: 0 }
+        Self { client: Client::new(MAC, ASSOCIATION), now: Duration::from_secs(100), random: 0 }
     }
 
     /// A client that holds a lease, at the moment it got it: a second after its first question.
@@ -92,7 +93,7 @@ fn answer_with(
 ) -> Message {
     let lifetimes = [preferred, valid].map(u32::to_be_bytes).concat();
     let address = [&host(host_number).octets()[..], &lifetimes].concat();
-    let association = [u32::from_be_bytes([0, 0, 0, 1]), t1, t2].map(u32::to_be_bytes).concat();
+    let association = [ASSOCIATION, t1, t2].map(u32::to_be_bytes).concat();
     let options = Options(vec![(code::ADDRESS, address)]).encode();
     empty(question, kind, server).with(code::ASSOCIATION, &[association, options].concat())
 }
@@ -299,10 +300,14 @@ fn an_address_that_no_server_confirms_stays() {
     scene.handle(Event::CarrierLost);
     scene.handle(Event::Needed(Need::Addresses));
     let start = scene.now;
-    while scene.client.listens() {
-        scene.pass();
-    }
-    assert_eq!(scene.now - start, CONFIRM_TIME);
+    // The kernel has removed it if the link was off.
+    let leased = loop {
+        match &scene.pass()[..] {
+            [Action::Send(message)] => assert_eq!(message.kind, Kind::Confirm),
+            other => break applied(other),
+        }
+    };
+    assert_eq!((leased.address, scene.now - start), (host(HOST), CONFIRM_TIME));
     assert_eq!(scene.client.terms().unwrap().address.unwrap().address, host(HOST));
 }
 
@@ -333,6 +338,73 @@ fn a_decline_that_nobody_answers_ends() {
         assert_eq!(sent(&scene.pass()).kind, Kind::Decline);
     }
     assert_eq!(sent(&scene.pass()).kind, Kind::Solicit);
+}
+
+#[test]
+fn addresses_that_cannot_be_used_slow_the_client_down() {
+    let mut scene = Scene::bound();
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let decline = sent(&scene.handle(Event::Duplicate));
+        let start = scene.now;
+        let actions = scene.receive(&with_status(&decline, SERVER, 0));
+        let solicit = sent(&if actions.is_empty() { scene.pass() } else { actions });
+        waits.push((scene.now - start).as_secs());
+        let offer = answer(&solicit, Kind::Advertise, SERVER, HOST).with(code::PREFERENCE, &[255]);
+        let request = sent(&scene.receive(&offer));
+        applied(&scene.receive(&answer(&request, Kind::Reply, SERVER, HOST)));
+    }
+    assert_eq!(waits, [0, 4, 8, 16, 32, 64, 120, 120, 120]);
+    let renew = sent(&scene.pass());
+    applied(&scene.receive(&answer(&renew, Kind::Reply, SERVER, HOST)));
+    let decline = sent(&scene.handle(Event::Duplicate));
+    assert_eq!(sent(&scene.receive(&with_status(&decline, SERVER, 0))).kind, Kind::Solicit);
+}
+
+#[test]
+fn an_address_that_the_server_takes_back_goes() {
+    let mut scene = Scene::bound();
+    let renew = sent(&scene.pass());
+    let of_another = answer_with(&renew, Kind::Reply, SERVER, HOST + 1, [0; 4]);
+    assert!(matches!(&scene.receive(&of_another)[..], [Action::Note(_)]));
+    let actions = scene.receive(&answer_with(&renew, Kind::Reply, SERVER, HOST, [0; 4]));
+    assert_eq!(actions[0], Action::Remove("the server takes it back"));
+    assert_eq!(sent(&actions).kind, Kind::Solicit);
+}
+
+#[test]
+fn options_of_another_network_are_dropped() {
+    let informed = || {
+        let mut scene = Scene::new();
+        let question = sent(&scene.handle(Event::Needed(Need::Options)));
+        scene.receive(
+            &empty(&question, Kind::Reply, SERVER).with(code::NAME_SERVERS, &host(3).octets()),
+        );
+        assert!(scene.client.terms().is_some());
+        scene.handle(Event::CarrierLost);
+        scene
+    };
+    let mut scene = informed();
+    scene.handle(Event::Needed(Need::Nothing));
+    assert_eq!(scene.client.terms(), None, "its routers leave nothing to DHCPv6");
+    let mut scene = informed();
+    sent(&scene.handle(Event::Needed(Need::Options)));
+    for _ in 1..OPTION_REQUESTS {
+        assert!(scene.client.terms().is_some());
+        assert_eq!(sent(&scene.pass()).kind, Kind::InformationRequest);
+    }
+    sent(&scene.pass());
+    assert_eq!(scene.client.terms(), None, "no server answers");
+}
+
+#[test]
+fn a_router_that_has_only_options_ends_the_search_for_an_address() {
+    let mut scene = Scene::new();
+    sent(&scene.handle(Event::Needed(Need::Addresses)));
+    let question = sent(&scene.handle(Event::Needed(Need::Options)));
+    assert_eq!(question.kind, Kind::InformationRequest);
+    let mut scene = Scene::bound();
+    assert_eq!(scene.handle(Event::Needed(Need::Options)), [], "a lease stays");
 }
 
 #[test]
