@@ -1,7 +1,7 @@
 //! Every recipe, board and component of this checkout.
 
 use crate::{TODAY, shipped};
-use osbuild::plan::{self, Architecture, Content, Strictness};
+use osbuild::plan::{self, Architecture, Content, Lock, Strictness};
 use osbuild_abi::{paths, writable};
 use std::collections::BTreeSet;
 
@@ -38,6 +38,33 @@ fn every_recipe_that_names_a_board_resolves() {
             recipe.rsplit_once('-').and_then(|(_, architecture)| Architecture::named(architecture));
         assert!(named.is_none_or(|named| named == plan.architecture), "{recipe}");
     }
+}
+
+/// A recipe that another one inherits makes the lock of each stale.
+#[test]
+fn every_lock_in_the_checkout_is_current() {
+    let project = shipped();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../recipes");
+    let machines = plan::buildable(&project);
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "lock") {
+            continue;
+        }
+        let recipe = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lock = Lock::parse(&format!("recipes/{recipe}.lock"), &text).unwrap();
+        let outcome = if machines.contains(&recipe) {
+            let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap();
+            plan.lock(lock).map(|_| ())
+        } else {
+            plan::resolve_programs(&project, &recipe).unwrap().lock(lock).map(|_| ())
+        };
+        outcome.unwrap_or_else(|error| panic!("{error}"));
+        count += 1;
+    }
+    assert!(count > machines.len(), "the tests' programs have locks too");
 }
 
 #[test]
