@@ -28,6 +28,7 @@ impl Project {
             "src/lib.rs",
             "src/fresh.rs",
             "src/progress.rs",
+            "src/times.rs",
             "src/main.rs",
             "src/bin/start-osbuild.rs",
         ] {
