@@ -31,29 +31,38 @@ struct Seen {
 }
 
 /// Gives the files of the checkout `root` their former times, and remembers in `folder` the times
-/// that they have now.
+/// that they have now. A file that cannot be read, or is gone meanwhile, is left out.
 ///
 /// # Errors
-/// A file cannot be read, or the times cannot be written.
+/// The checkout cannot be listed, or the times cannot be written.
 pub fn restore(folder: &Path, root: &Path) -> io::Result<()> {
     let former = read(&folder.join(TIMES));
     let is_new = is_new(root)?;
     let mut now = BTreeMap::new();
     for path in sources(root)? {
-        let file = root.join(&path);
-        let (time, before) = (time(&file)?, former.get(&path));
-        let seen = match before {
-            Some(before) if before.time == time => *before,
-            _ => Seen { time, hash: hash(&file)? },
-        };
-        let same = before.filter(|before| is_new && before.hash == seen.hash);
-        if let Some(same) = same.filter(|same| same.time != time) {
-            let times = FileTimes::new().set_modified(UNIX_EPOCH + same.time);
-            File::open(&file)?.set_times(times)?;
+        if let Ok(seen) = restore_one(&root.join(&path), former.get(&path), is_new) {
+            now.insert(path, seen);
         }
-        now.insert(path, same.copied().unwrap_or(seen));
     }
     if now == former { Ok(()) } else { write(&folder.join(TIMES), &now) }
+}
+
+/// Gives one file its former time if its content is that of `before` and `is_new`. Returns its time
+/// and content.
+fn restore_one(file: &Path, before: Option<&Seen>, is_new: bool) -> io::Result<Seen> {
+    let time = time(file)?;
+    let seen = match before {
+        Some(before) if before.time == time => *before,
+        _ => Seen { time, hash: hash(file)? },
+    };
+    let Some(same) = before.filter(|before| is_new && before.hash == seen.hash) else {
+        return Ok(seen);
+    };
+    if same.time != time {
+        let times = FileTimes::new().set_modified(UNIX_EPOCH + same.time);
+        File::open(file)?.set_times(times)?;
+    }
+    Ok(*same)
 }
 
 /// Whether cargo has compiled nothing in the checkout but the starters.
@@ -81,7 +90,11 @@ fn is_new(root: &Path) -> io::Result<bool> {
 fn sources(root: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut sources, mut folders) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root.join(&folder))? {
+        let entries = match fs::read_dir(root.join(&folder)) {
+            Err(_) if folder != Path::new("") => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
             let is_output = OUTPUTS.iter().any(|output| path == Path::new(output));
@@ -238,6 +251,15 @@ mod tests {
             scene.restore();
             assert_eq!(scene.is_old("folder/file"), expected, "{fingerprint}");
         }
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_left_out() {
+        let scene = Scene::new();
+        scene.clone_again("content");
+        std::os::unix::fs::symlink("/nonexistent", scene.root.path().join("folder/link")).unwrap();
+        scene.restore();
+        assert!(scene.is_old("folder/file") && !scene.is_old("folder"));
     }
 
     #[test]
