@@ -47,8 +47,8 @@ pub fn restore(folder: &Path, root: &Path) -> io::Result<()> {
     if now == former { Ok(()) } else { write(&folder.join(TIMES), &now) }
 }
 
-/// Gives one file its former time if its content is that of `before` and `is_new`. Returns its time
-/// and content.
+/// Gives a file of a new checkout its former time if its content is that of `before`. Returns its
+/// time and content.
 fn restore_one(file: &Path, before: Option<&Seen>, is_new: bool) -> io::Result<Seen> {
     let time = time(file)?;
     let seen = match before {

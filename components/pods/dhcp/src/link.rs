@@ -272,10 +272,7 @@ impl LinkClient {
             prefix_length: terms.prefix_length,
             permanent: left.is_none(),
         };
-        let span = left.map_or_else(
-            || "unlimited time".to_owned(),
-            |left| format!("{:.0} s", left.as_secs_f64()),
-        );
+        let span = shown_span(left);
         self.log(&format!(
             "has {}/{} from {} for {span}",
             terms.address, terms.prefix_length, terms.server
@@ -341,8 +338,13 @@ impl LinkClient {
     }
 }
 
-fn failed(what: &str, error: io::Error) -> io::Error {
+pub(crate) fn failed(what: &str, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// The rest of a lease in words.
+pub(crate) fn shown_span(left: Option<Duration>) -> String {
+    left.map_or_else(|| "unlimited time".to_owned(), |left| format!("{:.0} s", left.as_secs_f64()))
 }
 
 fn question(message: &Message) -> String {

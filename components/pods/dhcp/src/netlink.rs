@@ -199,10 +199,7 @@ impl Netlink {
         address: &Address,
         lifetime: Option<Duration>,
     ) -> io::Result<()> {
-        // The kernel counts whole seconds. They are rounded up, because zero is refused.
-        let seconds = lifetime.map_or(FOREVER, |left| {
-            left.as_secs().saturating_add(1).min(u64::from(FOREVER) - 1) as u32
-        });
+        let seconds = whole_seconds(lifetime);
         // Preferred and valid lifetime; the kernel fills in the two timestamps of `ifa_cacheinfo`.
         let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
         let request = address_request(libc::RTM_NEWADDR, PUT, index, address)
@@ -225,17 +222,13 @@ impl Netlink {
     /// Sets an address of DHCPv6 on a link, or renews its lifetimes. Routers alone announce
     /// prefixes and routes.
     pub fn put_address6(&mut self, index: u32, leased: &Leased) -> io::Result<()> {
-        let seconds = |left: Option<Duration>| {
-            left.map_or(FOREVER, |left| {
-                left.as_secs().saturating_add(1).min(u64::from(FOREVER) - 1) as u32
-            })
-        };
         // An address that is deprecated already has no time in which it is preferred.
-        let preferred = leased
-            .preferred
-            .filter(Duration::is_zero)
-            .map_or_else(|| seconds(leased.preferred), |_| 0);
-        let lifetimes = [preferred, seconds(leased.valid), 0, 0].map(u32::to_ne_bytes).concat();
+        let preferred = match leased.preferred {
+            Some(Duration::ZERO) => 0,
+            left => whole_seconds(left),
+        };
+        let valid = whole_seconds(leased.valid);
+        let lifetimes = [preferred, valid, 0, 0].map(u32::to_ne_bytes).concat();
         let request = address6_request(libc::RTM_NEWADDR, PUT, index, leased.address)
             .with(libc::IFA_CACHEINFO, &lifetimes)
             .with(FLAGS, &NO_PREFIX_ROUTE.to_ne_bytes())
@@ -450,6 +443,11 @@ fn address_request(kind: u16, flags: i32, index: u32, address: &Address) -> Requ
     Request::new(kind, flags, &fixed)
         .with(libc::IFA_LOCAL, &octets)
         .with(libc::IFA_ADDRESS, &octets)
+}
+
+/// A lifetime as the kernel counts it. It is rounded up, because the kernel refuses zero.
+fn whole_seconds(left: Option<Duration>) -> u32 {
+    left.map_or(FOREVER, |left| left.as_secs().saturating_add(1).min(u64::from(FOREVER) - 1) as u32)
 }
 
 fn address6_request(kind: u16, flags: i32, index: u32, address: Ipv6Addr) -> Request {

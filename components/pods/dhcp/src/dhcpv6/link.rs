@@ -10,7 +10,7 @@ use super::client::{Action, Client, Event};
 use super::message::{Kind, Message};
 use super::socket::{self, LinkSocket};
 use super::terms::{Leased, Terms};
-use crate::link::{now, random};
+use crate::link::{failed, now, random, shown_span};
 use crate::netlink::{Address6, Link, Netlink};
 
 /// The client of one link, with its socket and its address.
@@ -149,10 +149,7 @@ impl LinkClient6 {
     }
 
     fn configure(&mut self, leased: &Leased, netlink: &mut Netlink) -> io::Result<()> {
-        let span = leased.valid.map_or_else(
-            || "unlimited time".to_owned(),
-            |left| format!("{:.0} s", left.as_secs_f64()),
-        );
+        let span = shown_span(leased.valid);
         self.log(&format!("has {}/128 of DHCPv6 for {span}", leased.address));
         let all = netlink.addresses6(self.link.index)?;
         let of_others = |found: &Address6| found.address == leased.address && !found.is_leased();
@@ -196,10 +193,6 @@ fn association(link: &Link) -> u32 {
     name.iter().fold(u32::from_be_bytes(bytes), |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
-}
-
-fn failed(what: &str, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 fn question(message: &Message) -> &'static str {

@@ -19,7 +19,7 @@ pub struct FoundLink {
     pub leased_mtu: Option<u16>,
     /// Whether it is on.
     pub is_up: bool,
-    /// The link that carries it, if that one is off. Then the kernel switches it on no more.
+    /// The link that carries it, if that one is off: then the kernel does not switch it on.
     pub off_parent: Option<String>,
     /// Whether this program has made it. Then [`made`](super::made) has its MTU.
     pub is_made: bool,

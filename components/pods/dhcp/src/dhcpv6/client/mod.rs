@@ -22,8 +22,9 @@ const REQUESTS: u32 = 10;
 const CONFIRM_TIME: Duration = Duration::from_secs(10);
 /// How often a server is informed that another host has the address (`DEC_MAX_RC`).
 const DECLINES: u32 = 4;
-/// The longest wait after an address that the client could not use. It doubles from one of a second
-/// to that, as a server may give such an address again and again (RFC 8415, 14.1).
+/// The longest wait after addresses in a row that the client could not use, as a server may give
+/// such ones again and again (RFC 8415, 14.1). There is no wait after the first one, four seconds
+/// after the second, and twice as long after each further one.
 const MAX_REFUSAL_WAIT: Duration = Duration::from_secs(120);
 /// How often options are asked for in vain before those from before are dropped.
 const OPTION_REQUESTS: u32 = 6;
@@ -448,7 +449,8 @@ impl Client {
         self.held = None;
         actions.push(Action::Remove("the lease has expired"));
         if self.has_lease() {
-            self.state = State::Soliciting(Exchange::new(random, now), None);
+            self.refusals += 1;
+            self.state = self.soliciting(now, random);
         }
     }
 
