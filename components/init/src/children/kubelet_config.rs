@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use osbuild_abi::paths::{
-    DOCUMENT_CLIENTS, JOIN_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR, NODE_DOCUMENT,
+    DOCUMENT_CLIENTS, JOIN_BOOTSTRAP, JOIN_CA, JOIN_KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR,
+    NODE_DOCUMENT,
 };
 use osbuild_document::{Document, Kubelet};
 use osbuild_failure::{Explain, Failure, Outcome};
@@ -27,7 +28,7 @@ use super::{
     client_certificate, document_settings, node_certificate, node_document, proxy_exclusions,
 };
 use crate::boot::memory;
-use crate::daemons::credentials::{self, Credentials, JOIN_BOOTSTRAP, JOIN_CA};
+use crate::daemons::credentials::{self, Credentials};
 use crate::daemons::kubelet_config::{
     CERTIFIED_NAME, FLAGS, JOINED, MAX_SHUTDOWN_GRACE, POLICIES, SHUTDOWN_GRACE, STANDALONE,
 };

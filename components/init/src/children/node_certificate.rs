@@ -138,6 +138,15 @@ fn remove(path: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn others_find_the_certificates_of_clients() {
+        let paths = [CLIENT, FORMER_CLIENT].map(|name| Path::new(FOLDER).join(name));
+        assert_eq!(
+            osbuild_abi::paths::CLIENT_CERTIFICATES.map(Path::new),
+            paths.each_ref().map(|path| path.as_path())
+        );
+    }
+
     use super::*;
     use osbuild_document::Document;
     use osbuild_protocol::{Authorities, BootstrapToken, ClusterDomain, ServerUrl};

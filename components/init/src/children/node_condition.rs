@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use osbuild_abi::paths::JOIN_CA;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::small_file;
 use osbuild_kubeconfig::Kubeconfig;
@@ -17,7 +18,7 @@ use super::api_server::{Method, Server};
 use super::client_certificate;
 use super::cluster_node::{ClusterNode, Condition};
 use crate::api_response::object;
-use crate::daemons::credentials::{self, JOIN_CA};
+use crate::daemons::credentials;
 
 /// The type of the condition.
 const CONDITION: &str = "HostProblem";

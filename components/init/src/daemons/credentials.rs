@@ -4,13 +4,8 @@ use std::path::Path;
 
 use osbuild_abi::paths::{
     BOOTSTRAP_KUBECONFIG, CLIENT_CA, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_CLIENT_CA,
-    EARLIER_KUBECONFIG, JOIN_KUBECONFIG, KUBECONFIG,
+    EARLIER_KUBECONFIG, JOIN_BOOTSTRAP, JOIN_CA, JOIN_KUBECONFIG, KUBECONFIG,
 };
-
-/// The bootstrap kubeconfig that `init kubelet-config` makes for the cluster that settings name.
-pub const JOIN_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.conf";
-/// The CA certificates of that cluster.
-pub const JOIN_CA: &str = "/run/osbuild/kubelet/ca.crt";
 
 /// The files of each origin: settings, kubeadm's names, and those of an earlier release.
 /// The first origin with one of the two kubeconfig files counts.

@@ -4,13 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::API_CLUSTER_JOIN;
+use osbuild_abi::paths::{API_CLUSTER_JOIN, JOIN_BOOTSTRAP, JOIN_CA};
 use osbuild_failure::Outcome;
 use osbuild_protocol::{ClusterJoin, Observed, Refusal, RefusalCode, Setting, SettingName};
 use osbuild_ranks::{Ranked, Source};
 
 use super::run_files;
-use crate::daemons::credentials::{JOIN_BOOTSTRAP, JOIN_CA};
 
 /// The file with what requests have set, for the child: the line of a setting. Its token is not for
 /// a command line, which every process can read.

@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    CONTROL_PLANE, KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES, RESOLV_CONF,
-    SECCOMP_PROFILES, STATIC_PODS, TRUSTED_ROOTS,
+    CONTROL_PLANE, JOIN_CA, KUBELET_CONFIGURATIONS, NTP_SERVERS, PROXY_ENVIRONMENT, REGISTRIES,
+    RESOLV_CONF, SECCOMP_PROFILES, STATIC_PODS, TRUSTED_ROOTS,
 };
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::MAX_REGISTRIES;
@@ -18,7 +18,6 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::run_files;
 use super::swap_settings::SWAPS;
-use crate::daemons::credentials::JOIN_CA;
 
 /// The file of the host name.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";

@@ -1,9 +1,10 @@
 //! One check of the repository, and the update that may follow from it.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use osbuild_failure::{Explain, Failure, Outcome};
@@ -18,6 +19,7 @@ use osbuild_slots::Header;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::api::Api;
+use crate::cluster_files::{ClusterFiles, Membership};
 use crate::decision::{Decision, decide};
 use crate::firmware::{Firmware, Trust};
 use crate::own_node::OwnNode;
@@ -30,6 +32,9 @@ use crate::slot::{Slot, Uki};
 /// How long to wait for `init`, which hashes a whole slot and has a shorter time limit of its own.
 const TIMEOUT: Duration = Duration::from_secs(360);
 
+/// How long a release that was refused after its download is not downloaded again.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(86_400);
+
 /// The architecture of this program.
 pub(crate) const ARCHITECTURE: Architecture =
     if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 };
@@ -40,8 +45,8 @@ pub struct Updater {
     pub settings: Settings,
     /// `init`'s socket.
     pub socket: PathBuf,
-    /// Where the kubelet's kubeconfig may be. The first one that is there counts, as for `init`.
-    pub kubeconfigs: Vec<PathBuf>,
+    /// The files that show in which cluster the node is.
+    pub cluster: ClusterFiles,
     /// The file with the machine's identity, by which a rollout orders the nodes.
     pub machine_id: PathBuf,
     /// The folder that keeps the newest metadata seen so far.
@@ -52,6 +57,18 @@ pub struct Updater {
     pub pace: Pace,
     /// Tells `init` what happens.
     pub reporter: Reporter,
+    /// The release that was refused after its download.
+    pub refused: RefCell<Option<Refused>>,
+}
+
+/// A release that was downloaded, and could not be installed.
+pub struct Refused {
+    /// It, as its channel describes it.
+    document: Document,
+    /// When.
+    at: Instant,
+    /// Why.
+    why: String,
 }
 
 /// The result of a check. The strings are lines for the log.
@@ -65,8 +82,8 @@ pub enum CheckOutcome {
     Held(String),
     /// The release's rollout does not allow it yet: it waits for its wave or its window.
     AwaitsTurn(String),
-    /// This version is installed, and the cluster has not granted the reboot yet.
-    Asks(String),
+    /// This release is installed, and the cluster has not granted the reboot yet.
+    Asks(Box<Document>),
     /// The node reboots into this version.
     Reboots(String),
 }
@@ -81,6 +98,23 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     let document = repository.document(&updater.settings).await?;
     updater.reporter.on_offered(&document.version);
     fits(&document, &updater.settings)?;
+    follow(updater, Some(&repository), document).await
+}
+
+/// Goes on with the release of an earlier check, without a look at the channel: a node that its
+/// cluster has drained only has to reboot, also if the channel cannot be read.
+///
+/// # Errors
+/// As for [`check`].
+pub async fn resume(updater: &Updater, document: Document) -> Outcome<CheckOutcome> {
+    follow(updater, None, document).await
+}
+
+async fn follow(
+    updater: &Updater,
+    repository: Option<&Repository>,
+    document: Document,
+) -> Outcome<CheckOutcome> {
     let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
     let decision = decide(&slots, &document);
     let is_idle = matches!(decision, Decision::Idle(_));
@@ -97,7 +131,9 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
         Decision::Try => (false, None),
         Decision::Mark(permit) => (false, Some(permit)),
         Decision::Install(permit) => {
-            install(updater, &repository, &document, permit).await?;
+            let missing =
+                || Failure::new(format!("{} is not installed any more", document.version));
+            install(updater, repository.ok_or_else(missing)?, &document, permit).await?;
             // The window may have closed.
             if let Some(hold) = updater.hold(&document)? {
                 return Ok(held(&document, hold));
@@ -107,7 +143,7 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     };
     updater.reporter.on_installed();
     if !updater.is_granted(&document.version).await? {
-        return Ok(CheckOutcome::Asks(document.version));
+        return Ok(CheckOutcome::Asks(Box::new(document)));
     }
     if !is_marked {
         updater.mark(staged)?;
@@ -162,14 +198,26 @@ impl Updater {
 
     /// Reports to the cluster what became of a request. It is repeated at the next check.
     async fn settle(&self, slots: &Slots, is_idle: bool) {
-        let settled = match self.own_node().await {
-            Ok(Some(mut node)) => node.settle(slots, is_idle).await,
-            Ok(None) => Ok(()),
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = settled {
+        if let Err(failure) = self.settled(slots, is_idle).await {
             eprintln!("report to the cluster: {failure}");
         }
+    }
+
+    /// Reports to the cluster what became of a reboot that it has granted. Returns whether that is
+    /// still to be done: the release is on trial, or the cluster cannot be asked.
+    pub async fn has_to_report(&self) -> bool {
+        let slots = self.init().and_then(|mut init| init.slots().explain("ask init for the slots"));
+        match slots {
+            Ok(slots) => self.settled(&slots, false).await.unwrap_or(true),
+            Err(_) => false,
+        }
+    }
+
+    /// Reports what became of a request, and returns whether that is not known yet.
+    async fn settled(&self, slots: &Slots, is_idle: bool) -> Outcome<bool> {
+        let Some(mut node) = self.own_node().await? else { return Ok(false) };
+        node.settle(slots, is_idle).await?;
+        Ok(node.is_on_trial(slots))
     }
 
     /// The node's own Node, if the node is in a cluster that it has to ask.
@@ -181,10 +229,30 @@ impl Updater {
     }
 
     /// The cluster that the node has to ask, if it is in one.
+    ///
+    /// # Errors
+    /// The node has no certificate of its cluster now. Its pods may run on meanwhile.
     fn cluster(&self) -> Outcome<Option<Api>> {
-        match self.kubeconfigs.iter().find(|path| path.exists()) {
-            Some(kubeconfig) if self.settings.waits_for_grant => Api::of_node(kubeconfig),
-            _ => Ok(None),
+        if !self.settings.waits_for_grant {
+            return Ok(None);
+        }
+        match self.cluster.membership() {
+            Membership::Member(kubeconfig) => Api::of_node(kubeconfig),
+            Membership::Rejoins => Err(Failure::new("the node joins its cluster again")),
+            Membership::None => Ok(None),
+        }
+    }
+
+    /// Refuses a release once more that could not be installed, instead of downloading it again.
+    fn admits(&self, document: &Document) -> Outcome {
+        match &*self.refused.borrow() {
+            Some(Refused { document: refused, at, why })
+                if (&refused.version, &refused.files) == (&document.version, &document.files)
+                    && at.elapsed() < REFUSED_INTERVAL =>
+            {
+                Err(Failure::new(format!("{why}: the release is not downloaded again for a day")))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -230,6 +298,7 @@ async fn install(
     document: &Document,
     permit: InstallPermit,
 ) -> Outcome {
+    updater.admits(document)?;
     let trust = updater.firmware.trust()?;
     let boot = boot_program(repository, document, trust.as_ref()).await?;
     let mut init = updater.init()?;
@@ -248,12 +317,18 @@ async fn install(
     })
     .await?;
     let uki = slot.finish()?;
-    verify(&uki, document, trust.as_ref())?;
-    init.replace_boot_program(&boot).explain("have init replace slotboot")?;
-    uki.write_header(&Header {
-        length: file.length,
-        sha256: file.sha256.0,
-        version: document.version.clone(),
+    let finish = || -> Outcome {
+        verify(&uki, document, trust.as_ref())?;
+        init.replace_boot_program(&boot).explain("have init replace slotboot")?;
+        uki.write_header(&Header {
+            length: file.length,
+            sha256: file.sha256.0,
+            version: document.version.clone(),
+        })
+    };
+    finish().inspect_err(|failure| {
+        let (document, at, why) = (document.clone(), Instant::now(), failure.to_string());
+        updater.refused.replace(Some(Refused { document, at, why }));
     })
 }
 

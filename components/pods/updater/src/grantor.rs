@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_grants::annotations::{DRAIN_FAILED, DRAINED, GRANTED, WAITS};
+use osbuild_grants::annotations::{
+    DRAIN_FAILED, DRAINED, DRAINED_FOR, GRANTED, GRANTED_SINCE, WAITS,
+};
 use osbuild_grants::{Node as Asking, Policy, Step, steps};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -23,6 +25,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The nodes of a page of their list.
 const PAGE: usize = 500;
+
+/// The label of the nodes of the control plane.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// The variable with the uid of this pod, which stays when it drains its own node: nobody else
 /// would grant that node its reboot.
@@ -96,6 +101,7 @@ async fn look(api: &Api, node: &Node, now: Timestamp) -> Outcome<Asking> {
     Ok(Asking {
         is_ready: node.is_ready(),
         is_cordoned: node.spec.unschedulable,
+        is_control_plane: node.metadata.labels.contains_key(CONTROL_PLANE),
         pods_left: if is_drained { pods(api, &node.metadata.name).await?.len() } else { 0 },
         ..asking
     })
@@ -135,13 +141,22 @@ async fn evict(api: &Api, node: &str) -> Outcome {
 /// The fields of the Node that a step changes.
 fn changes(step: &Step, node: &Asking, now: Timestamp) -> Option<Value> {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let version = node.request.as_ref().map(|request| &request.version);
     let (annotations, unschedulable) = match step {
-        Step::Drain => (json!({ DRAINED: now, WAITS: null }), Some(json!(true))),
-        Step::Grant => (json!({ GRANTED: node.request.as_ref()?.version }), None),
-        Step::GiveUp(why) => {
-            (json!({ DRAINED: null, DRAIN_FAILED: now, WAITS: why }), Some(Value::Null))
+        Step::Drain => {
+            let begins =
+                json!({ DRAINED: now, DRAINED_FOR: version, GRANTED_SINCE: null, WAITS: null });
+            (begins, Some(json!(true)))
         }
-        Step::Uncordon => (json!({ DRAINED: null, DRAIN_FAILED: null }), Some(Value::Null)),
+        Step::Grant => (json!({ GRANTED: version?, GRANTED_SINCE: now }), None),
+        Step::NoteGrant => (json!({ GRANTED_SINCE: now }), None),
+        Step::GiveUp(why) => {
+            let ends = json!({ DRAINED: null, DRAINED_FOR: null, DRAIN_FAILED: now, WAITS: why });
+            (ends, Some(Value::Null))
+        }
+        Step::Uncordon | Step::Requeue => {
+            (json!({ DRAINED: null, DRAINED_FOR: null, DRAIN_FAILED: null }), Some(Value::Null))
+        }
         Step::Explain(why) => (json!({ WAITS: why }), None),
         Step::Evict => return None,
     };
@@ -158,6 +173,8 @@ fn print(node: &str, step: &Step) {
         Step::Grant => eprintln!("{node}: may reboot"),
         Step::Uncordon => eprintln!("{node}: is back"),
         Step::GiveUp(why) => eprintln!("{node}: is uncordoned: {why}"),
+        Step::Requeue => eprintln!("{node}: is uncordoned: it asks for another release by now"),
+        Step::NoteGrant => eprintln!("{node}: may reboot, by another tool"),
         Step::Evict | Step::Explain(_) => {}
     }
 }
@@ -182,8 +199,9 @@ mod tests {
         assert_eq!(drain["metadata"]["annotations"][DRAINED], json!("2026-11-25T12:00:00Z"));
         let back = changes(Step::Uncordon);
         assert_eq!(back.pointer("/spec/unschedulable"), Some(&Value::Null));
-        let grant = changes(Step::Grant);
-        assert_eq!(grant, json!({ "metadata": { "annotations": { GRANTED: "2" } } }));
+        assert_eq!(drain["metadata"]["annotations"][DRAINED_FOR], json!("2"));
+        let granted = json!({ GRANTED: "2", GRANTED_SINCE: "2026-11-25T12:00:00Z" });
+        assert_eq!(changes(Step::Grant), json!({ "metadata": { "annotations": granted } }));
     }
 
     #[test]

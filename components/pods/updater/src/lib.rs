@@ -9,6 +9,7 @@
 
 mod api;
 pub mod check;
+pub mod cluster_files;
 pub mod decision;
 pub mod firmware;
 pub mod grantor;

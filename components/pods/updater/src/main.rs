@@ -4,6 +4,7 @@
 //! cluster, and grants reboots by the policy of this file. Both print one line per event on stderr,
 //! and end only by a signal.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -11,9 +12,11 @@ use std::time::{Duration, Instant};
 use osbuild_abi::paths;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::UpdatePhase;
+use osbuild_release::Document;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::sleep;
-use updater::check::{CheckOutcome, Updater, check};
+use updater::check::{CheckOutcome, Updater, check, resume};
+use updater::cluster_files::ClusterFiles;
 use updater::firmware::Firmware;
 use updater::grantor::grant;
 use updater::pace::Pace;
@@ -33,12 +36,20 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 const KUBECONFIGS: [&str; 3] =
     [paths::JOIN_KUBECONFIG, paths::KUBECONFIG, paths::EARLIER_KUBECONFIG];
 
+/// The files of a cluster that settings name, and of one that kubeadm or an earlier release names.
+const JOINS: [&str; 4] = [
+    paths::JOIN_CA,
+    paths::JOIN_BOOTSTRAP,
+    paths::BOOTSTRAP_KUBECONFIG,
+    paths::EARLIER_BOOTSTRAP_KUBECONFIG,
+];
+
 /// The longest pause of a node that its release's rollout holds: with its jitter, it is shorter
 /// than the shortest maintenance window. A node keeps its own rhythm, so that not all nodes of a
 /// wave download at once.
 const HELD_INTERVAL: Duration = Duration::from_secs(50 * 60);
 
-/// The pause between two looks at whether a reboot is granted.
+/// The pause between two looks at whether a reboot is granted, or what became of it.
 const GRANT_INTERVAL: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -69,7 +80,7 @@ struct Paths {
     socket: PathBuf,
     seen: PathBuf,
     firmware: PathBuf,
-    kubeconfigs: Vec<PathBuf>,
+    cluster: ClusterFiles,
     machine_id: PathBuf,
     proxy: PathBuf,
 }
@@ -82,7 +93,11 @@ impl Paths {
             socket: paths::UPDATE_SOCKET.into(),
             seen: paths::UPDATE_SEEN.into(),
             firmware: paths::FIRMWARE_VARIABLES.into(),
-            kubeconfigs: KUBECONFIGS.map(PathBuf::from).into(),
+            cluster: ClusterFiles {
+                kubeconfigs: KUBECONFIGS.map(PathBuf::from).into(),
+                joins: JOINS.map(PathBuf::from).into(),
+                certificates: paths::CLIENT_CERTIFICATES.map(PathBuf::from).into(),
+            },
             machine_id: paths::MACHINE_ID.into(),
             proxy: paths::PROXY_ENVIRONMENT.into(),
         };
@@ -96,7 +111,8 @@ impl Paths {
                 "--machine-id" => &mut paths.machine_id,
                 "--proxy" => &mut paths.proxy,
                 "--kubeconfig" => {
-                    paths.kubeconfigs = vec![words.next()?.into()];
+                    let kubeconfigs = vec![words.next()?.into()];
+                    paths.cluster = ClusterFiles { kubeconfigs, ..ClusterFiles::default() };
                     continue;
                 }
                 _ => return None,
@@ -111,11 +127,12 @@ fn run(paths: Paths) -> Outcome {
     proxy::follow(&paths.proxy)?;
     let settings = Settings::read(&paths.settings, &paths.root)?;
     eprintln!("follows {} of {} at {}", settings.channel, settings.recipe, settings.url);
-    let Paths { socket, seen, kubeconfigs, machine_id, proxy, .. } = paths;
+    let Paths { socket, seen, cluster, machine_id, proxy, .. } = paths;
     let (firmware, pace) = (Firmware::new(&paths.firmware), Pace::DEFAULT);
     let reporter = Reporter::new(socket.clone());
+    let refused = RefCell::default();
     let updater =
-        Updater { settings, socket, kubeconfigs, machine_id, seen, firmware, pace, reporter };
+        Updater { settings, socket, cluster, machine_id, seen, firmware, pace, reporter, refused };
     block_on(check_forever(&updater, &proxy))
 }
 
@@ -129,12 +146,19 @@ fn block_on(forever: impl Future<Output = ()>) -> Outcome {
 async fn check_forever(updater: &Updater, proxy: &Path) {
     let interval = Duration::from_secs(updater.settings.interval_s);
     let (mut retry, mut last) = (FIRST_RETRY, String::new());
+    let mut granted = None;
     updater.reporter.on_start();
     loop {
         if let Err(failure) = proxy::follow(proxy) {
             eprintln!("{failure}");
         }
-        let outcome = check(updater).await;
+        let outcome = match (check(updater).await, granted.take()) {
+            (Err(failure), Some(document)) => {
+                eprintln!("{failure}");
+                resume(updater, document).await
+            }
+            (outcome, _) => outcome,
+        };
         let (phase, line) = described(&outcome);
         let pause = match phase {
             UpdatePhase::Blocked | UpdatePhase::Failed => retry.min(interval),
@@ -150,8 +174,10 @@ async fn check_forever(updater: &Updater, proxy: &Path) {
             last = line;
         }
         match outcome {
-            Ok(CheckOutcome::Asks(version)) => wait_for_grant(updater, &version, pause).await,
-            _ if request_for_check::comes_within(pause, &updater.socket).await => {
+            Ok(CheckOutcome::Asks(document)) => {
+                granted = wait_for_grant(updater, *document, pause).await;
+            }
+            _ if is_asked_to_check(updater, pause).await => {
                 eprintln!("checks now, on request");
                 last = String::new();
             }
@@ -167,9 +193,9 @@ fn described(outcome: &Outcome<CheckOutcome>) -> (UpdatePhase, String) {
         Ok(CheckOutcome::Held(why)) => (UpdatePhase::Held, why.clone()),
         Ok(CheckOutcome::AwaitsTurn(why)) => (UpdatePhase::Waiting, why.clone()),
         Ok(CheckOutcome::Waits(why)) => (UpdatePhase::Blocked, why.clone()),
-        Ok(CheckOutcome::Asks(version)) => (
+        Ok(CheckOutcome::Asks(document)) => (
             UpdatePhase::Installed,
-            format!("{version} is installed, and waits for the cluster's grant"),
+            format!("{} is installed, and waits for the cluster's grant", document.version),
         ),
         Ok(CheckOutcome::Reboots(version)) => {
             (UpdatePhase::Installed, format!("{version} is installed: the node reboots into it"))
@@ -178,17 +204,35 @@ fn described(outcome: &Outcome<CheckOutcome>) -> (UpdatePhase, String) {
     }
 }
 
-/// Waits until a reboot into this version is granted, at most for `pause`. The next check finds
-/// whether the channel still offers the version.
-async fn wait_for_grant(updater: &Updater, version: &str, pause: Duration) {
+/// Waits until a reboot into this release is granted, at most for `pause`, and returns the release
+/// then. The next check finds whether the channel still offers it.
+async fn wait_for_grant(
+    updater: &Updater,
+    document: Document,
+    pause: Duration,
+) -> Option<Document> {
     let ends = Instant::now() + pause;
     while Instant::now() < ends {
         sleep(with_jitter(GRANT_INTERVAL.min(pause), random())).await;
         // The next check reports a cluster that cannot be asked.
-        if updater.is_granted(version).await.unwrap_or(false) {
-            return;
+        if updater.is_granted(&document.version).await.unwrap_or(false) {
+            return Some(document);
         }
     }
+    None
+}
+
+/// Waits for `pause`, or until a person asks for a check. Returns whether one did. A node that has
+/// rebooted reports meanwhile what became of that, as soon as it is known: others wait for it.
+async fn is_asked_to_check(updater: &Updater, pause: Duration) -> bool {
+    let ends = Instant::now() + pause;
+    let rest = || ends.saturating_duration_since(Instant::now());
+    while !rest().is_zero() && updater.has_to_report().await {
+        if request_for_check::comes_within(GRANT_INTERVAL.min(rest()), &updater.socket).await {
+            return true;
+        }
+    }
+    request_for_check::comes_within(rest(), &updater.socket).await
 }
 
 /// The pause with a deviation of up to a tenth, so that nodes that started together spread their

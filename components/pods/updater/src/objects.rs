@@ -39,6 +39,8 @@ pub struct Metadata {
     pub resource_version: String,
     /// Its annotations.
     pub annotations: Annotations,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// References to the objects that own it.
     pub owner_references: Vec<Owner>,
     /// Set if it is about to end.

@@ -43,6 +43,11 @@ impl OwnNode {
         Ok(request::is_granted(&self.node.metadata.annotations, version))
     }
 
+    /// Whether the node has rebooted as it asked, and what became of that is not known yet.
+    pub fn is_on_trial(&self, slots: &Slots) -> bool {
+        request::is_on_trial(&self.node.metadata.annotations, slots)
+    }
+
     /// Reports what became of the request. `is_idle`: the node has nothing to do until the channel
     /// offers another release.
     pub async fn settle(&mut self, slots: &Slots, is_idle: bool) -> Outcome {

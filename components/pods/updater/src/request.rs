@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use osbuild_grants::annotations::{
-    FAILED, GRANTED, REASON, RESULT, SINCE, SUCCEEDED, WAITS, WANTED,
+    FAILED, GRANTED, GRANTED_SINCE, REASON, RESULT, SINCE, SUCCEEDED, WAITS, WANTED,
 };
 use osbuild_protocol::{Contents, Release, SlotState, SlotStatus, Slots, SlotsStatus};
 
@@ -23,7 +23,7 @@ const UNANSWERED: &str =
 pub type Changes = BTreeMap<&'static str, Option<String>>;
 
 /// The annotations that belong to one request.
-const OF_A_REQUEST: [&str; 5] = [WANTED, SINCE, REASON, GRANTED, WAITS];
+const OF_A_REQUEST: [&str; 6] = [WANTED, SINCE, REASON, GRANTED, GRANTED_SINCE, WAITS];
 
 /// Whether the node may reboot into this version.
 pub fn is_granted(found: &Annotations, version: &str) -> bool {
@@ -45,6 +45,11 @@ pub fn ask(found: &Annotations, version: &str, now: Timestamp) -> Changes {
         _ => {
             changes.extend(OF_A_REQUEST.map(|key| (key, None)));
             changes.insert(WANTED, Some(version.to_owned()));
+            // A release that failed in an outage is tried once more.
+            let is_tried = |result: &String| result.split(' ').next() == Some(version);
+            if found.get(RESULT).is_some_and(is_tried) {
+                changes.insert(RESULT, None);
+            }
             changes.insert(
                 SINCE,
                 Some(Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()),
@@ -75,6 +80,12 @@ pub fn settle(found: &Annotations, slots: &Slots, is_idle: bool) -> Changes {
     only_new(changes, found)
 }
 
+/// Whether the release of the request runs, or is booted next, and has no result yet.
+pub fn is_on_trial(found: &Annotations, slots: &Slots) -> bool {
+    let (Some(wanted), Slots::Known(slots)) = (found.get(WANTED), slots) else { return false };
+    tried(slots, wanted) == Tried::OnTrial
+}
+
 /// How far the node is with a release.
 #[derive(Debug, PartialEq, Eq)]
 enum Tried<'s> {
@@ -93,6 +104,8 @@ fn tried<'s>(slots: &'s SlotsStatus, version: &str) -> Tried<'s> {
     match (running, other.map(|other| (other.state, other.name.as_str()))) {
         (Some(running), _) if running.state == SlotState::Good => Tried::Succeeded,
         (Some(_), _) => Tried::OnTrial,
+        // The network failed, not the release.
+        (None, Some((SlotState::OnTrial { tries_left: 0 }, _))) if slots.is_outage => Tried::NotYet,
         (None, Some((SlotState::OnTrial { tries_left: 0 }, name))) => Tried::Failed(name),
         (None, Some((SlotState::OnTrial { .. }, _))) => Tried::OnTrial,
         (None, _) => Tried::NotYet,
@@ -188,6 +201,18 @@ mod tests {
     }
 
     #[test]
+    fn a_release_that_failed_in_an_outage_is_asked_for_again() {
+        let granted = annotations(&[(WANTED, "2"), (SINCE, DAY), (GRANTED, "2")]);
+        let Slots::Known(tried) = slots(("1", GOOD), ("2", on_trial(0))) else { unreachable!() };
+        let outage = Slots::Known(SlotsStatus { is_outage: true, ..tried });
+        assert_eq!(settle(&granted, &outage, false), Changes::new(), "the grant counts");
+        let failed = annotations(&[(RESULT, "2 failed"), (REASON, "x")]);
+        let again = apply(ask(&failed, "2", at(DAY)), failed.clone());
+        assert_eq!(again, annotations(&[(WANTED, "2"), (SINCE, DAY)]));
+        assert_eq!(apply(ask(&failed, "3", at(DAY)), failed)[RESULT], "2 failed");
+    }
+
+    #[test]
     fn a_release_on_trial_has_no_result_yet() {
         let granted = annotations(&[(WANTED, "2"), (GRANTED, "2")]);
         for slots in [
@@ -196,7 +221,10 @@ mod tests {
             Slots::Unknown,
         ] {
             assert_eq!(settle(&granted, &slots, true), Changes::new(), "{slots:?}");
+            assert_eq!(is_on_trial(&granted, &slots), slots != Slots::Unknown);
         }
+        assert!(!is_on_trial(&granted, &slots(("2", GOOD), ("1", GOOD))));
+        assert!(!is_on_trial(&Annotations::new(), &slots(("2", on_trial(2)), ("1", GOOD))));
     }
 
     #[test]

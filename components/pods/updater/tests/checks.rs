@@ -7,8 +7,8 @@ use osbuild_protocol::{Contents, SlotState, SlotStatus, Slots, SlotsStatus, Star
 use osbuild_signatures::authenticode;
 use osbuild_signatures::efi::Listed;
 use osbuild_slots::Header;
-use updater::check::CheckOutcome;
-use world::{Certified, Fault, Keys, Release, Repository, Web, World, uki};
+use updater::check::{CheckOutcome, Updater, check, resume};
+use world::{ApiServer, Certified, Fault, Keys, Release, Repository, Web, World, uki};
 
 /// The check must fail with this word, and must have requested nothing from `init`.
 #[track_caller]
@@ -143,12 +143,7 @@ fn a_release_that_is_installed_is_not_booted_after_a_stop() {
     let mut release = Release::new(2).rolled_out("", -HOUR);
     release.rollout = release.rollout.map(osbuild_rollout::Rollout::stop);
     is_held(&world, &release, "was stopped by its publisher");
-    let mut slots = slots();
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &release.node);
-    let sha256 = digest.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-    let written = osbuild_protocol::Release { version: "2".to_owned(), sha256 };
-    slots.other.as_mut().unwrap().contents = Contents::Release(written);
-    world.init.reports(Slots::Known(slots));
+    world.init.reports(Slots::Known(holds_version_2(&release, SlotState::NotBootable)));
     is_held(&world, &release, "was stopped by its publisher");
 }
 
@@ -157,13 +152,7 @@ fn in_a_cluster_only_a_stop_counts() {
     let in_cluster = || {
         let world = World::new();
         // Nothing listens there: the node cannot ask for its reboot.
-        let server = "{name: c, cluster: {server: 'https://127.0.0.1:1'}}";
-        let config = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{server}]\n\
-             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
-             users: [{{name: u, user: {{token: t}}}}]\n"
-        );
-        std::fs::write(world.folder("kubelet.conf"), config).unwrap();
+        world.joins("https://127.0.0.1:1");
         world
     };
     let (world, release) = (in_cluster(), Release::new(2).rolled_out(&closed_window(), HOUR));
@@ -172,6 +161,93 @@ fn in_a_cluster_only_a_stop_counts() {
     assert_eq!(world.init.verbs(), ["slot", "boot-program"]);
     let stopped = release.rollout.clone().map(osbuild_rollout::Rollout::stop);
     is_held(&in_cluster(), &Release { rollout: stopped, ..release }, "was stopped");
+}
+
+const WANTED: &str = "osbuild.dev/reboot-wanted";
+const GRANTED: &str = "osbuild.dev/reboot-granted";
+
+#[test]
+fn a_node_asks_its_cluster_and_reboots_without_the_server_of_releases() {
+    let (world, api) = (World::new(), ApiServer::start(&[]));
+    world.joins(api.url());
+    let release = Release::new(2);
+    let folder = world.publish(&release);
+    let updater = world.updater(&format!("file://{}/", folder.display()));
+    let Ok(CheckOutcome::Asks(document)) = world.wait(check(&updater)) else { panic!() };
+    assert_eq!(api.annotations()[WANTED], "2");
+    world.init.reports(Slots::Known(holds_version_2(&release, SlotState::NotBootable)));
+    let asks = world.wait(resume(&updater, (*document).clone()));
+    assert!(matches!(asks, Ok(CheckOutcome::Asks(_))), "{asks:?}");
+    api.annotate(GRANTED, "2");
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(world.wait(check(&updater)).is_err());
+    let reboots = world.wait(resume(&updater, *document)).unwrap();
+    assert_eq!(reboots, CheckOutcome::Reboots("2".to_owned()));
+    assert_eq!(world.init.verbs(), ["slot", "boot-program", "try", "reboot"]);
+}
+
+#[test]
+fn a_node_reports_its_result_without_another_check() {
+    let (world, api) = (World::new(), ApiServer::start(&[(WANTED, "2"), (GRANTED, "2")]));
+    world.joins(api.url());
+    let updater = world.updater("file:///missing/");
+    let mut trial = holds_version_2(&Release::new(2), SlotState::OnTrial { tries_left: 2 });
+    trial.other = Some(std::mem::replace(&mut trial.running, trial.other.take().unwrap()));
+    world.init.reports(Slots::Known(trial.clone()));
+    assert!(world.wait(updater.has_to_report()), "it is on trial");
+    assert_eq!(api.annotations()[WANTED], "2");
+    trial.running.state = SlotState::Good;
+    world.init.reports(Slots::Known(trial));
+    assert!(!world.wait(updater.has_to_report()));
+    let result = ("osbuild.dev/reboot-result".to_owned(), "2 succeeded".to_owned());
+    assert_eq!(api.annotations(), [result].into());
+    world.joins("http://127.0.0.1:1");
+    assert!(world.wait(updater.has_to_report()), "the cluster cannot be asked");
+}
+
+#[test]
+fn a_node_that_joins_its_cluster_again_does_not_reboot_without_a_grant() {
+    let (world, release) = (World::new(), Release::new(2));
+    let folder = world.publish(&release);
+    for name in ["ca.crt", "client.pem"] {
+        std::fs::write(world.folder(name), "").unwrap();
+    }
+    let failure = world.check_server(&folder, Fault::None).unwrap_err().to_string();
+    assert!(failure.contains("joins its cluster again"), "{failure}");
+    assert!(!world.init.verbs().contains(&"reboot".to_owned()), "{:?}", world.init.verbs());
+    std::fs::remove_file(world.folder("client.pem")).unwrap();
+    let first_time = world.check_server(&folder, Fault::None).unwrap();
+    assert_eq!(first_time, CheckOutcome::Reboots("2".to_owned()));
+}
+
+#[test]
+fn a_release_that_init_refuses_is_not_downloaded_again_and_again() {
+    let (world, release) = (World::new(), Release::new(2));
+    world.init.refuses_boot_programs();
+    let updater = world.updater(&format!("file://{}/", world.publish(&release).display()));
+    for _ in 0..3 {
+        let failure = world.wait(check(&updater)).unwrap_err().to_string();
+        assert!(failure.contains("it is too old"), "{failure}");
+    }
+    assert_eq!(world.init.verbs(), ["slot"]);
+    let next = world.publish(&Release::new(3));
+    let updater = Updater {
+        refused: updater.refused,
+        ..world.updater(&format!("file://{}/", next.display()))
+    };
+    assert!(world.wait(check(&updater)).is_err());
+    assert_eq!(world.init.verbs(), ["slot"; 2], "another release is tried");
+}
+
+/// The slots of a node that runs version 1, whose other slot holds version 2.
+fn holds_version_2(release: &Release, state: SlotState) -> SlotsStatus {
+    let mut slots = slots();
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &release.node);
+    let sha256 = digest.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+    let written = osbuild_protocol::Release { version: "2".to_owned(), sha256 };
+    let name = "SLOT-B".to_owned();
+    slots.other = Some(SlotStatus { name, contents: Contents::Release(written), state });
+    slots
 }
 
 /// The slots of a node that runs version 1, whose other slot is empty.

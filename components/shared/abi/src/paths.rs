@@ -146,6 +146,15 @@ pub const VOLUME_MOUNTS: &str = "/var/mnt";
 pub const NODE_DOCUMENT: &str = "/etc/osbuild/node.toml";
 /// The kubeconfig that `init` or the kubelet makes for the cluster that settings name.
 pub const JOIN_KUBECONFIG: &str = "/run/osbuild/kubelet/kubelet.conf";
+/// The bootstrap kubeconfig that `init` makes for the cluster that settings name.
+pub const JOIN_BOOTSTRAP: &str = "/run/osbuild/kubelet/bootstrap-kubelet.conf";
+/// The CA certificates of that cluster.
+pub const JOIN_CA: &str = "/run/osbuild/kubelet/ca.crt";
+/// The kubelet's client certificate, and the one of the cluster before: links in its folder.
+pub const CLIENT_CERTIFICATES: [&str; 2] = [
+    "/var/lib/kubelet/pki/kubelet-client-current.pem",
+    "/var/lib/kubelet/pki/osbuild-client-former.pem",
+];
 /// With a kubeconfig here, the node starts as a member of its cluster. This path and the next two
 /// are kubeadm's.
 pub const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";

@@ -14,10 +14,14 @@ pub const RESULT: &str = "osbuild.dev/reboot-result";
 
 /// By the tool: the version into which the node may reboot now.
 pub const GRANTED: &str = "osbuild.dev/reboot-granted";
+/// By our tool: since when it may (RFC 3339).
+pub const GRANTED_SINCE: &str = "osbuild.dev/granted-since";
 /// By our tool: why it has not granted the reboot yet. A sentence.
 pub const WAITS: &str = "osbuild.dev/reboot-waits";
 /// By our tool: since when it drains the node, which it has cordoned (RFC 3339).
 pub const DRAINED: &str = "osbuild.dev/drained-since";
+/// By our tool: the version of the release for which it drains the node.
+pub const DRAINED_FOR: &str = "osbuild.dev/drained-for";
 /// By our tool: when it last gave up draining the node (RFC 3339).
 pub const DRAIN_FAILED: &str = "osbuild.dev/drain-failed";
 

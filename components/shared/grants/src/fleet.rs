@@ -14,6 +14,8 @@ pub enum Status {
     Waiting,
     /// It loses its pods.
     Draining,
+    /// It loses its pods for another release than the one that it asks for by now.
+    Superseded,
     /// It was granted its reboot.
     Rebooting,
     /// It has a result, but the mark of the drain is still there.
@@ -24,14 +26,19 @@ pub enum Status {
 
 impl Status {
     pub fn of(node: &Node, policy: &Policy, now: i64) -> Status {
-        let limit = i64::from(policy.drain_timeout_s) + i64::from(policy.reboot_timeout_s);
-        let is_late = node.drained_since.is_some_and(|since| now - since > limit);
+        let reboot = i64::from(policy.reboot_timeout_s);
+        let is_older =
+            |time: Option<i64>, limit: i64| time.is_some_and(|since| now - since > limit);
+        let whole = i64::from(policy.drain_timeout_s) + reboot;
         match (&node.request, node.drained_since) {
             (None, None) => Status::Idle,
-            (None, Some(_)) if is_late && !node.is_ready => Status::Overdue,
+            (None, since) if is_older(since, whole) && !node.is_ready => Status::Overdue,
             (None, Some(_)) => Status::Done,
-            (Some(_), _) if node.is_granted() && is_late => Status::Overdue,
-            (Some(_), _) if node.is_granted() => Status::Rebooting,
+            (Some(_), _) if node.is_granted() => match is_older(node.granted_since, reboot) {
+                true => Status::Overdue,
+                false => Status::Rebooting,
+            },
+            (Some(_), Some(_)) if node.is_drained_for_another() => Status::Superseded,
             (Some(_), Some(_)) => Status::Draining,
             (Some(_), None) => Status::Waiting,
         }
@@ -40,7 +47,10 @@ impl Status {
     /// Whether the node takes one of the places for nodes that are down. One that is overdue does
     /// not: it may never come back, and would hold up all others. It counts as a failure instead.
     fn takes_a_place(self) -> bool {
-        matches!(self, Status::Draining | Status::Rebooting | Status::Done)
+        match self {
+            Status::Draining | Status::Superseded | Status::Rebooting | Status::Done => true,
+            Status::Idle | Status::Waiting | Status::Overdue => false,
+        }
     }
 }
 
@@ -57,6 +67,8 @@ pub enum Reason<'n> {
     Wave,
     /// As many nodes try a release as have succeeded with it, and one more.
     Unproven(&'n str),
+    /// Another node of the control plane is down.
+    ControlPlane,
     Places,
 }
 
@@ -74,6 +86,7 @@ impl Display for Reason<'_> {
             Reason::Unproven(version) => {
                 write!(f, "{version} has to succeed on other nodes first")
             }
+            Reason::ControlPlane => f.write_str("another node of the control plane is down"),
             Reason::Places => f.write_str("as many nodes are down as the policy allows"),
         }
     }
@@ -99,6 +112,8 @@ pub struct Fleet<'n> {
     is_window_open: bool,
     /// How many further nodes may be down.
     places: usize,
+    /// How many nodes of the control plane are down, or will be.
+    control_planes_down: usize,
     /// Few, so that a search is faster than a map.
     releases: Vec<Release<'n>>,
 }
@@ -110,6 +125,7 @@ impl<'n> Fleet<'n> {
             now,
             is_window_open: policy.is_window_open(now),
             places: policy.at_once.of(nodes.len()),
+            control_planes_down: 0,
             releases: Vec::new(),
         };
         for node in nodes {
@@ -123,6 +139,8 @@ impl<'n> Fleet<'n> {
         if status.takes_a_place() {
             self.places = self.places.saturating_sub(1);
         }
+        let is_down = status.takes_a_place() || status == Status::Overdue || !node.is_ready;
+        self.control_planes_down += usize::from(node.is_control_plane && is_down);
         if let Some((version, outcome)) = &node.result {
             let release = self.release(version);
             match outcome {
@@ -131,7 +149,7 @@ impl<'n> Fleet<'n> {
             }
         }
         let Some(request) = &node.request else { return };
-        let is_held_up = self.obstacle(node).is_some();
+        let is_held_up = self.obstacle(node).is_some() || node.drain_failed.is_some();
         let wave = self.policy.wave(node.place);
         let release = self.release(&request.version);
         match status {
@@ -139,8 +157,15 @@ impl<'n> Fleet<'n> {
             Status::Overdue => release.failed += 1,
             _ => {}
         }
-        // A node that cannot be updated now does not hold up the waves after its own.
-        if status != Status::Overdue && !(status == Status::Waiting && is_held_up) {
+        // A node that cannot be updated now, or could not be drained, does not hold up the waves
+        // after its own.
+        let holds_up = match status {
+            Status::Waiting | Status::Superseded => !is_held_up,
+            Status::Draining => node.drain_failed.is_none(),
+            Status::Rebooting | Status::Idle | Status::Done => true,
+            Status::Overdue => false,
+        };
+        if holds_up {
             release.first_wave = release.first_wave.min(wave);
         }
     }
@@ -168,6 +193,7 @@ impl<'n> Fleet<'n> {
             return Err(Reason::Window);
         }
         let (now, has_place) = (self.now, self.places > 0);
+        let is_control_plane_down = self.control_planes_down > 0;
         let wave = self.policy.wave(node.place);
         let begins = request.since + wave as i64 * i64::from(self.policy.wave_s);
         let release = self.release(version);
@@ -180,9 +206,18 @@ impl<'n> Fleet<'n> {
         if !has_place {
             return Err(Reason::Places);
         }
+        if node.is_control_plane && is_control_plane_down {
+            return Err(Reason::ControlPlane);
+        }
         release.in_flight += 1;
         self.places -= 1;
+        self.control_planes_down += usize::from(node.is_control_plane);
         Ok(())
+    }
+
+    /// Whether a node that is drained is of the control plane, and another node of it is down.
+    pub fn would_lose_another(&self, node: &Node) -> bool {
+        node.is_control_plane && self.control_planes_down > 1
     }
 
     /// Why a release is granted to no further node.

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use osbuild_rollout::place;
 
-use crate::annotations::{DRAIN_FAILED, DRAINED, GRANTED, RESULT, SINCE, SUCCEEDED, WAITS, WANTED};
+use crate::annotations::{
+    DRAIN_FAILED, DRAINED, DRAINED_FOR, GRANTED, GRANTED_SINCE, RESULT, SINCE, SUCCEEDED, WAITS,
+    WANTED,
+};
 
 /// How many seconds the clock of another machine may be ahead.
 const MAX_SKEW_S: i64 = 3600;
@@ -19,14 +22,20 @@ pub struct Node {
     pub is_ready: bool,
     /// Whether it takes no new pods.
     pub is_cordoned: bool,
+    /// Whether it is one of the control plane, whose members need a majority of themselves.
+    pub is_control_plane: bool,
     /// The reboot that it requests, if any.
     pub request: Option<Request>,
     /// The version into which it may reboot.
     pub granted: Option<String>,
+    /// Since when it may. Another tool that grants reboots does not say.
+    pub granted_since: Option<i64>,
     /// The version of the release that it tried last, and the outcome.
     pub result: Option<(String, Outcome)>,
     /// Since when it is drained. The tool has cordoned it then.
     pub drained_since: Option<i64>,
+    /// The version of the release for which it is drained.
+    pub drained_for: Option<String>,
     /// When it could not be drained.
     pub drain_failed: Option<i64>,
     /// Why it waits, as its Node says.
@@ -71,8 +80,10 @@ impl Node {
                 since: time(SINCE, now).unwrap_or(now),
             }),
             granted: version(GRANTED).map(str::to_owned),
+            granted_since: time(GRANTED_SINCE, OLD),
             result: annotation(RESULT).and_then(outcome),
             drained_since: time(DRAINED, OLD),
+            drained_for: version(DRAINED_FOR).map(str::to_owned),
             drain_failed: time(DRAIN_FAILED, OLD),
             waits: annotation(WAITS).map(str::to_owned),
             ..Node::default()
@@ -83,6 +94,12 @@ impl Node {
     pub fn is_granted(&self) -> bool {
         let wanted = self.request.as_ref().map(|request| &request.version);
         wanted.is_some() && wanted == self.granted.as_ref()
+    }
+
+    /// Whether it was drained for another release than the one that it wants by now.
+    pub fn is_drained_for_another(&self) -> bool {
+        let wanted = self.request.as_ref().map(|request| &request.version);
+        self.drained_for.as_ref().is_some_and(|version| wanted.is_some_and(|it| it != version))
     }
 }
 

@@ -14,7 +14,8 @@ pub struct Policy {
     /// The percentage of the nodes that belong to the first wave, to the first and the second one,
     /// and so on. All others are the last wave.
     pub waves: Vec<u8>,
-    /// How many seconds a node of each next wave waits longer.
+    /// How many seconds a node of each next wave waits longer. With waves it is at least 1: nodes
+    /// see a release one after the other, so the first one to ask may be of the last wave.
     pub wave_s: u32,
     /// After this many failures a release is granted to no further node. A percentage is that of
     /// the nodes that have tried it.
@@ -97,11 +98,14 @@ impl Policy {
     pub fn parse(text: &str) -> Result<Policy, String> {
         let policy: Policy = toml::from_str(text).map_err(|error| error.to_string())?;
         let ascend = policy.waves.is_sorted_by(|one, next| one < next);
-        match ascend && policy.waves.iter().all(|percent| (1..100).contains(percent)) {
+        if !ascend || !policy.waves.iter().all(|percent| (1..100).contains(percent)) {
+            return Err(
+                "`waves` are percentages from 1 to 99, each above the one before".to_owned()
+            );
+        }
+        match policy.waves.is_empty() || policy.wave_s > 0 {
             true => Ok(policy),
-            false => {
-                Err("`waves` are percentages from 1 to 99, each above the one before".to_owned())
-            }
+            false => Err("`waves` need `wave-s`, the seconds between two of them".to_owned()),
         }
     }
 
@@ -140,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_place_belongs_to_the_first_wave_that_contains_it() {
-        let policy = Policy::parse("waves = [1, 10]").unwrap();
+        let policy = Policy::parse("waves = [1, 10]\nwave-s = 60").unwrap();
         let waves = [0, 99, 100, 999, 1000, 9999].map(|place| policy.wave(place));
         assert_eq!(waves, [0, 0, 1, 1, 2, 2]);
     }
@@ -150,7 +154,8 @@ mod tests {
         for wrong in
             ["waves = [10, 1]", "waves = [0]", "waves = [100]", "stop-after-failures = 0", "at = 1"]
         {
-            assert!(Policy::parse(wrong).is_err(), "{wrong}");
+            assert!(Policy::parse(&format!("wave-s = 60\n{wrong}")).is_err(), "{wrong}");
         }
+        assert!(Policy::parse("waves = [1]").unwrap_err().contains("`wave-s`"));
     }
 }

@@ -11,12 +11,16 @@ pub enum Step {
     Drain,
     /// Evict its pods, as far as their budgets allow.
     Evict,
-    /// Let it reboot.
+    /// Let it reboot, and note since when.
     Grant,
+    /// Note since when another tool lets it reboot.
+    NoteGrant,
     /// Uncordon it, and try again later. With the reason.
     GiveUp(String),
     /// Uncordon it: it has its result, and is Ready.
     Uncordon,
+    /// Uncordon it: it asks for another release by now, and waits for its turn again.
+    Requeue,
     /// Say on its Node why it waits.
     Explain(String),
 }
@@ -34,12 +38,15 @@ pub fn steps(nodes: &[Node], policy: &Policy, now: i64) -> Vec<(usize, Step)> {
                 None
             }
             (Status::Draining, Some(request)) => Some(drain(&fleet, node, request, policy, now)),
+            (Status::Superseded, _) => Some(Step::Requeue),
+            (Status::Rebooting, _) if node.granted_since.is_none() => Some(Step::NoteGrant),
             (Status::Done, _) if node.is_ready => Some(Step::Uncordon),
             _ => None,
         };
         steps.extend(step.map(|step| (index, step)));
     }
-    waiting.sort_unstable_by_key(|(index, node, _)| (node.place, *index));
+    // Nodes that could not be drained come last, the one that has waited longest first.
+    waiting.sort_unstable_by_key(|(index, node, _)| (node.drain_failed, node.place, *index));
     for (index, node, request) in waiting {
         let step = match fleet.take_place(node, request) {
             Ok(()) => Some(Step::Drain),
@@ -65,7 +72,7 @@ fn drain<'n>(
     let took = now - node.drained_since.unwrap_or(now);
     match fleet.refusal(&request.version) {
         Some(reason) => Step::GiveUp(reason.to_string()),
-        None if node.pods_left == 0 => Step::Grant,
+        None if node.pods_left == 0 && !fleet.would_lose_another(node) => Step::Grant,
         None if took > i64::from(policy.drain_timeout_s) => {
             Step::GiveUp(format!("the node could not be drained in {took} s"))
         }

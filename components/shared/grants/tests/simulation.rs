@@ -133,7 +133,8 @@ fn carry_out(node: &mut Node, simulated: &mut Simulated, step: Step, now: i64) {
             (node.drained_since, node.is_cordoned, node.pods_left) = (Some(now), true, 1)
         }
         Step::Grant => {
-            (node.granted, node.is_ready) = (Some("2".to_owned()), false);
+            (node.granted, node.granted_since) = (Some("2".to_owned()), Some(now));
+            node.is_ready = false;
             // It sees the grant within a minute, reboots in three, and is good after one more.
             simulated.result = match simulated.fate {
                 Fate::Lost => None,
@@ -145,9 +146,9 @@ fn carry_out(node: &mut Node, simulated: &mut Simulated, step: Step, now: i64) {
             (node.drained_since, node.is_cordoned) = (None, false);
             node.drain_failed = Some(now);
         }
-        Step::Uncordon => (node.drained_since, node.is_cordoned) = (None, false),
+        Step::Uncordon | Step::Requeue => (node.drained_since, node.is_cordoned) = (None, false),
         Step::Explain(why) => node.waits = Some(why),
-        Step::Evict => {}
+        Step::Evict | Step::NoteGrant => {}
     }
 }
 

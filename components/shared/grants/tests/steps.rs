@@ -17,11 +17,15 @@ fn asks() -> Node {
 
 /// Drained for this many seconds.
 fn drained(seconds: i64, pods_left: usize) -> Node {
-    Node { drained_since: Some(NOW - seconds), is_cordoned: true, pods_left, ..asks() }
+    let drained_for = Some("2".to_owned());
+    let drained_since = Some(NOW - seconds);
+    Node { drained_since, drained_for, is_cordoned: true, pods_left, ..asks() }
 }
 
+/// Drained and granted for this many seconds.
 fn granted(seconds: i64) -> Node {
-    Node { granted: Some("2".to_owned()), ..drained(seconds, 0) }
+    let granted_since = Some(NOW - seconds);
+    Node { granted: Some("2".to_owned()), granted_since, ..drained(seconds, 0) }
 }
 
 fn tried(outcome: Outcome) -> Node {
@@ -38,6 +42,8 @@ fn names(nodes: &[Node], policy: &Policy) -> Vec<(usize, &'static str)> {
         Step::Drain => "drain",
         Step::Evict => "evict",
         Step::Grant => "grant",
+        Step::NoteGrant => "note",
+        Step::Requeue => "requeue",
         Step::GiveUp(_) => "give up",
         Step::Uncordon => "uncordon",
         Step::Explain(_) => "explain",
@@ -102,10 +108,66 @@ fn a_release_that_failed_is_granted_to_no_further_node() {
 
 #[test]
 fn a_node_that_does_not_come_back_is_a_failure_and_frees_its_place() {
-    let lost = Node { is_ready: false, ..granted(900 + 1800 + 1) };
+    let lost = Node { is_ready: false, ..granted(1800 + 1) };
     assert_eq!(names(&[lost.clone(), asks()], &policy("")), []);
     explains(&[lost.clone(), asks()], "", "is stopped");
     assert_eq!(names(&[lost, asks()], &policy("stop-after-failures = 2")), [(1, "drain")]);
+}
+
+#[test]
+fn the_time_of_a_reboot_counts_from_its_grant() {
+    let late = Node { drained_since: Some(NOW - 9000), ..granted(60) };
+    assert_eq!(names(&[late, asks()], &policy("stop-after-failures = 9")), []);
+    let by_hand = Node { granted: Some("2".to_owned()), is_ready: false, ..asks() };
+    assert_eq!(names(&[by_hand.clone(), asks()], &policy("")), [(0, "note")]);
+    let lost = Node { granted_since: Some(NOW - 1801), ..by_hand };
+    assert_eq!(names(&[lost, asks()], &policy("stop-after-failures = 2")), [(1, "drain")]);
+}
+
+#[test]
+fn a_node_that_asks_for_the_next_release_meanwhile_waits_for_its_turn_again() {
+    let mut nodes = vec![tried(Outcome::Succeeded); 9];
+    for node in &mut nodes {
+        let next = drained(60, 0);
+        let request = Request { version: "3".to_owned(), since: NOW - 5 };
+        *node = Node { request: Some(request), result: node.result.clone(), ..next };
+    }
+    let all: Vec<_> = (0..9).map(|index| (index, "requeue")).collect();
+    assert_eq!(names(&nodes, &policy("at-once = 9")), all);
+    for node in &mut nodes {
+        (node.drained_since, node.drained_for, node.is_cordoned) = (None, None, false);
+    }
+    assert_eq!(names(&nodes, &policy("at-once = 9")), [(0, "drain")]);
+    let of_an_older_tool = Node { drained_for: None, ..drained(10, 0) };
+    assert_eq!(names(&[of_an_older_tool], &policy("")), [(0, "grant")]);
+}
+
+#[test]
+fn at_most_one_node_of_the_control_plane_is_down() {
+    let policy = policy("at-once = 9\nstop-after-failures = 9");
+    let proven = vec![tried(Outcome::Succeeded); 9];
+    let of = |node: Node| Node { is_control_plane: true, ..node };
+    let with = |nodes: &[Node]| names(&[nodes, &proven].concat(), &policy);
+    assert_eq!(with(&[of(asks()), of(asks()), asks()]), [(0, "drain"), (2, "drain")]);
+    let lost = Node { is_ready: false, ..idle() };
+    for down in [drained(1, 1), granted(60), granted(1801), lost.clone()] {
+        let steps = with(&[of(down), of(asks())]);
+        assert!(!steps.contains(&(1, "drain")), "{steps:?}");
+    }
+    assert_eq!(with(&[lost, of(asks())]), [(1, "drain")]);
+    let drained = of(drained(1, 0));
+    assert_eq!(with(&[drained.clone(), of(idle())]), [(0, "grant")]);
+    assert_eq!(with(&[drained, of(Node { is_ready: false, ..idle() })]), [(0, "evict")]);
+}
+
+#[test]
+fn nodes_that_could_not_be_drained_come_after_all_others() {
+    let failed = Node { drain_failed: Some(NOW - 3601), ..asks() };
+    let fresh = Node { place: 9999, ..asks() };
+    assert_eq!(names(&[failed.clone(), fresh.clone()], &policy("")), [(1, "drain")]);
+    let waves = "waves = [1]\nwave-s = 60\nat-once = 9\nstop-after-failures = 9";
+    let nodes = [failed, fresh, tried(Outcome::Succeeded), tried(Outcome::Succeeded)];
+    assert_eq!(names(&nodes, &policy(waves)), [(1, "drain"), (0, "drain")]);
 }
 
 #[test]
@@ -130,13 +192,14 @@ fn a_window_bounds_when_drains_begin_and_not_when_they_end() {
 
 #[test]
 fn a_wave_waits_for_those_before_it_and_for_its_time() {
-    let waves = "at-once = 9\nwaves = [1]";
+    let waves = "at-once = 9\nwaves = [1]\nwave-s = 60";
     let second = Node { place: 5000, ..asks() };
     let first = Node { place: 50, ..asks() };
     assert_eq!(names(&[second.clone(), first.clone()], &policy(waves)), [(1, "drain")]);
     explains(&[second.clone(), first.clone()], waves, "wave");
-    assert_eq!(names(from_ref(&second), &policy(&format!("{waves}\nwave-s = 61"))), []);
-    assert_eq!(names(from_ref(&second), &policy(&format!("{waves}\nwave-s = 60"))), [(0, "drain")]);
+    let later = waves.replace("60", "61");
+    assert_eq!(names(from_ref(&second), &policy(&later)), []);
+    assert_eq!(names(from_ref(&second), &policy(waves)), [(0, "drain")]);
     // A node that cannot be updated holds up nobody.
     for stuck in [
         Node { is_ready: false, ..first.clone() },
@@ -161,25 +224,41 @@ fn any_node() -> impl Strategy<Value = Node> {
     let ago = || prop::option::of(0..8000i64);
     let version = || prop::sample::select(vec!["1", "2"]).prop_map(str::to_owned);
     let outcome = prop::sample::select(vec![Outcome::Succeeded, Outcome::Failed]);
-    let flags = (any::<bool>(), any::<bool>(), 0..3usize, 0..10_000u16);
+    let flags = (any::<[bool; 3]>(), 0..3usize, 0..10_000u16);
     let request = prop::option::of((version(), 0..200_000i64));
     let result = prop::option::of((version(), outcome));
-    (flags, request, prop::option::of(version()), result, ago(), ago()).prop_map(
-        |((is_ready, is_cordoned, pods_left, place), request, granted, result, drained, failed)| {
+    let granted = (prop::option::of(version()), ago());
+    let drained = (prop::option::of(version()), ago(), ago());
+    (flags, request, granted, result, drained).prop_map(
+        |(flags, request, (granted, granted_ago), result, (drained_for, drained, failed))| {
+            let ([is_ready, is_cordoned, is_control_plane], pods_left, place) = flags;
+            let since = |ago: Option<i64>| ago.map(|ago| NOW - ago);
             Node {
                 place,
                 is_ready,
                 is_cordoned,
+                is_control_plane,
                 request: request.map(|(version, ago)| Request { version, since: NOW - ago }),
                 granted,
+                granted_since: since(granted_ago),
                 result,
-                drained_since: drained.map(|ago| NOW - ago),
-                drain_failed: failed.map(|ago| NOW - ago),
+                drained_since: since(drained),
+                drained_for,
+                drain_failed: since(failed),
                 waits: None,
                 pods_left,
             }
         },
     )
+}
+
+/// A node that was drained, and should have had its result by now.
+fn is_overdue(node: &Node) -> bool {
+    let is_older = |since: Option<i64>, limit| since.is_some_and(|since| NOW - since > limit);
+    match node.request.is_some() {
+        true => node.is_granted() && is_older(node.granted_since, 1800),
+        false => is_older(node.drained_since, 2700) && !node.is_ready,
+    }
 }
 
 proptest! {
@@ -190,7 +269,7 @@ proptest! {
         let policy = policy(&format!("at-once = {at_once}\nstop-after-failures = 3"));
         let steps = steps(&nodes, &policy, NOW);
         let begins = steps.iter().filter(|(_, step)| *step == Step::Drain).count();
-        let is_down = |node: &&Node| node.drained_since.is_some_and(|since| NOW - since <= 2700);
+        let is_down = |node: &&Node| node.drained_since.is_some() && !is_overdue(node);
         let down = nodes.iter().filter(is_down).count();
         prop_assert!(begins == 0 || down + begins <= at_once, "{down} + {begins}");
     }
@@ -207,6 +286,7 @@ proptest! {
                 ),
                 Step::Drain => prop_assert!(node.is_ready && !node.is_cordoned),
                 Step::Uncordon => prop_assert!(node.request.is_none() && node.is_ready),
+                Step::Requeue => prop_assert!(!node.is_granted()),
                 _ => {}
             }
         }

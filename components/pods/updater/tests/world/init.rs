@@ -25,6 +25,7 @@ struct State {
     verbs: Vec<String>,
     progress: Vec<UpdateReport>,
     refuses_progress: bool,
+    refuses_boot_programs: bool,
     boot_program: Vec<u8>,
 }
 
@@ -42,6 +43,7 @@ impl Init {
             verbs: Vec::new(),
             progress: Vec::new(),
             refuses_progress: false,
+            refuses_boot_programs: false,
             boot_program: Vec::new(),
         }));
         let (path, shared) = (slot.clone(), Arc::clone(&state));
@@ -73,6 +75,11 @@ impl Init {
     /// Refuses reports from now on, as an `init` of an earlier release does.
     pub fn refuses_progress(&self) {
         self.state.lock().unwrap().refuses_progress = true;
+    }
+
+    /// Refuses every boot program from now on, as one of a lower security epoch.
+    pub fn refuses_boot_programs(&self) {
+        self.state.lock().unwrap().refuses_boot_programs = true;
     }
 
     /// The reports of the updater.
@@ -125,6 +132,10 @@ fn serve(client: &UnixStream, slot: &Path, size: u64, state: &Mutex<State>) {
                 let file = OpenOptions::new().read(true).write(true).open(slot).unwrap();
                 send(client, &format!("length {size}\nok\n"), Some(file.as_fd()));
             }
+            "boot-program" if state.refuses_boot_programs => {
+                send(client, "error: it is too old [code=1]\n", None);
+                continue;
+            }
             "boot-program" => {
                 File::from(descriptor.unwrap()).read_to_end(&mut state.boot_program).unwrap();
                 send(client, "ok\n", None);
@@ -165,5 +176,6 @@ fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
 }
 
 fn send(client: &UnixStream, text: &str, descriptor: Option<BorrowedFd>) {
-    fd_passing::send(client, text, descriptor).unwrap();
+    // A client that was killed does not wait for it.
+    let _ = fd_passing::send(client, text, descriptor);
 }

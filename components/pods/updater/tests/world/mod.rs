@@ -3,12 +3,14 @@
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part of it")]
 
+mod api_server;
 mod init;
 mod keys;
 mod repository;
 mod server;
 mod web;
 
+pub use api_server::ApiServer;
 pub use init::Init;
 pub use keys::{Certified, Keys};
 pub use repository::{Release, Repository, uki};
@@ -26,6 +28,7 @@ use osbuild_failure::Outcome;
 use osbuild_release::Channel;
 use tempfile::TempDir;
 use updater::check::{CheckOutcome, Updater, check};
+use updater::cluster_files::ClusterFiles;
 use updater::firmware::Firmware;
 use updater::pace::Pace;
 use updater::report::Reporter;
@@ -151,6 +154,29 @@ impl World {
 
     /// Has the node check a repository at this address.
     pub fn check(&self, url: &str) -> Outcome<CheckOutcome> {
+        let updater = self.updater(url);
+        self.wait(check(&updater))
+    }
+
+    /// Waits for what the node does.
+    pub fn wait<T>(&self, does: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(does)
+    }
+
+    /// Puts the node into the cluster with the API server at this URL.
+    pub fn joins(&self, server: &str) {
+        let server = format!("{{name: c, cluster: {{server: '{server}'}}}}");
+        let config = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{server}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\n"
+        );
+        fs::write(self.folder("kubelet.conf"), config).unwrap();
+    }
+
+    /// The node's updater, which follows the repository at this address.
+    pub fn updater(&self, url: &str) -> Updater {
         let settings = Settings {
             url: url.parse().unwrap(),
             channel: Channel::Stable,
@@ -161,17 +187,21 @@ impl World {
             root: self.root.clone(),
         };
         let (socket, seen) = (self.folder("socket"), self.folder("seen"));
-        let updater = Updater {
+        let files = |name: &str| vec![self.folder(name)];
+        Updater {
             settings,
             socket,
-            kubeconfigs: vec![self.folder("kubelet.conf")],
+            cluster: ClusterFiles {
+                kubeconfigs: files("kubelet.conf"),
+                joins: files("ca.crt"),
+                certificates: files("client.pem"),
+            },
             machine_id: self.folder("machine-id"),
             seen,
             firmware: Firmware::new(&self.firmware()),
             pace: self.pace,
             reporter: Reporter::new(self.folder("socket")),
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(check(&updater))
+            refused: Default::default(),
+        }
     }
 }
