@@ -200,7 +200,7 @@ impl Dispatcher {
         marked: Outcome<&'static str>,
     ) {
         let outcome = marked.map(|name| {
-            let actions = self.reach.on_update();
+            let actions = self.reach.on_try();
             self.carry_out_reach(actions);
             self.console.say(NAME, format_args!("{name} is booted next"));
         });

@@ -52,12 +52,14 @@ impl Goal {
         }
     }
 
-    fn missed(self) -> &'static str {
-        match self {
-            Goal::Address => "got no address either: the other slot may be tried again",
-            Goal::Cluster => {
+    fn missed(self, is_outage: bool) -> &'static str {
+        match (self, is_outage) {
+            (Goal::Address, true) => "got no address either: the other slot may be tried again",
+            (Goal::Address, false) => "got no address either, for the second time",
+            (Goal::Cluster, true) => {
                 "is not Ready in its cluster either: the other slot may be tried again"
             }
+            (Goal::Cluster, false) => "is not Ready in its cluster either, for the second time",
         }
     }
 }
@@ -72,6 +74,9 @@ struct Record {
     lost: Option<(Goal, Held)>,
     /// The release that was given up although the older slot did not reach the goal either.
     outage: Option<Held>,
+    /// The release that is tried once more after that. A node on which both slots are slow would
+    /// reboot without end otherwise.
+    retried: Option<Held>,
 }
 
 /// The goals in this boot, as PID 1 keeps them in memory, and the record.
@@ -123,6 +128,7 @@ impl Record {
                     record.lost = Some((Goal::Cluster, Held::new(slot, sha256)));
                 }
                 ["outage", slot, sha256] => record.outage = Some(Held::new(slot, sha256)),
+                ["retried", slot, sha256] => record.retried = Some(Held::new(slot, sha256)),
                 _ => {}
             }
         }
@@ -133,6 +139,7 @@ impl Record {
         let reached = self.reached.iter().map(|(goal, slot)| format!("{} {slot}\n", goal.keys().0));
         let lost = self.lost.iter().map(|(goal, held)| (goal.keys().1, held));
         let held = lost.chain(self.outage.iter().map(|held| ("outage", held)));
+        let held = held.chain(self.retried.iter().map(|held| ("retried", held)));
         let held = held.map(|(key, Held { slot, sha256 })| format!("{key} {slot} {sha256}\n"));
         [format!("{FORMAT}\n")].into_iter().chain(reached).chain(held).collect()
     }
@@ -157,6 +164,7 @@ impl Record {
         // The other slot may hold another release by now.
         self.lost = self.lost.take().filter(|(_, lost)| Some(lost) == others);
         self.outage = self.outage.take().filter(|outage| Some(outage) == others);
+        self.retried = self.retried.take().filter(|retried| Some(retried) == others);
         (BTreeSet::new(), self.lost.as_ref().map(|(goal, _)| *goal))
     }
 
@@ -169,7 +177,8 @@ impl Record {
 
     /// The good slot that runs did not get there in time either.
     fn miss(&mut self) {
-        self.outage = self.lost.take().map(|(_, held)| held);
+        let lost = self.lost.take().map(|(_, held)| held);
+        self.outage = lost.filter(|held| self.retried.as_ref() != Some(held));
     }
 }
 
@@ -232,9 +241,19 @@ impl Reach {
         }
     }
 
-    /// The other slot is written anew, or is tried once more.
+    /// The other slot is written anew.
     pub fn on_update(&mut self) -> Vec<Action> {
-        self.change(|record| (record.lost, record.outage) = (None, None))
+        self.change(|record| {
+            (record.lost, record.outage, record.retried) = (None, None, None);
+        })
+    }
+
+    /// The other slot is tried, perhaps once more.
+    pub fn on_try(&mut self) -> Vec<Action> {
+        self.change(|record| {
+            record.retried = record.outage.take().or(record.retried.take());
+            record.lost = None;
+        })
     }
 
     /// The time is `now`, since boot. If the slot to which the node has come back did not reach in
@@ -244,7 +263,8 @@ impl Reach {
             return Vec::new();
         };
         let mut actions = self.change(Record::miss);
-        actions.push(Action::Say(goal.missed()));
+        let missed = goal.missed(self.record.outage.is_some());
+        actions.push(Action::Say(missed));
         actions
     }
 
@@ -392,7 +412,7 @@ mod tests {
     fn a_record_reads_back_and_one_of_another_format_is_ignored() {
         for goal in Goal::ALL {
             let mut record = lost(goal);
-            record.outage = Some(release());
+            (record.outage, record.retried) = (Some(release()), Some(release()));
             assert_eq!(Record::parse(&record.to_text()), record);
         }
         for other in ["", "format 2\naddress SLOT-A\n", "address SLOT-A\n"] {
@@ -435,6 +455,33 @@ mod tests {
             assert!(reach.is_outage(&release()) && reach.on_deadline(DEADLINE).is_empty());
             assert!(matches!(reach.on_update()[..], [Action::Keep(_)]));
             assert!(!reach.is_outage(&release()));
+        }
+    }
+
+    #[test]
+    fn a_release_is_tried_once_more_after_an_outage_and_not_without_end() {
+        let only_text = |actions: Vec<Action>| match &actions[..] {
+            [Action::Keep(text)] => text.clone(),
+            _ => panic!("{actions:?}"),
+        };
+        for goal in Goal::ALL {
+            let mut record = lost(goal);
+            record.begin(SLOT_A, false, Some(&release()));
+            record.miss();
+            let at =
+                |slot, facts, text: &str| Reach::new(Some(slot), facts, text, Some(DEADLINE)).0;
+            let mut older = at(SLOT_A, back_again(), &record.to_text());
+            older.on_reached(goal);
+            let text = only_text(older.on_try());
+            let mut newer = at(SLOT_B, on_trial(), &text);
+            newer.on_held();
+            let mut older = at(SLOT_A, back_again(), &only_text(newer.on_going_back()));
+            let actions = older.on_deadline(DEADLINE);
+            assert!(actions.contains(&Action::Say(goal.missed(false))), "{actions:?}");
+            assert!(!older.is_outage(&release()));
+            let other = TrialFacts { others: Some(Held::new(SLOT_B, "00")), ..back_again() };
+            let later = at(SLOT_A, other, &older.record.to_text());
+            assert_eq!(later.record.retried, None, "another release is in the slot");
         }
     }
 
