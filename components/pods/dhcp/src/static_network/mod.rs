@@ -269,14 +269,13 @@ impl StaticNetwork {
         let wanted = &self.wanted.settings;
         let actions = plan::plan(wanted, &self.former_mtus, &self.switched_off, &found);
         let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, links);
-        let settings = self.wanted.settings.iter();
-        self.outcomes = settings.map(|setting| (setting.name(), found.problem(setting))).collect();
+        let outcome = |setting: &NetworkSetting| (setting.name(), found.problem(setting, wanted));
+        self.outcomes = wanted.iter().map(outcome).collect();
         let all = links.iter().map(|host| &host.link);
         let tunnels = self.tunnels.hold(&self.wanted, all, now);
         let rules = rules::hold(&self.wanted.settings, netlink);
         let problems = problems.into_iter().chain(rules.problems).chain(tunnels);
         let problems = problems.chain(awaited_links(&self.wanted.settings, links));
-        let problems = problems.chain(settings_of_links_that_are_off(&self.wanted.settings));
         self.outcomes.extend(problems.map(|(name, problem)| (name, Some(printable(&problem)))));
         let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
         self.is_idle = self.wanted.settings.iter().all(is_rule)
@@ -437,17 +436,6 @@ fn awaited_links(
         let name = rule.link()?;
         let is_there = links.iter().any(|host| name.matches(&host.link.name));
         (!is_there).then(|| (setting.name(), format!("it waits for a link `{name}`")))
-    })
-}
-
-/// The problem of each address and route of a link that a setting switches off.
-fn settings_of_links_that_are_off(
-    settings: &[NetworkSetting],
-) -> impl Iterator<Item = (NetworkName, String)> {
-    settings.iter().filter_map(|setting| {
-        let (NetworkSetting::Address(_) | NetworkSetting::Route(_)) = setting else { return None };
-        let link = setting.link().filter(|link| plan::is_switched_off(settings, link.as_str()))?;
-        Some((setting.name(), format!("a setting switches `{link}` off")))
     })
 }
 

@@ -260,7 +260,7 @@ impl Found {
     /// Why a setting has no effect although the host has it, or cannot have it. Those of links that
     /// are made are [`made`](super::made)'s, those of firewall rules the
     /// [firewall](crate::firewall)'s, and those of routing rules [`rules`](super::rules)'.
-    pub fn problem(&self, setting: &NetworkSetting) -> Option<String> {
+    pub fn problem(&self, setting: &NetworkSetting, wanted: &[NetworkSetting]) -> Option<String> {
         if matches!(setting, NetworkSetting::Made(..)) {
             return None;
         }
@@ -276,6 +276,11 @@ impl Found {
             {
                 let parent = link.off_parent.as_deref().unwrap_or_default();
                 Some(format!("the link `{parent}`, which carries `{name}`, is off"))
+            }
+            NetworkSetting::Address(_) | NetworkSetting::Route(_)
+                if is_switched_off(wanted, &link.name) =>
+            {
+                Some(format!("a setting switches `{name}` off"))
             }
             NetworkSetting::Address(_) | NetworkSetting::Route(_) if link.port_of.is_some() => {
                 let of = link.port_of.iter().map(|port| port.of.as_str()).collect::<String>();
@@ -483,6 +488,9 @@ mod tests {
         let own = address("192.0.2.7", 24, true);
         off.addresses.push(own.clone());
         assert_eq!(plan(&wanted, &BTreeMap::new(), &off), [Action::DeleteAddress(own)]);
+        let problem = Some("a setting switches `eth0` off".to_owned());
+        let problems: Vec<_> = wanted.iter().map(|one| off.problem(one, &wanted)).collect();
+        assert_eq!(problems, [None, problem.clone(), problem]);
     }
 
     #[test]
@@ -494,7 +502,7 @@ mod tests {
         let ours = BTreeSet::from([eth0()]);
         assert_eq!(super::plan(&[], &BTreeMap::new(), &ours, &off), []);
         let problem = "the link `eth1`, which carries `eth0`, is off";
-        assert!(wanted.iter().all(|one| off.problem(one).as_deref() == Some(problem)));
+        assert!(wanted.iter().all(|one| off.problem(one, &wanted).as_deref() == Some(problem)));
     }
 
     #[test]
@@ -515,7 +523,8 @@ mod tests {
                 Action::SetMtu(2, eth0(), mtu(1400)),
             ]
         );
-        let problems: Vec<_> = wanted.iter().filter_map(|one| found.problem(one)).collect();
+        let problems: Vec<_> =
+            wanted.iter().filter_map(|one| found.problem(one, &wanted)).collect();
         assert_eq!(problems, ["`eth0` is a port of `br0`, which has the addresses"; 2]);
     }
 
@@ -525,7 +534,8 @@ mod tests {
         let duplicate = FoundAddress { is_duplicate: true, ..address("192.0.2.7", 24, true) };
         let found = Found { addresses: vec![duplicate], ..found() };
         assert_eq!(plan(&wanted, &BTreeMap::new(), &found), []);
-        let problems: Vec<_> = wanted.iter().filter_map(|one| found.problem(one)).collect();
+        let problems: Vec<_> =
+            wanted.iter().filter_map(|one| found.problem(one, &wanted)).collect();
         assert_eq!(
             problems,
             [
