@@ -14,8 +14,8 @@ use std::time::Duration;
 const RECIPE: &str = "console-address";
 const CONSOLE: &str = "[console]\naddress = true\n";
 
-/// A document that leaves the node without an address.
-const WITHOUT: &str = "[[links]]\nlink = \"eth0\"\ndhcp = false\n";
+/// A document that leaves the node without an address, and its link off.
+const WITHOUT: &str = "[[links]]\nlink = \"eth0\"\ndhcp = false\nstate = \"down\"\n";
 
 /// How long an emulated node may take to show a line.
 const TIMEOUT: Duration = Duration::from_secs(150);
@@ -57,7 +57,7 @@ pub fn a_person_gives_an_address(site: &Site) -> Result<Outcome> {
     let mistake = "init: console: `10.0.2.15` is not an address with the length of its prefix";
     shows(&terminal, "a mistake is named", mistake);
     terminal.press(ADDRESS)?;
-    let set = "init: console: a person sets `address eth0 10.0.2.15 24` and";
+    let set = "init: console: a person sets `address eth0 10.0.2.15 24`, ";
     shows(&terminal, "an address is taken", set);
     shows(&terminal, "the node has it", "init: address 10.0.2.15/24 on eth0");
     let reached = probe::answers(port, TIMEOUT);

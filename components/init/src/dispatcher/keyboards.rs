@@ -55,15 +55,14 @@ impl Dispatcher {
             self.end_console_address("as it is refused");
             return;
         }
-        let settings: Vec<String> =
-            settings.iter().map(|one| format!("`{}`", one.line())).collect();
+        let lines: Vec<String> = settings.iter().map(|one| format!("`{}`", one.line())).collect();
         let minutes = TRY_TIME.as_secs() / 60;
         self.console.say(
             NAME,
             format_args!(
                 "a person sets {} for {minutes} minutes: `keep` has it stay until the next boot, \
                  `undo` ends it",
-                settings.join(" and ")
+                lines.join(", ")
             ),
         );
     }
@@ -103,19 +102,18 @@ mod tests {
         node.settings.apply(Source::Api, &route, uptime()).unwrap();
         let before = network(&node);
         node.on_typed(ADDRESS);
-        let address = "console address eth0 192.0.2.7 24";
-        assert_eq!(
-            network(&node),
-            [address, "console route 0.0.0.0/0 1 via 192.0.2.1 on eth0"].map(str::to_owned)
-        );
+        let (address, link) = ("console address eth0 192.0.2.7 24", "console link eth0 state up");
+        let gateway = "console route 0.0.0.0/0 1 via 192.0.2.1 on eth0";
+        assert_eq!(network(&node), [address, gateway, link].map(str::to_owned));
         assert!(node.console_address.deadline().is_some());
         node.on_typed("address eth0 192.0.2.8/24");
         let other = "console address eth0 192.0.2.8 24".to_owned();
-        assert_eq!(network(&node), [&[other.clone()][..], &before].concat());
+        let others = [&[other][..], &before, &[link.to_owned()]].concat();
+        assert_eq!(network(&node), others);
         assert!(!node.settings.text().contains("192.0.2.8"), "it is kept for the next boot");
         for nothing in ["", "login:", "init: status: undo", "address eth0 192.0.2.9", "keep"] {
             node.on_typed(nothing);
-            assert_eq!(network(&node), [&[other.clone()][..], &before].concat(), "{nothing}");
+            assert_eq!(network(&node), others, "{nothing}");
         }
         assert_eq!(node.console_address.deadline(), None, "it was kept");
         node.on_typed("undo");
@@ -128,10 +126,12 @@ mod tests {
         let (mut node, _clients) = tests::node(folder.path());
         node.on_typed("address eth0 192.0.2.7/24");
         let revision = node.settings.network().revision();
-        let address = Setting::parse("address eth0 192.0.2.7 24").unwrap();
-        node.settings.apply(Source::Api, &address, uptime()).unwrap();
+        for line in ["address eth0 192.0.2.7 24", "link eth0 state up"] {
+            let setting = Setting::parse(line).unwrap();
+            node.settings.apply(Source::Api, &setting, uptime()).unwrap();
+        }
         node.on_typed("undo");
-        assert_eq!(network(&node), ["api address eth0 192.0.2.7 24"]);
+        assert_eq!(network(&node), ["api address eth0 192.0.2.7 24", "api link eth0 state up"]);
         assert_eq!(node.settings.network().revision(), revision, "the link keeps its address");
     }
 
@@ -146,7 +146,7 @@ mod tests {
         }
         let before = network(&node).len();
         node.on_typed(ADDRESS);
-        assert_eq!(network(&node).len(), before - 1);
+        assert_eq!(network(&node).len(), before - 2);
         assert_eq!(node.console_address.deadline(), None);
     }
 

@@ -50,6 +50,8 @@ fn settings(link: &str, address: &str, gateway: Option<&str>) -> Result<Vec<Sett
         let all = if ip.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
         format!("route {all} {METRIC} via {gateway} on {link}")
     }));
+    // The setting of another source may have switched it off.
+    lines.push(format!("link {link} state up"));
     let settings = lines.iter().map(|line| Setting::parse(line).map_err(|refusal| refusal.reason));
     settings.collect()
 }
@@ -66,14 +68,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_comes_with_its_gateway_if_one_is_named() {
+    fn an_address_comes_with_its_link_and_with_its_gateway_if_one_is_named() {
+        let link = "link eth0 state up".to_owned();
         let address = "address eth0 192.0.2.7 24".to_owned();
         let route = "route 0.0.0.0/0 1 via 192.0.2.1 on eth0".to_owned();
-        assert_eq!(lines(" address  eth0 192.0.2.7/24 "), Ok(vec![address.clone()]));
-        assert_eq!(lines("address eth0 192.0.2.7/24 192.0.2.1"), Ok(vec![address, route]));
+        assert_eq!(lines(" address  eth0 192.0.2.7/24 "), Ok(vec![address.clone(), link.clone()]));
+        let with_gateway = Ok(vec![address, route, link.clone()]);
+        assert_eq!(lines("address eth0 192.0.2.7/24 192.0.2.1"), with_gateway);
         let address = "address eth0 2001:db8::7 64".to_owned();
         let route = "route ::/0 1 via fe80::1 on eth0".to_owned();
-        assert_eq!(lines("address eth0 2001:db8::7/64 fe80::1"), Ok(vec![address, route]));
+        assert_eq!(lines("address eth0 2001:db8::7/64 fe80::1"), Ok(vec![address, route, link]));
     }
 
     #[test]
