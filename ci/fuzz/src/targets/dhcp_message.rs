@@ -52,6 +52,11 @@ fn are_valid(terms: &Terms) {
         name_servers6: vec![],
         search6: vec![],
     };
+    init_accepts(facts);
+}
+
+/// `init` accepts the requests that report what the network has given a link.
+pub fn init_accepts(facts: Facts) {
     for request in settings::requests(&[facts]) {
         let line = request.to_string();
         assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");

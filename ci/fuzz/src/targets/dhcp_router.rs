@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use osbuild_protocol::{Request, Socket};
 use pod_dhcp::advertised::Advertised;
 use pod_dhcp::router;
-use pod_dhcp::settings::{self, Facts};
+use pod_dhcp::settings::Facts;
 
+use super::dhcp_message::init_accepts;
 use crate::target::{Memory, Outcome, Target};
 
 /// See the module. An input is the options of an advertisement as the kernel passes them on, each
@@ -33,10 +33,7 @@ fn run(input: &[u8]) -> Outcome {
         name_servers6: advertised.name_servers().collect(),
         search6: advertised.search().collect(),
     };
-    for request in settings::requests(&[facts]) {
-        let line = request.to_string();
-        assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
-    }
+    init_accepts(facts);
     for _ in 0..20 {
         let Some(deadline) = advertised.deadline() else { return outcome };
         advertised.tick(deadline);

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use osbuild_protocol::{Request, Socket};
 use pod_dhcp::dhcpv6::Need;
 use pod_dhcp::dhcpv6::client::{Action, Client, Event};
 use pod_dhcp::dhcpv6::message::{Kind, Message, Options, code};
 use pod_dhcp::dhcpv6::packet;
 use pod_dhcp::message::Mac;
-use pod_dhcp::settings::{self, Facts};
+use pod_dhcp::settings::Facts;
 
+use super::dhcp_message::init_accepts;
 use crate::target::{Memory, Outcome, Target};
 
 /// See the module. An input is a sequence of events: one byte that names the event, and its fields.
@@ -133,10 +133,7 @@ impl Scene {
             name_servers6: vec![],
             search6: vec![],
         };
-        for request in settings::requests(&[facts]) {
-            let line = request.to_string();
-            assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
-        }
+        init_accepts(facts);
     }
 }
 
