@@ -177,6 +177,10 @@ const LONG_NODES: &[Check] = &[
         name: "vm: newer control planes",
         run: vm::cluster::a_node_joins_the_two_minors_after_its_own,
     },
+    Check {
+        name: "vm: dual stack",
+        run: vm::cluster::a_node_joins_by_ipv6_and_has_both_protocols_later,
+    },
     Check { name: "vm: two nodes", run: vm::cluster::pods_of_two_nodes_reach_each_other },
     Check { name: "vm: control plane", run: vm::cluster::a_node_makes_its_own_control_plane },
     Check {

@@ -10,14 +10,17 @@ use osbuild::ship::keys::{DEV, Keys, Trust};
 use osbuild::ship::vm::boot::Boot;
 use osbuild::ship::vm::files::NodeFiles;
 use osbuild::ship::vm::machine::{Download, Forward, SecureBoot};
-use osbuild::ship::vm::network::{Network, Protocols};
+use osbuild::ship::vm::network::Network;
+pub use osbuild::ship::vm::network::Protocols;
 use osbuild::ship::vm::run::{RunOptions, Until, run, start};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The address of this host on QEMU's user network.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+/// The same by IPv6.
+pub const HOST6: Ipv6Addr = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 2);
 
 /// Processors of a machine. Emulated processors wait for each other's locks: two machines of one
 /// processor in parallel get more done than two machines of two.
@@ -168,9 +171,9 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Gives its network IPv4 alone.
-    pub fn without_ipv6(self) -> Self {
-        self.with(|options| options.network.protocols = Protocols::Ipv4)
+    /// Sets the protocols of its network, which are both without this.
+    pub fn protocols(self, protocols: Protocols) -> Self {
+        self.with(|options| options.network.protocols = protocols)
     }
 
     /// Places the files of a folder that is laid out like the node's root.

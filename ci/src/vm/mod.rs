@@ -28,6 +28,7 @@ pub mod power_loss;
 pub mod probe;
 pub mod qmp;
 pub mod refusals;
+mod relay;
 pub mod run_command;
 pub mod sectors;
 pub mod secure;

@@ -1,8 +1,9 @@
 //! An ordinary pod, with its own address, a port of the host, and host paths.
 
 use super::kept_disk::KeptDisk;
-use super::machine::{HOST, Machine};
+use super::machine::{HOST, HOST6, Machine};
 use super::probe::{self, free_port};
+use super::relay;
 use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
@@ -142,6 +143,7 @@ impl Pod {
     fn has_a_network(&mut self, server: u16) -> Result<String> {
         let addresses = self.step("address", POD_NETWORK)?;
         self.step(&format!("reach {HOST}:{server}"), GREETING)?;
+        self.step(&format!("reach [{HOST6}]:{server}"), GREETING)?;
         Ok(addresses.split(' ').next().unwrap_or_default().to_owned())
     }
 
@@ -226,11 +228,13 @@ fn becomes(expected: bool, is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Starts a server on this host that sends [`GREETING`] to every client, and returns its port.
+/// Starts a server on this host that sends [`GREETING`] to every client of either protocol, and
+/// returns its port.
 fn start_server() -> Result<u16> {
     let cannot = || "cannot listen".to_owned();
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
     let port = server.local_addr().or_build(cannot)?.port();
+    relay::start(port)?;
     std::thread::spawn(move || {
         // The pod reports a connection that is cut short.
         server

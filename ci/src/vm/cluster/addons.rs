@@ -1,10 +1,9 @@
 //! kube-proxy and CoreDNS, deployed by the real `kubeadm`.
 
-use super::control_plane::{ControlPlane, SERVICES};
+use super::control_plane::ControlPlane;
 use super::modules::version;
 use crate::image::{self, LAB};
 use crate::site::Site;
-use crate::vm::machine::HOST;
 use osbuild::error::{Context, Result};
 use std::fs;
 use std::process::Command;
@@ -34,18 +33,21 @@ impl ProxyMode {
 pub fn deploy(site: &Site, plane: &ControlPlane, mode: ProxyMode, pods: &str) -> Result<()> {
     let kubernetes = plane.minor().version(site)?;
     let coredns = version(&image::lock(site, LAB)?, "coredns")?;
-    let (port, mode) = (plane.port(), mode.word());
+    let (addressing, mode) = (plane.addressing(), mode.word());
+    let (host, services) = (addressing.host(), addressing.services);
+    let server = addressing.at_host(plane.port());
     let file = plane.path("kubeadm.yaml");
     let text = format!(
         "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n\
-         localAPIEndpoint: {{ advertiseAddress: {HOST}, bindPort: {port} }}\n\
+         localAPIEndpoint: {{ advertiseAddress: \"{host}\", bindPort: {} }}\n\
          nodeRegistration: {{ name: lab, criSocket: unix:///run/containerd/containerd.sock }}\n\
          ---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n\
-         kubernetesVersion: {kubernetes}\ncontrolPlaneEndpoint: \"{HOST}:{port}\"\n\
-         networking: {{ serviceSubnet: {SERVICES}, podSubnet: {pods}, dnsDomain: {DOMAIN} }}\n\
+         kubernetesVersion: {kubernetes}\ncontrolPlaneEndpoint: \"{server}\"\n\
+         networking: {{ serviceSubnet: \"{services}\", podSubnet: \"{pods}\", dnsDomain: {DOMAIN} }}\n\
          dns: {{ imageTag: {coredns} }}\n\
          ---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
-         mode: {mode}\n"
+         mode: {mode}\n",
+        plane.port()
     );
     fs::write(&file, text).or_build(|| "cannot write kubeadm's configuration".to_owned())?;
     let mut kubeadm = Command::new(plane.minor().bin(site).join("kubeadm"));

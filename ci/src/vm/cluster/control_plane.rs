@@ -1,6 +1,7 @@
 //! The control plane of a cluster on the loopback: etcd, the API server, the controllers and the
 //! scheduler, unmodified.
 
+use super::addressing::Addressing;
 use super::api::Api;
 use super::certificates::Authority;
 use super::egress::Egress;
@@ -8,8 +9,9 @@ use super::minor::Minor;
 use super::process::Process;
 use super::wait::{Seen, wait};
 use crate::site::Site;
-use crate::vm::machine::HOST;
+use crate::vm::machine::{HOST, HOST6};
 use crate::vm::probe::free_port;
+use crate::vm::relay;
 use osbuild::error::{Context, Result};
 use serde_json::{Value, json};
 use std::fs;
@@ -25,12 +27,6 @@ pub const BIN: &str = "out/lab/bin";
 
 /// The name of the API server that a name server of the tests knows.
 pub const NAME: &str = "api.lab.example";
-
-/// The addresses of Services. The first one is the API server's.
-pub const SERVICES: &str = "10.96.0.0/16";
-
-/// The addresses of pods, of which each node gets a part.
-pub const PODS: &str = "10.244.0.0/16";
 
 /// The user as which the API server passes requests on to the servers of other APIs
 /// (`https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/`).
@@ -71,6 +67,7 @@ pub struct ControlPlane {
     api: Api,
     egress: Egress,
     port: u16,
+    addressing: Addressing,
     /// The URL of etcd.
     etcd: String,
     minor: Minor,
@@ -86,20 +83,27 @@ impl ControlPlane {
     /// Builds the programs, starts them, and returns when the API server is ready and accepts nodes
     /// with [`Self::token`].
     pub fn start(site: &Site) -> Result<Self> {
-        Self::with(site, Minor::Peg, LIFETIME)
+        Self::with(site, Minor::Peg, LIFETIME, Addressing::IPV4)
+    }
+
+    /// Like [`Self::start`], with both protocols; its nodes reach it by IPv6.
+    pub fn dual_stack(site: &Site) -> Result<Self> {
+        let plane = Self::with(site, Minor::Peg, LIFETIME, Addressing::DUAL)?;
+        relay::start(plane.port)?;
+        Ok(plane)
     }
 
     /// Like [`Self::start`], with the programs of another minor.
     pub fn of_minor(site: &Site, minor: Minor) -> Result<Self> {
-        Self::with(site, minor, LIFETIME)
+        Self::with(site, minor, LIFETIME, Addressing::IPV4)
     }
 
     /// Like [`Self::start`]; the certificates of nodes are valid for `lifetime`.
     pub fn with_lifetime(site: &Site, lifetime: Duration) -> Result<Self> {
-        Self::with(site, Minor::Peg, lifetime)
+        Self::with(site, Minor::Peg, lifetime, Addressing::IPV4)
     }
 
-    fn with(site: &Site, minor: Minor, lifetime: Duration) -> Result<Self> {
+    fn with(site: &Site, minor: Minor, lifetime: Duration, addressing: Addressing) -> Result<Self> {
         minor.build(site)?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         let authority = authority(folder.path())?;
@@ -110,6 +114,7 @@ impl ControlPlane {
             authority,
             egress: Egress::start(folder.path())?,
             port,
+            addressing,
             etcd: local_http()?,
             minor,
             lifetime,
@@ -164,6 +169,11 @@ impl ControlPlane {
         self.authority.path(file)
     }
 
+    /// Its addresses.
+    pub fn addressing(&self) -> Addressing {
+        self.addressing
+    }
+
     /// The port of the API server.
     pub fn port(&self) -> u16 {
         self.port
@@ -186,7 +196,7 @@ impl ControlPlane {
 
     /// The URL of the API server for QEMU's guests.
     pub fn server(&self) -> String {
-        format!("https://{HOST}:{}", self.port)
+        format!("https://{}", self.addressing.at_host(self.port))
     }
 
     /// The token with which a node requests its certificate.
@@ -280,8 +290,8 @@ impl ControlPlane {
             ("bind-address", "127.0.0.1"),
             ("secure-port", &self.port.to_string()),
             // The endpoint of the service `kubernetes` for pods.
-            ("advertise-address", &HOST.to_string()),
-            ("service-cluster-ip-range", SERVICES),
+            ("advertise-address", &self.addressing.host().to_string()),
+            ("service-cluster-ip-range", self.addressing.services),
             ("egress-selector-config-file", &self.file("egress.yaml")),
             // The egress proxy knows nodes by their addresses.
             ("kubelet-preferred-address-types", "InternalIP"),
@@ -317,7 +327,7 @@ impl ControlPlane {
             ("cluster-signing-duration", &format!("{}s", self.lifetime.as_secs())),
             // As kubeadm sets both for a network plugin.
             ("allocate-node-cidrs", "true"),
-            ("cluster-cidr", PODS),
+            ("cluster-cidr", self.addressing.pods),
             ("root-ca-file", &self.file("ca.crt")),
             ("service-account-private-key-file", &self.file("accounts.key")),
             ("use-service-account-credentials", "true"),
@@ -341,11 +351,9 @@ impl ControlPlane {
 /// A CA in `folder`, and the certificates of the control plane.
 fn authority(folder: &Path) -> Result<Authority> {
     let authority = Authority::new(folder)?;
-    let host = HOST.to_string();
-    authority.server(
-        "api-server",
-        &["127.0.0.1", &host, NAME, "10.96.0.1", "kubernetes", "kubernetes.default.svc"],
-    )?;
+    let hosts = [HOST.to_string(), HOST6.to_string()];
+    let names = ["127.0.0.1", &hosts[0], &hosts[1], NAME, "kubernetes", "kubernetes.default.svc"];
+    authority.server("api-server", &[&names[..], &Addressing::API_SERVERS].concat())?;
     authority.client("administrator", "lab-administrator", Some("system:masters"))?;
     authority.client("controllers", "system:kube-controller-manager", None)?;
     authority.client("scheduler", "system:kube-scheduler", None)?;

@@ -11,7 +11,7 @@ use osbuild::error::{Error, Result};
 const COMPONENT: &str = "flannel";
 
 /// The file of its module that upstream's instructions apply. Its network is
-/// [`super::control_plane::PODS`], with VXLAN.
+/// [`Addressing::IPV4`](super::addressing::Addressing::IPV4)'s, with VXLAN.
 const MANIFEST: &str = "Documentation/kube-flannel.yml";
 
 /// The version of CNI in the manifest, and the newest one that the plugin of the component

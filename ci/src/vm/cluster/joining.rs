@@ -16,9 +16,6 @@ use std::path::Path;
 pub const LABEL: (&str, &str) = ("topology.kubernetes.io/zone", "lab-zone");
 pub const TAINT: &str = "example.org/lab=7:PreferNoSchedule";
 
-/// The Service of the cluster's name server, where kubeadm puts it.
-const NAME_SERVER: &str = "10.96.0.10";
-
 /// Where containerd looks for CNI plugins and for their configuration.
 const PLUGINS: &str = "/opt/cni/bin";
 const NETWORK: &str = "/etc/cni/net.d/10-lab.conflist";
@@ -127,10 +124,11 @@ pub fn document_at(plane: &ControlPlane, server: &str) -> Result<NodeFile> {
 
 fn document_of(plane: &ControlPlane, server: &str, kubelet: &str) -> Result<NodeFile> {
     let text = format!(
-        "[cluster]\nserver = \"{server}\"\ntoken = \"{}\"\ndns = [\"{NAME_SERVER}\"]\n\
+        "[cluster]\nserver = \"{server}\"\ntoken = \"{}\"\ndns = [\"{}\"]\n\
          domain = \"{DOMAIN}\"\ncertificate-authority = \"\"\"\n{}\"\"\"\n\
          [kubelet]\n{kubelet}taints = [\"{TAINT}\"]\n[kubelet.labels]\n\"{}\" = \"{}\"\n",
         plane.token(),
+        plane.addressing().name_server,
         plane.ca()?,
         LABEL.0,
         LABEL.1,
@@ -142,10 +140,11 @@ fn document_of(plane: &ControlPlane, server: &str, kubelet: &str) -> Result<Node
 pub fn resource(plane: &ControlPlane) -> Result<String> {
     let authority: String = plane.ca()?.lines().map(|line| format!("    {line}\n")).collect();
     Ok(format!(
-        "type: ClusterJoin\nid: node\nspec:\n  server: {}\n  token: {}\n  dns: [{NAME_SERVER}]\n  \
+        "type: ClusterJoin\nid: node\nspec:\n  server: {}\n  token: {}\n  dns: [\"{}\"]\n  \
          domain: {DOMAIN}\n  certificateAuthority: |\n{authority}",
         plane.server(),
         plane.token(),
+        plane.addressing().name_server,
     ))
 }
 

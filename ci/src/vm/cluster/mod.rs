@@ -2,12 +2,14 @@
 //! cut.
 
 mod addons;
+mod addressing;
 pub mod api;
 mod apparmor;
 pub mod certificates;
 mod conformance;
 pub mod control_plane;
 mod drained;
+mod dual_stack;
 mod egress;
 mod faults;
 mod flannel;
@@ -52,6 +54,7 @@ pub use apparmor::pods_have_the_profiles_that_they_ask_for;
 pub use conformance::a_node_passes_the_tests_of_kubernetes;
 use control_plane::ControlPlane;
 pub use drained::a_node_is_drained_before_it_reboots_for_an_update;
+pub use dual_stack::a_node_joins_by_ipv6_and_has_both_protocols_later;
 pub use faults::{
     a_node_boots_without_its_cluster, a_node_survives_a_full_disk,
     a_node_survives_without_its_name_server, pods_survive_an_hour_without_the_cluster,

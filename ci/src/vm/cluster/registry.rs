@@ -1,5 +1,6 @@
 //! A registry on the loopback, and how the node pulls from it what others pull from upstream's.
 
+use super::addressing::Addressing;
 use super::certificates::Authority;
 use super::control_plane::BIN;
 use super::images::{self, NamedImage};
@@ -9,8 +10,9 @@ use super::process::Process;
 use super::wait::{Seen, wait};
 use crate::image::{builds_the_full_lab, builds_the_lab};
 use crate::site::Site;
-use crate::vm::machine::HOST;
+use crate::vm::machine::{HOST, HOST6};
 use crate::vm::probe::free_port;
+use crate::vm::relay;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild::engine::store::Store;
@@ -62,7 +64,7 @@ impl Registry {
     fn start_empty(site: &Site, authority: &Authority) -> Result<Self> {
         builds_the_lab(site)?;
         let (port, folder) = (free_port()?, authority.path("registry"));
-        authority.server("registry", &["127.0.0.1", &HOST.to_string()])?;
+        authority.server("registry", &["127.0.0.1", &HOST.to_string(), &HOST6.to_string()])?;
         let cannot = || "cannot write the registry's files".to_owned();
         fs::create_dir_all(folder.join("certificates")).or_build(cannot)?;
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).or_build(cannot);
@@ -106,7 +108,17 @@ impl Registry {
     /// The files with which a node pulls upstream's images from here. It accepts no other
     /// certificate than those of the CA, and the registry no other password.
     pub fn node_files(&self, authority: &Authority) -> Result<Vec<NodeFile>> {
-        let mirror = format!("https://{HOST}:{}", self.port);
+        self.node_files_at(authority, Addressing::IPV4)
+    }
+
+    /// Like [`Self::node_files`], for nodes that reach this host by IPv6.
+    pub fn node_files_by_ipv6(&self, authority: &Authority) -> Result<Vec<NodeFile>> {
+        relay::start(self.port)?;
+        self.node_files_at(authority, Addressing::DUAL)
+    }
+
+    fn node_files_at(&self, authority: &Authority, by: Addressing) -> Result<Vec<NodeFile>> {
+        let mirror = format!("https://{}", by.at_host(self.port));
         let hosts = format!(
             "[host.\"{mirror}\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = \"ca.crt\"\n  \
              [host.\"{mirror}\".header]\n    authorization = \"Basic {}\"\n",

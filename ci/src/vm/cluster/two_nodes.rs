@@ -1,8 +1,9 @@
 //! Two nodes of a cluster whose pods talk, through flannel.
 
 use super::addons::{self, DOMAIN, ProxyMode};
+use super::addressing::Addressing;
 use super::api::condition;
-use super::control_plane::{ControlPlane, PODS};
+use super::control_plane::ControlPlane;
 use super::kubectl::Kubectl;
 use super::lab::{DISK_MIB, SINGLE};
 use super::registry::Registry;
@@ -74,7 +75,7 @@ pub fn pods_of_two_nodes_reach_each_other(site: &Site) -> Result<Outcome> {
     let mut second = nodes.boot(KEEPS, "two-nodes-second")?;
     let mut pair = Pair { plane, kubectl, outcome: Outcome::default() };
     pair.waits_for_a_network()?;
-    addons::deploy(site, &pair.plane, ProxyMode::Nftables, PODS)?;
+    addons::deploy(site, &pair.plane, ProxyMode::Nftables, Addressing::IPV4.pods)?;
     flannel::deploy(site, &pair.kubectl)?;
     pair.kubectl.apply(OBJECTS)?;
     pair.rolls_out([&mut first, &mut second])?;

@@ -2,6 +2,7 @@
 //! console is all there is, and the only remedy is another document.
 
 use super::desk::Desk;
+use crate::vm::machine::Protocols;
 use crate::vm::settings::Lab;
 use osbuild::error::Result;
 
@@ -29,7 +30,7 @@ const FELL_BACK: &str = "PROBLEM the node fell back to SLOT-A: good; passed over
 /// Boots the node, which is reached by nobody.
 pub fn is_missed_on_the_console(lab: &Lab, boot: &str, desk: &mut Desk) -> Result<()> {
     // The router of QEMU's network would give it an IPv6 address.
-    let mut running = lab.machine(boot)?.without_ipv6().start()?;
+    let mut running = lab.machine(boot)?.protocols(Protocols::Ipv4).start()?;
     running.ready()?;
     running.wait_for(NO_ADDRESS)?;
     // A second summary: the first one has scrolled away.
