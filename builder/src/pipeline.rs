@@ -17,6 +17,7 @@ use crate::produce::layers::{self, BuiltLayer};
 use crate::produce::out::{Built, Out};
 use crate::produce::parts::Parts;
 use crate::produce::{image, initramfs, podimage, uki};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// An image to build.
@@ -53,10 +54,15 @@ fn build_once(options: &BuildOptions<'_>, orders: &[Order<'_>]) -> Result<Vec<Bu
     run(options, graph)?;
     builds.iter().try_for_each(Build::give_sources)?;
 
-    let images = orders.iter().zip(&builds).zip(steps);
-    images
-        .map(|((order, build), steps)| assemble(build, &steps.parts(build)?, &order.out))
-        .collect()
+    let mut images = orders.iter().zip(&builds).zip(steps).enumerate().collect::<Vec<_>>();
+    // Each image keeps the lock of its folder. Builds of the same recipes take the locks in the
+    // same order, so that none of them waits for one that waits for it.
+    images.sort_by(|(_, ((one, _), _)), (_, ((other, _), _))| one.out.cmp(&other.out));
+    let mut built = BTreeMap::new();
+    for (place, ((order, build), steps)) in images {
+        built.insert(place, assemble(build, &steps.parts(build)?, &order.out)?);
+    }
+    Ok(built.into_values().collect())
 }
 
 /// Assembles an image from its parts, unless `out` has it.
@@ -64,11 +70,12 @@ fn assemble(build: &Build<'_>, parts: &Parts, out: &Out) -> Result<Built> {
     let options = build.options;
     build.check_rebuilt()?;
 
-    let _lock = out.lock(options.store)?;
+    let lock = out.lock(options.store, options.report)?;
     let key = image::key(build, parts)?;
-    let built = |was_current| out.built(options.signer.is_some(), was_current, build.steps());
+    let is_signed = options.signer.is_some();
     if out.is_current(&key) {
-        return Ok(built(true));
+        out.write_plan()?;
+        return Ok(out.built(is_signed, true, build.steps(), lock));
     }
 
     let mut initramfs = initramfs::write(build, parts, out)?;
@@ -77,12 +84,13 @@ fn assemble(build: &Build<'_>, parts: &Parts, out: &Out) -> Result<Built> {
     uki::check_size(build, parts, chain.uki.length()?)?;
 
     out.begin()?;
+    out.write_plan()?;
     let mut files = vec![initramfs.keep()?];
     files.extend(chain.leave(build, out)?);
     files.push(uki.keep()?);
     files.push(image::write(build, parts, &chain, out)?);
     out.finish(&key, &files)?;
-    Ok(built(false))
+    Ok(out.built(is_signed, false, build.steps(), lock))
 }
 
 /// The steps that make the parts of one image.
@@ -177,7 +185,8 @@ fn build_programs_once(
     build.give_sources()?;
     build.check_rebuilt()?;
 
-    let _lock = out.lock(options.store)?;
+    let _lock = out.lock(options.store, options.report)?;
+    out.write_plan()?;
     let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();
     programs.iter().map(|(file, program)| out.program(options.store, file, program)).collect()
 }

@@ -1,10 +1,9 @@
 //! Copies of the image in the formats of other hosts.
 
-use super::out::{IMAGE, Out};
+use super::out::Built;
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::engine::key::Key;
-use crate::engine::store::Store;
 use crate::error::Result;
 use crate::report::{Outcome, Report};
 use osbuild_formats::qcow2;
@@ -28,19 +27,18 @@ pub enum Format {
 }
 
 impl Format {
-    /// Makes the copy of the image in `out`, unless there is a current one, and returns its path:
-    /// for [`Format::Raw`] that of the image. The same image gives the same bytes.
+    /// Makes the copy of a built image, unless there is a current one, and returns its path: for
+    /// [`Format::Raw`] that of the image. The same image gives the same bytes.
     ///
     /// # Errors
     /// The image cannot be read, or the disk is full.
-    pub fn of_image(self, store: &Store, report: &Report, out: &Out) -> Result<PathBuf> {
-        let image = out.path(IMAGE);
+    pub fn of_image(self, report: &Report, built: &Built) -> Result<PathBuf> {
+        let Built { out, image, .. } = built;
         let name = match self {
-            Format::Raw => return Ok(image),
+            Format::Raw => return Ok(image.clone()),
             Format::RawZst => "image.raw.zst",
             Format::Qcow2 => "image.qcow2",
         };
-        let _alone = out.lock(store)?;
         let program = Digest::of_file(Path::new("/proc/self/exe"))?;
         let key = Key::new("copy").field("program", program);
         let path = out.path(name);
@@ -50,7 +48,7 @@ impl Format {
         let step = report.step("copy");
         let unfinished = path.with_extension("unfinished");
         let size =
-            self.write(&image, &unfinished).inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
+            self.write(image, &unfinished).inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         fs::rename(&unfinished, &path).at("write", &path)?;
         out.finish_copy(name, &key)?;
         step.done(name, Some(size), Outcome::Ran);

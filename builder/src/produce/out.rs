@@ -7,6 +7,7 @@ use crate::engine::fs_error::IoContext;
 use crate::engine::key::Key;
 use crate::engine::store::{Lock, Store};
 use crate::error::Result;
+use crate::report::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -41,9 +42,10 @@ pub const PLAN: &str = "plan.toml";
 /// The stamp of the last build.
 const STAMP: &str = ".stamp.json";
 
-/// The files of a build.
-#[derive(Clone, Debug)]
+/// The files of a build. No other build changes them before this is dropped.
 pub struct Built {
+    /// The folder that has them.
+    pub out: Out,
     /// The disk image.
     pub image: PathBuf,
     /// The UKI.
@@ -58,12 +60,15 @@ pub struct Built {
     pub was_current: bool,
     /// Which steps ran, and which results came from the store.
     pub steps: Steps,
+    _lock: Lock,
 }
 
 /// The output folder of one recipe.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Out {
     folder: PathBuf,
+    /// The text of [`PLAN`] for the next build; `None` leaves the file as it is.
+    plan: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -98,12 +103,28 @@ impl Out {
         for folder in [&folder, &logs] {
             rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).at("write to", folder)?;
         }
-        Ok(Out { folder })
+        Ok(Out { folder, plan: None })
     }
 
-    /// The files of a build of an image.
-    pub fn built(&self, signed: bool, was_current: bool, steps: Steps) -> Built {
+    /// The folder for a build with this plan, as [`PLAN`] has it.
+    pub fn with_plan(self, text: String) -> Self {
+        Out { plan: Some(text), ..self }
+    }
+
+    /// Writes the plan. A build does so while it holds the lock, so that the plan describes the
+    /// products beside it.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn write_plan(&self) -> Result<()> {
+        let Some(text) = &self.plan else { return Ok(()) };
+        fs::write(self.path(PLAN), text).at("write", &self.path(PLAN))
+    }
+
+    /// The files of a build of an image, which keep the lock of the folder.
+    pub fn built(&self, signed: bool, was_current: bool, steps: Steps, lock: Lock) -> Built {
         Built {
+            out: self.clone(),
             image: self.path(IMAGE),
             uki: self.path(UKI),
             initramfs: self.path(INITRAMFS),
@@ -111,6 +132,7 @@ impl Out {
             to_sign: (!signed).then(|| self.path(TO_SIGN)),
             was_current,
             steps,
+            _lock: lock,
         }
     }
 
@@ -143,9 +165,21 @@ impl Out {
         Ok(path)
     }
 
-    /// Waits until no other build writes here. Other builds wait until the lock is dropped.
-    pub fn lock(&self, store: &Store) -> Result<Lock> {
-        store.lock(&format!("out-{}", Digest::of(self.folder.as_os_str().as_bytes())), || Ok(()))
+    /// Waits until no other command writes here or reads what it has built. Others wait until the
+    /// lock is dropped.
+    ///
+    /// # Errors
+    /// The user wants to stop, or the store cannot be written.
+    pub fn lock(&self, store: &Store, report: &Report) -> Result<Lock> {
+        let name = format!("out-{}", Digest::of(self.folder.as_os_str().as_bytes()));
+        let mut is_first = true;
+        store.lock(&name, || {
+            if std::mem::take(&mut is_first) {
+                let folder = self.folder.display();
+                report.note(format!("waiting for another command that uses `{folder}`"));
+            }
+            Ok(())
+        })
     }
 
     /// Whether the last build had the same `key` and all of its files are unchanged.

@@ -3,15 +3,13 @@
 use super::{Session, image};
 use crate::cli;
 use crate::engine::executor::Rebuild;
-use crate::engine::fs_error::IoContext;
 use crate::engine::remote::Use;
 use crate::error::{Error, Result};
 use crate::pipeline;
 use crate::plan::{HostPrograms, Locked, Plan, makes_programs};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
-use crate::produce::out::Built;
-use crate::produce::out::{Out, PLAN, PROGRAMS};
+use crate::produce::out::{Built, Out, PROGRAMS};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -38,10 +36,9 @@ pub fn run(
     let programs = each(&programs, |recipe| session.locked_programs(recipe))?;
     session.need(&image::tools(&from))?;
     let images = image::all(session, &plans, from.clone(), rebuild.clone())?;
-    for ((plan, _), built) in plans.iter().zip(&images) {
-        let out = Out::open(session.root(), &plan.recipe)?;
-        let file = format.of_image(&session.store()?, session.report, &out)?;
-        report(session, &plan.recipe, built, &file, started)?;
+    for ((plan, _), built) in plans.iter().zip(images) {
+        let file = format.of_image(session.report, &built)?;
+        report(session, &plan.recipe, &built, &file, started)?;
     }
     programs.iter().try_for_each(|plan| build_programs(session, plan, &from, &rebuild))?;
     summarize_remote(session)
@@ -101,8 +98,7 @@ fn build_programs(
     rebuild: &Rebuild,
 ) -> Result<()> {
     let (started, recipe) = (Instant::now(), &plan.recipe);
-    let out = Out::open(session.root(), recipe)?;
-    std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
+    let out = Out::open(session.root(), recipe)?.with_plan(plan.print());
     let store = session.store()?;
     let options = session.build_options(&store, from.clone(), rebuild.clone())?;
     let files = pipeline::build_programs(&options, plan, &out)?;

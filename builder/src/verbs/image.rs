@@ -10,8 +10,7 @@ use crate::plan::{Date, Installs, Locked, Plan, Signing, Volumes};
 use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
-use crate::produce::out::Built;
-use crate::produce::out::{Out, PLAN, REBUILT};
+use crate::produce::out::{Built, Out, REBUILT};
 use crate::produce::sign::Signer;
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
@@ -135,10 +134,10 @@ fn into_folders(
 ) -> Result<Vec<Built>> {
     wanted.iter().try_for_each(|one| check_root(session, one.plan))?;
     let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
-    wanted.iter().try_for_each(Wanted::write_plan)?;
     let store = session.store()?;
     let (mut orders, mut carried_steps) = (Vec::new(), Vec::new());
     for Wanted { plan, out, sign } in wanted {
+        let out = out.with_plan(describe(plan, sign));
         let (carried, steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
         let options = session.build_options(&store, from.clone(), rebuild.clone())?;
         let signer = sign.map(|sign| sign.signer);
@@ -147,23 +146,19 @@ fn into_folders(
     }
     let built = pipeline::build(&orders)?;
     clean::daily(session, &store, limit)?;
-    let with_carried = |(built, carried): (Built, Option<(&Installs, Steps)>)| match carried {
-        None => built,
-        Some((installs, steps)) => {
-            Built { steps: built.steps.with(&installs.recipe, steps), ..built }
+    let with_carried = |(mut built, carried): (Built, Option<(&Installs, Steps)>)| {
+        if let Some((installs, steps)) = carried {
+            built.steps = built.steps.with(&installs.recipe, steps);
         }
+        built
     };
     Ok(built.into_iter().zip(carried_steps).map(with_carried).collect())
 }
 
-impl Wanted<'_> {
-    /// Writes the plan into the folder.
-    fn write_plan(&self) -> Result<()> {
-        let keys = self.sign.map(|sign| sign.keys);
-        let certificate = self.sign.map(|sign| signature(sign.signer.certificate()));
-        let text = self.plan.print_signed(keys) + &certificate.unwrap_or_default();
-        std::fs::write(self.out.path(PLAN), text).at("write", &self.out.path(PLAN))
-    }
+/// The plan of a build, with the keys and the certificate that sign it.
+fn describe(plan: &Plan<Locked>, sign: Option<SignWith<'_>>) -> String {
+    let certificate = sign.map(|sign| signature(sign.signer.certificate()));
+    plan.print_signed(sign.map(|sign| sign.keys)) + &certificate.unwrap_or_default()
 }
 
 /// Refuses an invalid root of trust, with which a node could never update itself or accept a
@@ -210,7 +205,7 @@ fn carried(
     let keys = sign.map(|sign| Signing::with(&sign.keys.key));
     let sign = keys.as_ref().zip(sign).map(|(keys, sign)| SignWith { keys, ..sign });
     let built = with_signer(session, &target, from.clone(), rebuild, sign)?;
-    let image = Format::RawZst.of_image(&session.store()?, session.report, &out)?;
+    let image = Format::RawZst.of_image(session.report, &built)?;
     let certificate = sign.map(|sign| sign.signer.certificate().pem().into_bytes());
     Ok(Some((Carried { image, certificate }, built.steps)))
 }

@@ -6,7 +6,7 @@ use crate::engine::executor::Rebuild;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{Locked, Plan, Qemu, Signing};
-use crate::produce::out::Out;
+use crate::produce::out::{Built, Out};
 use crate::report::Report;
 use crate::ship::cluster::{
     ClusterFiles, Endpoint, KUBEADM_ON_DATA, NewCluster, Nodes, PORT, control_plane,
@@ -36,11 +36,13 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let from = session.from(flags.sources.clone())?;
     let tools = host::for_run(plan.architecture, wants_firmware, !files.files.is_empty());
     session.need(&[image::tools(&from), tools].concat())?;
-    let built = image::signed(session, &plan, signing.as_ref(), from, Rebuild::Nothing)?;
+    // Builds need not wait for the end of the machine.
+    let Built { image, .. } =
+        image::signed(session, &plan, signing.as_ref(), from, Rebuild::Nothing)?;
     let store = session.store()?;
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
-        image: built.image,
+        image,
         architecture: plan.architecture,
         qemu,
         sector_size: plan.board.sector_size,

@@ -41,8 +41,8 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     if flags.unsigned {
         report.note("`--unsigned`: signatures are not checked");
     }
-    let rebuilt =
-        flags.against.as_ref().map(|recipe| rebuilt(session()?, recipe, flags)).transpose()?;
+    let rebuilt = flags.against.as_ref().map(|recipe| rebuilt(session()?, recipe, flags));
+    let (_built, rebuilt) = rebuilt.transpose()?.unzip();
     let found = verify(&flags.file, &policy, rebuilt.as_ref())?;
     print(common, report, &found)
 }
@@ -115,13 +115,21 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
     }
 }
 
-/// A comparison with what a cache has would prove nothing, so none is asked.
-fn rebuilt(mut session: Session, recipe: &str, flags: &cli::Verify) -> Result<Rebuilt> {
+/// The products to compare with. They stay as they are until the build is dropped. A comparison
+/// with what a cache has would prove nothing, so none is asked.
+fn rebuilt(mut session: Session, recipe: &str, flags: &cli::Verify) -> Result<(Built, Rebuilt)> {
     session.trust = Trust::Here;
     let rebuild = if flags.rebuild { Rebuild::Everything } else { Rebuild::Nothing };
-    let Built { image, uki, initramfs, steps, .. } =
-        image::unsigned(&session, recipe, flags.sources.clone(), rebuild)?;
-    Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs, steps, has_run: flags.has_run })
+    let built = image::unsigned(&session, recipe, flags.sources.clone(), rebuild)?;
+    let rebuilt = Rebuilt {
+        recipe: recipe.to_owned(),
+        image: built.image.clone(),
+        uki: built.uki.clone(),
+        initramfs: built.initramfs.clone(),
+        steps: built.steps.clone(),
+        has_run: flags.has_run,
+    };
+    Ok((built, rebuilt))
 }
 
 fn certificate(path: &Path) -> Result<Certificate> {

@@ -16,6 +16,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// A lock that is held until it is dropped. The kernel releases it when the process dies.
 pub struct Lock {
     _file: File,
+    /// Keeps the session of its holder alive, beside which no collection removes the files of locks.
+    _store: Option<Store>,
 }
 
 impl Lock {
@@ -31,7 +33,7 @@ impl Lock {
             .open(path)
             .at("open", path)?;
         match flock(&file, operation) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
+            Ok(()) => Ok(Some(Lock { _file: file, _store: None })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error).at("lock", path),
         }
@@ -62,11 +64,9 @@ impl Store {
     /// # Errors
     /// The error of `waiting`, the user interrupts the build, or the store cannot be written.
     pub fn lock(&self, name: &str, waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
-        Lock::acquire(
-            &self.root().join("locks").join(name),
-            FlockOperation::NonBlockingLockExclusive,
-            waiting,
-        )
+        let path = self.root().join("locks").join(name);
+        let lock = Lock::acquire(&path, FlockOperation::NonBlockingLockExclusive, waiting)?;
+        Ok(self.kept_by(lock))
     }
 
     /// Takes the lock `name`; `None` if another build holds it.
@@ -74,9 +74,12 @@ impl Store {
     /// # Errors
     /// The store cannot be written.
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
-        Lock::attempt(
-            &self.root().join("locks").join(name),
-            FlockOperation::NonBlockingLockExclusive,
-        )
+        let path = self.root().join("locks").join(name);
+        let lock = Lock::attempt(&path, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(lock.map(|lock| self.kept_by(lock)))
+    }
+
+    fn kept_by(&self, lock: Lock) -> Lock {
+        Lock { _store: Some(self.clone()), ..lock }
     }
 }

@@ -376,6 +376,18 @@ fn a_build_that_meets_damage_runs_again_and_heals() {
 }
 
 #[test]
+fn a_lock_is_held_beside_a_collection_although_its_store_is_dropped() {
+    let (directory, store) = store();
+    let other = Store::open(directory.path().join("store")).unwrap();
+    let lock = other.lock("x", || Ok(())).unwrap();
+    drop(other);
+    store.collect(Collect::Everything).unwrap();
+    assert!(store.try_lock("x").unwrap().is_none());
+    drop(lock);
+    assert!(store.try_lock("x").unwrap().is_some());
+}
+
+#[test]
 fn a_wait_for_a_lock_ends_on_request() {
     let (_directory, store) = store();
     let _held = store.lock("x", || Ok(())).unwrap();
