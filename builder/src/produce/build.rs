@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Crate, Locked, NodeSpec, Plan, Product, Source};
 use crate::report::Report;
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The options of a build.
@@ -50,8 +50,8 @@ pub struct BuildOptions<'a> {
 /// The image of another recipe that an installer carries.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// The image, compressed with zstd.
-    pub image: PathBuf,
+    /// The image, compressed with zstd, in the store.
+    pub image: Digest,
     /// The certificate of its signer in PEM; `None` for an unsigned image.
     pub certificate: Option<Vec<u8>>,
 }

@@ -107,7 +107,7 @@ pub fn carried(build: &Build<'_>, carried: &Carried) -> Result<BuiltLayer> {
         layer.tree.add_file(&at(paths::INSTALL_CERTIFICATE), certificate, false)?;
     }
     // Not below `root`: the script decompresses it into the layer.
-    layer.tree.add_file("image.raw.zst", store.put_file(&carried.image)?, false)?;
+    layer.tree.add_file("image.raw.zst", carried.image, false)?;
     layer.run(build, include_str!("carried.sh"))
 }
 

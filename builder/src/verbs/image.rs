@@ -3,6 +3,7 @@
 use super::{Session, clean, keys};
 use crate::engine::executor::{Rebuild, Steps};
 use crate::engine::fs_error::IoContext;
+use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Order};
@@ -138,7 +139,7 @@ fn into_folders(
     let (mut orders, mut carried_steps) = (Vec::new(), Vec::new());
     for Wanted { plan, out, sign } in wanted {
         let out = out.with_plan(describe(plan, sign));
-        let (carried, steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
+        let (carried, steps) = carried(session, &store, plan, &from, &rebuild, sign)?.unzip();
         let options = session.build_options(&store, from.clone(), rebuild.clone())?;
         let signer = sign.map(|sign| sign.signer);
         orders.push(Order { options: BuildOptions { signer, carried, ..options }, plan, out });
@@ -186,6 +187,7 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
 /// steps too.
 fn carried(
     session: &Session,
+    store: &Store,
     plan: &Plan<Locked>,
     from: &SourceOrigin,
     rebuild: &Rebuild,
@@ -205,7 +207,8 @@ fn carried(
     let keys = sign.map(|sign| Signing::with(&sign.keys.key));
     let sign = keys.as_ref().zip(sign).map(|(keys, sign)| SignWith { keys, ..sign });
     let built = with_signer(session, &target, from.clone(), rebuild, sign)?;
-    let image = Format::RawZst.of_image(session.report, &built)?;
+    // By its digest: another installer may carry the same recipe's image with another signature.
+    let image = store.put_file(&Format::RawZst.of_image(session.report, &built)?)?;
     let certificate = sign.map(|sign| sign.signer.certificate().pem().into_bytes());
     Ok(Some((Carried { image, certificate }, built.steps)))
 }

@@ -195,6 +195,35 @@ fn an_installer_and_the_node_that_it_installs_are_built_together() {
 }
 
 #[test]
+fn two_installers_of_a_node_carry_it_with_the_signatures_of_their_own_keys() {
+    // The layer has the image that the installer carries.
+    let scratch = open_with(
+        "layer() { cat modes $(find root -type f | sort) $(find . -name image.raw.zst) \
+         >layer.erofs; }\n",
+    );
+    with_stick(&scratch);
+    let recipes = scratch.project().join("recipes");
+    let stick = scratch.read("recipes/stick.toml");
+    for (recipe, key) in [("stick", "mine"), ("other", "theirs")] {
+        done(&scratch.osbuild(&["keys", "new", key, "--as-of", "2026-01-01"]));
+        let signed = format!("{stick}\n[signing]\nkey = \"{key}\"\n");
+        fs::write(recipes.join(format!("{recipe}.toml")), signed).unwrap();
+    }
+    let lock =
+        scratch.read("recipes/stick.lock").replace("recipe = \"stick\"", "recipe = \"other\"");
+    fs::write(recipes.join("other.lock"), lock).unwrap();
+    let images = || {
+        let image = |recipe| scratch.project().join("out").join(recipe).join("image.raw");
+        ["stick", "other"].map(|recipe| Digest::of_file(&image(recipe)).unwrap())
+    };
+    done(&scratch.osbuild(&["build", "stick", "other"]));
+    let together = images();
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    ["stick", "other"].iter().for_each(|recipe| done(&scratch.osbuild(&["build", recipe])));
+    assert_eq!(together, images());
+}
+
+#[test]
 fn a_quiet_build_prints_nothing_and_a_verbose_one_stored_steps() {
     let scratch = open();
     let quiet = scratch.osbuild(&["build", RECIPE, "-q"]);

@@ -36,6 +36,7 @@ mod goproxy;
 mod hostile;
 mod http;
 mod identity;
+mod in_use;
 mod interrupted;
 mod keys;
 mod kms;

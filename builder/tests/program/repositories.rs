@@ -40,7 +40,7 @@ fn set_version(scratch: &Scratch, before: &str, version: &str) {
 
 /// Waits until a file contains `text`.
 #[track_caller]
-fn wait_for(path: &Path, text: &str) {
+pub fn wait_for(path: &Path, text: &str) {
     let end = Instant::now() + Duration::from_secs(120);
     while !fs::read_to_string(path).is_ok_and(|output| output.contains(text)) {
         assert!(
