@@ -94,6 +94,16 @@ fn without_a_launcher_a_service_with_folders_is_a_cache_alone() {
 }
 
 #[test]
+fn a_recipe_without_a_launcher_runs_here_beside_one_with_a_launcher() {
+    let (worker, bench) = (FolderWorker::start(OPEN), Bench::new());
+    let remote = service(&bench, &worker.casd.url());
+    let with = launching(&bench, &remote).run(&bench.script("echo 1 >out", &["out"])).unwrap();
+    let without = executor(&bench, &remote).run(&bench.script("echo 2 >out", &["out"])).unwrap();
+    assert!(is_there(&with) && !is_there(&without));
+    assert!(remote.executes(), "it is used on");
+}
+
+#[test]
 fn a_worker_without_user_namespaces_is_a_cache_alone_and_the_line_names_the_reason() {
     let (worker, bench) = (FolderWorker::start(CLOSED), Bench::new());
     let remote = service(&bench, &worker.casd.url());

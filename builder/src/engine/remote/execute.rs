@@ -14,6 +14,7 @@ use osbuild_remote::{BlobId, Fault, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The state of a service that executes steps, as known to a build.
@@ -23,6 +24,8 @@ pub(super) struct Execution {
     pub way: Mutex<Option<Way>>,
     /// Why it executes none, if a build found that out.
     refusal: Mutex<Option<String>>,
+    /// Whether the user was warned of a recipe without a launcher.
+    lacks_launcher: AtomicBool,
     /// The Merkle trees of unpacked folders, by the keys of the folders.
     listings: Mutex<BTreeMap<Digest, Arc<Listing>>>,
     /// The digests of those trees that the service has, whole.
@@ -94,6 +97,11 @@ impl Remote {
         let launcher = match self.way(store, action, launcher, here)? {
             Way::Nowhere => return Ok(None),
             Way::Root => None,
+            // Another recipe's lock has one, with which the build found the way.
+            Way::Folder if launcher.is_none() => {
+                self.warn_of_no_launcher(action);
+                return Ok(None);
+            }
             Way::Folder => launcher,
         };
         match self.try_execute(store, action, launcher, log) {
@@ -106,6 +114,17 @@ impl Remote {
             }
             Err(Stop::Build(error)) => Err(error),
             Err(Stop::Fault(fault)) => self.give_up(action, fault).map(|()| None),
+        }
+    }
+
+    /// Warns once that steps run here because their lock has no launcher.
+    fn warn_of_no_launcher(&self, action: &Action) {
+        if !self.execution.lacks_launcher.swap(true, Ordering::Relaxed) {
+            self.report.warning(format!(
+                "`{}` and other steps of its recipe run here, not on {}: the lock has no launcher, \
+                 which `cargo osbuild lock` adds",
+                action.name, self.address
+            ));
         }
     }
 
