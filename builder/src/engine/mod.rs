@@ -17,6 +17,7 @@ pub mod reapi;
 pub mod remote;
 pub mod rules;
 pub mod sandbox;
+pub mod shortage;
 pub mod sparse;
 pub mod stop;
 pub mod store;

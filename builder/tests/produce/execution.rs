@@ -184,6 +184,24 @@ fn a_step_that_the_workers_kernel_kills_runs_here() {
 }
 
 #[test]
+fn a_step_whose_worker_lacks_memory_or_disk_runs_here() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let remote = service(&bench, &casd.url());
+    for line in [
+        "gcc: fatal error: Killed signal terminated program cc1",
+        "error: could not compile: (signal: 9, SIGKILL: kill)",
+        "cc1: fatal error: error writing to file: No space left on device",
+    ] {
+        let fails = format!(
+            "read -r name </proc/sys/kernel/hostname; [ $name = osbuild ] || \
+             {{ echo '{line}' >&2; exit 1; }}"
+        );
+        assert_eq!(place(&bench, &remote, &fails), HERE, "{line}");
+    }
+    assert_eq!(place(&bench, &remote, "true"), THERE, "others run there");
+}
+
+#[test]
 fn a_failure_that_the_service_kept_does_not_count() {
     let (casd, bench) = (Casd::start(), Bench::new());
     let remote = service(&bench, &casd.url());

@@ -3,25 +3,12 @@
 use super::log::Log;
 use super::process::Ended;
 use crate::engine::fs_error;
+use crate::engine::shortage::Shortage;
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// Phrases that tools print after a process of theirs was killed: gcc, then rustc and cargo, go,
-/// make, ld and the shell.
-const KILLED: [&str; 6] = [
-    "Killed signal terminated program",
-    "(signal: 9, SIGKILL",
-    "signal: killed",
-    "] Killed",
-    "terminated with signal 9",
-    "Killed",
-];
-
 /// The exit status with which a shell, and bubblewrap, report a killed process.
 const KILLED_STATUS: i32 = 128 + 9;
-
-/// The C library's message for a full disk.
-const FULL: &str = "No space left on device";
 
 /// Phrases that bubblewrap prints when the system forbids sandboxes.
 const FORBIDDEN: [&str; 3] = [
@@ -42,11 +29,12 @@ pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) ->
 }
 
 fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
-    if log.contains(FULL) {
+    let shortage = Shortage::of(|phrase| log.contains(phrase));
+    if shortage == Some(Shortage::Disk) {
         return fs_error::full(scratch).cause(format!("`{name}` failed"));
     }
     if ended.status.is_none_or(|status| status == KILLED_STATUS)
-        || KILLED.iter().any(|phrase| log.contains(phrase))
+        || shortage == Some(Shortage::Memory)
     {
         return Error::build(format!(
             "`{name}` was killed, most likely because the memory ran out"

@@ -8,6 +8,7 @@ use super::{Mode, Remote, blob};
 use crate::engine::action::{Action, ActionResult};
 use crate::engine::digest::Digest;
 use crate::engine::launcher::Launcher;
+use crate::engine::shortage::Shortage;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use osbuild_remote::{BlobId, Fault, Source};
@@ -207,10 +208,14 @@ impl Remote {
             End::Killed(status) => Err(Stop::Fault(Fault::Unfinished(format!(
                 "it ended there with exit status {status}, as a killed process does"
             )))),
-            End::Failed(status) => Err(Stop::Build(
-                Error::build(format!("`{name}` failed on {address}"))
-                    .cause(format!("it ended with exit status {status}")),
-            )),
+            // Shells and other tools end with a status of their own after a child was killed.
+            End::Failed(status) => Err(match shortage(&text) {
+                Some(why) => Stop::Fault(Fault::Unfinished(why.to_owned())),
+                None => Stop::Build(
+                    Error::build(format!("`{name}` failed on {address}"))
+                        .cause(format!("it ended with exit status {status}")),
+                ),
+            }),
         };
         Ok(Some(Attempt { printed: text, end }))
     }
@@ -324,6 +329,15 @@ impl Remote {
         listings.insert(*key, Arc::clone(&made));
         Ok(made)
     }
+}
+
+/// The shortage of a failed step's worker in words, found in the step's output.
+fn shortage(printed: &[u8]) -> Option<&'static str> {
+    let printed = String::from_utf8_lossy(printed);
+    Shortage::of(|phrase| printed.contains(phrase)).map(|shortage| match shortage {
+        Shortage::Memory => "one of its processes was killed there",
+        Shortage::Disk => "the disk is full there",
+    })
 }
 
 pub(super) fn malformed() -> Fault {
