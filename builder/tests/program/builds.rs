@@ -195,6 +195,31 @@ fn an_installer_and_the_node_that_it_installs_are_built_together() {
 }
 
 #[test]
+fn two_programs_of_a_package_are_two_steps_with_a_log_each() {
+    let scratch = open();
+    let pods = scratch.project().join("components/pods");
+    fs::create_dir(pods.join("other")).unwrap();
+    for name in ["component.toml", "pod.yaml"] {
+        let text = fs::read_to_string(pods.join("dhcp").join(name)).unwrap();
+        let text = text.replace("program = \"pod-dhcp\"", "program = \"other\"");
+        let text = text.replace("localhost/dhcp", "localhost/other").replace(": dhcp", ": other");
+        fs::write(pods.join("other").join(name), text).unwrap();
+    }
+    let both = "[pods]\nother = { component = \"other\" }\ndhcp";
+    scratch.edit("recipes/base.toml", "[pods]\ndhcp", both);
+    let ran = scratch.osbuild(&["build", RECIPE, "--json"]);
+    done(&ran);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    for (step, log) in [
+        ("pod-dhcp arm64", "pod-dhcp-arm64.log"),
+        ("pod-dhcp other arm64", "pod-dhcp-other-arm64.log"),
+    ] {
+        assert_eq!(json["steps"][step], "here", "{}", json["steps"]);
+        assert!(scratch.project().join(format!("out/{RECIPE}/logs")).join(log).is_file(), "{log}");
+    }
+}
+
+#[test]
 fn two_installers_of_a_node_carry_it_with_the_signatures_of_their_own_keys() {
     // The layer has the image that the installer carries.
     let scratch = open_with(

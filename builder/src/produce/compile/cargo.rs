@@ -93,7 +93,7 @@ impl<'a> Package<'a> {
             input.add_tree(&format!("workspace/{}", member.folder), member.sources(store)?)?;
         }
         Ok(Script {
-            name: format!("{} {}", self.name, self.build.plan.architecture),
+            name: format!("{} {}", programs_of(self.name, files), self.build.plan.architecture),
             text: include_str!("cargo.sh"),
             args: files.to_vec(),
             env: self.environment(),
@@ -148,7 +148,36 @@ impl<'a> Package<'a> {
     }
 }
 
+/// The programs `files` of a package in the name of a step. That of the package is enough if one of
+/// them has it, without the `pod-` of pods. Otherwise the programs are named as well, because
+/// another step may compile other ones of the package.
+fn programs_of(package: &str, files: &[String]) -> String {
+    let pod = package.strip_prefix("pod-").unwrap_or(package);
+    let stem = |file: &String| file.strip_suffix(".efi").unwrap_or(file).to_owned();
+    let stems: Vec<String> = files.iter().map(stem).collect();
+    match stems.iter().any(|stem| stem == package || stem == pod) {
+        true => package.to_owned(),
+        false => format!("{package} {}", stems.join(" ")),
+    }
+}
+
 /// The C compiler for `target` in the sandbox, which runs on amd64.
 fn c_compiler(target: &str) -> &'static str {
     if target.starts_with("aarch64-") { "aarch64-linux-gnu-gcc" } else { "gcc" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_for_other_programs_of_a_package_have_other_names() {
+        let name = |package, files: &[&str]| {
+            programs_of(package, &files.iter().map(|&file| file.to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(name("mount", &["mount", "umount"]), "mount");
+        assert_eq!(name("slotboot", &["slotboot.efi"]), "slotboot");
+        assert_eq!(name("pod-probe", &["probe"]), "pod-probe");
+        assert_eq!(name("pod-probe", &["ordinary"]), "pod-probe ordinary");
+    }
 }
