@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use osbuild::engine::store::Store;
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -228,6 +229,34 @@ fn a_registry_with_a_private_authority_is_reached_with_the_authoritys_certificat
     done(&writer.osbuild(&export));
     place(&reader, &authority);
     import(&reader, &name, &root);
+}
+
+#[test]
+fn a_helper_that_knows_no_password_for_a_registry_does_not_keep_it_from_being_asked() {
+    let registry = Registry::start();
+    let mut reader = workshop();
+    let tools = reader.path("tools");
+    let helper = tools.join("docker-credential-keychain");
+    fs::create_dir(&tools).unwrap();
+    let answer = |script: &str| {
+        fs::write(&helper, format!("#!/bin/sh\n{script}\nexit 1\n")).unwrap();
+        fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    reader.set("PATH", format!("{}:{}", tools.display(), std::env::var("PATH").unwrap()));
+    let folder = reader.path("home/.docker");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.json"), "{\"credsStore\": \"keychain\"}").unwrap();
+    let import = || {
+        let name = registry.name("team/results:absent");
+        reader.osbuild(&["results", "import", &name, "--key", "mine"])
+    };
+    answer("echo credentials not found in native keychain");
+    let ran = import();
+    assert!(ran.code == Some(2) && ran.stderr.contains("the registry has no"), "{}", ran.stderr);
+    answer("echo correct horse; echo the keychain is locked >&2");
+    let ran = import();
+    assert!(ran.code == Some(2) && ran.stderr.contains("is locked"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("horse"), "{}", ran.stderr);
 }
 
 #[test]

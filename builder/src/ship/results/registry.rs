@@ -25,6 +25,13 @@ use tokio_stream::{StreamExt, iter};
 /// How long a registry may be silent.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The answer of a helper of docker that has no credentials for a registry: on stdout, with exit
+/// status 1.
+const NOT_FOUND: &str = "credentials not found in native keychain";
+
+/// The length of what is shown of a helper's stderr, in characters.
+const MAX_STDERR: usize = 400;
+
 /// One artifact in a registry. Registries on the loopback are reached without TLS, as other clients
 /// do, unless the user has a certificate of an authority for them.
 pub struct Registry {
@@ -42,25 +49,7 @@ impl Registry {
     /// The credentials or the certificates for this registry are malformed.
     pub fn open(name: &Reference) -> Result<Self> {
         let host = name.resolve_registry();
-        let auth = match docker_credential::get_credential(host) {
-            Ok(DockerCredential::UsernamePassword(user, password)) => {
-                RegistryAuth::Basic(user, password)
-            }
-            Ok(DockerCredential::IdentityToken(_)) => {
-                return Err(Error::usage(format!("the credentials for `{host}` are a token"))
-                    .cause("only a user's name and password are sent to registries"));
-            }
-            Err(
-                CredentialRetrievalError::ConfigNotFound
-                | CredentialRetrievalError::ConfigReadError
-                | CredentialRetrievalError::NoCredentialConfigured,
-            ) => RegistryAuth::Anonymous,
-            Err(error) => {
-                return Err(
-                    Error::usage(format!("cannot read the credentials for `{host}`")).cause(error)
-                );
-            }
-        };
+        let auth = auth(host, docker_credential::get_credential(host))?;
         let folders = authorities::folders(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME"));
         let authorities = authorities::find(&folders, host)?;
         let protocol = match is_loopback(host) && authorities.is_empty() {
@@ -206,6 +195,46 @@ impl Registry {
     }
 }
 
+/// How to log in to a registry with the user's credentials for it.
+///
+/// # Errors
+/// There are some, and they cannot be read or sent.
+fn auth(
+    host: &str,
+    found: std::result::Result<DockerCredential, CredentialRetrievalError>,
+) -> Result<RegistryAuth> {
+    let unreadable = || Error::usage(format!("cannot read the credentials for `{host}`"));
+    match found {
+        Ok(DockerCredential::UsernamePassword(user, password)) => {
+            Ok(RegistryAuth::Basic(user, password))
+        }
+        Ok(DockerCredential::IdentityToken(_)) => {
+            Err(Error::usage(format!("the credentials for `{host}` are a token"))
+                .cause("only a user's name and password are sent to registries"))
+        }
+        Err(
+            CredentialRetrievalError::ConfigNotFound
+            | CredentialRetrievalError::ConfigReadError
+            | CredentialRetrievalError::NoCredentialConfigured,
+        ) => Ok(RegistryAuth::Anonymous),
+        // A helper is asked for each registry, also for one that the user never logged in to.
+        Err(CredentialRetrievalError::HelperFailure { stdout, .. })
+            if stdout.trim() == NOT_FOUND =>
+        {
+            Ok(RegistryAuth::Anonymous)
+        }
+        // Its stdout is for secrets, and is not printed.
+        Err(CredentialRetrievalError::HelperFailure { helper, stderr, .. }) => {
+            let plain = |letter: &char| !letter.is_control() || *letter == '\n';
+            let stderr = stderr.trim().chars().filter(plain).take(MAX_STDERR).collect::<String>();
+            let failed = unreadable().cause(format!("`{helper}` failed"));
+            let failed = if stderr.is_empty() { failed } else { failed.cause(stderr) };
+            Err(failed.hint(format!("try it: echo {host} | {helper} get")))
+        }
+        Err(error) => Err(unreadable().cause(error)),
+    }
+}
+
 /// Whether a registry, with its port, is on the loopback.
 fn is_loopback(registry: &str) -> bool {
     let (host, _) = registry.rsplit_once(':').unwrap_or((registry, ""));
@@ -235,6 +264,27 @@ impl Iterator for Chunks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn helper(stdout: &str, stderr: &str) -> Result<RegistryAuth> {
+        let (helper, stdout) = ("docker-credential-x".to_owned(), stdout.to_owned());
+        let stderr = stderr.to_owned();
+        auth("r.example", Err(CredentialRetrievalError::HelperFailure { helper, stdout, stderr }))
+    }
+
+    #[test]
+    fn a_helper_without_credentials_for_a_registry_means_an_anonymous_user() {
+        assert_eq!(helper(&format!("{NOT_FOUND}\n"), "").unwrap(), RegistryAuth::Anonymous);
+    }
+
+    #[test]
+    fn a_helper_that_fails_is_named_without_its_stdout() {
+        let error = helper("{\"Secret\": \"correct horse\"}", "the store is\x1b locked\n");
+        let error = error.unwrap_err().to_string();
+        assert!(!error.contains("horse"), "{error}");
+        for part in ["`docker-credential-x` failed", "caused by: the store is locked\n"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
 
     #[test]
     fn registries_on_the_loopback_are_reached_without_tls() {
