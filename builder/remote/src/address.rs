@@ -104,6 +104,11 @@ impl Address {
         self.is_secure || self.is_loopback
     }
 
+    /// Whether it is on this machine, so that no proxy leads there.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.is_loopback
+    }
+
     /// The address of the server itself, for a client of HTTP.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };

@@ -34,6 +34,10 @@ impl Http {
             .redirect(Policy::none())
             .connect_timeout(retry.connect_timeout)
             .user_agent(crate::cache::AGENT);
+        if address.is_loopback() {
+            // A secret for a cache here goes without encryption, and must not leave this machine.
+            client = client.no_proxy();
+        }
         if let Some(roots) = &access.roots {
             let roots = Certificate::from_pem_bundle(roots).map_err(refused)?;
             client = client.tls_certs_only(roots);

@@ -2,6 +2,7 @@
 
 use crate::builds::{done, with_second};
 use crate::casd::Casd;
+use crate::http::Server;
 use crate::provenance::provenance;
 use crate::releases::{folder, release, workshop};
 use crate::scratch::{RECIPE, Scratch};
@@ -10,6 +11,7 @@ use osbuild::engine::digest::Digest;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 
 /// Builds, and returns what the shared cache did.
@@ -53,6 +55,16 @@ fn variables_name_the_cache_of_a_pipeline_and_a_flag_wins() {
     assert_ne!(ran.code, Some(0), "an empty URL is no cache: {}", ran.stderr);
     pull_request.set("OSBUILD_REMOTE", "grpc://127.0.0.1:1");
     assert_eq!(hits(&build(&pull_request, &["--remote", &casd.url()])), (steps, 0));
+}
+
+#[test]
+fn a_plain_cache_on_the_loopback_is_not_reached_over_a_proxy() {
+    let (cache, mut scratch) = (Server::start(), open());
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    scratch.set("HTTP_PROXY", format!("http://{}", proxy.local_addr().unwrap()));
+    let (_, misses) = hits(&build(&scratch, &["--remote", cache.address()]));
+    proxy.set_nonblocking(true).unwrap();
+    assert!(misses > 1 && proxy.accept().is_err(), "the proxy got a request");
 }
 
 /// A user whose store is empty, and who can reach no registry.

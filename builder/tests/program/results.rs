@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use osbuild::engine::store::Store;
 use serde_json::{Value, json};
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -257,6 +258,19 @@ fn a_helper_that_knows_no_password_for_a_registry_does_not_keep_it_from_being_as
     let ran = import();
     assert!(ran.code == Some(2) && ran.stderr.contains("is locked"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("horse"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_registry_on_the_loopback_is_not_reached_over_a_proxy() {
+    let registry = Registry::start();
+    let mut reader = workshop();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    reader.set("HTTP_PROXY", format!("http://{}", proxy.local_addr().unwrap()));
+    let name = registry.name("team/results:absent");
+    let ran = reader.osbuild(&["results", "import", &name, "--key", "mine"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("the registry has no"), "{}", ran.stderr);
+    proxy.set_nonblocking(true).unwrap();
+    assert!(proxy.accept().is_err(), "the proxy got a request");
 }
 
 #[test]

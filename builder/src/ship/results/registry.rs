@@ -32,8 +32,12 @@ const NOT_FOUND: &str = "credentials not found in native keychain";
 /// The length of what is shown of a helper's stderr, in characters.
 const MAX_STDERR: usize = 400;
 
-/// One artifact in a registry. Registries on the loopback are reached without TLS, as other clients
-/// do, unless the user has a certificate of an authority for them.
+/// A proxy, which is never used, and the hosts that it is not for. A client that has one does not
+/// take that of `HTTP_PROXY`, which would get the password for a registry on this machine.
+const NO_PROXY: (&str, &str) = ("http://localhost", "localhost,127.0.0.0/8,::1");
+
+/// One artifact in a registry. Registries on the loopback are reached without a proxy, and without
+/// TLS, as other clients do, unless the user has a certificate of an authority for them.
 pub struct Registry {
     name: Reference,
     client: Client,
@@ -62,6 +66,8 @@ impl Registry {
             read_timeout: Some(TIMEOUT),
             connect_timeout: Some(TIMEOUT),
             user_agent: concat!("osbuild/", env!("CARGO_PKG_VERSION")),
+            http_proxy: is_loopback(host).then(|| NO_PROXY.0.to_owned()),
+            no_proxy: is_loopback(host).then(|| NO_PROXY.1.to_owned()),
             ..ClientConfig::default()
         });
         let client = client.map_err(|error| {
