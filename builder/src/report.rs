@@ -1,11 +1,16 @@
 //! The only writer to the terminal. stdout carries only data; steps, bars, notes and errors go to
 //! stderr and read well in a pipe.
 
+use crate::engine::stop;
 use crate::error::{Error, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The interval at which a question looks whether the user wants to stop.
+const STOP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,19 +210,40 @@ impl Report {
     }
 
     /// Asks the user for consent; call it only if [`Self::can_ask`]. An empty answer means yes.
-    pub fn confirm(&self, question: &str) -> bool {
+    ///
+    /// # Errors
+    /// The user wants to stop.
+    pub fn confirm(&self, question: &str) -> Result<bool> {
         self.bars.suspend(|| {
             let mut terminal = std::io::stderr().lock();
             let _ = write!(terminal, "{question} [Y/n] ").and_then(|()| terminal.flush());
+            // The line of the question has no answer then.
+            wait_for_input().inspect_err(|_| drop(writeln!(terminal)))?;
             let mut answer = String::new();
             let read = std::io::stdin().read_line(&mut answer);
-            read.is_ok_and(|length| length > 0)
-                && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+            stop::check()?;
+            Ok(read.is_ok_and(|length| length > 0)
+                && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
         })
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Waits until stdin has a line, or its end. A signal does not end a read of it, so this looks
+/// several times a second whether the user wants to stop.
+fn wait_for_input() -> Result<()> {
+    let stdin = std::io::stdin();
+    loop {
+        stop::check()?;
+        let mut events = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut events, Some(&STOP_INTERVAL)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            // A failure shows in the read.
+            Ok(_) | Err(_) => return Ok(()),
+        }
     }
 }
 

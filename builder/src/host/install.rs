@@ -36,7 +36,7 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     for tool in lacking.iter().filter(|tool| !matches!(tool.remedy, Remedy::Words(_))) {
         report.note(format!("`{}` is missing: it {} ({})", tool.name, tool.why, tool.remedy));
     }
-    if !consent.yes && report.can_ask() && !report.confirm("install the missing tools?") {
+    if !consent.yes && report.can_ask() && !report.confirm("install the missing tools?")? {
         return Err(missing(lacks));
     }
     for command in &commands {

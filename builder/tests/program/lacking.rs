@@ -1,9 +1,14 @@
 //! Missing tools and capabilities of the machine.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::terminal;
 use crate::workshop::open;
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Hides all of the machine's programs except these.
 fn only(scratch: &mut Scratch, programs: &[&str]) {
@@ -32,6 +37,34 @@ fn a_missing_tool_is_named_with_its_purpose_and_package() {
     let expected = "error: `bwrap` is not installed: it runs each step of the build in a \
                     sandbox\nhint: apt-get install bubblewrap\n";
     assert_fails(&scratch.osbuild(&["build", RECIPE, "--offline"]), expected);
+}
+
+#[test]
+fn ctrl_c_at_the_question_about_missing_tools_installs_nothing() {
+    let mut scratch = open();
+    only(&mut scratch, &["script"]);
+    let installed = scratch.path("installed");
+    for name in ["apt-get", "sudo"] {
+        let program = scratch.path("programs").join(name);
+        fs::write(&program, format!("#!/bin/sh\n: >{}\n", installed.display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = terminal::command(&scratch, &format!("build {RECIPE}"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    while !shown.ends_with(b"[Y/n] ") {
+        let mut letter = [0];
+        screen.read_exact(&mut letter).unwrap();
+        shown.extend(letter);
+    }
+    keys.write_all(b"\x03").unwrap();
+    sleep(Duration::from_millis(500));
+    // The program has ended, unless it still waits for an answer.
+    let _ = keys.write_all(b"\n");
+    screen.read_to_end(&mut shown).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{}", String::from_utf8_lossy(&shown));
+    assert!(!installed.exists());
 }
 
 #[test]

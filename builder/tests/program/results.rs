@@ -13,7 +13,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A machine that has exported its results to a folder, and the folder.
 fn exported() -> (Scratch, String) {
@@ -258,6 +259,22 @@ fn a_helper_that_knows_no_password_for_a_registry_does_not_keep_it_from_being_as
     let ran = import();
     assert!(ran.code == Some(2) && ran.stderr.contains("is locked"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("horse"), "{}", ran.stderr);
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_silent_registry() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let scratch = workshop();
+    let name = format!("oci://{}/team/results:small", silent.local_addr().unwrap());
+    let words = ["results", "import", &name, "--key", "mine"];
+    let child = scratch.command(&[], &words).stderr(Stdio::piped()).spawn().unwrap();
+    let _connection = silent.accept().unwrap();
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let began = Instant::now();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+    assert!(began.elapsed() < Duration::from_secs(10), "it waited for the registry");
 }
 
 #[test]

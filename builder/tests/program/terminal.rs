@@ -4,14 +4,19 @@ use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{open, open_with};
 use std::process::Command;
 
-/// The program's output on a terminal, which util-linux' `script` provides.
+/// The program's output on a terminal.
 pub fn on_a_terminal(scratch: &Scratch, args: &str) -> String {
+    Ran::of(&mut command(scratch, args)).stdout
+}
+
+/// The command that runs the program on a terminal, which util-linux' `script` provides.
+pub fn command(scratch: &Scratch, args: &str) -> Command {
     let inner = scratch.command(&[], &[]);
     let mut command = Command::new("script");
     command.args(["-qec", &format!("{} {args}", inner.get_program().display()), "/dev/null"]);
     command.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.env("TERM", "xterm").current_dir(scratch.project());
-    Ran::of(&mut command).stdout
+    command
 }
 
 fn colours(text: &str) -> bool {

@@ -18,12 +18,16 @@ use std::env;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_stream::{StreamExt, iter};
 
 /// How long a registry may be silent.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The interval at which a wait looks whether the user wants to stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The answer of a helper of docker that has no credentials for a registry: on stdout, with exit
 /// status 1.
@@ -154,8 +158,7 @@ impl Registry {
         };
         let mut stream = self.run(self.client.pull_blob_stream(&self.name, &blob))?.stream;
         let mut read = 0;
-        while let Some(chunk) = self.runtime.block_on(stream.next()) {
-            stop::check()?;
+        while let Some(chunk) = self.wait(stream.next())? {
             let chunk = chunk.or_build(|| format!("cannot read {text} of `{}`", self.name))?;
             read += chunk.len() as u64;
             to.write_all(&chunk).or_build(|| format!("cannot keep {text}"))?;
@@ -170,7 +173,21 @@ impl Registry {
         &self,
         request: impl Future<Output = std::result::Result<T, OciDistributionError>>,
     ) -> Result<T> {
-        self.runtime.block_on(request).map_err(|error| self.explain(error))
+        self.wait(request)?.map_err(|error| self.explain(error))
+    }
+
+    /// Waits for an answer of the registry. A large blob takes minutes, so this looks several times
+    /// a second whether the user wants to stop.
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> Result<T> {
+        self.runtime.block_on(async {
+            let mut answer = pin!(answer);
+            loop {
+                stop::check()?;
+                if let Ok(answer) = tokio::time::timeout(STOP_INTERVAL, answer.as_mut()).await {
+                    return Ok(answer);
+                }
+            }
+        })
     }
 
     fn explain(&self, error: OciDistributionError) -> Error {
