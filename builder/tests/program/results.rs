@@ -4,7 +4,7 @@ use crate::builds::done;
 use crate::registry::{Registry, USER};
 use crate::releases::workshop;
 use crate::scratch::{RECIPE, Ran, Scratch};
-use crate::workshop::{dependencies, open, products};
+use crate::workshop::{dependencies, open, open_with, products};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild::engine::store::Store;
@@ -91,6 +91,28 @@ fn files_that_no_build_needs_may_be_gone_before_an_export() {
     assert_eq!(products(&reader), products(&writer));
     let again: Value = serde_json::from_str(&reader.osbuild(&import).stdout).unwrap();
     assert_eq!((&again["results"], &again["bytes"]), (&json!(0), &json!(0)), "{again}");
+}
+
+#[test]
+fn an_import_leaves_the_results_of_this_machine_in_place() {
+    // Each machine makes another kernel.
+    let kernel = "kernel() { cat /proc/sys/kernel/random/uuid >release; cp /usr/lib/image.efi \
+                  kernel; }\n";
+    let (writer, reader) = (open_with(kernel), open_with(kernel));
+    let folder = writer.path("results").display().to_string();
+    done(&writer.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
+    done(&writer.osbuild(&["results", "export", RECIPE, "--to", &folder, "--key", "mine"]));
+    let build = || {
+        let ran = reader.osbuild(&["build", RECIPE, "--unsigned", "--json"]);
+        done(&ran);
+        let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(json["steps"]["kernel arm64"], "here", "{}", json["steps"]);
+        products(&reader)
+    };
+    let before = build();
+    let root = writer.project().join("keys/mine/root.json").display().to_string();
+    done(&reader.osbuild(&["results", "import", &folder, "--root", &root]));
+    assert_eq!(build(), before);
 }
 
 #[test]

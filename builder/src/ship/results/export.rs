@@ -3,6 +3,7 @@
 use super::folder::Folder;
 use super::list::{List, files};
 use super::{ARTIFACT, EMPTY, EMPTY_BYTES, FILE, LIST};
+use crate::engine::action::ActionResult;
 use crate::engine::digest::Digest;
 use crate::engine::executor::Made;
 use crate::engine::fs_error::IoContext;
@@ -29,10 +30,12 @@ pub struct Exported {
     pub bytes: u64,
 }
 
-/// Writes the results of steps, which the store must have, into a folder, and signs their list.
+/// Writes the results of steps, which this machine must have made, into a folder, and signs their
+/// list.
 ///
 /// # Errors
-/// The store lacks a result, the key cannot sign, or the folder cannot be written.
+/// The store lacks a result or has that of another machine, the key cannot sign, or the folder
+/// cannot be written.
 pub fn export(
     store: &Store,
     report: &Report,
@@ -45,9 +48,7 @@ pub fn export(
     let (mut list, mut kept) = (List::default(), BTreeMap::new());
     for (name, Made { action, .. }) in made {
         step.doing(name.clone());
-        let result = store.record(action).ok_or_else(|| {
-            Error::build(format!("the store lost the result of `{name}`")).hint("build it again")
-        })?;
+        let result = own_result(store, name, action)?;
         list.add(name, action, &result);
         // The store may lack files of a step whose result was enough for the build. Another build
         // does not need them either.
@@ -80,6 +81,21 @@ pub fn export(
     Ok(Exported { manifest, results, bytes })
 }
 
+/// The result of a step of this machine.
+fn own_result(store: &Store, name: &str, action: &Digest) -> Result<ActionResult> {
+    let again = "run the same command again: the step runs again";
+    let result = store.record(action).ok_or_else(|| {
+        Error::build(format!("the store lost the result of `{name}`")).hint(again)
+    })?;
+    match &result.origin {
+        None => Ok(result),
+        // Another command may have brought it after the build.
+        Some(origin) => Err(Error::build(format!("the result of `{name}` is not of this machine"))
+            .cause(format!("where it was made: {origin}"))
+            .hint(again)),
+    }
+}
+
 /// Puts a file of the store into the folder, compressed.
 fn compress(store: &Store, file: &Digest, folder: &Folder) -> Result<Digest> {
     let unfinished = folder.unfinished();
@@ -99,5 +115,45 @@ fn descriptor(media_type: &str, digest: &Digest) -> OciDescriptor {
         digest: format!("sha256:{digest}"),
         size: digest.size() as i64,
         ..OciDescriptor::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::action::{Origin, OutputFile};
+    use crate::produce::sign::ReleaseKey;
+    use crate::report::{Color, Verbosity};
+
+    /// Exports a step with this result.
+    fn export_one(store: &Store, result: &ActionResult) -> Result<Exported> {
+        let (action, folder) = (Digest::of(b"action"), tempfile::tempdir().unwrap());
+        store.remember(&action, result).unwrap();
+        let made = [("a step".to_owned(), Made { action, origin: None })];
+        let report = Report::new(Verbosity::Quiet, Color::Never);
+        let key = ReleaseKey::generate().unwrap();
+        export(store, &report, &made, &key, &Folder::at(folder.path()))
+    }
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        (folder, store)
+    }
+
+    fn result(output: Digest) -> ActionResult {
+        let output = OutputFile { digest: output, executable: false };
+        ActionResult { outputs: [("out".to_owned(), output)].into(), ..Default::default() }
+    }
+
+    #[test]
+    fn a_result_of_another_machine_is_not_signed() {
+        let (_folder, store) = store();
+        let own = result(store.put_bytes(b"file").unwrap());
+        assert_eq!(export_one(&store, &own).unwrap().results, 1);
+        let origin = Some(Origin::Cache("results@sha256:00".to_owned()));
+        let error = export_one(&store, &ActionResult { origin, ..own }).unwrap_err().to_string();
+        assert!(error.contains("`a step` is not of this machine"), "{error}");
+        assert!(error.contains("results@sha256:00"), "{error}");
     }
 }

@@ -47,6 +47,11 @@ pub fn import(
     let count = results.len();
     for (number, (name, action, mut result)) in (1..).zip(results) {
         stop::check()?;
+        // Those of this machine stay, whatever the files in the list are.
+        if store.recall(&action).is_some() {
+            imported.known += 1;
+            continue;
+        }
         let lacking = list.kept(files(&result).into_iter().filter(|file| !store.contains(file)))?;
         if lacking.is_empty() && store.record(&action).is_some() {
             imported.known += 1;
