@@ -19,11 +19,14 @@ pub fn run(mut session: Session, flags: &cli::PublishAws) -> Result<()> {
     // As in a release, what others get was made on this machine.
     session.trust = Trust::Here;
     let session = &session;
+    // Before the build, during which another one may be checked out.
+    let commit = session.checkout.commit();
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let signing = signing.as_ref();
     check_flags(session, signing, flags)?;
     let built = image::build(session, &plan, signing, flags.sources.clone())?;
-    let subject = subject(session, &plan, signing, &built, flags.owner.as_deref())?;
+    let more = [(OWNER, flags.owner.clone()), ("osbuild:commit", commit)];
+    let subject = subject(session, &plan, signing, &built, more)?;
     let options = options(session, flags);
     if flags.dry_run {
         let dry_run = DryRun::new();
@@ -92,13 +95,14 @@ fn check_flags(
     Ok(())
 }
 
-/// Reads the disk, and collects its tags and Secure Boot keys.
+/// Reads the disk, and collects its tags, with those of `known` that have a value, and Secure Boot
+/// keys.
 fn subject(
     session: &Session,
     plan: &Plan<Locked>,
     signing: Option<&Signing>,
     built: &Built,
-    owner: Option<&str>,
+    known: [(&'static str, Option<String>); 2],
 ) -> Result<Subject> {
     let step = session.report.step("read image");
     let content = Content::read(&built.image)?;
@@ -120,8 +124,7 @@ fn subject(
             .into_iter()
             .filter_map(|(name, tag)| Some((tag, plan.component(name).version()?.to_string()))),
     );
-    more.extend(owner.map(|owner| (OWNER, owner.to_owned())));
-    more.extend(session.checkout.commit().map(|commit| ("osbuild:commit", commit)));
+    more.extend(known.into_iter().filter_map(|(name, value)| Some((name, value?))));
     Ok(Subject {
         tags: tags(&plan.recipe, &content.digest.hex(), &more),
         content,

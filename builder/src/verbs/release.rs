@@ -36,6 +36,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         true => None,
         false => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),
     };
+    let before = plan.as_ref().and_then(|_| commit(&session));
     let signing = &signing(&session, flags, plan.as_ref())?;
     let name = &signing.key;
     let signer = plan.as_ref().map(|_| image_signer(&session, flags, name)).transpose()?;
@@ -75,7 +76,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let built = image::with_signer(&session, plan, from, Rebuild::Nothing, Some(sign))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
-            let (date, commit, made) = (session.today, commit(&session), built.steps.made);
+            let commit = before.map(|before| before.until(commit(&session)));
+            let (date, made) = (session.today, built.steps.made);
             let set = session.project.overrides.values().clone();
             let parts = Parts { plan, set, node, boot, date, commit, made };
             let published = release(&session, &place(&writer), parts)?;

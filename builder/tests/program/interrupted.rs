@@ -10,14 +10,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A project whose kernel takes this many seconds, a number that identifies its processes.
-fn slow(seconds: &str) -> Scratch {
+pub fn slow(seconds: &str) -> Scratch {
     open_with(&format!(
         "kernel() {{ sleep {seconds}; cp /usr/lib/image.efi kernel; echo 1 >release; }}\n"
     ))
 }
 
 /// Whether a process with this command line runs.
-fn runs(words: &str) -> bool {
+pub fn runs(words: &str) -> bool {
     let line = words.replace(' ', "\0") + "\0";
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|entry| {
@@ -25,7 +25,7 @@ fn runs(words: &str) -> bool {
     })
 }
 
-fn wait_until(condition: impl Fn() -> bool) {
+pub fn wait_until(condition: impl Fn() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < Duration::from_secs(60), "the condition was not met");

@@ -1,13 +1,15 @@
 //! The statements of a release's provenance, and its signature.
 
 use crate::builds::done;
+use crate::interrupted::{runs, slow, wait_until};
 use crate::keys::{keys, tool};
 use crate::releases::{folder, release, released, target, verify, workshop, wrong};
-use crate::scratch::Scratch;
+use crate::scratch::{RECIPE, Ran, Scratch};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::fs;
+use std::process::Stdio;
 
 #[test]
 fn a_version_of_the_command_line_is_in_the_release_and_its_provenance() {
@@ -34,30 +36,10 @@ fn a_version_of_the_command_line_is_in_the_release_and_its_provenance() {
 #[test]
 fn the_provenance_names_the_commit_and_whether_it_was_clean() {
     let scratch = workshop();
-    let commit = |scratch: &Scratch| {
-        let statement = provenance(scratch);
-        let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
-            .as_array()
-            .unwrap()
-            .clone();
-        inputs.into_iter().find(|one| one["name"] == "project")
-    };
     done(&release(&scratch, &[]));
     assert_eq!(commit(&scratch), None, "the project is not a git checkout");
-    let git = |line: &str| {
-        let author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"];
-        tool(
-            &scratch.project(),
-            "git",
-            &[&author[..], &line.split(' ').collect::<Vec<_>>()].concat(),
-        )
-        .trim()
-        .to_owned()
-    };
-    fs::write(scratch.project().join(".gitignore"), "/out\n/keys\n").unwrap();
-    git("init --quiet");
-    git("add .");
-    git("commit --quiet --message first");
+    let git = |line: &str| git(&scratch, line);
+    check_in(&scratch);
     scratch.edit("recipes/small.toml", "inherit = ", "version = \"2\"\ninherit = ");
     for is_dirty in [true, false] {
         if !is_dirty {
@@ -73,6 +55,46 @@ fn the_provenance_names_the_commit_and_whether_it_was_clean() {
         );
         assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     }
+}
+
+#[test]
+fn a_commit_during_the_build_leaves_the_first_one_in_the_provenance_as_changed() {
+    let scratch = slow("4.216");
+    done(&scratch.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
+    check_in(&scratch);
+    let first = git(&scratch, "rev-parse HEAD");
+    let words = ["release", RECIPE, "--key", "mine", "--as-of", "2026-11-21"];
+    let mut command = scratch.command(&[], &words);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until(|| runs("sleep 4.216"));
+    git(&scratch, "commit --quiet --allow-empty --message second");
+    done(&Ran::from(child.wait_with_output().unwrap()));
+    let found = commit(&scratch).unwrap();
+    assert_eq!(
+        (&found["digest"]["gitCommit"], &found["annotations"]["dirty"]),
+        (&first.into(), &true.into())
+    );
+}
+
+/// Makes the project a git checkout with one commit.
+fn check_in(scratch: &Scratch) {
+    fs::write(scratch.project().join(".gitignore"), "/out\n/keys\n").unwrap();
+    git(scratch, "init --quiet");
+    git(scratch, "add .");
+    git(scratch, "commit --quiet --message first");
+}
+
+fn git(scratch: &Scratch, line: &str) -> String {
+    let author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"];
+    let words = [&author[..], &line.split(' ').collect::<Vec<_>>()].concat();
+    tool(&scratch.project(), "git", &words).trim().to_owned()
+}
+
+/// The commit in the provenance of the release.
+fn commit(scratch: &Scratch) -> Option<Value> {
+    let statement = provenance(scratch);
+    let inputs = &statement["predicate"]["buildDefinition"]["resolvedDependencies"];
+    inputs.as_array().unwrap().iter().find(|one| one["name"] == "project").cloned()
 }
 
 /// The provenance of the release, after openssl accepted its signature by `mine`.
