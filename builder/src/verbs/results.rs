@@ -35,14 +35,20 @@ fn write(mut session: Session, recipes: &[String], to: &Place, key: Option<&str>
     };
     registry.as_ref().map(Registry::check).transpose()?;
     let signer = session.keys(&signing_keys(&session, recipes, key)?)?.release_key()?;
+    // Open from here on, so that no collection removes what a build finds before the export.
+    let store = session.store()?;
     let mut made = Vec::new();
     for recipe in each_once(recipes) {
         let Built { steps, .. } = image::unsigned(&session, recipe, None, Rebuild::Nothing)?;
         made.extend(steps.made);
     }
     made.sort_by_key(|(_, made)| made.action);
-    made.dedup_by_key(|(_, made)| made.action);
-    let store = session.store()?;
+    // Of a step that several recipes have, the files are needed if one of them needed these.
+    made.dedup_by(|(_, other), (_, kept)| {
+        let is_same = other.action == kept.action;
+        kept.has_files |= is_same && other.has_files;
+        is_same
+    });
     let scratch = store.scratch()?;
     let folder = match to {
         Place::Folder(path) => Folder::at(path),

@@ -39,7 +39,8 @@ impl Executor {
 
     /// Ends a step whose result was enough, without its files.
     pub fn pass(&self, action: &Action, known: &Known) {
-        self.done(self.report.step(&action.name), action, &known.result, known.outcome);
+        let step = self.report.step(&action.name);
+        self.ended(step, action, &known.result, known.outcome, false);
     }
 
     /// The shared cache whose results count. None do if steps run again, or only this machine may

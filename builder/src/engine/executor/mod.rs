@@ -257,8 +257,21 @@ impl Executor {
 
     /// Ends a step with its line in the report.
     fn done(&self, step: Step, action: &Action, result: &ActionResult, outcome: Outcome) {
+        self.ended(step, action, result, outcome, true);
+    }
+
+    /// Ends a step, whose files may not be in the store.
+    fn ended(
+        &self,
+        step: Step,
+        action: &Action,
+        result: &ActionResult,
+        outcome: Outcome,
+        has_files: bool,
+    ) {
+        let made = Made { action: action.digest(), origin: result.origin.clone(), has_files };
         let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        steps.add(&action.name, action.digest(), result, outcome);
+        steps.add(&action.name, made, outcome);
         drop(steps);
         let size = result.outputs.values().map(|output| output.digest.size()).sum();
         let product = match result.outputs.keys().next() {

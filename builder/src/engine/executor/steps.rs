@@ -1,6 +1,6 @@
 //! The steps of a build: which of them ran, and which results came from elsewhere.
 
-use crate::engine::action::{ActionResult, Origin};
+use crate::engine::action::Origin;
 use crate::engine::digest::Digest;
 use crate::report::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,8 @@ pub struct Made {
     pub action: Digest,
     /// Where the result came from; `None` if the step ran on this machine.
     pub origin: Option<Origin>,
+    /// Whether the store had its files. A build needs none of a step whose result was enough.
+    pub has_files: bool,
 }
 
 impl Made {
@@ -38,13 +40,7 @@ impl Made {
 
 impl Steps {
     /// Adds a step with its outcome.
-    pub(super) fn add(
-        &mut self,
-        name: &str,
-        action: Digest,
-        result: &ActionResult,
-        outcome: Outcome,
-    ) {
+    pub(super) fn add(&mut self, name: &str, made: Made, outcome: Outcome) {
         let steps = match outcome {
             Outcome::Ran => &mut self.ran,
             Outcome::Stored => &mut self.stored,
@@ -52,7 +48,7 @@ impl Steps {
             Outcome::Executed => &mut self.executed,
         };
         steps.insert(name.to_owned());
-        self.made.insert(name.to_owned(), Made { action, origin: result.origin.clone() });
+        self.made.insert(name.to_owned(), made);
     }
 
     /// The names of all steps.

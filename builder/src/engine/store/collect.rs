@@ -39,7 +39,7 @@ pub enum Collect {
     /// Those that no build has used for this long.
     Unused(Duration),
     /// The least recently used ones, until this many bytes of disk are left. Entries that were used
-    /// within a day stay.
+    /// within a day stay, and those that the build of this store may use.
     DownTo(u64),
     /// All of them, and the caches of ecosystems' clients.
     Everything,
@@ -78,7 +78,8 @@ impl Store {
 
     /// Removes the entries that `what` selects, except those that a running build may have found. A
     /// use is recorded once a day, so these are the entries that were used after the oldest of
-    /// those builds started, or within a day before. No build can start meanwhile.
+    /// those builds started, or within a day before. For [`Collect::DownTo`], the build of this
+    /// store is one of them. No build can start meanwhile.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -88,7 +89,11 @@ impl Store {
         let recorded_before =
             |time: SystemTime| time.checked_sub(USE_INTERVAL).unwrap_or(SystemTime::UNIX_EPOCH);
         let protected = match what {
-            Collect::DownTo(_) => Some(recorded_before(oldest.unwrap_or(now))),
+            // This runs at the end of a build, which may use its entries further.
+            Collect::DownTo(_) => {
+                let start = self.inner.session.start();
+                Some(recorded_before(oldest.map_or(start, |oldest| oldest.min(start))))
+            }
             Collect::Unused(_) | Collect::Everything => oldest.map(recorded_before),
         };
         let mut entries = self.entries()?;

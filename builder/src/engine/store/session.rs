@@ -78,6 +78,11 @@ impl Session {
         self.directory.join(format!("{name}-{}", self.count.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// The start of this build.
+    pub(super) fn start(&self) -> SystemTime {
+        start_of(&self.directory.join(ALIVE))
+    }
+
     /// The start of the oldest other build that runs; `None` if there is none. The caller must hold
     /// the [`gate`].
     pub(super) fn oldest_other(&self, root: &Path) -> Result<Option<SystemTime>> {
@@ -104,14 +109,17 @@ fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, System
             // Versions of osbuild before the file `alive` lock the directory itself.
             Ok(Some(lock)) if is_free(&path) => Ok(lock),
             Ok(Some(_)) => Err(SystemTime::UNIX_EPOCH),
-            Ok(None) => Err(fs::metadata(&alive)
-                .and_then(|about| about.modified())
-                .unwrap_or(SystemTime::UNIX_EPOCH)),
+            Ok(None) => Err(start_of(&alive)),
             Err(_) => continue,
         };
         found.push((path, state));
     }
     Ok(found)
+}
+
+/// The start of the build with this lock file.
+fn start_of(alive: &Path) -> SystemTime {
+    fs::metadata(alive).and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Locks a directory, if nobody holds its lock and its file system supports such locks.

@@ -267,6 +267,21 @@ fn a_store_above_its_limit_loses_the_least_recently_used_entries() {
 }
 
 #[test]
+fn a_store_above_its_limit_keeps_what_its_own_build_may_use() {
+    let (_directory, store) = store();
+    let [used, unused] = ["used", "unused"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
+    // The build began two hours ago. It may have found an entry that was a day old then.
+    age(&store, &used, 25);
+    age(&store, &unused, 27);
+    let scratch = store.scratch().unwrap();
+    let start = SystemTime::now() - Duration::from_secs(2 * 3600);
+    let alive = scratch.path().with_file_name("alive");
+    File::open(alive).unwrap().set_modified(start).unwrap();
+    store.collect(Collect::DownTo(0)).unwrap();
+    assert!(store.contains(&used) && !store.contains(&unused));
+}
+
+#[test]
 fn the_limit_is_enforced_once_a_day() {
     let (_directory, store) = store();
     let _held = store.lock("held by the build that just ended", || Ok(())).unwrap();

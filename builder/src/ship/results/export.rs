@@ -19,6 +19,9 @@ use std::fs::{self, File};
 /// The level of zstd: half of the time of a higher one, for files that are 3 % larger.
 const LEVEL: i32 = 9;
 
+/// The hint for a result that the store no longer has as the build left it.
+const AGAIN: &str = "run the same command again: the step runs again";
+
 /// The manifest and the size of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exported {
@@ -34,8 +37,8 @@ pub struct Exported {
 /// list.
 ///
 /// # Errors
-/// The store lacks a result or has that of another machine, the key cannot sign, or the folder
-/// cannot be written.
+/// The store lacks a result or a file of it, or has the result of another machine; the key cannot
+/// sign, or the folder cannot be written.
 pub fn export(
     store: &Store,
     report: &Report,
@@ -46,12 +49,17 @@ pub fn export(
     folder.open()?;
     let step = report.step("export");
     let (mut list, mut kept) = (List::default(), BTreeMap::new());
-    for (name, Made { action, .. }) in made {
+    for (name, Made { action, has_files, .. }) in made {
         step.doing(name.clone());
         let result = own_result(store, name, action)?;
         list.add(name, action, &result);
         // The store may lack files of a step whose result was enough for the build. Another build
-        // does not need them either.
+        // does not need them either, and none needs a log.
+        let mut outputs = result.outputs.values().map(|output| output.digest);
+        if *has_files && let Some(lost) = outputs.find(|file| !store.contains(file)) {
+            let error = Error::build(format!("the store lost the file {lost} of `{name}`"));
+            return Err(error.hint(AGAIN));
+        }
         for file in files(&result).into_iter().filter(|file| store.contains(file)) {
             stop::check()?;
             if let std::collections::btree_map::Entry::Vacant(new) = kept.entry(file) {
@@ -83,16 +91,15 @@ pub fn export(
 
 /// The result of a step of this machine.
 fn own_result(store: &Store, name: &str, action: &Digest) -> Result<ActionResult> {
-    let again = "run the same command again: the step runs again";
     let result = store.record(action).ok_or_else(|| {
-        Error::build(format!("the store lost the result of `{name}`")).hint(again)
+        Error::build(format!("the store lost the result of `{name}`")).hint(AGAIN)
     })?;
     match &result.origin {
         None => Ok(result),
         // Another command may have brought it after the build.
         Some(origin) => Err(Error::build(format!("the result of `{name}` is not of this machine"))
             .cause(format!("where it was made: {origin}"))
-            .hint(again)),
+            .hint(AGAIN)),
     }
 }
 
@@ -125,11 +132,11 @@ mod tests {
     use crate::produce::sign::ReleaseKey;
     use crate::report::{Color, Verbosity};
 
-    /// Exports a step with this result.
-    fn export_one(store: &Store, result: &ActionResult) -> Result<Exported> {
+    /// Exports a step with this result, of which a build had the files or not.
+    fn export_one(store: &Store, result: &ActionResult, has_files: bool) -> Result<Exported> {
         let (action, folder) = (Digest::of(b"action"), tempfile::tempdir().unwrap());
         store.remember(&action, result).unwrap();
-        let made = [("a step".to_owned(), Made { action, origin: None })];
+        let made = [("a step".to_owned(), Made { action, origin: None, has_files })];
         let report = Report::new(Verbosity::Quiet, Color::Never);
         let key = ReleaseKey::generate().unwrap();
         export(store, &report, &made, &key, &Folder::at(folder.path()))
@@ -150,10 +157,20 @@ mod tests {
     fn a_result_of_another_machine_is_not_signed() {
         let (_folder, store) = store();
         let own = result(store.put_bytes(b"file").unwrap());
-        assert_eq!(export_one(&store, &own).unwrap().results, 1);
+        assert_eq!(export_one(&store, &own, true).unwrap().results, 1);
         let origin = Some(Origin::Cache("results@sha256:00".to_owned()));
-        let error = export_one(&store, &ActionResult { origin, ..own }).unwrap_err().to_string();
+        let error = export_one(&store, &ActionResult { origin, ..own }, true);
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("`a step` is not of this machine"), "{error}");
         assert!(error.contains("results@sha256:00"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_a_build_had_must_be_there() {
+        let (_folder, store) = store();
+        let gone = result(Digest::of(b"gone"));
+        assert_eq!(export_one(&store, &gone, false).unwrap().results, 1);
+        let error = export_one(&store, &gone, true).unwrap_err().to_string();
+        assert!(error.contains("the store lost the file"), "{error}");
     }
 }
