@@ -54,6 +54,26 @@ impl Cache {
         skip_cache: bool,
         supply: &mut dyn FnMut(u32) -> Result<(), Fault>,
     ) -> Result<Executed, Fault> {
+        self.execute_within(self.retry.execution_timeout, action, skip_cache, supply)
+    }
+
+    /// Executes an action that takes no time, to try the server. It waits less long in its queue.
+    /// Errors are those of [`Cache::execute`].
+    pub fn try_out(
+        &self,
+        action: &BlobId,
+        supply: &mut dyn FnMut(u32) -> Result<(), Fault>,
+    ) -> Result<Executed, Fault> {
+        self.execute_within(self.retry.trial_timeout, action, true, supply)
+    }
+
+    fn execute_within(
+        &self,
+        timeout: Duration,
+        action: &BlobId,
+        skip_cache: bool,
+        supply: &mut dyn FnMut(u32) -> Result<(), Fault>,
+    ) -> Result<Executed, Fault> {
         let Server::Grpc(grpc) = &self.server else {
             return Err(Fault::Refused("a plain cache executes nothing".to_owned()));
         };
@@ -62,12 +82,14 @@ impl Cache {
             skip_cache_lookup: skip_cache,
             action_digest: Some(action.clone()),
         };
-        let end = Instant::now() + self.retry.execution_timeout;
-        let mut failed = 0;
+        let (mut failed, mut since) = (0, None);
         loop {
             supply(failed)?;
+            // The first upload of the inputs may take long, and does not count.
+            let limit = Limit { since: *since.get_or_insert_with(Instant::now), timeout };
             let running = Running::new(self);
-            let fault = match self.runtime.block_on(self.attended(grpc, &request, &running, end)) {
+            let attended = self.attended(grpc, &request, &running, limit);
+            let fault = match self.runtime.block_on(attended) {
                 Ok(executed) => return Ok(executed),
                 Err(fault) => fault,
             };
@@ -87,10 +109,10 @@ impl Cache {
         grpc: &Grpc,
         request: &ExecuteRequest,
         running: &Running,
-        end: Instant,
+        limit: Limit,
     ) -> Result<Executed, Fault> {
         let mut follow = pin!(self.follow(grpc, request, running));
-        let mut attend = pin!(self.attend(grpc, &running.progress, end));
+        let mut attend = pin!(self.attend(grpc, &running.progress, limit));
         poll_fn(|context| match follow.as_mut().poll(context) {
             Poll::Pending => attend.as_mut().poll(context).map(Err),
             done => done,
@@ -139,14 +161,14 @@ impl Cache {
 
     /// Ends when the user wants to stop, the time is over, or the server no longer responds. An
     /// action may run for long without a message, so a silent server is asked for something else.
-    async fn attend(&self, grpc: &Grpc, progress: &Progress, end: Instant) -> Fault {
+    async fn attend(&self, grpc: &Grpc, progress: &Progress, limit: Limit) -> Fault {
         loop {
             tokio::time::sleep(TICK).await;
             if (self.retry.is_stopped)() {
                 return Fault::Stopped;
             }
-            if Instant::now() > end {
-                let limit = self.retry.execution_timeout.as_secs();
+            if limit.since.elapsed() > limit.timeout {
+                let limit = limit.timeout.as_secs();
                 return Fault::Unfinished(format!("the action did not end within {limit} s"));
             }
             if progress.idle() > self.retry.idle_timeout {
@@ -157,6 +179,13 @@ impl Cache {
             }
         }
     }
+}
+
+/// The time that an action may take, since its inputs are there.
+#[derive(Clone, Copy)]
+struct Limit {
+    since: Instant,
+    timeout: Duration,
 }
 
 /// An action that may run on a server.
@@ -342,6 +371,22 @@ mod tests {
         let address = format!("grpc://{service}").parse().unwrap();
         let cache = Cache::new(&address, &Access::default(), retry).unwrap();
         cache.execute(&BlobId::new("00".repeat(32), 1), false, &mut |_| Ok(()))
+    }
+
+    #[test]
+    fn a_trial_does_not_wait_in_a_queue_for_as_long_as_an_action() {
+        let (service, address) = CutService::start(Duration::from_secs(3600), usize::MAX);
+        let trial_timeout = Duration::from_millis(200);
+        let address = format!("grpc://{address}").parse().unwrap();
+        let retry = Retry { trial_timeout, ..Retry::default() };
+        let cache = Cache::new(&address, &Access::default(), retry).unwrap();
+        let tried = cache.try_out(&BlobId::new("00".repeat(32), 1), &mut |_| {
+            std::thread::sleep(trial_timeout * 2);
+            Ok(())
+        });
+        let fault = tried.unwrap_err();
+        assert!(matches!(fault, Fault::Unfinished(_)), "{fault}");
+        assert_eq!(service.runs.load(Ordering::SeqCst), 1, "the upload took none of its time");
     }
 
     #[test]

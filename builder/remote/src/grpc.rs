@@ -72,7 +72,13 @@ impl Grpc {
 
     pub(crate) async fn limits(&self) -> Result<Limits, Fault> {
         let request = GetCapabilitiesRequest { instance_name: self.instance.clone() };
-        Limits::of(self.call::<_, ServerCapabilities>(CAPABILITIES, &request).await?)
+        let answer = self.send(CAPABILITIES, &request).await?;
+        let answer = answer.map_err(|status| match status.code() {
+            // The server lacks the instance, not a blob.
+            code @ Code::NotFound => Fault::Refused(text_of(code, status.message())),
+            _ => fault(status),
+        });
+        Limits::of(decode::<ServerCapabilities>(answer?)?)
     }
 
     pub(crate) async fn result(&self, action: &BlobId) -> Result<Bytes, Fault> {
@@ -229,10 +235,19 @@ impl Grpc {
         method: &'static str,
         request: &impl Message,
     ) -> Result<Bytes, Fault> {
+        self.send(method, request).await?.map_err(fault)
+    }
+
+    /// The answer to a call, or the status with which the server refuses it.
+    async fn send(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+    ) -> Result<Result<Bytes, tonic::Status>, Fault> {
         let mut grpc = self.ready().await?;
         let request = self.request(request.encode_to_vec().into()).await?;
         let response = grpc.unary(request, PathAndQuery::from_static(method), Raw).await;
-        Ok(response.map_err(fault)?.into_inner())
+        Ok(response.map(tonic::Response::into_inner))
     }
 
     pub(crate) async fn ready(&self) -> Result<client::Grpc<Channel>, Fault> {
@@ -306,11 +321,16 @@ pub(crate) fn fault(status: tonic::Status) -> Fault {
     of_code(status.code(), &text)
 }
 
-pub(crate) fn of_code(code: Code, text: &str) -> Fault {
-    let text = match text {
+/// A code with the text of a server.
+pub(crate) fn text_of(code: Code, text: &str) -> String {
+    match text {
         "" => code.description().to_owned(),
         _ => format!("{}: {}", code.description(), line(text)),
-    };
+    }
+}
+
+pub(crate) fn of_code(code: Code, text: &str) -> Fault {
+    let text = text_of(code, text);
     match code {
         Code::NotFound => Fault::Missing,
         Code::Unavailable

@@ -3,7 +3,7 @@
 //! neither set nor read are omitted.
 
 use crate::fault::line;
-use crate::grpc::{decode, of_code};
+use crate::grpc::{decode, of_code, text_of};
 use crate::message::Status;
 use crate::{BlobId, Executed, Fault};
 use bytes::Bytes;
@@ -67,7 +67,7 @@ impl Operation {
     /// Returns the execution that the server completed.
     ///
     /// # Errors
-    /// It did not execute the action to its end. [`Fault::Missing`] is a blob that it lacks.
+    /// It did not execute the action to its end.
     pub fn executed(self) -> Result<Executed, Fault> {
         check(self.error.as_ref())?;
         let wrong = || Fault::Wrong("it ended an action without a result".to_owned());
@@ -81,13 +81,15 @@ impl Operation {
     }
 }
 
-/// Checks the status of an execution. Of the codes that are like no other call's, one is an input
-/// that the server lacks, and one is the timeout of the action.
+/// Checks the status of an execution. Two codes are like no other call's: one is an input that the
+/// server lacks, or a worker, so the inputs are sent again; and one is the timeout of the action.
 fn check(status: Option<&Status>) -> Result<(), Fault> {
     let Some(Status { code, message }) = status else { return Ok(()) };
     match Code::from_i32(*code) {
         Code::Ok => Ok(()),
-        Code::FailedPrecondition => Err(Fault::Missing),
+        Code::FailedPrecondition => {
+            Err(Fault::Temporary(text_of(Code::FailedPrecondition, message)))
+        }
         Code::DeadlineExceeded => Err(Fault::Unfinished(format!("timeout: {}", line(message)))),
         code => Err(of_code(code, message)),
     }
@@ -115,7 +117,8 @@ mod tests {
         let executed = ended(0, &url).unwrap();
         assert_eq!((&executed.result[..], executed.is_cached), (&b"result"[..], true));
         let fault = |code| ended(code as i32, &url).unwrap_err();
-        assert!(matches!(fault(Code::FailedPrecondition), Fault::Missing));
+        let lacks = fault(Code::FailedPrecondition);
+        assert!(lacks.is_temporary() && lacks.to_string().ends_with(": why "), "{lacks}");
         assert!(matches!(fault(Code::NotFound), Fault::Missing));
         assert!(matches!(fault(Code::DeadlineExceeded), Fault::Unfinished(_)));
         assert!(matches!(fault(Code::InvalidArgument), Fault::Refused(_)));

@@ -15,6 +15,9 @@ pub struct Retry {
     pub idle_timeout: Duration,
     /// The timeout for the execution of an action, with its time in the server's queue.
     pub execution_timeout: Duration,
+    /// The timeout for the execution of an action that only tries the server. A build waits for it,
+    /// so it is shorter.
+    pub trial_timeout: Duration,
     /// The age from which a stream of messages about an action is healthy. Load balancers end
     /// streams at a fixed age, so cuts of healthy ones do not count.
     pub healthy_after: Duration,
@@ -32,6 +35,7 @@ impl Default for Retry {
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(30),
             execution_timeout: Duration::from_secs(70 * 60),
+            trial_timeout: Duration::from_secs(5 * 60),
             healthy_after: Duration::from_secs(10),
             tries: 4,
             first_pause: Duration::from_millis(250),

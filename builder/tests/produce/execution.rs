@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::casd::Casd;
 use crate::proxy::{Harm, proxy};
 use crate::refusals::{
-    RESOURCE_EXHAUSTED, Refusal, UNAUTHENTICATED, UNAVAILABLE, UNIMPLEMENTED, refuse,
+    NOT_FOUND, RESOURCE_EXHAUSTED, Refusal, UNAUTHENTICATED, UNAVAILABLE, UNIMPLEMENTED, refuse,
 };
 use osbuild::engine::action::{Action, ActionResult, Origin, Toolchain};
 use osbuild::engine::digest::Digest;
@@ -335,6 +335,29 @@ fn a_service_that_refuses_to_execute_is_given_up() {
         }
         assert!(!remote.executes());
     }
+}
+
+#[test]
+fn a_service_that_does_not_know_the_instance_is_asked_once() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let refusal = Refusal { method: "/GetCapabilities", code: NOT_FOUND, times: usize::MAX };
+    let refusing = refuse(casd.address, refusal);
+    let remote = service(&bench, &format!("grpc://{}", refusing.address));
+    for run in 1..=2 {
+        assert_eq!(place(&bench, &remote, &format!("echo {run}")), HERE);
+    }
+    assert_eq!(refusing.calls(), 1);
+}
+
+#[test]
+fn a_service_with_a_long_queue_holds_no_build() {
+    let (casd, bench) = (Casd::start(), Bench::new());
+    let retry = Retry { trial_timeout: Duration::ZERO, ..retry() };
+    let remote = service_with(&bench, &casd.url(), retry);
+    assert_eq!(place(&bench, &remote, "true"), HERE);
+    assert!(!remote.executes());
+    let why = remote.refusal().unwrap();
+    assert!(why.starts_with("a probe of its workers did not end"), "{why}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::thread;
 use tokio::net;
 
 /// Codes of gRPC.
+pub const NOT_FOUND: u16 = 5;
 pub const RESOURCE_EXHAUSTED: u16 = 8;
 pub const UNIMPLEMENTED: u16 = 12;
 pub const UNAVAILABLE: u16 = 14;

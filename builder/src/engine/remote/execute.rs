@@ -248,21 +248,39 @@ impl Remote {
 
     /// Runs an action on the service. Gives the bytes of its result, and whether the service had
     /// them.
-    pub(super) fn run(
+    fn run(
         &self,
         store: &Store,
         whole: &RemoteAction,
         skip_cache: bool,
     ) -> std::result::Result<(bytes::Bytes, bool), Fault> {
-        let mut supply = |failed: u32| {
-            if failed > 0 {
-                // It may have lost what it had.
-                lock(&self.execution.there).clear();
-            }
-            self.supply(store, whole)
-        };
+        let mut supply = |failed| self.supply_again(store, whole, failed);
         let executed = self.cache.execute(&blob(&whole.digest), skip_cache, &mut supply)?;
         Ok((executed.result, executed.is_cached))
+    }
+
+    /// Runs a probe on the service, and gives the bytes of its result.
+    pub(super) fn try_out(
+        &self,
+        store: &Store,
+        probe: &RemoteAction,
+    ) -> std::result::Result<bytes::Bytes, Fault> {
+        let mut supply = |failed| self.supply_again(store, probe, failed);
+        Ok(self.cache.try_out(&blob(&probe.digest), &mut supply)?.result)
+    }
+
+    /// Gives the service what it lacks of an action after a number of failed tries.
+    fn supply_again(
+        &self,
+        store: &Store,
+        whole: &RemoteAction,
+        failed: u32,
+    ) -> std::result::Result<(), Fault> {
+        if failed > 0 {
+            // It may have lost what it had.
+            lock(&self.execution.there).clear();
+        }
+        self.supply(store, whole)
     }
 
     /// Gives the service what it lacks of an action. It is asked for each unpacked folder once.

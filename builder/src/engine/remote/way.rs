@@ -44,11 +44,11 @@ impl Remote {
             Ok(Ok(way)) => return Ok(*lock(&self.execution.way).get_or_insert(way)),
             Ok(Err(why)) => self.only_caches(&why),
             Err(Stop::Build(error)) => return Err(error),
-            Err(Stop::Fault(fault)) => {
-                self.give_up(action, fault)?;
-                // A probe that takes an hour is no use either.
-                self.execution.turn_off();
+            // Further steps would wait in the same queue.
+            Err(Stop::Fault(Fault::Unfinished(why))) => {
+                self.only_caches(&format!("a probe of its workers did not end: {why}"));
             }
+            Err(Stop::Fault(fault)) => self.give_up(action, fault)?,
         }
         Ok(Way::Nowhere)
     }
@@ -96,7 +96,7 @@ impl Remote {
         seen_here: &[u8],
     ) -> Tried<Option<String>> {
         let whole = self.whole(store, probe, launcher, true).map_err(Stop::Build)?;
-        let (bytes, _) = self.run(store, &whole, true)?;
+        let bytes = self.try_out(store, &whole)?;
         let run = executed(&bytes, probe, "").ok_or_else(malformed)?;
         let result = match (run.end, launcher) {
             (End::Made(result), _) => result,
