@@ -139,7 +139,7 @@ pub fn apply(client: &mut Client, store: &SharedStore) -> Result<Applied, Client
     let settings: Vec<&Setting> =
         wanted.iter().flatten().flat_map(|wanted| &wanted.settings).collect();
     let errors = match start {
-        StartSettings::Newest => bring_about(client, &settings)?,
+        StartSettings::Newest => bring_about(client, &settings, |name| is_unclear(&wanted, name))?,
         StartSettings::Earlier | StartSettings::GoneBack => left_out(&held, &settings),
     };
     let HostSettings { settings: observed, pods, wireguard, cluster, .. } = client.settings()?;
@@ -177,14 +177,25 @@ fn agree_on_try(
     Ok(())
 }
 
-/// Returns why settings are not set.
+/// Whether a resource that cannot be read may request a setting: one of its type. `wanted` has the
+/// resources of each of [`TYPES`].
+fn is_unclear(wanted: &[Vec<Wanted>], name: &SettingName) -> bool {
+    TYPES.iter().zip(wanted).any(|(one, wanted)| {
+        (one.covers)(name) && wanted.iter().any(|wanted| wanted.unreadable.is_some())
+    })
+}
+
+/// Withdraws what no resource requests, unless that `is_unclear`, and applies the settings. Returns
+/// why some of them are not set.
 fn bring_about(
     client: &mut Client,
     settings: &[&Setting],
+    is_unclear: impl Fn(&SettingName) -> bool,
 ) -> Result<BTreeMap<SettingName, String>, ClientError> {
     let HostSettings { settings: observed, .. } = client.settings()?;
     for held in observed.iter().filter(|observed| observed.wanted.is_some()) {
-        if !settings.iter().any(|setting| setting.name() == held.name) {
+        let is_requested = settings.iter().any(|setting| setting.name() == held.name);
+        if !is_requested && !is_unclear(&held.name) {
             client.send(&Request::Withdraw(held.name.clone()))?;
         }
     }
@@ -259,6 +270,44 @@ fn replace(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_init::FakeInit;
+    use osbuild_ranks::Source;
+
+    /// A setting as `init` holds it for requests, with the source that is in effect.
+    fn held(line: &str, source: Source) -> Observed {
+        let wanted = Setting::parse(line).unwrap();
+        let (name, current, error) = (wanted.name(), wanted.shown(), String::new());
+        Observed { name, wanted: Some(wanted), source: Some(source), current, error }
+    }
+
+    fn create(store: &SharedStore, type_name: &str, id: &str, yaml: &str) {
+        let kind = Kind::new("system", type_name).unwrap();
+        let spec = Spec { yaml: yaml.to_owned(), ..Spec::default() };
+        let content = Content::new(Key::new(kind.clone(), id).unwrap(), spec);
+        let now = SystemTime::now();
+        store.write(&kind, |store| store.create(content, Owner::default(), now)).unwrap();
+    }
+
+    /// Compares the store with `init` once.
+    async fn applied(init: &FakeInit, store: &Arc<SharedStore>) -> Applied {
+        let store = store.clone();
+        init.init().converse(move |client| apply(client, &store)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_resource_of_a_later_release_costs_no_setting_of_its_type() {
+        let init = FakeInit::start(|_| {});
+        let [mtu, name] = ["link eth0 mtu 1400", "host-name edge-7"];
+        init.state().settings = vec![held(mtu, Source::Api), held(name, Source::Api)];
+        let store = Arc::new(SharedStore::new().unwrap());
+        create(&store, "Links.osbuild", "uplink", "{link: eth0, mtu: 1400, future: x}");
+        let Applied { statuses, .. } = applied(&init, &store).await;
+        assert_eq!(init.state().requests, ["withdraw host-name"], "no resource has this name");
+        let links = TYPES.iter().find(|one| one.names.plural == "Links").unwrap().status_kind();
+        let (_, statuses) = statuses.iter().find(|(kind, _)| *kind == links).unwrap();
+        let status = &statuses["uplink"].yaml;
+        assert!(status.contains("cannot read the resource") && status.contains("set: false"));
+    }
 
     #[test]
     fn a_status_changes_only_when_it_says_something_else() {

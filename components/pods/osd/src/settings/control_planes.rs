@@ -80,7 +80,8 @@ mod tests {
         let spec = ControlPlaneSpec { configuration: TEXT.to_owned() };
         let settings = spec.settings().unwrap();
         assert_eq!(ControlPlaneSpec::of(&settings), spec);
-        let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
+        let (id, version) = ("mine".to_owned(), "3".to_owned());
+        let wanted = [Wanted { id, version, settings, unreadable: None }];
         let yaml = |wanted: &[Wanted], source: Option<Source>, current: &str, error: &str| {
             let observed = source.map(|source| Observed {
                 name: SettingName::ControlPlane,

@@ -187,7 +187,8 @@ mod tests {
         let ssh = observed("firewall-rule ssh accept protocol=tcp ports=22", Source::Document);
         let all = [ssh, observed(rest, Source::Api)];
         let settings = vec![Setting::parse(rest).unwrap()];
-        let wanted = [Wanted { id: "all".to_owned(), version: "3".to_owned(), settings }];
+        let (id, version) = ("all".to_owned(), "3".to_owned());
+        let wanted = [Wanted { id, version, settings, unreadable: None }];
         let report = Report {
             wanted: &wanted,
             observed: &all,

@@ -88,7 +88,13 @@ fn statuses(report: &Report) -> BTreeMap<String, Spec> {
             statuses.insert(key.to_string(), of_observed(key, observed));
         }
     }
-    for Wanted { version, settings, .. } in report.wanted {
+    for wanted in report.wanted {
+        let Wanted { id, version, settings, unreadable } = wanted;
+        if unreadable.is_some() {
+            let (error, version) = (report.error(wanted), version.clone());
+            let status = KubeletConfigStatusSpec { error, version, ..Default::default() };
+            statuses.insert(id.clone(), status);
+        }
         for setting in settings {
             let Setting::Kubelet(field) = setting else { continue };
             let status = statuses.entry(field.key().to_string());

@@ -121,6 +121,9 @@ pub struct Wanted {
     pub version: String,
     /// The settings that the resource requests.
     pub settings: Vec<Setting>,
+    /// Why this release cannot read the resource, such as one of a later release. Then it has no
+    /// settings here, and `init` may hold those that it had.
+    pub unreadable: Option<String>,
 }
 
 /// The input for the statuses of one type.
@@ -156,12 +159,19 @@ impl SettingType {
         let kind = self.kind();
         let found = store.list(&kind, &query);
         let running = found.filter(|found| found.content.phase == Phase::Running);
-        let wanted = running.filter_map(|found| {
-            Some(Wanted {
-                id: found.content.key.id().to_owned(),
-                version: found.version.to_string(),
-                settings: (self.read)(&found.content.spec).ok()?,
-            })
+        let wanted = running.map(|found| {
+            let (settings, unreadable) = match (self.read)(&found.content.spec) {
+                Ok(settings) => (settings, None),
+                Err(reason) => {
+                    let reason = format!(
+                        "this release cannot read the resource, and takes away nothing that it may \
+                         request: {reason}"
+                    );
+                    (Vec::new(), Some(reason))
+                }
+            };
+            let id = found.content.key.id().to_owned();
+            Wanted { id, version: found.version.to_string(), settings, unreadable }
         });
         wanted.collect()
     }
@@ -202,6 +212,9 @@ impl Report<'_> {
 
     /// Why the settings of a resource are not set: empty if they are.
     fn error(&self, wanted: &Wanted) -> String {
+        if let Some(reason) = &wanted.unreadable {
+            return reason.clone();
+        }
         let errors = wanted.settings.iter().filter_map(|setting| {
             let name = setting.name();
             let observed = || Some(self.observed(&name)?.error.as_str());
@@ -213,12 +226,13 @@ impl Report<'_> {
 
     /// Whether the host has all settings of a resource.
     fn is_set(&self, wanted: &Wanted) -> bool {
-        wanted.settings.iter().all(|setting| {
+        let is_set = |setting: &Setting| {
             let observed = self.observed(&setting.name());
             observed.is_some_and(|observed| {
                 observed.is_requested() && observed.current == setting.shown()
             })
-        })
+        };
+        wanted.unreadable.is_none() && wanted.settings.iter().all(is_set)
     }
 
     /// The error, identifier and version of the resource, for a type with at most one.
@@ -374,7 +388,8 @@ mod tests {
         }];
         let errors = BTreeMap::from([(name, "the disk is full".to_owned())]);
         let settings = vec![setting("name-servers 10.0.2.9")];
-        let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
+        let (id, version) = ("mine".to_owned(), "3".to_owned());
+        let wanted = [Wanted { id, version, settings, unreadable: None }];
         let report = Report {
             wanted: &wanted,
             observed: &observed,
@@ -411,12 +426,38 @@ mod tests {
     }
 
     #[test]
+    fn a_status_of_each_type_says_why_its_resource_cannot_be_read() {
+        let reason = "unknown field `future`";
+        let wanted = [Wanted {
+            id: "node".to_owned(),
+            version: "1".to_owned(),
+            settings: vec![],
+            unreadable: Some(reason.to_owned()),
+        }];
+        let report = Report {
+            wanted: &wanted,
+            observed: &[],
+            errors: &BTreeMap::new(),
+            pods: &[],
+            wireguard: &[],
+            cluster: None,
+        };
+        for one in &TYPES {
+            let statuses = one.statuses(&report);
+            let Some(status) = statuses.get("node") else { panic!("{}", one.names.plural) };
+            assert!(status.yaml.contains(reason), "{}", status.yaml);
+            assert!(!status.yaml.contains(": true"), "{}", status.yaml);
+        }
+    }
+
+    #[test]
     fn a_status_of_the_network_has_what_became_of_the_setting() {
         let route = setting("route 0.0.0.0/0 512 via 192.0.2.1 on eth0");
         let wanted = Wanted {
             id: "default".to_owned(),
             version: "1".to_owned(),
             settings: vec![route.clone()],
+            unreadable: None,
         };
         let status = |current: &str, error: &str| {
             let observed = [Observed {

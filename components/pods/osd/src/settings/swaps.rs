@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn a_status_shows_what_the_swap_holds_and_why_it_is_not_as_it_shall_be() {
         let settings = vec![Setting::parse("swap size=512Mi pods").unwrap()];
-        let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
+        let (id, version) = ("mine".to_owned(), "3".to_owned());
+        let wanted = [Wanted { id, version, settings, unreadable: None }];
         let state = "bytes=536870912 used=3145728 memory=1048576";
         let yaml = |wanted: &[Wanted], all: &[Observed]| {
             let errors = BTreeMap::new();

@@ -106,7 +106,8 @@ mod tests {
     fn a_status_shows_the_image_that_is_kept_or_why_not() {
         let line = "system-image a.example/b:1 kept";
         let settings = vec![Setting::parse(line).unwrap()];
-        let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
+        let (id, version) = ("mine".to_owned(), "3".to_owned());
+        let wanted = [Wanted { id, version, settings, unreadable: None }];
         let other = format!("system-image a.example/c@{DIGEST} kept");
         let error = "pull it: NotFound: no such image";
         let all = [

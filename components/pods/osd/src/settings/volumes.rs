@@ -143,7 +143,8 @@ mod tests {
     fn a_status_shows_the_phase_and_where_the_volume_is() {
         let line = "volume db serial=a%20b";
         let settings = vec![Setting::parse(line).unwrap()];
-        let wanted = [Wanted { id: "mine".to_owned(), version: "3".to_owned(), settings }];
+        let (id, version) = ("mine".to_owned(), "3".to_owned());
+        let wanted = [Wanted { id, version, settings, unreadable: None }];
         let all = [
             observed(line, Some(Source::Api), "mounted device=vdb bytes=1073741824", ""),
             observed("volume old serial=c", None, "leaving device=vdc bytes=1", "it is in use"),
