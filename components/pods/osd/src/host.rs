@@ -12,6 +12,7 @@ use osbuild_protocol::{
     Client, ClientError, HostSettings, Observed, RefusalCode, Request, Setting, SettingName,
     StartSettings, TryState,
 };
+use osbuild_ranks::Source;
 use osbuild_resources::{Content, Error, Expected, Key, Kind, Owner, Phase, Query, Spec, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -199,9 +200,11 @@ fn bring_about(
             client.send(&Request::Withdraw(held.name.clone()))?;
         }
     }
+    // A value of a person at a console may be in effect instead. One that `init` refuses has no
+    // source.
     let is_held = |setting: &Setting| {
         let held = observed.iter().find(|observed| observed.wanted.as_ref() == Some(setting));
-        held.is_some_and(Observed::is_requested)
+        held.is_some_and(|held| held.source >= Some(Source::Api))
     };
     let mut errors = BTreeMap::new();
     for setting in settings.iter().filter(|setting| !is_held(setting)) {
@@ -271,7 +274,6 @@ fn replace(
 mod tests {
     use super::*;
     use crate::fake_init::FakeInit;
-    use osbuild_ranks::Source;
 
     /// A setting as `init` holds it for requests, with the source that is in effect.
     fn held(line: &str, source: Source) -> Observed {
@@ -307,6 +309,20 @@ mod tests {
         let (_, statuses) = statuses.iter().find(|(kind, _)| *kind == links).unwrap();
         let status = &statuses["uplink"].yaml;
         assert!(status.contains("cannot read the resource") && status.contains("set: false"));
+    }
+
+    #[tokio::test]
+    async fn a_setting_that_the_console_outranks_is_not_applied_again() {
+        let init = FakeInit::start(|_| {});
+        let store = Arc::new(SharedStore::new().unwrap());
+        create(&store, "Hostnames.osbuild", "name", "hostname: edge-7");
+        for (source, requests) in
+            [(Source::Console, 0), (Source::Api, 0), (Source::Document, 1), (Source::Image, 2)]
+        {
+            init.state().settings = vec![held("host-name edge-7", source)];
+            applied(&init, &store).await;
+            assert_eq!(init.state().requests.len(), requests, "{source:?}");
+        }
     }
 
     #[test]
