@@ -127,6 +127,8 @@ pub enum Done {
     Plain(Outcome),
     /// [`Job::KeepSettings`].
     SettingsKept(Outcome),
+    /// [`Job::KeepAcknowledged`].
+    Acknowledged(Outcome),
     /// Of [`Job::ReadSecurity`].
     Security(Security),
     /// Of [`Job::MountData`]: lines for the console, and the outcome.
@@ -308,7 +310,7 @@ impl Job {
             Self::KeepSettings(text) => Done::SettingsKept(kept::write(&text)),
             Self::CountFailedStarts(failures) => Done::Plain(kept::count(failures)),
             Self::KeepProof(proof) => Done::Plain(kept::prove(&proof)),
-            Self::KeepAcknowledged => Done::Plain(kept::acknowledge()),
+            Self::KeepAcknowledged => Done::Acknowledged(kept::acknowledge()),
             Self::RequestReset => Done::ResetRequested(reset::request()),
             Self::CountFailedBoot => Done::FailedBootCounted(containerd_reset::count()),
             Self::ForgetFailedBoots => Done::Plain(containerd_reset::reset()),

@@ -105,6 +105,7 @@ impl Dispatcher {
             // A DATA that does not take it fails other jobs, whose lines say so.
             Done::SeccompProfilesLinked(Ok(false) | Err(_)) => {}
             Done::SettingsKept(outcome) => self.on_settings_kept(client, outcome),
+            Done::Acknowledged(outcome) => self.on_acknowledged(client, outcome),
             Done::Plain(outcome) => match (client, outcome) {
                 (Some(client), outcome) => self.reply(Some(client), outcome),
                 (None, Err(failure)) => self.console.say(subject, failure),

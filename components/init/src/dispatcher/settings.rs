@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use osbuild_failure::Outcome;
 use osbuild_protocol::{HostSettings, Refusal, Reply, Setting, SettingName, Single, TryTime};
 use osbuild_ranks::Source;
 
@@ -147,13 +148,22 @@ impl Dispatcher {
     }
 
     pub(super) fn revert_try(&mut self, client: ClientId) -> Result<Option<Answer>, Refusal> {
-        if self.settings.acknowledge() {
+        if self.settings.begin_acknowledging() {
             return self.ask_for(client, Wants::Disk, Job::KeepAcknowledged).map(|()| None);
         }
         if let Some(lines) = self.settings.revert_try(uptime())? {
             self.on_taken_back(lines, "on request");
         }
         Ok(Some(Reply::Done.into()))
+    }
+
+    /// DATA has that a client knows that the node has gone back, or has not taken it: then the
+    /// client has to say so again.
+    pub(super) fn on_acknowledged(&mut self, client: Option<ClientId>, outcome: Outcome) {
+        if outcome.is_ok() {
+            self.settings.on_acknowledged();
+        }
+        self.reply(client, outcome);
     }
 
     pub(super) fn on_try_deadline(&mut self, now: Duration) {
@@ -342,12 +352,14 @@ pub(super) mod tests {
     use std::os::unix::net::UnixStream;
     use std::path::Path;
 
+    use osbuild_failure::Failure;
     use osbuild_protocol::{Socket, TryState};
 
     use crate::console::Console;
     use crate::disk_worker::Done;
     use crate::facts::Facts;
     use crate::hardware::watchdog::Watchdog;
+    use crate::host::settings::fallback::Kept;
 
     /// How long a turn may wait.
     const INTERVAL: Duration = Duration::from_millis(5);
@@ -384,7 +396,8 @@ pub(super) mod tests {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => panic!("{other:?}"),
             }
-            if reply.ends_with("ok\n") {
+            let is_refused = reply.starts_with("error: ") && reply.ends_with('\n');
+            if is_refused || reply.ends_with("ok\n") {
                 break;
             }
             node.turn();
@@ -433,6 +446,28 @@ pub(super) mod tests {
         assert_eq!(lines, Some(Vec::new()));
         let kept = format!("revision 4\nsetting {kept}\nok\n");
         assert_eq!(ask(node, &mut net, "await-network 3\n"), kept);
+    }
+
+    #[test]
+    fn a_node_that_has_gone_back_says_so_until_data_has_that_a_client_knows() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut is_full = true;
+        let run = move |job| match job {
+            Job::KeepAcknowledged if std::mem::take(&mut is_full) => {
+                Done::Acknowledged(Err(Failure::new("no space left")))
+            }
+            Job::KeepAcknowledged => Done::Acknowledged(Ok(())),
+            _ => Done::Plain(Ok(())),
+        };
+        let (mut node, [_, mut host]) = node_on(folder.path(), run);
+        let kept = Kept { is_unacknowledged: true, ..Kept::default() };
+        node.start_settings(Fallback::new(kept, false));
+        let node = &mut node;
+        assert!(ask(node, &mut host, "revert\n").starts_with("error: no space left"));
+        assert!(ask(node, &mut host, "observe\n").contains("start gone-back\n"));
+        assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
+        assert!(ask(node, &mut host, "observe\n").contains("start newest\n"));
+        assert!(ask(node, &mut host, "revert\n").contains("no try is running"));
     }
 
     const MESSAGE: &str = "ended with exit code 1; starts again in 2.0 s; its last error: E1127 \

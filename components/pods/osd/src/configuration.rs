@@ -321,7 +321,8 @@ impl Configuration for ConfigurationService {
         permit_tried(&self.store, &caller)?;
         let revert = move |client: &mut Client, store: &SharedStore| {
             host::apply(client, store)?;
-            if let Err(status) = permit_tried(store, &caller) {
+            // While `init` goes back, the request would say that this is known for good.
+            if let Err(status) = store.admit_changes().and_then(|()| permit_tried(store, &caller)) {
                 return Ok(Err(status));
             }
             client.send(&Wanted::RevertTry)?;
@@ -530,6 +531,15 @@ mod tests {
         revert(&admin).await.unwrap();
         service.begin_try(from(&admin, begin)).await.unwrap();
         confirm(&admin).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nobody_but_osd_takes_note_that_the_node_goes_back() {
+        let init = FakeInit::start(|_| {});
+        init.state().start = StartSettings::GoneBack;
+        let refused = service(&init).revert_try(from(&Caller::local(), RevertTryRequest {})).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
+        assert_eq!(init.state().requests, [""; 0]);
     }
 
     async fn apply(service: &ConfigurationService, documents: &str) -> Result<(), Status> {

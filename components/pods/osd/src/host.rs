@@ -87,7 +87,7 @@ impl Host {
             return false;
         }
         eprintln!("note: the node has gone back to earlier settings");
-        self.persist(|client, _| client.send(&Request::RevertTry)).await;
+        self.persist(|client, _| acknowledge(client)).await;
         true
     }
 
@@ -122,6 +122,15 @@ impl Host {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+}
+
+/// Tells `init` that its settings are known. If there is nothing that it wants a client to know, it
+/// has heard so before, and the reply was lost.
+fn acknowledge(client: &mut Client) -> Result<(), ClientError> {
+    match client.send(&Request::RevertTry) {
+        Err(ClientError::Refused(refusal)) if refusal.code == RefusalCode::NoTry => Ok(()),
+        other => other,
     }
 }
 
@@ -322,6 +331,16 @@ mod tests {
             init.state().settings = vec![held("host-name edge-7", source)];
             applied(&init, &store).await;
             assert_eq!(init.state().requests.len(), requests, "{source:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_init_knows_already_is_acknowledged() {
+        let init = FakeInit::start(|_| {});
+        init.state().start = StartSettings::GoneBack;
+        for _ in 0..2 {
+            init.init().converse(acknowledge).await.unwrap();
+            assert_eq!(init.state().start, StartSettings::Newest);
         }
     }
 

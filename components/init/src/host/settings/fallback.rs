@@ -40,6 +40,8 @@ pub struct Fallback {
     until: Option<Duration>,
     is_ready: bool,
     is_unacknowledged: bool,
+    /// Whether DATA is about to have that a client knows of it.
+    is_being_acknowledged: bool,
 }
 
 /// A fact about the settings, to be kept on DATA.
@@ -76,7 +78,15 @@ impl Fallback {
                 }
             }
         }
-        Fallback { choices, is_good, failures, until: None, is_ready: false, is_unacknowledged }
+        Fallback {
+            choices,
+            is_good,
+            failures,
+            until: None,
+            is_ready: false,
+            is_unacknowledged,
+            is_being_acknowledged: false,
+        }
     }
 
     /// Has this start, or the rest of it, fail unless the node is ready at this time since boot.
@@ -124,7 +134,7 @@ impl Fallback {
             return None;
         }
         if self.index() > 0 {
-            self.is_unacknowledged = true;
+            self.go_back();
             return Some(Proof::GoneBack(self.text().to_owned()));
         }
         // Settings that were changed during this start have proved nothing.
@@ -138,17 +148,28 @@ impl Fallback {
     /// Takes note that some of the newest settings were taken back. `text` has the others. Returns
     /// the fact to keep.
     pub fn take_back(&mut self, text: String) -> Proof {
-        self.is_unacknowledged = true;
+        self.go_back();
         Proof::TakenBack(text)
     }
 
-    /// Takes note that a client knows that the node has gone back. Returns whether it had.
-    pub fn acknowledge(&mut self) -> bool {
+    fn go_back(&mut self) {
+        self.is_unacknowledged = true;
+        self.is_being_acknowledged = false;
+    }
+
+    /// A client knows that the node has gone back, which DATA has to have before it counts. Returns
+    /// whether the node had gone back.
+    pub fn begin_acknowledging(&mut self) -> bool {
         let has_gone_back = self.state() == StartSettings::GoneBack;
-        if has_gone_back {
+        self.is_being_acknowledged |= has_gone_back;
+        has_gone_back
+    }
+
+    /// DATA has it now. If the node has gone back once more since, no client knows that.
+    pub fn on_acknowledged(&mut self) {
+        if std::mem::take(&mut self.is_being_acknowledged) {
             self.is_unacknowledged = false;
         }
-        has_gone_back
     }
 
     /// Whether clients may change settings.
@@ -273,13 +294,15 @@ mod tests {
     fn the_node_goes_back_to_the_settings_with_which_it_is_ready() {
         let mut fallback = start(NEW, Some(GOOD), 3);
         assert_eq!(fallback.state(), StartSettings::Earlier);
-        assert!(fallback.admit().is_err() && !fallback.acknowledge());
+        assert!(fallback.admit().is_err() && !fallback.begin_acknowledging());
         assert_eq!(fallback.on_ready(GOOD, false), Some(Proof::GoneBack(GOOD.to_owned())));
         assert_eq!(fallback.on_ready(GOOD, false), None, "the trial ends later");
         assert_eq!(fallback.state(), StartSettings::GoneBack);
         assert!(fallback.admit().is_err());
-        assert!(fallback.acknowledge() && !fallback.acknowledge());
-        assert!(fallback.admit().is_ok());
+        assert!(fallback.begin_acknowledging() && fallback.begin_acknowledging());
+        assert!(fallback.admit().is_err(), "DATA does not have it yet");
+        fallback.on_acknowledged();
+        assert!(!fallback.begin_acknowledging() && fallback.admit().is_ok());
     }
 
     #[test]
@@ -288,7 +311,13 @@ mod tests {
         fallback.on_ready(NEW, false);
         assert_eq!(fallback.take_back(GOOD.to_owned()), Proof::TakenBack(GOOD.to_owned()));
         assert_eq!(fallback.state(), StartSettings::GoneBack);
-        assert!(fallback.admit().is_err() && fallback.acknowledge() && fallback.admit().is_ok());
+        assert!(fallback.admit().is_err() && fallback.begin_acknowledging());
+        fallback.take_back(String::new());
+        fallback.on_acknowledged();
+        assert!(fallback.admit().is_err(), "that was about the time before");
+        assert!(fallback.begin_acknowledging());
+        fallback.on_acknowledged();
+        assert!(fallback.admit().is_ok());
     }
 
     #[test]
@@ -297,7 +326,8 @@ mod tests {
         let mut fallback = Fallback::new(kept, false);
         assert_eq!((fallback.text(), fallback.state()), (GOOD, StartSettings::GoneBack));
         fallback.on_ready(GOOD, false);
-        assert!(fallback.acknowledge());
+        assert!(fallback.begin_acknowledging());
+        fallback.on_acknowledged();
         assert_eq!(fallback.state(), StartSettings::Newest);
     }
 

@@ -477,9 +477,15 @@ impl Settings {
         self.fallback.on_ready(&self.text(), is_on_trial)
     }
 
-    /// Takes note that a client knows that the node has gone back. Returns whether it had.
-    pub fn acknowledge(&mut self) -> bool {
-        self.fallback.acknowledge()
+    /// A client knows that the node has gone back, which DATA has to have. Returns whether that is
+    /// so: a try that is running, or over, is what a client speaks of.
+    pub fn begin_acknowledging(&mut self) -> bool {
+        self.tried.is_none() && self.fallback.begin_acknowledging()
+    }
+
+    /// DATA has that a client knows it.
+    pub fn on_acknowledged(&mut self) {
+        self.fallback.on_acknowledged();
     }
 
     /// Has changes taken back unless they are confirmed in time.

@@ -70,6 +70,11 @@ impl Try {
         if matches!(self, Self::Over) { Err(over()) } else { Ok(()) }
     }
 
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
     /// Whether one is running.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running { .. })
