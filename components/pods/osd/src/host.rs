@@ -74,9 +74,18 @@ impl Host {
         }
     }
 
+    /// Adds what `init` holds to the store. Changes that are tried are taken back first, and
+    /// earlier settings with which the node only starts are not taken for its own.
     async fn adopt(&self) {
-        let observed = self.persist(|client, _| client.settings()).await;
-        adopt::adopt(&self.store, &observed.settings);
+        let held = loop {
+            let HostSettings { start, settings, .. } = self.persist(without_try).await;
+            self.store.set_start(start);
+            if start != StartSettings::Earlier {
+                break settings;
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
+        adopt::adopt(&self.store, &held);
         self.keep().await;
     }
 
@@ -123,6 +132,14 @@ impl Host {
             tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+/// The settings of `init`, after the end of a try.
+fn without_try(client: &mut Client, _: &SharedStore) -> Result<HostSettings, ClientError> {
+    if client.settings()?.tried != TryState::None {
+        acknowledge(client)?;
+    }
+    client.settings()
 }
 
 /// Tells `init` that its settings are known. If there is nothing that it wants a client to know, it
@@ -342,6 +359,40 @@ mod tests {
             init.init().converse(acknowledge).await.unwrap();
             assert_eq!(init.state().start, StartSettings::Newest);
         }
+    }
+
+    /// The settings of a host that begins with those of `init`, and what it has asked of it.
+    async fn adopted(init: &FakeInit, changes: impl AsyncFn()) -> (Vec<String>, Vec<String>) {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let host = Host { store: store.clone(), keeper: None, init: init.init() };
+        tokio::join!(host.adopt(), changes());
+        let wanted = store.read(|store| TYPES.each_ref().map(|one| one.wanted(store)));
+        let settings = wanted.iter().flatten().flat_map(|wanted| &wanted.settings);
+        (settings.map(Setting::to_string).collect(), init.state().requests.clone())
+    }
+
+    #[tokio::test]
+    async fn what_is_tried_is_taken_back_before_it_is_adopted() {
+        let init = FakeInit::start(|_| {});
+        init.state().tried = Some(60);
+        init.state().settings = vec![held("host-name tried", Source::Api)];
+        init.state().before = vec![held("host-name edge-7", Source::Api)];
+        let (settings, requests) = adopted(&init, async || {}).await;
+        assert_eq!((settings, requests), (vec!["host-name edge-7".into()], vec!["revert".into()]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_settings_of_a_start_are_adopted_if_the_node_stays_with_them() {
+        let init = FakeInit::start(|_| {});
+        init.state().start = StartSettings::Earlier;
+        init.state().settings = vec![held("host-name earlier", Source::Api)];
+        let goes_on = async || {
+            tokio::time::sleep(10 * PAUSE).await;
+            init.state().settings = vec![held("host-name newest", Source::Api)];
+            init.state().start = StartSettings::Newest;
+        };
+        let (settings, _) = adopted(&init, goes_on).await;
+        assert_eq!(settings, ["host-name newest"]);
     }
 
     #[test]
