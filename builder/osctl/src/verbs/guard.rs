@@ -90,14 +90,23 @@ impl<'a> Guard<'a> {
             "taken back in {TIMEOUT_SECONDS} s unless the node is reached over a new connection"
         ));
         sleep(EFFECT).await;
-        let connection = loop {
-            match self.connection.another().await {
-                Ok(connection) => break connection,
-                Err(error) if began.elapsed() + MARGIN > TIMEOUT => return Err(lost(&error)),
-                Err(_) => sleep(PAUSE).await,
+        loop {
+            let is_last = began.elapsed() + MARGIN > TIMEOUT;
+            let connection = match self.connection.another().await {
+                Ok(connection) => connection,
+                Err(error) if is_last => return Err(lost(&error)),
+                Err(_) => {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            match connection.configuration().confirm_try(ConfirmTryRequest {}).await {
+                // The network of the node does not have the changes yet.
+                Err(status) if status.code() == Code::Aborted && !is_last => sleep(PAUSE).await,
+                Err(status) => return Err(status.into()),
+                Ok(_) => break,
             }
-        };
-        connection.configuration().confirm_try(ConfirmTryRequest {}).await?;
+        }
         note("the node is reached: the changes are kept");
         Ok(())
     }

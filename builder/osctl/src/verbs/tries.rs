@@ -13,9 +13,17 @@ use osbuild_cosi::v1::{
     AppliedResource, BeginTryRequest, ConfirmTryRequest, GetTryRequest, GetTryResponse,
     RevertTryRequest,
 };
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 /// The command that keeps the changes of a try.
 const CONFIRM: &str = "osctl confirm";
+
+/// How long the network of a node may take to have the changes that are confirmed.
+const NETWORK_TIME: Duration = Duration::from_secs(10);
+/// The pause before they are confirmed again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Calls `change`, whose argument says whether it is a dry run, as the user wants it. Returns lines
 /// that say what has changed.
@@ -102,9 +110,19 @@ pub async fn state(connection: &Connection) -> Result<GetTryResponse> {
 }
 
 /// Keeps what the try has changed. The connection is new, which shows that the changes let clients
-/// connect.
+/// connect. A node whose network does not have the changes yet needs another one.
 pub async fn confirm(connection: &Connection) -> Result<Vec<String>> {
-    connection.configuration().confirm_try(ConfirmTryRequest {}).await?;
+    let until = Instant::now() + NETWORK_TIME;
+    let mut sent = connection.configuration().confirm_try(ConfirmTryRequest {}).await;
+    while let Err(status) = &sent
+        && status.code() == Code::Aborted
+        && Instant::now() < until
+    {
+        sleep(PAUSE).await;
+        let connection = connection.another().await?;
+        sent = connection.configuration().confirm_try(ConfirmTryRequest {}).await;
+    }
+    sent?;
     note("the changes are kept");
     Ok(Vec::new())
 }

@@ -34,14 +34,20 @@ impl Dispatcher {
         wants: Wants,
         job: Job,
     ) -> Result<(), Refusal> {
-        if self.disk.left() >= MAX_REQUESTED {
-            let reason = format!("{MAX_REQUESTED} jobs wait for the disk");
-            return Err(Refusal::new(RefusalCode::Busy, reason));
-        }
+        self.may_ask()?;
         let now = uptime();
         let id = self.disk.ask(job, now)?;
         self.waiting.add(client, id, wants, now);
         Ok(())
+    }
+
+    /// Refuses jobs of clients while too many are left.
+    pub(super) fn may_ask(&self) -> Result<(), Refusal> {
+        if self.disk.left() < MAX_REQUESTED {
+            return Ok(());
+        }
+        let reason = format!("{MAX_REQUESTED} jobs wait for the disk");
+        Err(Refusal::new(RefusalCode::Busy, reason))
     }
 
     /// Asks how much room DATA has, and whether the link to the seccomp profiles is there: nothing

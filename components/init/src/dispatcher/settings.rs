@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use osbuild_failure::Outcome;
-use osbuild_protocol::{HostSettings, Refusal, Reply, Setting, SettingName, Single, TryTime};
+use osbuild_protocol::{
+    HostSettings, Refusal, RefusalCode, Reply, Setting, SettingName, Single, TryTime,
+};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End, Program};
@@ -26,6 +28,10 @@ const MAX_ERROR: usize = 200;
 /// Why the node reboots after a try.
 const NETWORK_HANGS: &str =
     "nothing takes the changes of the network back: the node reboots to be without them";
+
+/// Why a try is not confirmed yet.
+const NETWORK_IS_BEHIND: &str =
+    "the network does not have all changes yet: confirm them again in a moment";
 
 /// How long the node has to be ready, if its board names no deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
@@ -141,7 +147,14 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Ends the try and keeps its changes, if the network has them: a client that has reached the
+    /// node before has not shown that they let it connect.
     pub(super) fn confirm_try(&mut self, client: ClientId) -> Result<(), Refusal> {
+        let revision = self.settings.network().revision();
+        if self.settings.is_trying() && self.network_client.is_behind(revision) {
+            return Err(Refusal::new(RefusalCode::Busy, NETWORK_IS_BEHIND));
+        }
+        self.may_ask()?;
         self.settings.confirm_try()?;
         self.say_about_settings(["the changes are confirmed".to_owned()]);
         self.keep_settings(client)
@@ -429,6 +442,38 @@ pub(super) mod tests {
         net.write_all(b"await-network 2\n").unwrap();
         assert_eq!(ask(node, &mut host, "revert\n"), "ok\n");
         assert_eq!(reply(node, &mut net), "revision 3\nok\n");
+    }
+
+    #[test]
+    fn a_try_is_confirmed_once_the_pod_that_configures_links_has_its_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [mut net, mut host]) = node(folder.path());
+        let node = &mut node;
+        assert_eq!(ask(node, &mut net, "await-network 0\n"), "revision 1\nok\n");
+        net.write_all(b"await-network 1\n").unwrap();
+        assert_eq!(ask(node, &mut host, "try 60\n"), "ok\n");
+        assert_eq!(ask(node, &mut host, "apply address eth0 192.0.2.7 24\n"), "ok\n");
+        let refused = format!("error: {NETWORK_IS_BEHIND} [code=4]\n");
+        assert_eq!(ask(node, &mut host, "confirm\n"), refused);
+        assert!(node.settings.is_trying());
+        assert!(reply(node, &mut net).starts_with("revision 2\n"));
+        assert_eq!(ask(node, &mut host, "confirm\n"), refused);
+        net.write_all(b"await-network 2\n").unwrap();
+        while node.network_client.is_behind(2) {
+            node.turn();
+        }
+        assert_eq!(ask(node, &mut host, "confirm\n"), "ok\n");
+        assert!(!node.settings.is_trying());
+    }
+
+    #[test]
+    fn a_try_without_a_pod_that_configures_links_is_confirmed_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut node, [_, mut host]) = node(folder.path());
+        let node = &mut node;
+        assert_eq!(ask(node, &mut host, "try 60\n"), "ok\n");
+        assert_eq!(ask(node, &mut host, "apply link br0 made bridge\n"), "ok\n");
+        assert_eq!(ask(node, &mut host, "confirm\n"), "ok\n");
     }
 
     #[test]

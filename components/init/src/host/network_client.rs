@@ -36,8 +36,13 @@ impl NetworkClient {
     /// Settings were taken back, and `revision` is without them. Before the first request they were
     /// not in effect.
     pub fn on_taken_back(&mut self, revision: u64, now: Duration) {
-        let has_others = self.acknowledged.is_some_and(|acknowledged| acknowledged != revision);
-        self.deadline = has_others.then(|| now + ACKNOWLEDGE_TIME);
+        self.deadline = self.is_behind(revision).then(|| now + ACKNOWLEDGE_TIME);
+    }
+
+    /// Whether the host may not have what `revision` asks for: the client has something else in
+    /// effect. Without a client nobody carries out settings of the network.
+    pub fn is_behind(&self, revision: u64) -> bool {
+        self.acknowledged.is_some_and(|acknowledged| acknowledged != revision)
     }
 
     /// Until when the client has to acknowledge `revision`, since boot.
@@ -80,6 +85,16 @@ mod tests {
         network.on_waits(ClientId::default(), 3);
         network.on_taken_back(3, AT);
         assert_eq!(network.deadline(3), None);
+    }
+
+    #[test]
+    fn a_client_is_behind_until_it_has_the_newest_settings() {
+        let mut network = NetworkClient::default();
+        assert!(!network.is_behind(2), "there is no client");
+        network.on_waits(ClientId::default(), 0);
+        assert!(network.is_behind(2));
+        network.on_waits(ClientId::default(), 2);
+        assert!(!network.is_behind(2) && network.is_behind(3));
     }
 
     #[test]

@@ -73,7 +73,13 @@ impl ConfigurationService {
             if let Err(status) = checked.and_then(|()| may_confirm(store, &caller, opened)) {
                 return Ok(Err(status));
             }
-            client.send(&Wanted::ConfirmTry)?;
+            match client.send(&Wanted::ConfirmTry) {
+                Err(ClientError::Refused(refusal)) if refusal.code == RefusalCode::Busy => {
+                    store.delay_confirmation();
+                    return Ok(Err(Status::aborted(refusal.reason)));
+                }
+                sent => sent?,
+            }
             Ok(store.confirm_try(&to_confirm).map_err(|error| wire::status(&error)))
         };
         self.converse(confirm).await??;
@@ -356,8 +362,7 @@ mod tests {
     use crate::access::rules::Rules;
     use crate::connections::RemotePeer;
     use crate::fake_init::FakeInit;
-    use osbuild_protocol::Fingerprint;
-    use osbuild_protocol::StartSettings;
+    use osbuild_protocol::{Fingerprint, Refusal, StartSettings};
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
@@ -531,6 +536,26 @@ mod tests {
         revert(&admin).await.unwrap();
         service.begin_try(from(&admin, begin)).await.unwrap();
         confirm(&admin).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_confirmation_waits_for_the_network_and_then_needs_a_new_connection() {
+        let init = FakeInit::start(|_| {});
+        let (service, caller) = (service(&init), Caller::local());
+        let begin = BeginTryRequest { timeout_seconds: 100 };
+        service.begin_try(from(&caller, begin)).await.unwrap();
+        write_hostname(&service.store);
+        let early = from(&caller, ConfirmTryRequest {});
+        let refusal = Refusal::new(RefusalCode::Busy, "the network is not as it shall be yet");
+        init.state().confirms_not = Some(refusal);
+        let refused = service.confirm_try(from(&caller, ConfirmTryRequest {})).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Aborted, "{refused}");
+        assert_eq!(init.tried(), Some(100), "the try goes on");
+        init.state().confirms_not = None;
+        let refused = service.confirm_try(early).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        service.confirm_try(from(&caller, ConfirmTryRequest {})).await.unwrap();
+        assert_eq!(init.tried(), None);
     }
 
     #[tokio::test]

@@ -306,6 +306,15 @@ impl SharedStore {
         self.lock().tried.as_ref()?.changed
     }
 
+    /// The changes of the try have their effect from now on at the earliest: an older connection
+    /// does not show that clients can connect.
+    pub fn delay_confirmation(&self) {
+        let Inner { tried, .. } = &mut *self.lock();
+        if let Some(changed) = tried.as_mut().and_then(|tried| tried.changed.as_mut()) {
+            *changed = Instant::now();
+        }
+    }
+
     /// The settings of now, which a call is about to confirm.
     pub fn to_confirm(&self) -> ToConfirm {
         let Inner { store, tried, .. } = &*self.lock();

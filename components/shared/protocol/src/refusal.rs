@@ -30,8 +30,9 @@ pub enum RefusalCode {
     Malformed = 2,
     /// It was tried, and failed, or the disk has not answered in time.
     Failed = 3,
-    /// Another job for the `update` socket is running, too many jobs wait for the disk, or there is
-    /// a debug container already.
+    /// Another job for the `update` socket is running, too many jobs wait for the disk, there is a
+    /// debug container already, or the network does not have all changes yet that are to be
+    /// confirmed.
     Busy = 4,
     /// The slot that runs is on trial.
     OnTrial = 5,
