@@ -174,8 +174,11 @@ impl Dispatcher {
         let lacks = if self.addresses.is_empty() { READY_WITHOUT_ADDRESS } else { "" };
         self.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
         self.ask(Job::ForgetFailedBoots);
-        self.on_kubelet_proved();
-        self.settings.environment_mut().on_proved();
+        // Changes that are tried have shown nothing yet. Deadlines for both follow the try.
+        if !self.settings.is_trying() {
+            self.on_kubelet_proved();
+            self.settings.environment_mut().on_proved();
+        }
         self.on_ready_with_settings();
         if self.static_pods.on_ready() {
             self.place_static_pods();
@@ -233,6 +236,31 @@ impl Dispatcher {
             if let Some(process) = self.processes.get_mut(daemon) {
                 process.end_hung(now);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::tests::{node, set_field};
+    use super::*;
+
+    #[test]
+    fn a_node_that_gets_ready_during_a_try_proves_nothing_of_it() {
+        for is_trying in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut node, _clients) = node(folder.path());
+            if is_trying {
+                node.begin_try(osbuild_protocol::TryTime::new(60).unwrap()).unwrap();
+            }
+            set_field(&mut node, "maxPods", "50");
+            let kubelet = node.settings.kubelet_mut();
+            kubelet.ask();
+            kubelet.on_written(uptime());
+            kubelet.on_started();
+            assert!(kubelet.awaits_proof());
+            node.on_ready();
+            assert_eq!(node.settings.kubelet().awaits_proof(), is_trying);
         }
     }
 }

@@ -518,7 +518,7 @@ pub(super) mod tests {
     const MESSAGE: &str = "ended with exit code 1; starts again in 2.0 s; its last error: E1127 \
                            04:31:50.157410 2 run.go:72] \"command failed\" err=\"bad value";
 
-    fn set_field(node: &mut Dispatcher, key: &str, value: &str) {
+    pub fn set_field(node: &mut Dispatcher, key: &str, value: &str) {
         let field = osbuild_protocol::KubeletField::parse(key, value).unwrap();
         node.settings.kubelet_mut().apply(Source::Api, &field, key, uptime()).unwrap();
     }
