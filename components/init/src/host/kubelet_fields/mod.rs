@@ -3,7 +3,8 @@
 //!
 //! A kubelet that does not start with new fields gets those with which it has run before. If it
 //! runs with these, the new ones are taken back; if not, they are not the cause, and it gets them
-//! again.
+//! again. Those with which the node was ready in an earlier boot are taken back only if the kubelet
+//! then fails with them once more.
 
 mod files;
 mod overlay;
@@ -39,6 +40,8 @@ pub struct KubeletFields {
     values: Values,
     /// Those with which the kubelet has run.
     proven: Values,
+    /// Whether those of requests are of an earlier boot, in which the node was ready with them.
+    are_good: bool,
     /// Why the kubelet gets those, if the newest are held back.
     held_back: Option<String>,
     /// Why fields were taken back, as long as nobody changes them.
@@ -84,7 +87,7 @@ impl KubeletFields {
             return Err(Refusal::new(RefusalCode::NotAllowed, reason));
         }
         self.values.entry(key.clone()).or_default().set(source, Some(field.clone()));
-        self.on_change(key, now);
+        self.on_change(source, key, now);
         Ok(())
     }
 
@@ -95,13 +98,19 @@ impl KubeletFields {
             values.set(source, None);
         }
         self.values.retain(|_, values| values.effective().is_some());
-        self.on_change(key, now);
+        self.on_change(source, key, now);
     }
 
-    fn on_change(&mut self, key: &KubeletKey, now: Duration) {
+    fn on_change(&mut self, source: Source, key: &KubeletKey, now: Duration) {
+        self.are_good &= source != Source::Api;
         self.held_back = None;
         self.taken_back.remove(key);
         self.write_at(now + PAUSE);
+    }
+
+    /// The node was ready with the fields of requests in an earlier boot.
+    pub fn on_good(&mut self) {
+        self.are_good = true;
     }
 
     /// Forgets why fields were taken back: there is a new document.
@@ -193,10 +202,16 @@ impl KubeletFields {
         if self.running.as_ref() != Some(&self.given()) {
             return None;
         }
+        let was_good = std::mem::take(&mut self.are_good);
         let Some(reason) = self.held_back.take() else {
             self.proven = self.values.clone();
             return None;
         };
+        // The cause may have been something else that has passed: they are tried once more.
+        if was_good {
+            self.write_at(Duration::ZERO);
+            return None;
+        }
         let newest = std::mem::replace(&mut self.values, self.proven.clone());
         let keys: BTreeSet<&KubeletKey> = newest.keys().chain(self.values.keys()).collect();
         let changed: Vec<KubeletKey> = keys

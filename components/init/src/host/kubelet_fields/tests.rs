@@ -208,6 +208,39 @@ fn fields_with_which_the_kubelet_does_not_start_are_taken_back() {
 }
 
 #[test]
+fn good_fields_are_taken_back_only_if_the_kubelet_fails_with_them_again() {
+    on_a_node(|node| {
+        node.apply(Source::Api, "maxPods=50");
+        node.fields.on_good();
+        node.apply(Source::Document, "registryBurst=5");
+        node.settle();
+        let requested = |node: &Node| node.fields.of(Source::Api).count();
+        for (is_taken_back, left) in [(false, 1), (true, 0)] {
+            assert!(node.fields.on_failed(REASON, NOW));
+            node.settle();
+            assert_eq!(node.configuration(), "");
+            assert!(node.fields.awaits_proof());
+            assert_eq!(node.fields.on_proved().is_some(), is_taken_back);
+            node.settle();
+            assert_eq!(requested(node), left);
+            assert_eq!(node.configuration().is_empty(), is_taken_back);
+        }
+    });
+}
+
+#[test]
+fn a_new_field_is_not_good() {
+    on_a_node(|node| {
+        node.fields.on_good();
+        node.apply(Source::Api, "maxPods=50");
+        node.settle();
+        assert!(node.fields.on_failed(REASON, NOW));
+        node.settle();
+        assert!(node.prove().unwrap().of_requests);
+    });
+}
+
+#[test]
 fn fields_of_the_document_are_left_out_until_it_changes() {
     on_a_node(|node| {
         node.apply(Source::Document, "maxPods=50");

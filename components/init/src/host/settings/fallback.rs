@@ -104,6 +104,11 @@ impl Fallback {
         &self.choices[self.index()]
     }
 
+    /// Whether the node was ready with the settings with which it starts.
+    pub fn starts_with_good(&self) -> bool {
+        self.is_good || self.index() > 0
+    }
+
     /// The number of failed starts to keep before the settings have an effect: this one counts
     /// until the node is ready. Nothing if there is no choice.
     pub fn count(&self) -> Option<u32> {
@@ -281,6 +286,15 @@ mod tests {
         assert_eq!(fallback.on_ready(NEW, true), Some(Proof::NoFailure));
         assert_eq!(fallback.on_ready(NEW, false), Some(Proof::Good(NEW.to_owned())));
         assert_eq!(fallback.on_ready(NEW, false), None, "the trial ends once");
+    }
+
+    #[test]
+    fn a_start_with_good_settings_is_known() {
+        for (good, failures, expected) in
+            [(Some(NEW), 0, true), (Some(GOOD), 0, false), (Some(GOOD), 3, true), (None, 0, false)]
+        {
+            assert_eq!(start(NEW, good, failures).starts_with_good(), expected, "{good:?}");
+        }
     }
 
     #[test]

@@ -446,7 +446,14 @@ impl Settings {
         let text = self.fallback.text().to_owned();
         let mut lines: Vec<String> = self.fallback.line().into_iter().collect();
         lines.extend(self.restore(&text, now));
+        self.note_good_fields();
         lines
+    }
+
+    fn note_good_fields(&mut self) {
+        if self.fallback.starts_with_good() {
+            self.kubelet.on_good();
+        }
     }
 
     /// Goes on with other settings, as this start has failed for `reason`. The node has `timeout`
@@ -464,6 +471,7 @@ impl Settings {
         // The settings of a try are not kept, and the node does not start with them.
         self.tried = Try::default();
         lines.extend(self.go_back_to(&text, now));
+        self.note_good_fields();
         Some((self.fallback.count()?, lines))
     }
 
