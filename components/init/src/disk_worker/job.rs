@@ -155,7 +155,8 @@ pub enum Done {
         /// The last one that the network gave.
         kept: Option<String>,
     },
-    /// Of [`Job::ReadSettings`]: the choice, and whether the start is counted.
+    /// Of [`Job::ReadSettings`]: the choice, and whether the newest settings were read and the
+    /// start is counted.
     Settings(Fallback, Outcome),
     /// Of [`Job::ReadSlots`].
     Slots(Outcome<Slots>),
@@ -347,13 +348,10 @@ fn mount_data(source: &BootSource, in_memory: bool) -> Done {
 
 /// A start that cannot be counted is made all the same.
 fn start_settings(is_on_trial: bool) -> Done {
-    match kept::read().map(|kept| Fallback::new(kept, is_on_trial)) {
-        Ok(fallback) => {
-            let counted = fallback.count().map_or(Ok(()), kept::count);
-            Done::Settings(fallback, counted)
-        }
-        Err(failure) => Done::Settings(Fallback::default(), Err(failure)),
-    }
+    let (kept, read) = kept::read();
+    let fallback = Fallback::new(kept, is_on_trial);
+    let counted = fallback.count().map_or(Ok(()), kept::count);
+    Done::Settings(fallback, read.and(counted))
 }
 
 fn mark_good(source: &BootSource) -> Done {

@@ -2,10 +2,11 @@
 //! on each line.
 
 use std::borrow::Cow;
+use std::io;
 
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
-use osbuild_protocol::{MAX_PARAMETERS, Setting, SettingName};
+use osbuild_protocol::{MAX_PARAMETERS, Refusal, RefusalCode, Setting, SettingName};
 
 use super::fallback::{Kept, Proof};
 use crate::data;
@@ -26,12 +27,13 @@ const MAX_LENGTH: u64 = 672 << 10;
 /// The maximum number of lines that are kept although they are refused.
 const MAX_REFUSED: usize = MAX_PARAMETERS;
 
-/// Reads what there is.
-///
-/// # Errors
-/// The newest settings cannot be read. Anything else that cannot be read counts as missing.
-pub fn read() -> Outcome<Kept> {
-    read_from(&data::folder::open()?)
+/// Reads what there is, and returns why the newest settings are not among it. Then the good ones
+/// take their place. Anything else that cannot be read counts as missing.
+pub fn read() -> (Kept, Outcome) {
+    match data::folder::open() {
+        Ok(data) => read_from(&data),
+        Err(failure) => (Kept::default(), Err(failure)),
+    }
 }
 
 /// Replaces the newest settings, flushed to the disk. Starts that failed with others do not count
@@ -57,20 +59,36 @@ pub fn acknowledge() -> Outcome {
     remove(&data::folder::open()?, BAD)
 }
 
-fn read_from(data: &Folder) -> Outcome<Kept> {
-    let newest = data.read_text(FILE, MAX_LENGTH).explain(format_args!("read {FILE} on DATA"))?;
-    let other = |name, length| data.read_text(name, length).ok().flatten();
+fn read_from(data: &Folder) -> (Kept, Outcome) {
+    // A damaged byte costs its line, which is refused, and no other.
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let other = |name, length| data.read(name, length).ok().flatten().map(text);
     let failures = other(FAILURES, MAX_COUNT_LENGTH).and_then(|text| text.trim().parse().ok());
-    Ok(Kept {
+    let good = other(GOOD, MAX_LENGTH);
+    let (newest, outcome) = match data.read(FILE, MAX_LENGTH) {
+        Ok(bytes) => (bytes.map(text), Ok(())),
+        Err(error) => (good.clone(), Err(unreadable(error, good.is_some()))),
+    };
+    let kept = Kept {
         newest: newest.unwrap_or_default(),
-        good: other(GOOD, MAX_LENGTH),
+        good,
         failures: failures.unwrap_or(0),
         is_unacknowledged: other(BAD, MAX_LENGTH).is_some(),
-    })
+    };
+    (kept, outcome)
+}
+
+/// The failure to read the newest settings.
+fn unreadable(error: io::Error, has_good: bool) -> Failure {
+    let instead = match has_good {
+        true => "the settings of the last good start are in their place",
+        false => "no settings of requests are in effect",
+    };
+    Failure::new(format!("{}: {instead}", Failure::of(format_args!("read {FILE} on DATA"), error)))
 }
 
 fn prove_in(data: &Folder, proof: &Proof) -> Outcome {
-    writes(data, proof)?.into_iter().try_for_each(|write| write.carry_out(data))
+    writes(data, proof).into_iter().try_for_each(|write| write.carry_out(data))
 }
 
 /// A change of one file, which a power cut leaves as it was or as it shall be.
@@ -90,17 +108,17 @@ impl Write<'_> {
 
 /// The changes that keep a fact. Power may fail between any two of them: then the next start is
 /// made with the newest settings, or with those to which the node has gone back.
-fn writes<'p>(data: &Folder, proof: &'p Proof) -> Outcome<Vec<Write<'p>>> {
+fn writes<'p>(data: &Folder, proof: &'p Proof) -> Vec<Write<'p>> {
     let put = |name, text: &'p String| Write::Replace(name, text.into());
-    let bad = || read_from(data).map(|kept| Write::Replace(BAD, kept.newest.into()));
-    Ok(match proof {
+    let bad = || Write::Replace(BAD, read_from(data).0.newest.into());
+    match proof {
         Proof::NoFailure => vec![Write::Remove(FAILURES)],
         Proof::Good(text) => vec![put(GOOD, text), Write::Remove(FAILURES)],
-        Proof::TakenBack(text) => vec![bad()?, put(FILE, text)],
+        Proof::TakenBack(text) => vec![bad(), put(FILE, text)],
         Proof::GoneBack(text) => {
-            vec![bad()?, Write::Remove(FAILURES), put(GOOD, text), put(FILE, text)]
+            vec![bad(), Write::Remove(FAILURES), put(GOOD, text), put(FILE, text)]
         }
-    })
+    }
 }
 
 fn replace(data: &Folder, name: &str, text: &str) -> Outcome {
@@ -116,6 +134,19 @@ fn remove(data: &Folder, name: &str) -> Outcome {
 pub fn text(settings: impl Iterator<Item = Setting>, refused: &Refused) -> String {
     let lines = settings.map(|setting| setting.line()).chain(refused.0.iter().cloned());
     lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Reads a line of the file.
+///
+/// # Errors
+/// It is malformed, or a byte of it was damaged: some settings would take that as well.
+pub fn parse(line: &str) -> Result<Setting, Refusal> {
+    if line.contains(char::REPLACEMENT_CHARACTER) {
+        let word = line.split(' ').next().unwrap_or_default();
+        let reason = format!("the setting `{word}` on DATA has a damaged byte");
+        return Err(Refusal::new(RefusalCode::Malformed, reason));
+    }
+    Setting::parse(line)
 }
 
 /// Lines of the file that this release refuses. They are kept: the release that wrote them may run
@@ -183,23 +214,58 @@ mod tests {
         Kept { newest, good, failures, is_unacknowledged }
     }
 
+    /// Reads all that there is, without a failure.
+    fn read_all(data: &Folder) -> Kept {
+        let (kept, outcome) = read_from(data);
+        assert_eq!(outcome, Ok(()));
+        kept
+    }
+
+    #[test]
+    fn a_damaged_byte_costs_no_other_line() {
+        let (_place, data) = data();
+        let damaged = b"host-name ol\xff\nkernel-parameter vm.swappiness 10\n";
+        for name in [FILE, GOOD] {
+            data.replace(name, damaged, 0o600).unwrap();
+        }
+        let read = "host-name ol\u{fffd}\nkernel-parameter vm.swappiness 10\n";
+        assert_eq!(read_all(&data), kept(read, Some(read), 0, false));
+        assert_eq!(read.lines().filter_map(|line| parse(line).ok()).count(), 1);
+        let pod = "static-pod web container=a image=b arg=a\u{fffd}";
+        assert!(Setting::parse(pod).is_ok() && parse(pod).is_err());
+    }
+
+    #[test]
+    fn the_good_settings_take_the_place_of_newest_ones_that_cannot_be_read() {
+        let (_place, data) = data();
+        replace(&data, FILE, &"a".repeat(MAX_LENGTH as usize + 1)).unwrap();
+        let (found, outcome) = read_from(&data);
+        assert_eq!(found, Kept::default());
+        assert!(outcome.unwrap_err().to_string().contains("no settings of requests"));
+        replace(&data, GOOD, OLD).unwrap();
+        replace(&data, FAILURES, "1").unwrap();
+        let (found, outcome) = read_from(&data);
+        assert_eq!(found, kept(OLD, Some(OLD), 1, false));
+        assert!(outcome.unwrap_err().to_string().contains("the last good start"));
+    }
+
     #[test]
     fn the_files_show_what_the_node_has_proved() {
         let (_place, data) = data();
-        assert_eq!(read_from(&data).unwrap(), Kept::default());
+        assert_eq!(read_all(&data), Kept::default());
         replace(&data, FILE, NEW).unwrap();
         replace(&data, FAILURES, "2\n").unwrap();
-        assert_eq!(read_from(&data).unwrap(), kept(NEW, None, 2, false));
+        assert_eq!(read_all(&data), kept(NEW, None, 2, false));
         prove_in(&data, &Proof::Good(NEW.to_owned())).unwrap();
-        assert_eq!(read_from(&data).unwrap(), kept(NEW, Some(NEW), 0, false));
+        assert_eq!(read_all(&data), kept(NEW, Some(NEW), 0, false));
         replace(&data, FAILURES, "1\n").unwrap();
         prove_in(&data, &Proof::NoFailure).unwrap();
-        assert_eq!(read_from(&data).unwrap(), kept(NEW, Some(NEW), 0, false));
+        assert_eq!(read_all(&data), kept(NEW, Some(NEW), 0, false));
         replace(&data, FAILURES, "1\n").unwrap();
         prove_in(&data, &Proof::TakenBack(OLD.to_owned())).unwrap();
-        assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(NEW), 1, true));
+        assert_eq!(read_all(&data), kept(OLD, Some(NEW), 1, true));
         prove_in(&data, &Proof::GoneBack(OLD.to_owned())).unwrap();
-        assert_eq!(read_from(&data).unwrap(), kept(OLD, Some(OLD), 0, true));
+        assert_eq!(read_all(&data), kept(OLD, Some(OLD), 0, true));
     }
 
     #[test]
@@ -218,9 +284,9 @@ mod tests {
             before.good.iter().for_each(|good| put(GOOD, good));
             put(FAILURES, &before.failures.to_string());
             let allowed = [NEW, Fallback::new(before, false).text()].map(str::to_owned);
-            for write in writes(&data, &proof).unwrap() {
+            for write in writes(&data, &proof) {
                 write.carry_out(&data).unwrap();
-                let start = Fallback::new(read_from(&data).unwrap(), false);
+                let start = Fallback::new(read_all(&data), false);
                 let is_allowed = allowed.iter().any(|text| text == start.text())
                     || matches!(&proof, Proof::TakenBack(text) if text == start.text());
                 assert!(is_allowed, "{proof:?}: {:?}", start.text());
@@ -233,7 +299,7 @@ mod tests {
         let (_place, data) = data();
         for text in ["", "many", "-1", "4294967296"] {
             replace(&data, FAILURES, text).unwrap();
-            assert_eq!(read_from(&data).unwrap().failures, 0, "{text}");
+            assert_eq!(read_all(&data).failures, 0, "{text}");
         }
     }
 

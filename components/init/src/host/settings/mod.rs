@@ -620,7 +620,7 @@ impl Settings {
     pub fn restore(&mut self, text: &str, now: Duration) -> Vec<String> {
         let mut reasons = Vec::new();
         for line in text.lines() {
-            let setting = Setting::parse(line);
+            let setting = kept::parse(line);
             let applied = setting.and_then(|setting| self.apply(Source::Api, &setting, now));
             if let Err(refusal) = applied {
                 self.refused.add(line);
