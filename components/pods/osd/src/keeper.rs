@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tonic::Status;
 use zeroize::Zeroize;
 
@@ -31,6 +32,9 @@ const ACCESS_FILE: &str = "access";
 /// The maximum length of the file in bytes. Resources of [`STORE`](crate::limits::STORE) are
 /// smaller as messages than in memory.
 const MAX_LENGTH: u64 = 32 << 20;
+
+/// The pause before the files are written again, when a disk did not take them.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// The contents of the file of who may call.
 #[derive(prost::Message)]
@@ -106,6 +110,9 @@ pub struct Keeper {
     asked: watch::Sender<u64>,
     written: watch::Receiver<Written>,
 }
+
+/// Files with their names.
+type Files = [(&'static str, Vec<u8>)];
 
 /// The last write: which requests it was for, and why it failed.
 #[derive(Clone, Default)]
@@ -206,7 +213,9 @@ impl Keeper {
             Folder::open(folder, ASIDE).explain(format_args!("open `{}`", folder.display()))?;
         let (asked, requests) = watch::channel(0);
         let (outcomes, written) = watch::channel(Written::default());
-        tokio::spawn(write(Arc::new(folder), store, requests, outcomes));
+        let folder = Arc::new(folder);
+        let replace = move |files: &Files| replace(&folder, files);
+        tokio::spawn(write(replace, store, requests, outcomes));
         Ok(Keeper { asked, written })
     }
 
@@ -228,33 +237,49 @@ impl Keeper {
     }
 }
 
+/// Writes the files with `replace` when somebody asks for it, and again some time after a write
+/// that has failed: the change that it was for is in effect.
 async fn write(
-    folder: Arc<Folder>,
+    replace: impl Fn(&Files) -> Result<(), String> + Clone + Send + 'static,
     store: Arc<SharedStore>,
     mut requests: watch::Receiver<u64>,
     outcomes: watch::Sender<Written>,
 ) {
     // A damaged file stays until somebody changes who may call.
     let mut written_access = encode_access(&store);
-    while requests.changed().await.is_ok() {
+    loop {
+        let has_failed = outcomes.borrow().failure.is_some();
+        let asked = requests.changed();
+        let asked = match has_failed {
+            true => timeout(RETRY, asked).await.unwrap_or(Ok(())),
+            false => asked.await,
+        };
+        if asked.is_err() {
+            return;
+        }
         let through = *requests.borrow_and_update();
         let access = encode_access(&store);
         let mut files = vec![(FILE, encode(&store.kept(), &store.generations()))];
         if access != written_access {
             files.insert(0, (ACCESS_FILE, access.clone()));
         }
-        let folder = folder.clone();
-        let write = move || replace(&folder, &files);
+        let replace = replace.clone();
+        let write = move || replace(&files);
         let outcome = tokio::task::spawn_blocking(write).await.expect("a write does not panic");
-        if outcome.is_ok() {
-            written_access = access;
+        match &outcome {
+            Ok(()) => written_access = access,
+            Err(failure) if !has_failed => eprintln!("error: {failure}, and tries again"),
+            Err(_) => {}
+        }
+        if outcome.is_ok() && has_failed {
+            eprintln!("note: what is in effect is kept now");
         }
         outcomes.send_replace(Written { through, failure: outcome.err() });
     }
 }
 
 /// Writes the files, each of them whole or not at all.
-fn replace(folder: &Folder, files: &[(&str, Vec<u8>)]) -> Result<(), String> {
+fn replace(folder: &Folder, files: &Files) -> Result<(), String> {
     files.iter().try_for_each(|(name, bytes)| {
         let write = folder.replace(name, bytes, 0o600);
         write.map_err(|error| format!("cannot write `{name}`: {error}"))
@@ -278,7 +303,8 @@ fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
 mod tests {
     use super::*;
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::sync::Mutex;
+    use std::time::UNIX_EPOCH;
 
     fn content(id: &str) -> Content {
         let kind = Kind::new("system", "KernelParameters.osbuild").unwrap();
@@ -397,6 +423,30 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         let refused = keeper.keep().await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::Unavailable);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_disk_did_not_take_is_written_again_until_it_does() {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let (asked, requests) = watch::channel(0);
+        let (outcomes, mut written) = watch::channel(Written::default());
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let made = writes.clone();
+        let replace = move |files: &Files| {
+            let mut writes = made.lock().unwrap();
+            writes.push(files[0].1.len());
+            if writes.len() < 3 { Err("the disk is full".to_owned()) } else { Ok(()) }
+        };
+        tokio::spawn(write(replace, store.clone(), requests, outcomes));
+        let keeper = Keeper { asked, written: written.clone() };
+        create(&store, "a");
+        assert!(keeper.keep().await.unwrap_err().message().contains("the disk is full"));
+        create(&store, "b");
+        let begun = tokio::time::Instant::now();
+        written.wait_for(|written| written.failure.is_none()).await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), 2 * RETRY.as_secs());
+        let writes = writes.lock().unwrap().clone();
+        assert!(writes.len() == 3 && writes[1] > writes[0], "with what there is then: {writes:?}");
     }
 
     #[test]
