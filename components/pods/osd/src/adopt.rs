@@ -10,42 +10,63 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Adds what `init` holds to the store: a resource for all that belongs together.
+/// Adds what `init` holds to the store: a resource for all that belongs together. Settings that a
+/// resource requests already get no other one, nor do those that one may request that cannot be
+/// read.
 pub fn adopt(store: &SharedStore, observed: &[Observed]) {
     for one in &TYPES {
+        let there = store.read(|store| one.wanted(store));
+        if there.iter().any(|wanted| wanted.unreadable.is_some()) {
+            continue;
+        }
+        let is_there = |setting: &Setting| {
+            let mut settings = there.iter().flat_map(|wanted| &wanted.settings);
+            settings.any(|found| found.name() == setting.name())
+        };
         let held = observed.iter().filter_map(|observed| observed.wanted.clone());
         let mut resources: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
-        for setting in held.filter(|setting| (one.covers)(&setting.name())) {
-            let id = match setting.name() {
-                SettingName::CredentialProvider(name) => name.to_string(),
-                SettingName::KernelModule(name) => name.to_string(),
-                SettingName::KernelParameter(key) => key.to_string(),
-                SettingName::Mount(target) => target.to_string(),
-                SettingName::Network(name) => id_of(&name),
-                SettingName::NodeLabel(key) => key.to_string(),
-                SettingName::NodeTaint(name) => name.to_string(),
-                SettingName::RegistryCredential(registry)
-                | SettingName::RegistryMirror(registry) => registry.to_string(),
-                SettingName::SeccompProfile(name) => name.to_string(),
-                SettingName::StaticPod(name) => name.to_string(),
-                SettingName::SystemImage(name) => system_images::id(&name),
-                SettingName::TrustedRoot(name) => name.to_string(),
-                SettingName::Volume(name) => name.to_string(),
-                SettingName::ClusterJoin
-                | SettingName::ControlPlane
-                | SettingName::Kubelet(_)
-                | SettingName::Proxy
-                | SettingName::Single(_)
-                | SettingName::Swap => "node".to_owned(),
-            };
-            resources.entry(id).or_default().push(setting);
+        for setting in held.filter(|setting| (one.covers)(&setting.name()) && !is_there(setting)) {
+            resources.entry(id_of(&setting.name())).or_default().push(setting);
         }
-        resources.iter().for_each(|(id, settings)| create(store, one, id, settings));
+        for (id, settings) in &resources {
+            let others = (2..).map(|number| format!("{id}-{number}"));
+            let mut ids = std::iter::once(id.clone()).chain(others);
+            let id = ids.find(|id| there.iter().all(|wanted| wanted.id != *id));
+            create(store, one, &id.unwrap_or_default(), settings);
+        }
+    }
+}
+
+/// The identifier of the resource for a setting. Settings of a type with the same one belong
+/// together.
+fn id_of(name: &SettingName) -> String {
+    match name {
+        SettingName::CredentialProvider(name) => name.to_string(),
+        SettingName::KernelModule(name) => name.to_string(),
+        SettingName::KernelParameter(key) => key.to_string(),
+        SettingName::Mount(target) => target.to_string(),
+        SettingName::Network(name) => id_in_network(name),
+        SettingName::NodeLabel(key) => key.to_string(),
+        SettingName::NodeTaint(name) => name.to_string(),
+        SettingName::RegistryCredential(registry) | SettingName::RegistryMirror(registry) => {
+            registry.to_string()
+        }
+        SettingName::SeccompProfile(name) => name.to_string(),
+        SettingName::StaticPod(name) => name.to_string(),
+        SettingName::SystemImage(name) => system_images::id(name),
+        SettingName::TrustedRoot(name) => name.to_string(),
+        SettingName::Volume(name) => name.to_string(),
+        SettingName::ClusterJoin
+        | SettingName::ControlPlane
+        | SettingName::Kubelet(_)
+        | SettingName::Proxy
+        | SettingName::Single(_)
+        | SettingName::Swap => "node".to_owned(),
     }
 }
 
 /// The identifier of a setting of the network. All settings of a link belong together.
-fn id_of(name: &NetworkName) -> String {
+fn id_in_network(name: &NetworkName) -> String {
     match name {
         NetworkName::Address(link, address) => format!("{link}-{address}"),
         NetworkName::Route(destination, metric, table) => {
@@ -63,26 +84,49 @@ fn id_of(name: &NetworkName) -> String {
 }
 
 /// Has the store follow `init`, which has gone back to earlier settings. If a generation has these,
-/// its resources are those of the store again.
+/// its resources are those of the store again. Otherwise resources stay that agree with `init`, and
+/// there are new ones for the rest. Settings that `init` has refused do not count.
 ///
 /// # Errors
 /// A resource cannot be replaced.
 pub fn go_back(store: &SharedStore, observed: &[Observed]) -> Result<(), Error> {
-    let held = observed.iter().filter_map(|observed| observed.wanted.as_ref());
-    let held: BTreeSet<String> = held.map(Setting::line).collect();
-    if !store.go_back(|resources| lines(resources) == held)? {
+    let held: Vec<&Setting> = observed.iter().filter_map(|one| one.wanted.as_ref()).collect();
+    let mut refused = store.refused();
+    let kept = observed.iter().filter(|one| one.wanted.is_some() && one.source.is_none());
+    refused.extend(kept.map(|one| one.name.clone()));
+    let counts = |setting: &&Setting| !refused.contains(&setting.name());
+    let expected: BTreeSet<String> =
+        held.iter().copied().filter(counts).map(Setting::line).collect();
+    let has_these = |resources: &[Arc<Resource>]| {
+        let settings = resources.iter().filter_map(|resource| settings_of(resource)).flatten();
+        let settings: Vec<Setting> = settings.collect();
+        settings.iter().filter(counts).map(Setting::line).collect::<BTreeSet<_>>() == expected
+    };
+    if !store.go_back(has_these, |resource| agrees(resource, &held, &refused))? {
         adopt(store, observed);
     }
     Ok(())
 }
 
-/// The settings of resources, as `init` has them.
-fn lines(resources: &[Arc<Resource>]) -> BTreeSet<String> {
-    let settings = resources.iter().filter_map(|resource| {
-        let one = ClientType::of(resource.content.key.kind())?.of_host()?;
-        (one.read)(&resource.content.spec).ok()
-    });
-    settings.flatten().map(|setting| setting.line()).collect()
+/// The settings of a resource, if it has any that can be read.
+fn settings_of(resource: &Resource) -> Option<Vec<Setting>> {
+    let one = ClientType::of(resource.content.key.kind())?.of_host()?;
+    (one.read)(&resource.content.spec).ok()
+}
+
+/// Whether `init` holds what a resource requests, other than what it has refused, and nothing more
+/// that belongs to the resource. Nobody knows what one requests that cannot be read: it stays.
+fn agrees(resource: &Resource, held: &[&Setting], refused: &BTreeSet<SettingName>) -> bool {
+    let Some(settings) = settings_of(resource) else { return true };
+    let kind = ClientType::of(resource.content.key.kind()).and_then(ClientType::of_host);
+    let ids: BTreeSet<String> = settings.iter().map(|one| id_of(&one.name())).collect();
+    let belongs = |setting: &Setting| {
+        let name = setting.name();
+        kind.is_some_and(|one| (one.covers)(&name)) && ids.contains(&id_of(&name))
+    };
+    let is_held = |setting: &Setting| held.contains(&setting) || refused.contains(&setting.name());
+    settings.iter().all(is_held)
+        && held.iter().all(|setting| !belongs(setting) || settings.contains(setting))
 }
 
 /// Creates a resource, unless a client has created it in the meantime.
@@ -96,12 +140,15 @@ fn create(store: &SharedStore, one: &SettingType, id: &str, settings: &[Setting]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_ranks::Source;
+    use osbuild_resources::Spec;
 
     fn observed(lines: &[&str]) -> Vec<Observed> {
         let observed = lines.iter().map(|line| {
             let wanted = Setting::parse(line).unwrap();
             let (name, current) = (wanted.name(), wanted.value());
-            Observed { name, wanted: Some(wanted), source: None, current, error: String::new() }
+            let (source, error) = (Some(Source::Api), String::new());
+            Observed { name, wanted: Some(wanted), source, current, error }
         });
         observed.collect()
     }
@@ -197,6 +244,61 @@ mod tests {
         set(&store, "dns", "name-servers 10.0.2.66");
         go_back(&store, &observed(&["host-name edge-7"])).unwrap();
         assert_eq!(settings(&store), [pair("node", "host-name edge-7")]);
+    }
+
+    const MTU: &str = "link eth0 mtu 1400";
+
+    #[test]
+    fn without_a_generation_the_resources_stay_that_agree_with_init() {
+        let store = SharedStore::new().unwrap();
+        let (swappiness, panic) =
+            ("kernel-parameter vm.swappiness 10", "kernel-parameter kernel.panic 5");
+        for (id, line) in [("mine", swappiness), ("bad", panic), ("uplink", MTU)] {
+            set(&store, id, line);
+        }
+        let (dhcp, name) = ("link eth0 dhcp off", "host-name edge-7");
+        set(&store, "vm.max_map_count", "kernel-parameter fs.nr_open 65536");
+        let others = ["kernel-parameter fs.nr_open 65536", "kernel-parameter vm.max_map_count 1"];
+        let all = [swappiness, MTU, dhcp, name, others[0], others[1]];
+        go_back(&store, &observed(&all)).unwrap();
+        let expected = [
+            pair("node", name),
+            pair("mine", swappiness),
+            pair("vm.max_map_count", others[0]),
+            pair("vm.max_map_count-2", others[1]),
+            pair("eth0", MTU),
+            pair("eth0", dhcp),
+        ];
+        assert_eq!(settings(&store), expected, "a link has one resource");
+    }
+
+    #[test]
+    fn a_resource_that_cannot_be_read_stays_and_nothing_of_its_type_is_adopted() {
+        let store = SharedStore::new().unwrap();
+        let kind = ClientType::named("Link").unwrap().kind();
+        let spec = Spec { yaml: "{link: eth0, future: x}".to_owned(), ..Spec::default() };
+        let content = Content::new(Key::new(kind.clone(), "uplink").unwrap(), spec);
+        let created =
+            |store: &mut Store| store.create(content, Owner::default(), SystemTime::now());
+        store.write(&kind, created).unwrap();
+        go_back(&store, &observed(&[MTU, "host-name edge-7"])).unwrap();
+        assert_eq!(settings(&store), [pair("node", "host-name edge-7")]);
+        let ids: Vec<String> = store.kept().iter().map(|one| one.content.key.id().into()).collect();
+        assert_eq!(ids, ["node", "uplink"]);
+    }
+
+    #[test]
+    fn a_line_that_init_refuses_says_nothing_about_a_generation() {
+        let store = SharedStore::new().unwrap();
+        let (good, bad) = ("name-servers 10.0.2.3", "name-servers 10.0.2.66");
+        let refused = "kernel-parameter kernel.panic 5";
+        set(&store, "refused", refused);
+        set(&store, "dns", good);
+        set(&store, "dns", bad);
+        store.set_refused([Setting::parse(refused).unwrap().name()].into());
+        go_back(&store, &observed(&[good])).unwrap();
+        let expected = [pair("refused", refused), pair("dns", good)];
+        assert_eq!(settings(&store), expected);
     }
 
     #[test]

@@ -600,7 +600,7 @@ mod tests {
             let revocation = format!("{{type: Revocation, id: {start:?}, spec: {{user: bob}}}}");
             apply(&service, &revocation).await.unwrap();
         }
-        assert!(!store.go_back(|settings| !settings.is_empty()).unwrap());
+        assert!(!store.go_back(|settings| !settings.is_empty(), |_| true).unwrap());
         assert_eq!(revocations(&store), 2);
     }
 

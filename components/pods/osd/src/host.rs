@@ -166,7 +166,11 @@ pub fn apply(client: &mut Client, store: &SharedStore) -> Result<Applied, Client
     let settings: Vec<&Setting> =
         wanted.iter().flatten().flat_map(|wanted| &wanted.settings).collect();
     let errors = match start {
-        StartSettings::Newest => bring_about(client, &settings, |name| is_unclear(&wanted, name))?,
+        StartSettings::Newest => {
+            let errors = bring_about(client, &settings, |name| is_unclear(&wanted, name))?;
+            store.set_refused(errors.keys().cloned().collect());
+            errors
+        }
         StartSettings::Earlier | StartSettings::GoneBack => left_out(&held, &settings),
     };
     let HostSettings { settings: observed, pods, wireguard, cluster, .. } = client.settings()?;

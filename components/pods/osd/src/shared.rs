@@ -12,14 +12,14 @@ use crate::observed;
 use crate::plugins::finalizers::Finalizers;
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
-use osbuild_protocol::StartSettings;
+use osbuild_protocol::{SettingName, StartSettings};
 use osbuild_resources::{
     Bookmark, Change, Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource, Start,
     Store, Target,
 };
 use prost::bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -40,6 +40,8 @@ struct Inner {
     tried: Option<Tried>,
     /// The settings with which the node has started.
     start: StartSettings,
+    /// The settings that `init` has refused.
+    refused: BTreeSet<SettingName>,
     finalizers: Finalizers,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
@@ -82,6 +84,7 @@ impl SharedStore {
             generations,
             tried: None,
             start: StartSettings::default(),
+            refused: BTreeSet::new(),
             finalizers: Finalizers::default(),
             changed: BTreeMap::new(),
         };
@@ -254,23 +257,40 @@ impl SharedStore {
     }
 
     /// Gives the settings of the host the content that they had in the newest generation for which
-    /// `is_it` holds; without one there are no such settings. Nothing changes if it holds for those
-    /// of now. Returns whether there was one.
+    /// `is_it` holds; without one, only those are left that `stays` accepts. Nothing changes if it
+    /// holds for those of now. Returns whether there was one.
     ///
     /// # Errors
     /// A resource cannot be replaced.
-    pub fn go_back(&self, is_it: impl Fn(&[Arc<Resource>]) -> bool) -> Result<bool, Error> {
+    pub fn go_back(
+        &self,
+        is_it: impl Fn(&[Arc<Resource>]) -> bool,
+        stays: impl Fn(&Resource) -> bool,
+    ) -> Result<bool, Error> {
         let Inner { store, generations, changed, .. } = &mut *self.lock();
         if is_it(&running(store)) {
             return Ok(true);
         }
         let found = generations.iter().rev().find(|generation| is_it(&generation.settings));
-        let before = found.map(|generation| generation.settings.clone());
+        let is_found = found.is_some();
+        let before = match found {
+            Some(generation) => generation.settings.clone(),
+            None => running(store).into_iter().filter(|one| stays(one)).collect(),
+        };
         let of_host = ClientType::all().filter(|one| one.of_host().is_some());
-        let resources = before.as_deref().unwrap_or_default();
-        let put_back = put_back_of(of_host, store, resources, SystemTime::now());
+        let put_back = put_back_of(of_host, store, &before, SystemTime::now());
         wake(changed);
-        put_back.map(|()| before.is_some())
+        put_back.map(|()| is_found)
+    }
+
+    /// Takes note of the settings that `init` has refused.
+    pub fn set_refused(&self, refused: BTreeSet<SettingName>) {
+        self.lock().refused = refused;
+    }
+
+    /// The settings that `init` has refused when it last took any.
+    pub fn refused(&self) -> BTreeSet<SettingName> {
+        self.lock().refused.clone()
     }
 
     /// Returns the differences that the running try has made to the settings.
