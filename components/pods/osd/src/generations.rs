@@ -1,6 +1,7 @@
 //! The generations of the settings: what they were after each change that is kept, and whose change
 //! it was. There is no generation of what is only tried.
 
+use crate::client_type::ClientType;
 use crate::limits::{GENERATION_TIME, MAX_GENERATION_BYTES, MAX_GENERATIONS};
 use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Resource, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -143,11 +144,13 @@ impl Generation {
 
 /// Returns the differences between the settings before and after, in the order of their keys.
 /// Versions, times and finalizers do not count: controllers own the finalizers, so a restored
-/// generation keeps the current ones.
+/// generation keeps the current ones. Types that this release does not know do not count either: a
+/// later release has recorded them, and the store keeps what it has of them.
 pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Difference> {
     let mut all: BTreeMap<&Key, [Option<Content>; 2]> = BTreeMap::new();
     for (index, settings) in [before, after].into_iter().enumerate() {
-        for Resource { content, .. } in settings.iter().map(AsRef::as_ref) {
+        let known = settings.iter().filter(|one| is_setting(&one.content.key));
+        for Resource { content, .. } in known.map(AsRef::as_ref) {
             let setting = Content { finalizers: BTreeSet::new(), ..content.clone() };
             all.entry(&content.key).or_default()[index] = Some(setting);
         }
@@ -159,6 +162,10 @@ pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Dif
         after,
     };
     changed.map(difference).collect()
+}
+
+fn is_setting(key: &Key) -> bool {
+    ClientType::of(key.kind()).is_some_and(ClientType::is_setting)
 }
 
 /// Changes exactly these settings, which belong to nobody. An error leaves some changed.

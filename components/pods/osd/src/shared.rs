@@ -530,6 +530,7 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generations::Generation;
     use osbuild_resources::{Content, Key, Owner, Spec};
 
     #[test]
@@ -590,5 +591,30 @@ mod tests {
         create("Hostnames.osbuild", "while it is confirmed");
         store.confirm_try(&to_confirm).unwrap();
         assert_eq!((kept().len(), store.is_trying()), (3, false), "it is taken back");
+    }
+
+    #[test]
+    fn a_generation_of_a_later_release_is_restored_without_its_unknown_types() {
+        let store = SharedStore::new().unwrap();
+        let create = |type_name: &str, id: &str| {
+            let kind = Kind::new("system", type_name).unwrap();
+            let content = Content::new(Key::new(kind.clone(), id).unwrap(), Spec::default());
+            let now = SystemTime::now();
+            store.write(&kind, |store| store.create(content, Owner::default(), now)).unwrap()
+        };
+        let settings = vec![create("Hostnames.osbuild", "name"), create("Vaults.osbuild", "mine")];
+        let (time, caller) = (SystemTime::now(), "me".to_owned());
+        let generation = Generation { number: 1, time, caller, settings };
+        store.restore_generations(Generations::of_earlier(vec![generation], 1));
+        store.record_generation("osd");
+        assert_eq!(store.generations().last(), 1, "nothing has changed");
+        create("Vaults.osbuild", "other");
+        create("Motds.osbuild", "node");
+        store.record_generation("me");
+        let restored = store.restore_generation(1, false, |_| Ok(())).unwrap();
+        assert_eq!(restored.iter().map(|one| one.key.id()).collect::<Vec<_>>(), ["node"]);
+        let kept = store.kept();
+        let ids: Vec<_> = kept.iter().map(|one| one.content.key.id()).collect();
+        assert_eq!(ids, ["name", "mine", "other"]);
     }
 }
