@@ -97,6 +97,7 @@ impl SwapSettings {
     /// Compares the swap with what the kernel has. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         let is_used = self.values.effective().is_some() || self.active.is_some();
+        self.next = None;
         // A child changes the device, and the kernel has readers wait for the end of that.
         if is_used && self.task.is_none() {
             self.look(self.zram.active(), now);

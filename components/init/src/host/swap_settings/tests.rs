@@ -76,6 +76,31 @@ fn swap_is_made_observed_and_removed() {
     kernel.off();
     settings.on_report(true, "", at(14));
     assert!(settings.hold(at(14)).is_empty() && settings.observe().is_none());
+    assert_eq!((settings.start(at(14)), settings.deadline()), (None, None));
+}
+
+#[test]
+fn a_node_without_swap_has_nothing_to_look_at_after_a_withdrawal() {
+    let (_kernel, mut settings) = Kernel::new();
+    settings.withdraw(Source::Api, at(1));
+    assert!(settings.hold(at(1)).is_empty());
+    assert_eq!((settings.start(at(1)), settings.deadline()), (None, None));
+}
+
+#[test]
+fn a_change_waits_for_the_end_of_the_child() {
+    let (kernel, mut settings) = Kernel::new();
+    settings.apply(Source::Api, &swap("size=4Mi"), at(1)).unwrap();
+    settings.hold(at(1));
+    assert_eq!(settings.start(at(1)), on(4, 2));
+    settings.apply(Source::Api, &swap("size=8Mi"), at(2)).unwrap();
+    settings.hold(at(2));
+    assert_eq!((settings.start(at(2)), settings.deadline()), (None, None));
+    kernel.on(4, 2);
+    settings.on_report(true, "", at(3));
+    assert_eq!(settings.deadline(), Some(at(3)));
+    settings.hold(at(3));
+    assert_eq!(settings.start(at(3)), on(8, 4));
 }
 
 #[test]
