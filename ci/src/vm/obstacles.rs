@@ -18,6 +18,7 @@ const PLACES: &[Place] = &[
     ("kubernetes/kubelet.conf.d", true),
     ("kubernetes/kubelet.conf", false),
     ("kubernetes/bootstrap-kubelet.conf", false),
+    ("kubernetes/manifests", true),
     ("osbuild", true),
     ("cni-net.d/10-planted.conflist", false),
     ("kubelet/pki/kubelet.crt", false),
@@ -84,14 +85,15 @@ pub fn were_moved(console: &str, turn: usize) -> Result<()> {
         "log/kubelet.log",
         "kubernetes/kubelet.conf.d",
         "kubernetes/kubelet.conf",
+        "kubernetes/manifests",
         "clock",
     ];
     for (number, (path, any)) in
         PLACES.iter().enumerate().filter(|(_, (path, _))| watched.contains(path))
     {
         let &(_, is_file, word) = kind(number, turn, *any);
-        // One place takes a folder, the others a regular file.
-        let wants_folder = *path == "kubernetes/kubelet.conf.d";
+        // Two places take a folder, the others a regular file.
+        let wants_folder = ["kubernetes/kubelet.conf.d", "kubernetes/manifests"].contains(path);
         let stays = if wants_folder { word == "a folder" } else { is_file };
         let line = format!(
             "/data/{path} is {}, and is moved aside to /data/aside/",

@@ -33,6 +33,9 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_FILES: usize = 64;
 /// The size of the largest manifest, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
+/// The number of files on DATA that are not used and have a line of their own: PID 1 compares and
+/// prints these in one turn.
+const MAX_LINES: usize = 16;
 /// The permission bits of the kubelet's copies. A manifest may contain a secret.
 const MODE: u32 = 0o600;
 /// How the name of a manifest ends. An editor's copy beside it would be another static pod.
@@ -71,7 +74,8 @@ impl Wave {
 /// The outcome for manifests on DATA.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// A line for each file on DATA that is not used.
+    /// A line for each of the first files on DATA that are not used, and one for all others; or why
+    /// DATA cannot be read.
     pub refused: Vec<String>,
     /// The names of the files on DATA that are used.
     pub of_data: Vec<String>,
@@ -142,21 +146,42 @@ impl StaticPods {
     }
 }
 
-/// Makes the kubelet's folder have the manifests of now, of these pods.
+/// Makes the kubelet's folder have the manifests of now, of these pods. Those of the image do not
+/// depend on DATA.
 ///
 /// # Errors
-/// A folder cannot be read or written. The kubelet keeps the manifests that it has.
+/// A folder of the image or of the kubelet cannot be read or written. The kubelet keeps the
+/// manifests that it has.
 pub fn place(wave: Wave) -> Outcome<Placed> {
-    let mut manifests = of_image(Path::new(POD_MANIFESTS))?;
-    let placed = match folder_on_data()? {
-        Some(folder) => add(&mut manifests, &folder).explain(format!("list {DATA_MANIFESTS}"))?,
-        None => Placed::default(),
-    };
+    let manifests = of_image(Path::new(POD_MANIFESTS))?;
     let list = fs::read_to_string(POD_LIST).explain(format_args!("read {POD_LIST}"))?;
-    keep_wave(&mut manifests, wave, &list);
     let kubelet = run_files::folder(STATIC_PODS).explain(format_args!("make {STATIC_PODS}"))?;
-    fill(&kubelet, &manifests).explain(format_args!("write to {STATIC_PODS}"))?;
-    Ok(placed)
+    place_in(&kubelet, manifests, data::folder::open(), |manifests| {
+        keep_wave(manifests, wave, &list);
+    })
+}
+
+fn place_in(
+    kubelet: &Folder,
+    mut manifests: Manifests,
+    data: Outcome<Folder>,
+    keep: impl FnOnce(&mut Manifests),
+) -> Outcome<Placed> {
+    let placed = data.and_then(|data| add_of_data(&mut manifests, &data));
+    keep(&mut manifests);
+    let write = || -> io::Result<Placed> {
+        fill(kubelet, &manifests)?;
+        let others = others(kubelet, &manifests)?;
+        match placed {
+            Ok(placed) => {
+                others.iter().try_for_each(|name| kubelet.remove(name))?;
+                Ok(placed)
+            }
+            // The kubelet keeps those of DATA that it has.
+            Err(failure) => Ok(Placed { refused: vec![failure.to_string()], of_data: others }),
+        }
+    };
+    write().explain(format_args!("write to {STATIC_PODS}"))
 }
 
 /// The bytes of manifests by the names of their files.
@@ -189,13 +214,15 @@ fn keep_wave(manifests: &mut Manifests, wave: Wave, list: &str) {
     }
 }
 
-/// The folder on DATA, if there is one.
-fn folder_on_data() -> Outcome<Option<Folder>> {
+/// Adds the manifests of the folder on DATA, if there is one.
+fn add_of_data(manifests: &mut Manifests, data: &Folder) -> Outcome<Placed> {
     let (kubernetes, name) = DATA_MANIFESTS.rsplit_once('/').unwrap_or_default();
-    let kubernetes = data::folder::behind(&data::folder::open()?, kubernetes)?;
-    match kubernetes.existing_folder(name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        folder => folder.map(Some).explain(format_args!("open {DATA_MANIFESTS}")),
+    match data::folder::behind(data, kubernetes)?.existing_folder(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Placed::default()),
+        folder => {
+            let folder = folder.explain(format_args!("open {DATA_MANIFESTS}"))?;
+            add(manifests, &folder).explain(format_args!("list {DATA_MANIFESTS}"))
+        }
     }
 }
 
@@ -204,15 +231,19 @@ fn add(manifests: &mut Manifests, folder: &Folder) -> io::Result<Placed> {
     let names = folder.names()?.into_iter().map(|name| name.to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
-    let (mut of_data, mut refused) = (Manifests::new(), Vec::new());
+    let (mut of_data, mut refused, mut more) = (Manifests::new(), Vec::new(), 0);
     for name in names {
         let is_taken = manifests.contains_key(&name);
         match usable(&name, is_taken, of_data.len()).and_then(|()| read(folder, &name)) {
             Ok(Some(bytes)) => drop(of_data.insert(name, bytes)),
             // It was removed a moment ago.
             Ok(None) => {}
+            Err(_) if refused.len() == MAX_LINES => more += 1,
             Err(reason) => refused.push(format!("{DATA_MANIFESTS}/{name} is not used: {reason}")),
         }
+    }
+    if more > 0 {
+        refused.push(format!("{DATA_MANIFESTS} has {more} more that `init` does not use"));
     }
     let names = of_data.keys().cloned().collect();
     manifests.append(&mut of_data);
@@ -243,8 +274,8 @@ fn read(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, String> {
     folder.read(name, MAX_BYTES).map_err(|error| error.to_string())
 }
 
-/// Makes the kubelet's folder have exactly these files beside those of others of `init`. Files that
-/// are the same already are not replaced, because the kubelet reads each file that changes.
+/// Writes these files to the kubelet's folder. Those that are the same already are not replaced,
+/// because the kubelet reads each file that changes.
 fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
     for (name, bytes) in manifests {
         let is_same = kubelet.read(name, MAX_BYTES).is_ok_and(|now| now.as_ref() == Some(bytes));
@@ -252,28 +283,32 @@ fn fill(kubelet: &Folder, manifests: &Manifests) -> io::Result<()> {
             kubelet.replace(name, bytes, MODE)?;
         }
     }
-    for name in kubelet.names()? {
-        let name = name.to_string_lossy();
-        let is_of_others = name == DEBUG_MANIFEST || setting_manifest::is_one(&name);
-        if !manifests.contains_key(&*name) && !is_of_others {
-            kubelet.remove(&name)?;
-        }
-    }
     Ok(())
+}
+
+/// The names of the other files in the kubelet's folder, without those of other parts of `init`.
+fn others(kubelet: &Folder, manifests: &Manifests) -> io::Result<Vec<String>> {
+    let names = kubelet.names()?.into_iter().map(|name| name.to_string_lossy().into_owned());
+    let is_other = |name: &String| {
+        !manifests.contains_key(name) && name != DEBUG_MANIFEST && !setting_manifest::is_one(name)
+    };
+    Ok(names.filter(is_other).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_failure::Failure;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// An image with the pod `dhcp`, a folder on DATA with these files, and the kubelet's.
+    /// An image with the pod `dhcp`, DATA with a folder with these files, and the kubelet's.
     struct Folders {
         place: tempfile::TempDir,
         data: Folder,
+        manifests: PathBuf,
         kubelet: Folder,
     }
 
@@ -285,13 +320,15 @@ mod tests {
             let [image, data, kubelet] =
                 ["image", "data", "kubelet"].map(|name| all.folder(name, 0o700).unwrap());
             fs::write(image.path().join("dhcp.yaml"), "signed").unwrap();
-            let folders = Folders { place, data, kubelet };
+            let kubernetes = data.folder("kubernetes", 0o700).unwrap();
+            let manifests = kubernetes.folder("manifests", 0o700).unwrap().path().to_owned();
+            let folders = Folders { place, data, manifests, kubelet };
             files.iter().for_each(|(name, text)| folders.write(name, text));
             folders
         }
 
         fn path(&self, name: &str) -> PathBuf {
-            self.data.path().join(name)
+            self.manifests.join(name)
         }
 
         fn write(&self, name: &str, text: &str) {
@@ -300,9 +337,9 @@ mod tests {
 
         /// Places them. Returns the lines, and the kubelet's files.
         fn placed(&self) -> (Vec<String>, Vec<(String, String)>) {
-            let mut manifests = of_image(&self.place.path().join("image")).unwrap();
-            let lines = add(&mut manifests, &self.data).unwrap().refused;
-            fill(&self.kubelet, &manifests).unwrap();
+            let manifests = of_image(&self.place.path().join("image")).unwrap();
+            let data = Ok(self.data.clone());
+            let lines = place_in(&self.kubelet, manifests, data, |_| {}).unwrap().refused;
             let text = |name: &str| fs::read_to_string(self.kubelet.path().join(name)).unwrap();
             let names = self.kubelet.names().unwrap();
             let names = names.iter().map(|name| name.to_str().unwrap().to_owned());
@@ -335,6 +372,42 @@ mod tests {
         let line = "/etc/kubernetes/manifests/dhcp.yaml is not used: the image has a pod in a file \
                     of this name";
         assert_eq!(lines, [line]);
+    }
+
+    #[test]
+    fn the_pods_of_the_image_go_on_whatever_is_in_the_place_of_the_folder_on_data() {
+        let folders = Folders::new(&[]);
+        fs::remove_dir(&folders.manifests).unwrap();
+        let link = |to: &Path| symlink(to, &folders.manifests).unwrap();
+        let plants: [&dyn Fn(); 3] = [
+            &|| fs::write(&folders.manifests, "in the way").unwrap(),
+            &|| link(&folders.place.path().join("image")),
+            &|| link(Path::new("nowhere")),
+        ];
+        for plant in plants {
+            plant();
+            let (lines, placed) = folders.placed();
+            assert_eq!(placed, files(&[("dhcp.yaml", "signed")]), "{lines:?}");
+            assert!(lines.len() == 1 && lines[0].contains(DATA_MANIFESTS), "{lines:?}");
+            fs::remove_file(&folders.manifests).unwrap();
+            fs::remove_file(folders.kubelet.path().join("dhcp.yaml")).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_pods_of_data_stay_while_it_cannot_be_read() {
+        let folders = Folders::new(&[("etcd.yaml", "etcd")]);
+        let both = files(&[("dhcp.yaml", "signed"), ("etcd.yaml", "etcd")]);
+        assert_eq!(folders.placed(), (vec![], both.clone()));
+        fs::rename(&folders.manifests, folders.place.path().join("away")).unwrap();
+        fs::write(&folders.manifests, "in the way").unwrap();
+        assert_eq!(folders.placed().1, both);
+        let image = of_image(&folders.place.path().join("image")).unwrap();
+        let placed = place_in(&folders.kubelet, image, Err(Failure::new("EIO")), |_| {}).unwrap();
+        assert_eq!(
+            (placed.refused, placed.of_data),
+            (vec!["EIO".into()], vec!["etcd.yaml".into()])
+        );
     }
 
     #[test]
@@ -384,6 +457,16 @@ mod tests {
         let (lines, placed) = folders.placed();
         assert_eq!((lines.len(), placed.len()), (1, MAX_FILES + 1));
         assert!(lines[0].contains("064.yaml"), "{lines:?}");
+    }
+
+    #[test]
+    fn ten_thousand_files_that_are_not_used_are_a_few_lines() {
+        let folders = Folders::new(&[]);
+        (0..10_000).for_each(|number| folders.write(&format!("{number:04}.bak"), ""));
+        let (lines, placed) = folders.placed();
+        assert_eq!((lines.len(), placed.len()), (MAX_LINES + 1, 1));
+        assert!(lines[MAX_LINES - 1].contains("/0015.bak is not used"), "{lines:?}");
+        assert!(lines[MAX_LINES].contains(" has 9984 more "), "{lines:?}");
     }
 
     #[test]

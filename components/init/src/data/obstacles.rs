@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use osbuild_abi::paths::{
-    BOOTSTRAP_KUBECONFIG, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_KUBECONFIG, KUBECONFIG,
-    KUBELET_CONFIG_DIR, SECCOMP_LINK,
+    BOOTSTRAP_KUBECONFIG, DATA_MANIFESTS, EARLIER_BOOTSTRAP_KUBECONFIG, EARLIER_KUBECONFIG,
+    KUBECONFIG, KUBELET_CONFIG_DIR, SECCOMP_LINK,
 };
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
@@ -71,6 +71,9 @@ pub fn clear_for_joining(data: &Folder) -> Outcome {
     // The kubelet reads its subfolders, too.
     each(&settings, |entry| leave(&settings, entry, &[FileType::RegularFile]))
         .explain(format_args!("clear {KUBELET_CONFIG_DIR}"))?;
+    // Its own files are read one by one, and through no link.
+    leave(&kubernetes, name(DATA_MANIFESTS), &[FileType::Directory])
+        .explain(format_args!("clear {DATA_MANIFESTS}"))?;
     readable(&kubernetes).explain(format_args!("clear {KUBERNETES}"))?;
     let certificates = format!("{KUBERNETES}/{CERTIFICATES}");
     kubernetes
@@ -197,6 +200,23 @@ mod tests {
         clears(&data);
         assert!(path.join("kubernetes/kubelet.conf.d").is_dir());
         assert_eq!(fs::read_to_string(path.join("aside/0-kubelet.conf.d")).unwrap(), "in the way");
+    }
+
+    #[test]
+    fn only_a_folder_is_left_in_the_place_of_that_of_manifests() {
+        let (_place, path, data) = data();
+        let manifests = path.join("kubernetes/manifests");
+        fs::create_dir(&manifests).unwrap();
+        fs::write(manifests.join("etcd.yaml"), "kept").unwrap();
+        clears(&data);
+        assert!(manifests.join("etcd.yaml").is_file());
+        fs::rename(&manifests, path.join("kubernetes/others")).unwrap();
+        fs::write(&manifests, "in the way").unwrap();
+        clears(&data);
+        assert!(manifests.symlink_metadata().is_err());
+        symlink("others", &manifests).unwrap();
+        clears(&data);
+        assert!(manifests.symlink_metadata().is_err());
     }
 
     #[test]
