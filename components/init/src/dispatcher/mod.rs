@@ -60,6 +60,7 @@ use crate::slot::last_report::LastReport;
 use crate::slot::reached::Reach;
 use crate::slot::trial::Trial;
 use crate::slot::update_job::UpdateJob;
+use crate::sockets::closer::Closer;
 use crate::sockets::{ClientId, Sockets};
 use crate::summary::cluster_report::ClusterReport;
 use crate::summary::errors::LastErrors;
@@ -170,6 +171,7 @@ impl Dispatcher {
     ) -> Outcome<Dispatcher> {
         // This comes first, see there.
         let events = EventLoop::new()?;
+        let closer = Closer::default();
         Ok(Dispatcher {
             stage: Stage::Boots(Sequence::new(&BOOT)),
             end: None,
@@ -179,8 +181,8 @@ impl Dispatcher {
             facts,
             events,
             processes: Processes::default(),
-            sockets: Sockets::default(),
-            logind: Logind::default(),
+            sockets: Sockets::new(closer.clone()),
+            logind: Logind::new(closer),
             buttons: Buttons::default(),
             keyboards: Keyboards::default(),
             watchdog: Watchdog::default(),

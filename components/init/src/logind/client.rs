@@ -1,7 +1,7 @@
 //! One client of the bus.
 
-use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use osbuild_logind::{Guid, Login1, Output, Session};
@@ -10,6 +10,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
 use super::inhibitor::Inhibitor;
+use crate::sockets::closer::Closer;
 
 /// How many bytes of a client are read in a turn.
 const MAX_READ: usize = 4096;
@@ -21,12 +22,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// Accepts a connection, unless it belongs to another user than this process.
-    pub fn accept(stream: UnixStream, number: u64, guid: Guid) -> Option<Self> {
-        let user = socket_peercred(&stream).ok()?.uid;
-        let is_ours = user == geteuid() && stream.set_nonblocking(true).is_ok();
-        let session = Session::new(user.as_raw(), number, guid);
-        is_ours.then_some(Client { stream, session })
+    /// Accepts a connection.
+    ///
+    /// # Errors
+    /// It belongs to another user than this process. It is to be closed.
+    pub fn accept(stream: UnixStream, number: u64, guid: Guid) -> Result<Self, UnixStream> {
+        let own = geteuid();
+        let is_ours = socket_peercred(&stream).is_ok_and(|peer| peer.uid == own)
+            && stream.set_nonblocking(true).is_ok();
+        if !is_ours {
+            return Err(stream);
+        }
+        Ok(Client { stream, session: Session::new(own.as_raw(), number, guid) })
     }
 
     /// Its connection.
@@ -40,12 +47,24 @@ impl Client {
     }
 
     /// Answers what has arrived, and adds the locks that it takes. Returns whether the connection
-    /// stays open. Descriptors that a client sends are closed by the kernel.
-    pub fn serve(&mut self, login1: &mut Login1, inhibitors: &mut Vec<Inhibitor>) -> bool {
+    /// stays open. Descriptors that a client sends go to `closer`; while it is full, nothing is
+    /// read.
+    pub fn serve(
+        &mut self,
+        login1: &mut Login1,
+        inhibitors: &mut Vec<Inhibitor>,
+        closer: &Closer,
+    ) -> bool {
+        if closer.is_full() {
+            return true;
+        }
         let mut buffer = [0; MAX_READ];
-        let read = match self.stream.read(&mut buffer) {
-            Ok(0) => return false,
-            Ok(read) => read,
+        let read = match fd_passing::receive(&self.stream, &mut buffer) {
+            Ok((0, _)) => return false,
+            Ok((read, descriptors)) => {
+                closer.close(descriptors);
+                read
+            }
             Err(error) => {
                 return matches!(
                     error.kind(),
@@ -80,5 +99,12 @@ impl Client {
                 Ok(Some(inhibitor))
             }
         }
+    }
+}
+
+/// The connection, to be closed.
+impl From<Client> for OwnedFd {
+    fn from(client: Client) -> OwnedFd {
+        client.stream.into()
     }
 }

@@ -7,7 +7,7 @@
 mod client;
 mod inhibitor;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use osbuild_failure::{Explain, Outcome};
 use osbuild_logind::{Guid, Login1};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::sockets;
+use crate::sockets::{self, closer::Closer};
 use client::Client;
 use inhibitor::Inhibitor;
 
@@ -43,6 +43,7 @@ pub struct Logind {
     delay: Duration,
     /// When the shutdown was announced, since boot.
     announced: Option<Duration>,
+    closer: Closer,
 }
 
 /// A lock has changed. Each has the name that the client gave itself, in printable characters.
@@ -55,6 +56,11 @@ pub enum Change {
 }
 
 impl Logind {
+    /// A bus whose clients' files are closed by this.
+    pub fn new(closer: Closer) -> Self {
+        Self { closer, ..Self::default() }
+    }
+
     /// Opens the socket.
     pub fn open(&mut self) -> Outcome {
         // It identifies the bus and need not be secret: the kernel must not wait for randomness.
@@ -77,11 +83,14 @@ impl Logind {
         self.delay
     }
 
-    /// All descriptors that may become readable.
+    /// All descriptors that may become readable; only those of locks while too many files of clients
+    /// are still open.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let is_full = self.closer.is_full();
         let listener = self.listener.iter().map(AsFd::as_fd);
-        let clients = self.clients.iter().map(Client::descriptor);
-        listener.chain(clients).chain(self.inhibitors.iter().map(Inhibitor::descriptor))
+        let clients = listener.chain(self.clients.iter().map(Client::descriptor));
+        let clients = clients.filter(move |_| !is_full);
+        clients.chain(self.inhibitors.iter().map(Inhibitor::descriptor))
     }
 
     /// Accepts new clients, answers the calls that have arrived, and looks which locks were given
@@ -102,7 +111,10 @@ impl Logind {
             inhibitors: self.inhibitors.len(),
         };
         let old = self.inhibitors.len();
-        self.clients.retain_mut(|client| client.serve(&mut login1, &mut self.inhibitors));
+        let closed = self.clients.extract_if(.., |client| {
+            !client.serve(&mut login1, &mut self.inhibitors, &self.closer)
+        });
+        self.closer.close(closed.map(OwnedFd::from));
         let taken = &self.inhibitors[old..];
         changes.extend(taken.iter().map(|inhibitor| Change::Taken(inhibitor.who.clone())));
         changes
@@ -111,7 +123,8 @@ impl Logind {
     /// Announces the shutdown to all clients that have asked for the signal.
     pub fn announce(&mut self, now: Duration) {
         self.announced.get_or_insert(now);
-        self.clients.retain_mut(Client::announce);
+        let closed = self.clients.extract_if(.., |client| !client.announce());
+        self.closer.close(closed.map(OwnedFd::from));
     }
 
     /// For how long the shutdown was announced.
@@ -135,18 +148,27 @@ impl Logind {
     fn accept(&mut self) {
         // More of them are accepted in the next turn.
         for _ in 0..MAX_CLIENTS {
+            if self.closer.is_full() {
+                return;
+            }
             let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else {
                 return;
             };
             // A client without a name may be one that never speaks.
             if self.clients.len() == MAX_CLIENTS {
                 match self.clients.iter().position(|client| !client.has_name()) {
-                    Some(nameless) => drop(self.clients.remove(nameless)),
-                    None => continue,
+                    Some(nameless) => self.closer.close([self.clients.remove(nameless).into()]),
+                    None => {
+                        self.closer.close([stream.into()]);
+                        continue;
+                    }
                 }
             }
             self.last_number += 1;
-            self.clients.extend(Client::accept(stream, self.last_number, self.guid));
+            match Client::accept(stream, self.last_number, self.guid) {
+                Ok(client) => self.clients.push(client),
+                Err(stream) => self.closer.close([stream.into()]),
+            }
         }
     }
 }

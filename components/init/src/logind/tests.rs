@@ -6,8 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
+use std::time::Instant;
 
+use osbuild_protocol::fd_passing;
 use tempfile::TempDir;
+
+use crate::sockets::closer::tests::{SOON, lingering};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(60);
@@ -161,6 +165,25 @@ fn a_client_that_sends_garbage_loses_its_own_connection_alone() {
     drop(holder.stdin.take());
     assert!(matches!(served.change(), Change::GivenUp(_)));
     holder.wait().unwrap();
+}
+
+#[test]
+fn a_file_whose_close_hangs_does_not_hold_up_the_bus() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut logind = Logind::default();
+    logind.listen(&folder.path().join("bus")).unwrap();
+    // The second connection is closed because of its garbage, before the other message is received.
+    for text in ["\0", "garbage"] {
+        let client = UnixStream::connect(folder.path().join("bus")).unwrap();
+        let _peers = [text, "more"].map(|text| {
+            let (file, peer) = lingering();
+            fd_passing::send(&client, text, Some(file.as_fd())).unwrap();
+            peer
+        });
+        let since = Instant::now();
+        assert!(logind.poll().is_empty());
+        assert!(since.elapsed() < SOON, "{text:?}");
+    }
 }
 
 #[test]

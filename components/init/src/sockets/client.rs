@@ -1,13 +1,13 @@
 //! One client of a socket: its connection, the start of its next line, and whether it waits.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use osbuild_protocol::{MAX_LINE, Refusal, Request, Socket, fd_passing};
 
 use super::ClientId;
-use super::given_file::first_in_memory;
+use super::closer::Closer;
 use crate::lines::Lines;
 
 /// A client.
@@ -53,12 +53,12 @@ impl Client {
         self.waits
     }
 
-    /// Reads one line at most, and does not block.
-    pub fn read(&mut self) -> Read {
-        if self.waits {
+    /// Reads one line at most, and does not block. Nothing is read while `closer` is full.
+    pub fn read(&mut self, closer: &Closer) -> Read {
+        if self.waits || closer.is_full() {
             return Read::Nothing;
         }
-        let line = match self.next_line() {
+        let line = match self.next_line(closer) {
             Ok(Some(line)) => line,
             Ok(None) => return Read::Nothing,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::Nothing,
@@ -76,29 +76,25 @@ impl Client {
 
     /// Takes from the socket what belongs to one line and no more, so that the socket stays
     /// readable as long as there is more. A line that is too long is cut.
-    fn next_line(&mut self) -> io::Result<Option<String>> {
+    fn next_line(&mut self, closer: &Closer) -> io::Result<Option<String>> {
         let mut buffer = [0u8; MAX_LINE];
         let max = self.socket.max_line();
         let free = max - self.line.pending();
         let arrived = fd_passing::peek(&self.stream, &mut buffer[..free])?;
         let end = buffer[..arrived].iter().position(|byte| *byte == b'\n');
         let length = end.map_or(arrived, |end| end + 1);
-        let (read, descriptors) = self.receive(&mut buffer[..length])?;
+        let (read, descriptors) = fd_passing::receive(&self.stream, &mut buffer[..length])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.descriptor = first_in_memory(descriptors).or(self.descriptor.take());
+        // Only requests of this socket have a descriptor.
+        if self.socket == Socket::Update {
+            self.descriptor = closer.first_in_memory(descriptors).or(self.descriptor.take());
+        } else {
+            closer.close(descriptors);
+        }
         self.line.push(&buffer[..read]);
         Ok(self.line.take(max))
-    }
-
-    /// Receives bytes. Only requests of the `update` socket have a descriptor; the kernel discards
-    /// those that come with others.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        match self.socket {
-            Socket::Update => fd_passing::receive(&self.stream, buffer),
-            _ => Ok((self.stream.read(buffer)?, Vec::new())),
-        }
     }
 
     /// Sends a reply, with which it no longer waits.
@@ -108,5 +104,12 @@ impl Client {
     pub fn send(&mut self, text: &str, descriptor: Option<OwnedFd>) -> io::Result<()> {
         self.waits = false;
         fd_passing::send(&self.stream, text, descriptor.as_ref().map(AsFd::as_fd))
+    }
+}
+
+/// The connection, to be closed.
+impl From<Client> for OwnedFd {
+    fn from(client: Client) -> OwnedFd {
+        client.stream.into()
     }
 }

@@ -5,7 +5,7 @@
 //! takes that identifier. `dispatcher/requests.rs` carries the requests out.
 
 mod client;
-mod given_file;
+pub mod closer;
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,6 +17,7 @@ use osbuild_protocol::{MAX_REPLY, Refusal, Reply, Request, Socket};
 use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
 use client::{Client, Read};
+use closer::Closer;
 
 /// The maximum number of clients of a socket at once. One more replaces the oldest one.
 const MAX_CLIENTS: usize = 8;
@@ -27,6 +28,7 @@ pub struct Sockets {
     listeners: Vec<(Socket, UnixListener)>,
     clients: Vec<Client>,
     last_id: u64,
+    closer: Closer,
 }
 
 /// Names a client as long as the node runs. A client that has closed keeps its identifier: the
@@ -61,6 +63,11 @@ impl From<Reply> for Answer {
 }
 
 impl Sockets {
+    /// Sockets whose clients' files are closed by this.
+    pub fn new(closer: Closer) -> Self {
+        Self { closer, ..Self::default() }
+    }
+
     /// Opens all of them.
     pub fn open(&mut self) -> Outcome {
         Socket::ALL.into_iter().try_for_each(|socket| self.listen(socket, Path::new(socket.path())))
@@ -73,11 +80,14 @@ impl Sockets {
     }
 
     /// All descriptors that may become readable. A client whose request is being carried out is not
-    /// among them.
+    /// among them. There are none while too many files of clients are still open: the loop turns
+    /// every few seconds in any case, and polls then.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let is_full = self.closer.is_full();
         let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
         let clients = self.clients.iter().filter(|client| !client.waits());
-        listeners.chain(clients.map(|client| client.stream().as_fd()))
+        let all = listeners.chain(clients.map(|client| client.stream().as_fd()));
+        all.filter(move |_| !is_full)
     }
 
     /// Accepts new clients and reads what has arrived, at most one request of each client. Never
@@ -85,16 +95,17 @@ impl Sockets {
     pub fn poll(&mut self) -> Vec<Received> {
         self.accept();
         let mut received = Vec::new();
-        self.clients.retain_mut(|client| match client.read() {
-            Read::Nothing => true,
+        let closed = self.clients.extract_if(.., |client| match client.read(&self.closer) {
+            Read::Nothing => false,
             Read::Request(request, descriptor) => {
                 received.push(Received { client: client.id, request, descriptor });
-                true
+                false
             }
             // A client that does not read its refusal is closed as well.
-            Read::Refused(refusal) => client.send(&refusal.encode(), None).is_ok(),
-            Read::Closed => false,
+            Read::Refused(refusal) => client.send(&refusal.encode(), None).is_err(),
+            Read::Closed => true,
         });
+        self.closer.close(closed.map(OwnedFd::from));
         received
     }
 
@@ -109,7 +120,7 @@ impl Sockets {
             Err(refusal) => client.send(&refusal.encode(), None),
         };
         if sent.is_err() {
-            self.clients.remove(at);
+            self.closer.close([self.clients.remove(at).into()]);
         }
         sent.is_ok()
     }
@@ -123,18 +134,24 @@ impl Sockets {
         for (socket, listener) in &self.listeners {
             // More of them are accepted in the next turn.
             for _ in 0..MAX_CLIENTS {
+                if self.closer.is_full() {
+                    return;
+                }
                 let Ok((stream, _)) = listener.accept() else { break };
                 if stream.set_nonblocking(true).is_err() {
+                    self.closer.close([stream.into()]);
                     continue;
                 }
                 if *socket == Socket::Host {
                     // The reply with all settings may be longer than a socket's usual room.
                     let _ = set_socket_send_buffer_size_force(&stream, MAX_REPLY);
                 }
-                let mut same = self.clients.iter().filter(|client| client.socket == *socket);
-                if let (Some(oldest), MAX_CLIENTS..) = (same.next(), same.count() + 1) {
-                    let oldest = oldest.id;
-                    self.clients.retain(|client| client.id != oldest);
+                let is_same = |client: &Client| client.socket == *socket;
+                let same = self.clients.iter().filter(|client| is_same(client)).count();
+                if same >= MAX_CLIENTS
+                    && let Some(oldest) = self.clients.iter().position(is_same)
+                {
+                    self.closer.close([self.clients.remove(oldest).into()]);
                 }
                 self.last_id += 1;
                 self.clients.push(Client::new(ClientId(self.last_id), *socket, stream));
@@ -155,12 +172,13 @@ pub fn listen(path: &Path) -> Outcome<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use closer::tests::{SOON, fill, lingering};
     use osbuild_protocol::{ClientError, HostSettings, Observed, RefusalCode, Single, fd_passing};
     use rustix::fs::{MemfdFlags, memfd_create};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
     use std::path::PathBuf;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use tempfile::TempDir;
 
     fn listening() -> (Sockets, TempDir) {
@@ -358,6 +376,60 @@ mod tests {
             fd_passing::send(&client, verb, Some(file.as_fd())).unwrap();
             assert!(sockets.poll().remove(0).descriptor.is_none(), "{verb}");
         }
+    }
+
+    #[test]
+    fn a_file_whose_close_hangs_does_not_hold_up_any_socket() {
+        let (mut sockets, folder) = listening();
+        for (socket, verb) in [
+            (Socket::Admin, "reboot\n"),
+            (Socket::Update, "status\n"),
+            (Socket::Host, "observe\n"),
+            (Socket::Admin, "dance\n"),
+        ] {
+            let client = connect_to(&folder, socket);
+            let (file, _peer) = lingering();
+            fd_passing::send(&client, verb, Some(file.as_fd())).unwrap();
+            drop(file);
+            let since = Instant::now();
+            sockets.poll();
+            assert!(since.elapsed() < SOON, "{verb}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_not_received_does_not_hold_up_the_end_of_its_client() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect(&folder);
+        client.write_all(b"reboot\n").unwrap();
+        assert_eq!(requests(&mut sockets), [Request::Reboot]);
+        let (file, _peer) = lingering();
+        fd_passing::send(&client, "reboot\n", Some(file.as_fd())).unwrap();
+        drop((client, file));
+        let _others: Vec<_> = (0..MAX_CLIENTS).map(|_| connect(&folder)).collect();
+        let since = Instant::now();
+        sockets.poll();
+        assert_eq!(sockets.clients.len(), MAX_CLIENTS);
+        assert!(since.elapsed() < SOON);
+    }
+
+    #[test]
+    fn clients_wait_while_too_many_files_are_open() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect(&folder);
+        assert!(sockets.poll().is_empty());
+        let peers = fill(&sockets.closer);
+        client.write_all(b"reboot\n").unwrap();
+        let _other = connect(&folder);
+        assert!(sockets.poll().is_empty());
+        assert_eq!((sockets.descriptors().count(), sockets.clients.len()), (0, 1));
+        drop(peers);
+        let since = Instant::now();
+        while requests(&mut sockets) != [Request::Reboot] {
+            assert!(since.elapsed() < SOON);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(sockets.clients.len(), 2);
     }
 
     #[test]
