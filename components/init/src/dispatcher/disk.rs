@@ -359,6 +359,18 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_node_ends_as_a_person_has_asked() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        for (asked, end) in [(None, End::Reboot), (Some(End::PowerOff), End::PowerOff)] {
+            (node.stage, node.end) = (Stage::Failed(Duration::ZERO), asked);
+            // The shutdown itself would end this machine.
+            assert!(matches!(node.next_stage(), Stage::Ends(_)));
+            assert_eq!(node.end, Some(end));
+        }
+    }
+
+    #[test]
     fn requests_are_refused_while_too_many_jobs_are_left() {
         let place = tempfile::tempdir().unwrap();
         let (mut node, _answers) = node(place.path());

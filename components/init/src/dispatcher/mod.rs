@@ -253,15 +253,7 @@ impl Dispatcher {
 
     /// Goes on with the boot or the shutdown as far as it can without waiting.
     fn advance(&mut self) {
-        let stage = match (std::mem::replace(&mut self.stage, Stage::Runs), self.end) {
-            (Stage::Boots(_) | Stage::Runs, Some(_)) => Stage::Ends(Sequence::new(&SHUTDOWN)),
-            (Stage::Failed(until), _) if uptime() >= until => {
-                self.end = Some(End::Reboot);
-                Stage::Ends(Sequence::new(&SHUTDOWN))
-            }
-            (stage, _) => stage,
-        };
-        self.stage = match stage {
+        self.stage = match self.next_stage() {
             Stage::Boots(mut boot) => match boot.advance(self) {
                 Progress::Waits => Stage::Boots(boot),
                 Progress::Finished => Stage::Runs,
@@ -275,6 +267,19 @@ impl Dispatcher {
             }
             stage => stage,
         };
+    }
+
+    /// Takes the stage, or the shutdown in its place if it is time for that.
+    fn next_stage(&mut self) -> Stage {
+        match (std::mem::replace(&mut self.stage, Stage::Runs), self.end) {
+            (Stage::Boots(_) | Stage::Runs, Some(_)) => Stage::Ends(Sequence::new(&SHUTDOWN)),
+            (Stage::Failed(until), _) if uptime() >= until => {
+                // A person may have asked for another end in the meantime.
+                self.end.get_or_insert(End::Reboot);
+                Stage::Ends(Sequence::new(&SHUTDOWN))
+            }
+            (stage, _) => stage,
+        }
     }
 
     /// Prints why the node cannot go on, and leaves time to read it.
