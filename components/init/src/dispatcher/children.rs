@@ -139,8 +139,9 @@ impl Dispatcher {
     /// A job has succeeded.
     fn on_done(&mut self, program: Program) {
         // Name servers change at any time and a cluster may be away, so these are not part of the
-        // boot.
-        if !matches!(program, Program::PodResolvers | Program::Cluster) {
+        // boot. Files are moved aside at any time, too.
+        let is_late = program == Program::Tidy && self.ready.is_some();
+        if !matches!(program, Program::PodResolvers | Program::Cluster) && !is_late {
             self.print_phase(program.name());
         }
         match program {

@@ -53,9 +53,20 @@ impl Dispatcher {
     /// Asks how much room DATA has, and whether the link to the seccomp profiles is there: nothing
     /// reports either of them.
     pub(super) fn look_at_data(&mut self) {
+        if self.takes_untidy()
+            && let Err(failure) = self.run(Program::Tidy)
+        {
+            self.console.say(Program::Tidy.name(), failure);
+        }
         self.ask(Job::LinkSeccompProfiles);
         let is_asked = self.ask(Job::MeasureRoom).is_some();
         self.room.on_asked(is_asked, uptime());
+    }
+
+    /// Whether a child has to remove the oldest entries that were moved aside. One that still runs
+    /// does not know the newest.
+    fn takes_untidy(&mut self) -> bool {
+        !self.processes.is_running(Program::Tidy) && std::mem::take(&mut self.is_untidy)
     }
 
     /// Asks for the job of a phase, which ends with it.
@@ -356,6 +367,16 @@ mod tests {
             node.handle(Event::Deadline(Deadline::Room));
             assert_eq!(node.disk.left(), jobs);
         }
+    }
+
+    #[test]
+    fn entries_that_were_moved_aside_are_tidied_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut node, _answers) = node(place.path());
+        assert!(!node.takes_untidy());
+        node.handle(Event::MovedAside("one".to_owned()));
+        node.handle(Event::MovedAside("another".to_owned()));
+        assert!(node.takes_untidy() && !node.takes_untidy());
     }
 
     #[test]

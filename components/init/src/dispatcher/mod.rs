@@ -132,6 +132,8 @@ pub struct Dispatcher {
     static_pods: StaticPods,
     debug_pod: DebugPod,
     room: Room,
+    /// Whether entries of DATA were moved aside since the last of them were removed.
+    is_untidy: bool,
     /// When the consoles show the summary of the node.
     pace: Pace,
     cluster_report: ClusterReport,
@@ -206,6 +208,7 @@ impl Dispatcher {
             static_pods: StaticPods::default(),
             debug_pod: DebugPod::default(),
             room: Room::default(),
+            is_untidy: false,
             pace: Pace::default(),
             cluster_report: ClusterReport::default(),
             last_errors: LastErrors::default(),
@@ -351,7 +354,10 @@ impl Dispatcher {
             Event::Inhibitor(change) => self.on_inhibitor(change),
             Event::JobEnded(ended) => self.on_job_ended(ended),
             Event::WriteFailed(failure) => self.console.say("data", failure),
-            Event::MovedAside(text) => self.console.say("data", text),
+            Event::MovedAside(text) => {
+                self.is_untidy = true;
+                self.console.say("data", text);
+            }
             Event::HostChanged => self.on_host_changed(),
             Event::Deadline(deadline) => self.on_deadline(deadline),
         }

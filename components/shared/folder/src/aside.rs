@@ -27,19 +27,36 @@ const MAX_NAME: usize = 200;
 /// The number of attempts to find a number that no other process has taken.
 const MAX_TRIES: u64 = 100;
 
-/// Messages about entries that were moved aside, not yet taken.
-static MOVED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The number of entries moved aside that have a message of their own: several times as many as a
+/// boot finds in its way, unless a program makes them without end.
+const MAX_MESSAGES: usize = 64;
 
-/// Takes a sentence for each entry that this process has moved aside since the last call.
+/// The entries that were moved aside since the last call of [`moved`].
+static MOVED: Mutex<Moved> = Mutex::new(Moved { messages: Vec::new(), more: 0 });
+
+#[derive(Default)]
+struct Moved {
+    messages: Vec<String>,
+    /// The number of those without a message.
+    more: u64,
+}
+
+/// Takes a sentence for each entry that this process has moved aside since the last call, or for the
+/// first of them and one for all others.
 pub fn moved() -> Vec<String> {
-    std::mem::take(&mut MOVED.lock().unwrap_or_else(PoisonError::into_inner))
+    let moved = std::mem::take(&mut *MOVED.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut messages = moved.messages;
+    if moved.more > 0 {
+        messages.push(format!("{} more in the way, moved aside as well", moved.more));
+    }
+    messages
 }
 
 /// The folder, and its subfolder of entries to be removed.
 #[derive(Debug)]
 pub struct Aside {
-    kept: OwnedFd,
-    discarded: OwnedFd,
+    kept: Numbered,
+    discarded: Numbered,
     path: PathBuf,
 }
 
@@ -49,6 +66,7 @@ impl Aside {
     pub fn open(parent: &OwnedFd, path: &Path, name: &str) -> io::Result<Aside> {
         let kept = open_or_make(parent, name)?;
         let discarded = open_or_make(&kept, DISCARDED)?;
+        let [kept, discarded] = [kept, discarded].map(Numbered::new);
         Ok(Aside { kept, discarded, path: path.join(name) })
     }
 
@@ -61,20 +79,24 @@ impl Aside {
         unlock: impl Fn(),
     ) -> io::Result<()> {
         let kind = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
-        let new = numbered(&self.kept, folder, name, unlock)?;
+        let new = self.kept.take(folder, name, unlock)?;
         let what = word(rustix::fs::FileType::from_raw_mode(kind));
         let message = format!(
             "{} is {what}, and is moved aside to {}",
             path.join(name).display(),
             self.path.join(new).display()
         );
-        MOVED.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        let mut moved = MOVED.lock().unwrap_or_else(PoisonError::into_inner);
+        match moved.messages.len() < MAX_MESSAGES {
+            true => moved.messages.push(message),
+            false => moved.more += 1,
+        }
         Ok(())
     }
 
     /// Moves an entry of a folder into the subfolder of entries to be removed.
     pub fn discard(&self, folder: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<()> {
-        numbered(&self.discarded, folder, name, unlock).map(drop)
+        self.discarded.take(folder, name, unlock).map(drop)
     }
 
     /// The name of the folder.
@@ -84,8 +106,9 @@ impl Aside {
 
     /// Moves what was kept into the subfolder of entries to be removed.
     pub fn discard_kept(&self) -> io::Result<()> {
-        for name in names(&self.kept)?.iter().filter(|name| number(name).is_some()) {
-            self.discard(&self.kept, OsStr::new(name), || {})?;
+        let kept = &self.kept.folder;
+        for name in names(kept)?.iter().filter(|name| number(name).is_some()) {
+            self.discard(kept, OsStr::new(name), || {})?;
         }
         Ok(())
     }
@@ -93,20 +116,19 @@ impl Aside {
     /// Whether there are entries to be removed.
     pub fn is_untidy(&self) -> bool {
         let entries = |folder: &OwnedFd| names(folder).map_or(0, |names| names.len());
-        entries(&self.discarded) > 0 || entries(&self.kept) > MAX_KEPT + 1
+        entries(&self.discarded.folder) > 0 || entries(&self.kept.folder) > MAX_KEPT + 1
     }
 
     /// Removes the entries to be removed, and the oldest kept ones. It continues after an error,
     /// and returns the first one.
     pub fn tidy(&self) -> io::Result<()> {
-        let mut kept: Vec<(u64, String)> = names(&self.kept)?
-            .into_iter()
-            .filter_map(|name| Some((number(&name)?, name)))
-            .collect();
+        let (kept_in, discarded_in) = (&self.kept.folder, &self.discarded.folder);
+        let mut kept: Vec<(u64, String)> =
+            names(kept_in)?.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
         kept.sort_unstable();
         let oldest = kept.len().saturating_sub(MAX_KEPT);
-        let old = kept.drain(..oldest).map(|(_, name)| (&self.kept, name));
-        let discarded = names(&self.discarded)?.into_iter().map(|name| (&self.discarded, name));
+        let old = kept.drain(..oldest).map(|(_, name)| (kept_in, name));
+        let discarded = names(discarded_in)?.into_iter().map(|name| (discarded_in, name));
         let mut outcome = Ok(());
         for (folder, name) in discarded.chain(old) {
             outcome = outcome.and(remove_all(folder, &name));
@@ -115,32 +137,56 @@ impl Aside {
     }
 }
 
-/// Moves an entry of `from` into the folder `to`, with the next number before its name, and returns
-/// the new name.
-fn numbered(to: &OwnedFd, from: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<String> {
-    let text = name.to_string_lossy();
-    let end =
-        (0..=text.len().min(MAX_NAME)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    let next = names(to)?
-        .iter()
-        .filter_map(|name| number(name))
-        .max()
-        .map_or(0, |last| last.saturating_add(1));
-    let mut outcome = Err(Errno::EXIST);
-    for number in next..next.saturating_add(MAX_TRIES) {
-        let new = format!("{number}-{}", &text[..end]);
-        outcome = move_new(from, name, to, &new);
-        if outcome == Err(Errno::PERM) {
-            unlock();
-            outcome = move_new(from, name, to, &new);
-        }
-        match outcome {
-            Ok(()) => return Ok(new),
-            Err(Errno::EXIST) => {}
-            Err(_) => break,
-        }
+/// A folder of entries with numbers before their names.
+#[derive(Debug)]
+struct Numbered {
+    folder: OwnedFd,
+    /// The next number, which is known after the first entry: a look for the last one takes time in
+    /// proportion to the number of entries.
+    next: Mutex<Option<u64>>,
+}
+
+impl Numbered {
+    fn new(folder: OwnedFd) -> Self {
+        Self { folder, next: Mutex::new(None) }
     }
-    outcome.map(|()| String::new()).map_err(io::Error::from)
+
+    /// Moves an entry of `from` into the folder, with the next number before its name, and returns
+    /// the new name.
+    fn take(&self, from: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<String> {
+        let text = name.to_string_lossy();
+        let mut ends = (0..=text.len().min(MAX_NAME)).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match next.take() {
+            Some(first) => first,
+            None => self.after_last()?,
+        };
+        let mut outcome = Err(Errno::EXIST);
+        for number in first..first.saturating_add(MAX_TRIES) {
+            let new = format!("{number}-{}", &text[..end]);
+            outcome = move_new(from, name, &self.folder, &new);
+            if outcome == Err(Errno::PERM) {
+                unlock();
+                outcome = move_new(from, name, &self.folder, &new);
+            }
+            match outcome {
+                Ok(()) => {
+                    *next = Some(number.saturating_add(1));
+                    return Ok(new);
+                }
+                Err(Errno::EXIST) => {}
+                Err(_) => break,
+            }
+        }
+        outcome.map(|()| String::new()).map_err(io::Error::from)
+    }
+
+    /// The number after the last one.
+    fn after_last(&self) -> io::Result<u64> {
+        let last = names(&self.folder)?.iter().filter_map(|name| number(name)).max();
+        Ok(last.map_or(0, |last| last.saturating_add(1)))
+    }
 }
 
 /// The number before a name.
