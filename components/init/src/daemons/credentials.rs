@@ -59,8 +59,9 @@ pub fn client_ca() -> Option<&'static str> {
     ORIGINS.into_iter().map(|files| files.ca).find(|path| Path::new(path).is_file())
 }
 
+/// Whether there is such a regular file. A link may lead to a server that does not answer.
 fn exists(path: &str) -> bool {
-    Path::new(path).exists()
+    Path::new(path).symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
 #[cfg(test)]
@@ -70,6 +71,16 @@ mod tests {
     fn of(files: &[&str]) -> Option<(&'static str, Option<&'static str>)> {
         let found = Credentials::of(|path| files.contains(&path))?;
         Some((found.kubeconfig, found.bootstrap))
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["kubelet.conf", "link"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(exists(file.to_str().unwrap()) && !exists(link.to_str().unwrap()));
+        assert!(!exists(folder.path().to_str().unwrap()));
     }
 
     #[test]

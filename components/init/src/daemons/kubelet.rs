@@ -1,14 +1,15 @@
 //! The kubelet: files that are removed before it starts, and its command line.
 
-use std::path::Path;
-
 use osbuild_abi::paths::{BIN, KUBELET_CONFIG_DIR};
+use osbuild_failure::Outcome;
+use osbuild_folder::Folder;
 
 use super::credentials::Credentials;
 use super::daemon;
 use super::kubelet_config::{self, JOINED, STANDALONE};
 use super::kubelet_policies;
 use super::node_name;
+use crate::data;
 use crate::host::cgroups;
 use crate::processes::process::Launch;
 use crate::processes::program::Program;
@@ -43,8 +44,12 @@ const SEARCH_PATH: &str = "/bin:/usr/libexec/kubelet";
 /// configuration says how much of the swap pods get.
 const BEARS_SWAP: &str = "--fail-swap-on=false";
 
+/// The folder in which the kubelet keeps its state.
+const STATE: &str = "/var/lib/kubelet";
+/// The folder in it with its certificates.
+const PKI: &str = "pki";
 /// The serving certificate and its key, which the kubelet makes if they are missing.
-const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
+const PAIR: [&str; 2] = ["kubelet.crt", "kubelet.key"];
 
 impl Start {
     /// The start of a kubelet under this name now. While the node document is refused, the node
@@ -92,24 +97,38 @@ pub fn launch(words: Vec<String>, variables: Vec<(&'static str, String)>) -> Lau
 
 /// Prepares the first start in a boot: removes the state of the containers of the last one.
 pub fn prepare_boot() {
-    kubelet_policies::forget();
+    // The kubelet names a folder that cannot be opened.
+    if let Ok(state) = state() {
+        kubelet_policies::forget(&state);
+    }
 }
 
 /// Prepares a start: removes a serving certificate that a power cut has torn, and what
 /// another policy has left.
 pub fn prepare(start: &Start) {
-    remove_torn(&PAIR.map(Path::new));
-    kubelet_policies::forget_others(&kubelet_config::policies(start.has_drop_ins()));
+    let Ok(state) = state() else { return };
+    if let Ok(certificates) = state.existing_folder(PKI) {
+        remove_torn(&certificates);
+    }
+    kubelet_policies::forget_others(&state, &kubelet_config::policies(start.has_drop_ins()));
+}
+
+/// The kubelet's folder. Pods write to it, so nothing in it is opened by its path.
+fn state() -> Outcome<Folder> {
+    data::folder::behind(&data::folder::open()?, STATE)
 }
 
 /// Removes the pair if a power cut has left one of the two empty or alone: the kubelet would not
 /// start with it, and makes a new pair.
-fn remove_torn(pair: &[&Path; 2]) {
-    let is_whole = |file: &Path| file.metadata().is_ok_and(|about| about.len() > 0);
-    if !pair.iter().all(|file| is_whole(file)) {
-        for file in pair {
+fn remove_torn(certificates: &Folder) {
+    let is_whole = |name: &str| -> std::io::Result<bool> {
+        let Some(file) = certificates.file(name)? else { return Ok(false) };
+        Ok(file.metadata()?.len() > 0)
+    };
+    if !PAIR.iter().all(|name| is_whole(name).unwrap_or(false)) {
+        for name in PAIR {
             // It may be missing; and the kubelet names a file that cannot be removed.
-            let _ = std::fs::remove_file(file);
+            let _ = certificates.remove(name);
         }
     }
 }
@@ -131,16 +150,21 @@ mod tests {
 
     #[test]
     fn a_torn_certificate_is_removed_and_a_whole_one_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let pair = ["kubelet.crt", "kubelet.key"].map(|name| folder.path().join(name));
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(&place.path().canonicalize().unwrap(), "aside").unwrap();
+        let pair = PAIR.map(|name| place.path().join(name));
         for (contents, stays) in [(["a", "b"], true), (["", "b"], false), (["a", ""], false)] {
             pair.iter().zip(contents).for_each(|(file, text)| std::fs::write(file, text).unwrap());
-            remove_torn(&pair.each_ref().map(|file| file.as_path()));
+            remove_torn(&folder);
             assert!(pair.iter().all(|file| file.exists() == stays), "{contents:?}");
         }
         std::fs::write(&pair[0], "alone").unwrap();
-        remove_torn(&pair.each_ref().map(|file| file.as_path()));
+        remove_torn(&folder);
         assert!(!pair[0].exists());
+        std::fs::write(place.path().join("other"), "other").unwrap();
+        pair.iter().for_each(|file| std::os::unix::fs::symlink("other", file).unwrap());
+        remove_torn(&folder);
+        assert!(pair.iter().all(|file| file.symlink_metadata().is_err()), "links are not followed");
     }
 
     #[test]

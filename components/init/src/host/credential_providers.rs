@@ -3,7 +3,7 @@
 //! it would not start with one that is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use osbuild_abi::paths::CREDENTIAL_PROVIDERS;
@@ -13,7 +13,7 @@ use osbuild_protocol::{
     SettingName,
 };
 use osbuild_ranks::{Ranked, Source};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, open, openat2};
 use serde_json::{Value, json};
 
 use super::run_files;
@@ -22,6 +22,9 @@ use super::run_files;
 pub const CONFIGURATION: &str = "/run/osbuild/kubelet/credential-providers.json";
 /// The file with the names of the providers in it, one on each line.
 const NAMES: &str = "/run/osbuild/kubelet/credential-provider-names";
+/// A program may be a link, but to a file on the same file system: another may be that of a server
+/// that does not answer.
+const ON_SAME: ResolveFlags = ResolveFlags::NO_XDEV.union(ResolveFlags::NO_MAGICLINKS);
 /// How long after a change the files are written: others may follow.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -187,10 +190,15 @@ impl CredentialProviders {
 
 /// Those of these whose programs can be executed. It reads a disk.
 pub fn present<'a>(names: impl IntoIterator<Item = &'a ProviderName>) -> BTreeSet<ProviderName> {
-    let is_there = |name: &&ProviderName| {
-        let program = program(name);
-        Path::new(&program).is_file() && access(&program, Access::EXEC_OK).is_ok()
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let folder = open(CREDENTIAL_PROVIDERS, flags | OFlags::DIRECTORY, Mode::empty());
+    let Ok(folder) = folder else { return BTreeSet::new() };
+    let can_be_executed = |name: &&ProviderName| -> rustix::io::Result<bool> {
+        let program = openat2(&folder, name.as_str(), flags, Mode::empty(), ON_SAME)?;
+        access(format!("/proc/self/fd/{}", program.as_raw_fd()), Access::EXEC_OK)?;
+        Ok(FileType::from_raw_mode(fstat(&program)?.st_mode) == FileType::RegularFile)
     };
+    let is_there = |name: &&ProviderName| can_be_executed(name).unwrap_or(false);
     names.into_iter().filter(is_there).cloned().collect()
 }
 
@@ -240,7 +248,7 @@ mod tests {
     use super::*;
 
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
@@ -341,6 +349,20 @@ mod tests {
             fs::remove_file(program(&ProviderName::parse("a").unwrap())).unwrap();
             node.look();
             assert_eq!((node.starts, node.observed()), (2, vec![missing]));
+        });
+    }
+
+    #[test]
+    fn a_program_is_not_looked_for_on_another_file_system() {
+        on_a_node(|_| {
+            let names = ["a", "b", "c", "d"].map(|name| ProviderName::parse(name).unwrap());
+            deliver("a", 0o755);
+            symlink("a", program(&names[1])).unwrap();
+            fs::write("/run/elsewhere", "").unwrap();
+            fs::set_permissions("/run/elsewhere", fs::Permissions::from_mode(0o755)).unwrap();
+            symlink("/run/elsewhere", program(&names[2])).unwrap();
+            fs::create_dir(program(&names[3])).unwrap();
+            assert_eq!(present(&names), names[..2].iter().cloned().collect());
         });
     }
 
