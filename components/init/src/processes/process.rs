@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use osbuild_abi::paths::{BIN, INIT};
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
@@ -159,7 +159,14 @@ impl Process {
     }
 
     /// Starts it. A daemon or job that cannot be started is tried again later.
+    ///
+    /// # Errors
+    /// It runs already, and goes on; or it cannot be started.
     pub fn start(&mut self, launch: Launch, now: Duration) -> Outcome {
+        // Nothing would reap or end the one that runs.
+        if self.pid().is_some() {
+            return Err(Failure::new("it runs already"));
+        }
         self.stop_reason = None;
         self.kill_at = match self.program.life() {
             Life::Task { timeout } => Some(now + timeout),
@@ -254,7 +261,9 @@ impl Process {
     fn end_with(&mut self, signal: Signal, now: Duration, grace: Duration) {
         self.signal(signal);
         if self.pid().is_some() {
-            self.kill_at = Some(now + grace);
+            let at = now + grace;
+            // Another request does not give it more time.
+            self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
         }
     }
 
@@ -566,6 +575,33 @@ mod tests {
             assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()));
             assert_eq!(process.on_exit(status, now), Exit::AsAsked);
             assert_eq!(process.state, State::Waiting { until: now }, "{script}");
+        }
+    }
+
+    #[test]
+    fn further_requests_do_not_postpone_the_end_of_a_process_that_hangs() {
+        let mut process = start(Program::Kubelet, "kill -STOP $$");
+        wait_until_stopped(&process);
+        let now = Duration::from_secs(5);
+        process.restart(now);
+        process.restart(now + KILL_AFTER / 2);
+        process.end_hung(now + KILL_AFTER / 2);
+        assert_eq!(process.deadline(), Some(now + KILL_AFTER));
+        process.stop(now, Duration::from_secs(1));
+        assert_eq!(process.deadline(), Some(now + Duration::from_secs(1)), "less time counts");
+        assert!(process.kill_if_late(now + KILL_AFTER));
+        wait(&process);
+    }
+
+    #[test]
+    fn a_process_that_runs_is_not_started_again() {
+        for program in [Program::PodStates, Program::Kubelet] {
+            let mut process = start(program, "exec sleep 60");
+            let pid = process.pid();
+            let failure = process.start(shell("exit 0"), Duration::ZERO).unwrap_err();
+            assert_eq!((process.pid(), failure.to_string().as_str()), (pid, "it runs already"));
+            process.signal(Signal::KILL);
+            wait(&process);
         }
     }
 

@@ -34,7 +34,9 @@ pub struct PodSettings {
     of_data: BTreeSet<String>,
     /// The states of the pods, as a child has found them last.
     states: BTreeMap<PodName, PodState>,
-    /// When to look again, since boot. `None` while a child looks, and without pods.
+    /// Whether a child looks.
+    is_asking: bool,
+    /// When to look again, since boot. `None` without pods, and while a child looks at those of now.
     due: Option<Duration>,
 }
 
@@ -169,15 +171,15 @@ impl PodSettings {
         removed.map(|file| format!("no setting asks for the static pod in `{file}`")).collect()
     }
 
-    /// When to look what has become of the pods, since boot.
+    /// When to look what has become of the pods, since boot. A look ends before the next one.
     pub fn deadline(&self) -> Option<Duration> {
-        self.due
+        self.due.filter(|_| !self.is_asking)
     }
 
     /// A child looks. Returns its arguments: for each pod its namespace, its name and the number of
     /// its containers.
     pub fn on_asking(&mut self) -> Vec<String> {
-        self.due = None;
+        (self.is_asking, self.due) = (true, None);
         let pods = self.held.values().filter_map(Held::effective).map(StaticPod::spec);
         pods.map(|pod| format!("{}/{}/{}", pod.namespace.as_str(), pod.name, pod.containers.len()))
             .collect()
@@ -190,7 +192,10 @@ impl PodSettings {
         self.states = states.map(|state| (state.name.clone(), state)).collect();
         let is_running = |name| self.states.get(name).is_some_and(|state| state.running);
         let pause = if self.held.keys().all(is_running) { INTERVAL } else { SOON };
-        self.due = (!self.held.is_empty()).then_some(now + pause);
+        // A change in the meantime has its own time.
+        let was_asking = std::mem::take(&mut self.is_asking);
+        let changed = self.due.filter(|_| was_asking);
+        self.due = (!self.held.is_empty()).then(|| changed.unwrap_or(now + pause));
     }
 
     /// The states of the pods.

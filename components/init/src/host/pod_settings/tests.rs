@@ -196,6 +196,22 @@ fn the_number_of_pods_is_bounded() {
 }
 
 #[test]
+fn a_change_during_a_look_is_looked_at_after_its_end() {
+    on_a_node(|pods| {
+        apply(pods, Source::Api, "container=a image=b").unwrap();
+        pods.on_asking();
+        apply(pods, Source::Api, "container=a image=c").unwrap();
+        assert_eq!(pods.deadline(), None, "one child at a time");
+        pods.on_states("web running=1 restarts=0 reason= message=\n", NOW);
+        assert_eq!(pods.deadline(), Some(NOW + SOON));
+        pods.on_asking();
+        pods.withdraw(Source::Api, &name(), NOW).unwrap();
+        pods.on_states("", NOW);
+        assert_eq!(pods.deadline(), None);
+    });
+}
+
+#[test]
 fn states_are_of_the_pods_that_there_are() {
     on_a_node(|pods| {
         assert_eq!(pods.deadline(), None);
