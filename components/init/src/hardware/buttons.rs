@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirEntryExt, OpenOptionsExt};
 use std::path::Path;
@@ -87,8 +87,14 @@ impl Buttons {
 
     /// Whether a power key was pressed since the last call.
     pub fn was_pressed(&mut self) -> bool {
-        // All are read to their end, so that none stays readable.
-        self.devices.iter_mut().map(|button| presses(&mut button.file)).sum::<usize>() > 0
+        let mut all = 0;
+        // All are read to their end, so that none stays readable. One that was unplugged would.
+        self.devices.retain_mut(|button| {
+            let (presses, is_there) = presses(&mut button.file);
+            all += presses;
+            is_there
+        });
+        all > 0
     }
 }
 
@@ -110,18 +116,23 @@ fn name(event: &OsString) -> String {
     }
 }
 
-/// How often the power key went down, according to the events that wait in a device.
-fn presses(device: &mut impl Read) -> usize {
+/// How often the power key went down, according to the events that wait in a device; and whether it
+/// can be read further.
+fn presses(device: &mut impl Read) -> (usize, bool) {
     let mut presses = 0;
     let mut event = [0; EVENT];
     for _ in 0..MAX_EVENTS {
         // The kernel gives whole events.
         match device.read(&mut event) {
             Ok(EVENT) => presses += usize::from(is_press(&event)),
-            _ => break,
+            Ok(_) => break,
+            Err(error) => {
+                let stays = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
+                return (presses, stays);
+            }
         }
     }
-    presses
+    (presses, true)
 }
 
 fn is_press(event: &[u8; EVENT]) -> bool {
@@ -146,7 +157,7 @@ mod tests {
 
     #[test]
     fn only_a_press_of_the_power_key_counts() {
-        assert_eq!(presses(&mut event(EV_KEY, KEY_POWER, 1).as_slice()), 1);
+        assert_eq!(presses(&mut event(EV_KEY, KEY_POWER, 1).as_slice()).0, 1);
         for (kind, code, value) in [
             (EV_KEY, KEY_POWER, 0),
             (EV_KEY, KEY_POWER, 2),
@@ -155,7 +166,7 @@ mod tests {
             (SYN, KEY_POWER, 1),
         ] {
             assert_eq!(
-                presses(&mut event(kind, code, value).as_slice()),
+                presses(&mut event(kind, code, value).as_slice()).0,
                 0,
                 "{kind} {code} {value}"
             );
@@ -166,14 +177,26 @@ mod tests {
     fn a_key_that_is_held_counts_once() {
         let events: Vec<u8> =
             [1, 2, 2, 2, 0].into_iter().flat_map(|value| event(EV_KEY, KEY_POWER, value)).collect();
-        assert_eq!(presses(&mut events.as_slice()), 1);
+        assert_eq!(presses(&mut events.as_slice()).0, 1);
+    }
+
+    #[test]
+    fn a_device_that_was_unplugged_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (reader, _writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        // A read of a folder is an error, too.
+        let files = [File::open(folder.path()).unwrap(), reader.into()];
+        let devices = files.map(|file| Button { key: (OsString::new(), 0), file });
+        let mut buttons = Buttons { devices: devices.into(), ..Buttons::default() };
+        assert!(!buttons.was_pressed());
+        assert_eq!(buttons.descriptors().count(), 1, "one has nothing to read now");
     }
 
     #[test]
     fn a_flood_of_events_does_not_hold_up_the_loop() {
         let events = event(EV_KEY, LETTER, 1).repeat(MAX_EVENTS + 7);
         let mut rest = events.as_slice();
-        assert_eq!(presses(&mut rest), 0);
+        assert_eq!(presses(&mut rest).0, 0);
         assert_eq!(rest.len(), 7 * EVENT);
     }
 

@@ -35,6 +35,8 @@ const CHANGES: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::DELETE);
 /// The same, and new entries.
 const NEW_AND_CHANGES: WatchFlags = CHANGES.union(WatchFlags::CREATE);
+/// How often reports are read in a turn. Those of a program that never pauses stay for the next one.
+const MAX_READS: usize = 16;
 /// The maximum number of folders of registries: those that `init` has made, and as many of others.
 const MAX_WATCHED: usize = 2 * MAX_REGISTRIES;
 
@@ -82,10 +84,9 @@ impl Watch {
         std::iter::once(PollFd::new(&self.files, PollFlags::IN)).chain(of_proc).collect()
     }
 
-    /// Takes the reports, so that the next wait is for later changes.
+    /// Takes the reports, so that the next wait is for later changes, or for the rest of very many.
     pub fn clear(&self) {
-        let mut events = [0; 4096];
-        while rustix::io::read(&self.files, &mut events).is_ok_and(|length| length > 0) {}
+        take_reports(&self.files);
         self.watch_registries();
     }
 
@@ -100,5 +101,36 @@ impl Watch {
             // One that is gone has been reported, too.
             let _ = inotify::add_watch(&self.files, folder.path(), flags);
         }
+    }
+}
+
+fn take_reports(files: &OwnedFd) {
+    let mut events = [0; 4096];
+    for _ in 0..MAX_READS {
+        let Ok(1..) = rustix::io::read(files, &mut events) else { break };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_changes_files_without_end_does_not_hold_up_the_loop() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&files, folder.path(), WatchFlags::CREATE).unwrap();
+        // Each report has 32 bytes.
+        for number in 0..MAX_READS * 4096 / 32 + 1 {
+            File::create(folder.path().join(number.to_string())).unwrap();
+        }
+        let is_readable = || {
+            let mut polled = [PollFd::new(&files, PollFlags::IN)];
+            rustix::event::poll(&mut polled, Some(&Default::default())).unwrap() > 0
+        };
+        take_reports(&files);
+        assert!(is_readable());
+        take_reports(&files);
+        assert!(!is_readable());
     }
 }
