@@ -22,6 +22,8 @@ const PODS: &str = "fd00:10:88::/64,10.88.0.0/16";
 
 /// The start of the node's address in the network of QEMU.
 const PREFIX: &str = "fec0:";
+/// The line of its document that has its pods prefer that family.
+const ANY_OF_IPV6: &str = "node-ip = [\"::\"]\n";
 /// Its address by IPv4.
 const ADDRESS4: &str = "10.0.2.15";
 
@@ -46,7 +48,7 @@ pub fn a_node_joins_by_ipv6_and_has_both_protocols_later(site: &Site) -> Result<
     for file in registry.node_files_by_ipv6(cluster.plane.authority())? {
         file.write_below(files.path())?;
     }
-    joining::document(&cluster.plane)?.write_below(files.path())?;
+    joining::document_with(&cluster.plane, ANY_OF_IPV6)?.write_below(files.path())?;
     let machine = lab.machine("dual-stack-ipv6")?.protocols(Protocols::Ipv6);
     let mut node = machine.files(files.path())?.boot()?;
     let first = cluster.ready_node(&mut node, None)?;
