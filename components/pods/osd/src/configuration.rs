@@ -467,7 +467,7 @@ mod tests {
             organizations: vec!["admin".to_owned()],
             issued: UNIX_EPOCH,
         };
-        let rules = Arc::new(Rules::new(service.store.clone(), false, None));
+        let rules = Arc::new(Rules::new(service.store.clone(), None));
         let caller = Arc::new(rules.caller(shown).unwrap());
         let quota = Quotas::default().of([0; 32]);
         let address = "127.0.0.1:1".parse().unwrap();

@@ -11,6 +11,7 @@ use osbuild_folder::Folder;
 use osbuild_resources::Resource;
 use prost::Message;
 use prost_types::Timestamp;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -36,11 +37,18 @@ const MAX_LENGTH: u64 = 32 << 20;
 /// The pause before the files are written again, when a disk did not take them.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// The beginning of the file of who may call: the key of a field of protobuf and its length. The
+/// SHA-256 digest of the contents follows, and then these. Earlier releases wrote them alone.
+const DIGEST: [u8; 2] = [(2 << 3) | 2, 32];
+
 /// The contents of the file of who may call.
 #[derive(prost::Message)]
 struct AccessFile {
     #[prost(message, repeated, tag = "1")]
     resources: Vec<proto::Resource>,
+    // Tag 2 is the digest.
+    #[prost(bool, tag = "3")]
+    are_lost: bool,
 }
 
 /// The contents of the other file.
@@ -103,6 +111,15 @@ pub struct Kept {
     pub generations: Generations,
 }
 
+/// The content of the file `access`.
+#[derive(Debug)]
+pub struct KeptAccess {
+    /// The roles and revocations.
+    pub resources: Vec<Resource>,
+    /// Whether other revocations are lost, and nobody has written one since.
+    pub are_lost: bool,
+}
+
 /// Writes the files when somebody asks for it. Those who ask while it is written share the next
 /// write.
 pub struct Keeper {
@@ -145,12 +162,34 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
-pub fn read_access(folder: &Path) -> Outcome<Vec<Resource>> {
+pub fn read_access(folder: &Path) -> Outcome<KeptAccess> {
     let cannot = format!("read `{}`", folder.join(ACCESS_FILE).display());
     let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(ACCESS_FILE, MAX_LENGTH));
-    let Some(bytes) = bytes.explain(&cannot)? else { return Ok(Vec::new()) };
-    let kept = AccessFile::decode(bytes.as_slice()).explain(&cannot)?;
-    stored(kept.resources).explain(&cannot)
+    let Some(bytes) = bytes.explain(&cannot)? else {
+        return Ok(KeptAccess { resources: Vec::new(), are_lost: false });
+    };
+    let contents = unsealed(&bytes).explain(&cannot)?;
+    let AccessFile { resources, are_lost } = AccessFile::decode(contents).explain(&cannot)?;
+    Ok(KeptAccess { resources: stored(resources).explain(&cannot)?, are_lost })
+}
+
+/// The contents with their digest.
+fn sealed(contents: &[u8]) -> Vec<u8> {
+    [&DIGEST[..], Sha256::digest(contents).as_slice(), contents].concat()
+}
+
+/// The contents of a file, which are as their digest says: a file that was cut can still be a
+/// message.
+fn unsealed(bytes: &[u8]) -> Result<&[u8], &'static str> {
+    if bytes.is_empty() {
+        return Err("it is empty");
+    }
+    let Some(rest) = bytes.strip_prefix(&DIGEST) else { return Ok(bytes) };
+    let (digest, contents) = rest.split_at_checked(32).ok_or("its digest is cut")?;
+    match Sha256::digest(contents).as_slice() == digest {
+        true => Ok(contents),
+        false => Err("its digest is another one"),
+    }
 }
 
 /// Whether a resource says who may call.
@@ -288,7 +327,7 @@ fn replace(folder: &Folder, files: &Files) -> Result<(), String> {
 
 fn encode_access(store: &SharedStore) -> Vec<u8> {
     let resources = store.kept_access().iter().map(|one| wire::resource(one)).collect();
-    AccessFile { resources }.encode_to_vec()
+    sealed(&AccessFile { resources, are_lost: store.lacks_revocations() }.encode_to_vec())
 }
 
 fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
@@ -386,12 +425,35 @@ mod tests {
         let created = store.write(&kind, create).unwrap();
         store.record_generation("me");
         keeper.keep().await.unwrap();
-        assert_eq!(read_access(&folder).unwrap(), [(*created).clone()]);
+        assert_eq!(read_access(&folder).unwrap().resources, [(*created).clone()]);
         let Kept { resources, generations } = read(&folder).unwrap().unwrap();
         assert_eq!(resources.len(), 1);
         assert!(generations.iter().all(|one| one.settings.len() == 1));
         std::fs::write(folder.join(FILE), [0xff; 9]).unwrap();
-        assert_eq!(read_access(&folder).unwrap().len(), 1);
+        assert_eq!(read_access(&folder).unwrap().resources.len(), 1);
+    }
+
+    #[test]
+    fn a_file_of_who_may_call_is_whole_or_damaged() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().canonicalize().unwrap();
+        let store = SharedStore::new().unwrap();
+        for (id, user) in [("a", "bob"), ("b", "carol")] {
+            let content = revocation(id, user);
+            let kind = content.key.kind().clone();
+            let (owner, now) = (Owner::default(), UNIX_EPOCH);
+            store.write(&kind, |store| store.create(content, owner, now)).unwrap();
+        }
+        let whole = encode_access(&store);
+        for length in 0..whole.len() {
+            std::fs::write(folder.join(ACCESS_FILE), &whole[..length]).unwrap();
+            assert!(read_access(&folder).is_err(), "{length} of {} bytes", whole.len());
+        }
+        for bytes in [&whole, &whole[34..]] {
+            std::fs::write(folder.join(ACCESS_FILE), bytes).unwrap();
+            let kept = read_access(&folder).unwrap();
+            assert_eq!((kept.resources.len(), kept.are_lost), (2, false));
+        }
     }
 
     #[test]

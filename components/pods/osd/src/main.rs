@@ -22,7 +22,7 @@ use pod_osd::init::Init;
 use pod_osd::inspect::files::Places;
 use pod_osd::inspect::reach::Files;
 use pod_osd::inspection::InspectionService;
-use pod_osd::keeper::{self, Keeper, Kept};
+use pod_osd::keeper::{self, Keeper, Kept, KeptAccess};
 use pod_osd::network::Network;
 use pod_osd::node::NodeService;
 use pod_osd::shared::SharedStore;
@@ -88,6 +88,9 @@ node reaches, and captures packets.
 In a debug container, `osd attach` starts a command and connects it with the socket of `--debug`;
 `osd install` copies the program there, and `osd on-terminal` is a command with a terminal.
 ";
+
+/// How long a loss of revocations lasts.
+const UNTIL: &str = "no client may call over the network until one on the node writes a revocation";
 
 enum Command {
     Serve(Box<Options>),
@@ -254,7 +257,9 @@ fn serve(options: Options) -> Outcome<()> {
     let (store, catalog) = (Arc::new(SharedStore::new()?), Catalog::new(accepts));
     catalog::publish(&store)?;
     let is_restored = keep.as_ref().is_none_or(|folder| restore(&store, folder));
-    let is_access_lost = keep.as_ref().is_some_and(|folder| !restore_access(&store, folder));
+    if keep.as_ref().is_some_and(|folder| !restore_access(&store, folder)) {
+        store.lose_revocations();
+    }
     // The generation before the first change.
     store.record_generation("osd");
     runtime.block_on(async {
@@ -264,7 +269,7 @@ fn serve(options: Options) -> Outcome<()> {
         let init = host.map(|socket| Arc::new(Init::new(socket)));
         if let Some(Remote { address, clients, node }) = remote {
             let identity = keep.as_deref().map_or_else(Identity::temporary, Identity::in_folder)?;
-            let rules = Arc::new(Rules::new(store.clone(), is_access_lost, node));
+            let rules = Arc::new(Rules::new(store.clone(), node));
             let clients = Clients::new(clients, identity, rules);
             let network = Network { address, clients, init: init.clone(), quotas: Arc::default() };
             tokio::spawn(network.listen(accepted_remote));
@@ -334,12 +339,14 @@ fn restore(store: &SharedStore, folder: &Path) -> bool {
 /// excluded.
 fn restore_access(store: &SharedStore, folder: &Path) -> bool {
     match keeper::read_access(folder) {
-        Ok(resources) => put_back(store, resources),
+        Ok(KeptAccess { resources, are_lost: false }) => put_back(store, resources),
+        Ok(KeptAccess { resources, are_lost: true }) => {
+            put_back(store, resources);
+            eprintln!("error: an earlier process has lost revocations; {UNTIL}");
+            false
+        }
         Err(failure) => {
-            eprintln!(
-                "error: {failure}; no client may call over the network until one on the node \
-                 writes a revocation"
-            );
+            eprintln!("error: {failure}; {UNTIL}");
             false
         }
     }

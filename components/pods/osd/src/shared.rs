@@ -14,8 +14,8 @@ use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{SettingName, StartSettings};
 use osbuild_resources::{
-    Bookmark, Change, Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource, Start,
-    Store, Target,
+    Bookmark, Change, Content, Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource,
+    Start, Store, Target,
 };
 use prost::bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -43,6 +43,8 @@ struct Inner {
     /// The settings that `init` has refused.
     refused: BTreeSet<SettingName>,
     finalizers: Finalizers,
+    /// After a loss of revocations those that are left, until another is written.
+    left_revocations: Option<Vec<Arc<Resource>>>,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
 }
@@ -86,6 +88,7 @@ impl SharedStore {
             start: StartSettings::default(),
             refused: BTreeSet::new(),
             finalizers: Finalizers::default(),
+            left_revocations: None,
             changed: BTreeMap::new(),
         };
         Ok(SharedStore {
@@ -187,7 +190,7 @@ impl SharedStore {
         if let Some(tried) = tried.as_mut().filter(|_| steps.iter().any(is_setting)) {
             tried.changed = Some(Instant::now());
         }
-        wake(changed);
+        wake_kinds(changed, steps.iter().map(|step| step.after.key.kind()));
         applied.map_err(|error| wire::status(&error))?;
         Ok(steps)
     }
@@ -387,6 +390,26 @@ impl SharedStore {
         kept.map(|one| Arc::new(finalizers.without(&one))).collect()
     }
 
+    /// Takes note that those revocations are lost that the store does not have.
+    pub fn lose_revocations(&self) {
+        let Inner { store, left_revocations, .. } = &mut *self.lock();
+        *left_revocations = Some(of_types([ClientType::Revocation].into_iter(), store));
+    }
+
+    /// Whether revocations are lost, and the store has none that was written since.
+    pub fn lacks_revocations(&self) -> bool {
+        let Inner { store, left_revocations, .. } = &mut *self.lock();
+        let Some(left) = left_revocations else { return false };
+        let is_left = |one: &Arc<Resource>| {
+            let Content { key, spec, .. } = &one.content;
+            left.iter().any(|left| left.content.key == *key && left.content.spec == *spec)
+        };
+        if !of_types([ClientType::Revocation].into_iter(), store).iter().all(is_left) {
+            *left_revocations = None;
+        }
+        left_revocations.is_some()
+    }
+
     /// Returns a receiver that wakes up at each change of a kind. Unlike a watch, it does not count
     /// against the limit of watches, and cannot be too slow.
     pub fn changes(&self, kind: &Kind) -> watch::Receiver<()> {
@@ -455,9 +478,17 @@ fn put_back_of(
     Ok(())
 }
 
-/// Wakes the watches of all types that clients write.
+/// Wakes the watches of all settings.
 fn wake(changed: &BTreeMap<Kind, watch::Sender<()>>) {
-    for watches in ClientType::all().filter_map(|one| changed.get(&one.kind())) {
+    ClientType::settings().for_each(|one| wake_kinds(changed, std::iter::once(&one.kind())));
+}
+
+/// Wakes the watches of these kinds.
+fn wake_kinds<'a>(
+    changed: &BTreeMap<Kind, watch::Sender<()>>,
+    kinds: impl Iterator<Item = &'a Kind>,
+) {
+    for watches in kinds.filter_map(|kind| changed.get(kind)) {
         watches.send_replace(());
     }
 }
@@ -531,7 +562,7 @@ impl Drop for Watch {
 mod tests {
     use super::*;
     use crate::generations::Generation;
-    use osbuild_resources::{Content, Key, Owner, Spec};
+    use osbuild_resources::{Key, Owner, Spec};
 
     #[test]
     fn a_kind_that_nobody_watches_any_more_leaves_nothing_behind() {

@@ -80,7 +80,7 @@ mod tests {
         };
         let identity = Identity::temporary().unwrap();
         let store = Arc::new(SharedStore::new().unwrap());
-        let rules = Arc::new(Rules::new(store, false, None));
+        let rules = Arc::new(Rules::new(store, None));
         let mut clients = Clients::new(vec![document.clone(), image.clone()], identity, rules);
         assert!(clients.acceptor().unwrap().is_none());
         let (first, second) = (pem(), pem());

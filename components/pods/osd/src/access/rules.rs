@@ -34,7 +34,7 @@ struct Current {
 
 /// The clients that are excluded.
 enum Excluded {
-    /// The revocations cannot be read, so it might be anyone.
+    /// Revocations are lost or cannot be read, so it might be anyone.
     Everyone,
     /// The holders of certificates and tokens that these cover.
     Some(Vec<Revocation>),
@@ -48,13 +48,12 @@ type Changes = [watch::Receiver<()>; 3];
 const LOST: &str = "the node has lost its revocations";
 
 impl Rules {
-    /// The rules of the store, for a node with this name in its cluster. If they were lost, nobody
-    /// on the network may connect until a client on the node has written a revocation.
-    pub fn new(store: Arc<SharedStore>, are_lost: bool, node: Option<String>) -> Rules {
+    /// The rules of the store, for a node with this name in its cluster. While the store lacks
+    /// revocations, nobody on the network may connect.
+    pub fn new(store: Arc<SharedStore>, node: Option<String>) -> Rules {
         let mut changes = TYPES.map(|one| store.changes(&one.kind()));
         changes.iter_mut().for_each(|one| drop(one.borrow_and_update()));
-        let excluded = if are_lost { Excluded::Everyone } else { excluded(&store) };
-        let (roles, issuers) = (roles(&store), issuers(&store));
+        let (excluded, roles, issuers) = (excluded(&store), roles(&store), issuers(&store));
         let current = Current { changes, excluded, roles, issuers };
         Rules { store, node, current: Mutex::new(current) }
     }
@@ -199,6 +198,9 @@ fn revocation(spec: &Spec) -> Result<Revocation, String> {
 
 /// The revocations in the store. One that is being torn down counts until it is gone.
 fn excluded(store: &SharedStore) -> Excluded {
+    if store.lacks_revocations() {
+        return Excluded::Everyone;
+    }
     let (kind, query) = (ClientType::Revocation.kind(), Query::default());
     let found: Vec<_> = store.read(|store| store.list(&kind, &query).collect());
     let revocations = found.iter().map(|found| revocation(&found.content.spec));

@@ -178,7 +178,7 @@ mod tests {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
         let store = Arc::new(SharedStore::new().unwrap());
-        let rules = Arc::new(Rules::new(store, false, None));
+        let rules = Arc::new(Rules::new(store, None));
         let verifier = verifier.build().unwrap();
         (MayCall { verifier, rules, is_synchronized }, client.der().clone())
     }

@@ -145,3 +145,30 @@ async fn lost_revocations_let_nobody_in_until_a_client_on_the_node_writes_one() 
     remote.restart(&arguments);
     assert_eq!(lets_in(&remote, &[&alice, &bob]).await, [true, false]);
 }
+
+#[tokio::test]
+async fn lost_revocations_let_nobody_in_whatever_else_a_client_on_the_node_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("access"), []).unwrap();
+    let [flag, value] = keep(folder.path());
+    let arguments = [flag.as_str(), value.as_str()];
+    let mut remote = RemoteOsd::start(&arguments);
+    let [alice, bob] = ["alice", "bob"].map(|name| remote.identity(name, "admin"));
+    for documents in [
+        "{type: Hostname, id: a, spec: {hostname: edge-7}}",
+        "{type: Role, id: helpdesk, spec: {resources: [{verbs: [get], types: ['*']}]}}",
+    ] {
+        let mut client = ConfigurationClient::new(remote.osd.channel().await);
+        client.apply(ApplyRequest { documents: documents.into(), dry_run: false }).await.unwrap();
+        assert_eq!(lets_in(&remote, &[&alice]).await, [false], "{documents}");
+        remote.restart(&arguments);
+        assert_eq!(lets_in(&remote, &[&alice]).await, [false], "{documents}, and a restart");
+    }
+    let mut client = ConfigurationClient::new(remote.osd.channel().await);
+    let request = RestoreGenerationRequest { number: 1, dry_run: false };
+    client.restore_generation(request).await.unwrap();
+    assert_eq!(lets_in(&remote, &[&alice]).await, [false]);
+    revoke(&mut remote.osd.client().await, "a", "user: bob").await.unwrap();
+    remote.restart(&arguments);
+    assert_eq!(lets_in(&remote, &[&alice, &bob]).await, [true, false]);
+}
