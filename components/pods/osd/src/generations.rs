@@ -54,9 +54,10 @@ impl Generations {
         self.last
     }
 
-    /// Records the settings as a generation, if they are others than those of the newest.
+    /// Records the settings as a generation, if they are others than those of the newest. No other
+    /// generation makes room for one that does not fit by itself, so there is none of those.
     pub fn record(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
-        if self.changes_with(&settings) {
+        if self.changes_with(&settings) && fit(&settings) {
             self.push(caller, now, settings);
             self.is_open = false;
         }
@@ -65,12 +66,15 @@ impl Generations {
     /// Records the settings after a write of one resource. The writes of a caller within a second
     /// are one generation, or none if the last of them undo the first.
     pub fn record_write(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
-        if !self.changes_with(&settings) {
+        if !self.changes_with(&settings) || !fit(&settings) {
             return;
         }
         let is_open = self.is_open;
         match self.all.back_mut().filter(|newest| is_open && newest.is_of(caller, now)) {
-            Some(newest) => newest.settings = settings,
+            Some(newest) => {
+                newest.settings = settings;
+                self.drop_oldest();
+            }
             None => self.push(caller, now, settings),
         }
         self.is_open = true;
@@ -99,6 +103,10 @@ impl Generations {
         self.last += 1;
         let number = self.last;
         self.all.push_back(Generation { number, time, caller: caller.to_owned(), settings });
+        self.drop_oldest();
+    }
+
+    fn drop_oldest(&mut self) {
         while self.all.len() > MAX_GENERATIONS || self.bytes() > MAX_GENERATION_BYTES {
             self.all.pop_front();
         }
@@ -130,8 +138,21 @@ impl Generations {
     }
 
     fn bytes(&self) -> usize {
-        self.all.iter().flat_map(|one| &one.settings).map(|setting| setting.size()).sum()
+        self.all.iter().map(|one| bytes(&one.settings)).sum()
     }
+}
+
+fn bytes(settings: &[Arc<Resource>]) -> usize {
+    settings.iter().map(|setting| setting.size()).sum()
+}
+
+/// Whether there is room for a generation of these settings without any other.
+fn fit(settings: &[Arc<Resource>]) -> bool {
+    let fits = bytes(settings) <= MAX_GENERATION_BYTES;
+    if !fits {
+        eprintln!("note: there is no generation of settings above {MAX_GENERATION_BYTES} bytes");
+    }
+    fits
 }
 
 impl Generation {
@@ -279,9 +300,25 @@ mod tests {
         generations.record("osd", at(100), vec![setting("a", &large)]);
         generations.record("osd", at(200), vec![setting("b", &large)]);
         assert_eq!(numbers(&generations), [32]);
-        generations.record("osd", at(300), vec![setting("b", &large.repeat(2))]);
-        assert_eq!(numbers(&generations), [0; 0], "it does not fit");
+        let small = |id: &str| setting(id, &"a".repeat(MAX_GENERATION_BYTES / 8));
+        generations.record_write("osd", at(300), vec![small("c")]);
+        assert_eq!(numbers(&generations), [32, 33]);
+        let grown = ["c", "d", "e", "f", "g"].map(small).to_vec();
+        generations.record_write("osd", at(300), grown);
+        assert_eq!(numbers(&generations), [33], "it has grown");
+    }
+
+    #[test]
+    fn no_generation_goes_for_one_that_does_not_fit_by_itself() {
+        let mut generations = Generations::default();
+        generations.record("osd", at(0), vec![setting("a", "1")]);
+        generations.record_write("osd", at(100), vec![setting("a", "2")]);
+        let large = setting("b", &"a".repeat(MAX_GENERATION_BYTES));
+        generations.record("osd", at(100), vec![large.clone()]);
+        generations.record_write("osd", at(100), vec![large]);
+        assert_eq!(numbers(&generations), [1, 2]);
+        assert_eq!(generations.get(2).unwrap().settings, [setting("a", "2")]);
         generations.record("osd", at(400), vec![]);
-        assert_eq!(numbers(&generations), [34], "a number is never used again");
+        assert_eq!(numbers(&generations), [1, 2, 3]);
     }
 }

@@ -41,6 +41,9 @@ pub const MAX_WATCHES: usize = 1024;
 /// Bytes of the labels, annotations and finalizers of a resource. Generations have a copy of each.
 pub const MAX_METADATA: usize = 8 << 10;
 
+/// Bytes of the name of a resource's owner, which generations have a copy of, too.
+pub const MAX_OWNER: usize = 128;
+
 /// Bytes of the label queries of a list or watch, with [`TERM`] for each term. A watch keeps them.
 pub const MAX_QUERY: usize = 8 << 10;
 

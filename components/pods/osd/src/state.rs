@@ -6,6 +6,7 @@ use crate::access::{Caller, Verb};
 use crate::catalog::Catalog;
 use crate::client_type::ClientType;
 use crate::keeper::Keeper;
+use crate::limits::MAX_OWNER;
 use crate::shared::SharedStore;
 use crate::watches::{self, Messages};
 use crate::wire;
@@ -140,6 +141,10 @@ impl State for StateService {
         if named != Owner::default() && named != owner {
             let message = format!("{} names {named} as owner, not {owner}", content.key);
             return Err(Status::permission_denied(message));
+        }
+        if owner.0.len() > MAX_OWNER {
+            let message = format!("the owner of {} has more than {MAX_OWNER} bytes", content.key);
+            return Err(Status::invalid_argument(message));
         }
         let now = SystemTime::now();
         let created = self

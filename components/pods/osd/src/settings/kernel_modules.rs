@@ -5,7 +5,7 @@ use super::spec::{self, HostSpec};
 use super::{ERROR, Report, SettingType, column, names};
 use crate::access::Role;
 use osbuild_cosi::v1::{KernelModuleSpec, KernelModuleStatusSpec};
-use osbuild_protocol::{KernelModule, ModuleName, Refusal, Setting, SettingName};
+use osbuild_protocol::{KernelModule, MAX_MODULES, ModuleName, Refusal, Setting, SettingName};
 use osbuild_resources::{PrintColumn, Spec};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ pub const TYPE: SettingType = SettingType {
     read: spec::read::<KernelModuleSpec>,
     write: spec::write::<KernelModuleSpec>,
     subject: |settings| format!("the kernel module `{}`", KernelModuleSpec::of(settings).name),
-    conflict: |_| None,
+    // Each generation has all of them.
+    conflict: |settings| (settings.len() > MAX_MODULES).then(too_many),
     covers: |name| matches!(name, SettingName::KernelModule(_)),
     statuses,
 };
@@ -40,6 +41,10 @@ impl HostSpec for KernelModuleSpec {
         });
         KernelModuleSpec { name: name.unwrap_or_default() }
     }
+}
+
+fn too_many() -> String {
+    format!("there are at most {MAX_MODULES} kernel modules")
 }
 
 fn statuses(report: &Report) -> BTreeMap<String, Spec> {

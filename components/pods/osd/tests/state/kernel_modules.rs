@@ -38,3 +38,14 @@ async fn a_module_that_no_kernel_can_have_is_refused() {
     let twice = format!("{DOCUMENT}---\n{other}");
     assert_eq!(code(apply(&osd, &twice).await), Code::InvalidArgument);
 }
+
+#[tokio::test]
+async fn there_are_at_most_64_modules() {
+    let osd = Osd::start_with(&[]);
+    let document =
+        |number: usize| format!("{{type: KernelModule, id: m{number}, spec: {{name: m{number}}}}}");
+    let all = (0..65).map(document).collect::<Vec<_>>();
+    assert_eq!(code(apply(&osd, &all.join("\n---\n")).await), Code::InvalidArgument);
+    apply(&osd, &all[..64].join("\n---\n")).await.unwrap();
+    assert_eq!(code(apply(&osd, &all[64]).await), Code::InvalidArgument);
+}

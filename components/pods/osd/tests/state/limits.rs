@@ -1,6 +1,6 @@
 //! The limits for clients.
 
-use crate::osd::{Client, Osd, all, code, create, metadata, thing, update, watch};
+use crate::osd::{Client, Osd, all, code, create, create_as, metadata, thing, update, watch};
 use osbuild_cosi::resource::{
     EventType, IdQuery, LabelQuery, LabelTerm, Resource, WatchOptions, WatchRequest,
 };
@@ -208,6 +208,15 @@ async fn a_huge_regular_expression_is_refused() {
     create(client, thing("b")).await.unwrap();
     let mut event = stream.message().await.unwrap().unwrap().events().unwrap().remove(0);
     assert_eq!(metadata(event.resource.as_mut().unwrap()).id, "b");
+}
+
+#[tokio::test]
+async fn an_owner_has_a_short_name() {
+    let osd = Osd::of_any_type();
+    let client = &mut osd.client().await;
+    create_as(client, thing("a"), &"o".repeat(128)).await.unwrap();
+    let refused = create_as(client, thing("b"), &"o".repeat(129)).await;
+    assert_eq!(code(refused), Code::InvalidArgument);
 }
 
 #[tokio::test]
