@@ -1,17 +1,21 @@
 //! `osctl ps`: the processes of the node.
 
 use super::node_state::seconds;
+use super::note;
 use super::output::Output;
 use crate::cli::ListForm;
 use crate::connection::Connection;
 use crate::error::{Result, printable};
-use osbuild_cosi::v1::{HostProcess, ListProcessesRequest};
+use osbuild_cosi::v1::{HostProcess, ListProcessesRequest, ListProcessesResponse};
 use serde_json::json;
 
 /// The processes.
 pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
     let answer = connection.inspect().list_processes(ListProcessesRequest {}).await?;
-    let processes = answer.into_inner().processes;
+    let ListProcessesResponse { processes, left_out } = answer.into_inner();
+    if left_out > 0 {
+        note(&format!("{left_out} more processes are left out, of the pods with the most"));
+    }
     Ok(match form {
         ListForm::Table => Output::Table(rows(&processes)),
         ListForm::Json => Output::Json(json!(processes)),

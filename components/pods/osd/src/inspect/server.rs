@@ -169,8 +169,7 @@ impl Inspect for InspectService {
         _: Request<ListProcessesRequest>,
     ) -> Answer<ListProcessesResponse> {
         let Options { processes, logs, pod, .. } = &*self.options;
-        let processes = processes::list(processes, logs, pod).map_err(failed)?;
-        Ok(Response::new(ListProcessesResponse { processes }))
+        Ok(Response::new(processes::list(processes, logs, pod).map_err(failed)?))
     }
 
     async fn get_usage(&self, _: Request<GetUsageRequest>) -> Answer<GetUsageResponse> {
