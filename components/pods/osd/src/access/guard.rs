@@ -86,9 +86,7 @@ where
         let permitted = outcome.and_then(|quota| caller.may_call(needed, &method).map(|()| quota));
         let quota = match permitted {
             Ok(quota) => quota,
-            Err(status) => {
-                return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
-            }
+            Err(status) => return refused(caller, method, status),
         };
         if let Some(peer) = peer {
             // The services know no other caller than this one.
@@ -97,27 +95,29 @@ where
         let Some(quota) = quota else { return Box::pin(self.0.call(request)) };
         let call = match quota.hold(Limited::Calls, 1) {
             Ok(call) => call,
-            Err(status) => {
-                return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
-            }
+            Err(status) => return refused(caller, method, status),
         };
         // A reader changes nothing.
-        let excess = if needed == Role::Reader { Excess::Refused } else { Excess::Sent };
+        let may_change = needed > Role::Reader;
+        let excess = if may_change { Excess::Sent } else { Excess::Refused };
         let (parts, body) = request.into_parts();
         let body = match STREAMS.contains(&method.as_str()) {
             false => MeteredRequest::body(body, &quota),
             true => match MeteredRequest::stream(body, &quota) {
                 Ok(body) => body,
-                Err(status) => {
-                    return Box::pin(recorded(caller, method, ready(Ok(status.into_http()))));
-                }
+                Err(status) => return refused(caller, method, status),
             },
         };
         let answered = self.0.call(Request::from_parts(parts, body));
-        Box::pin(recorded(caller, method, async move {
+        Box::pin(recorded(caller, method, may_change, async move {
             Ok(MeteredResponse::of(answered.await?, quota, call, excess).await)
         }))
     }
+}
+
+/// The answer of a call that gets to no service.
+fn refused(caller: Arc<Caller>, method: String, status: Status) -> Answer {
+    Box::pin(recorded(caller, method, false, ready(Ok(status.into_http()))))
 }
 
 /// Records the call of a client on the network. Strangers must not push what others have done out
@@ -125,6 +125,7 @@ where
 async fn recorded(
     caller: Arc<Caller>,
     method: String,
+    may_change: bool,
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
 ) -> Result<Response<Body>, Infallible> {
     if !caller.is_remote() {
@@ -137,7 +138,7 @@ async fn recorded(
         record::refused(&Failure::new(format!("a call without a client: {reason}")));
         return Ok(response);
     }
-    let call = OpenCall::new(caller, method);
+    let call = OpenCall::new(caller, method, may_change);
     let response = answer.await?;
     call.answered(&response);
     Ok(response)

@@ -7,6 +7,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Bytes of waiting lines from which on further ones are lost.
 const MAX_WAITING: usize = 256 << 10;
 
+/// The same for lines that give way to others.
+const MAX_YIELDING: usize = MAX_WAITING / 2;
+
 /// Lines that wait for their writer. Those that find it full are counted, and the next line that is
 /// written has their number before it.
 #[derive(Debug, Default)]
@@ -25,8 +28,17 @@ struct Waiting {
 impl LineQueue {
     /// Adds a line, unless too many are waiting. It never waits for the writer.
     pub fn add(&self, line: &str) {
+        self.add_below(MAX_WAITING, line);
+    }
+
+    /// Adds a line that leaves half of the room to others.
+    pub fn add_yielding(&self, line: &str) {
+        self.add_below(MAX_YIELDING, line);
+    }
+
+    fn add_below(&self, max: usize, line: &str) {
         let mut waiting = self.lock();
-        if waiting.bytes >= MAX_WAITING {
+        if waiting.bytes >= max {
             waiting.lost += 1;
             return;
         }
@@ -102,6 +114,22 @@ mod tests {
             "record: 2 lines are lost: nobody has read them\nd\ne\n"
         );
         assert_eq!(queue.lock().bytes, 0);
+    }
+
+    #[test]
+    fn lines_that_give_way_leave_room_for_others() {
+        let queue = LineQueue::default();
+        queue.add_yielding(&"a".repeat(MAX_YIELDING));
+        queue.add_yielding("b");
+        queue.add("c");
+        let mut written = Vec::new();
+        queue.write_next(&mut written);
+        written.clear();
+        queue.write_next(&mut written);
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            "record: 1 lines are lost: nobody has read them\nc\n"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod custom_role;
 pub mod expiry;
 pub mod guard;
 pub mod identity;
+mod line_pace;
 mod line_queue;
 mod metered;
 pub mod quota;

@@ -2,6 +2,7 @@
 //! container's log, which the kubelet rotates, has its time.
 
 use super::Caller;
+use super::line_pace::LinePaces;
 use super::line_queue::LineQueue;
 use super::token::issuer::ShownToken;
 use osbuild_failure::Failure;
@@ -17,19 +18,25 @@ use tonic::{Code, Response, Status};
 /// The time between two records of refused connections.
 const REFUSALS_PAUSE: Duration = Duration::from_secs(1);
 
+/// The most characters of the method of a call, and of a reason. Both may come from outside.
+const MAX_METHOD: usize = 128;
+const MAX_REASON: usize = 1024;
+
 /// A call without a response. If it is dropped, its client has reset the stream or closed the
 /// connection, and that is recorded.
 pub struct OpenCall {
     caller: Arc<Caller>,
     /// It comes from outside.
     method: String,
+    /// Whether it was made by a caller that may change something with it.
+    may_change: bool,
     is_answered: bool,
 }
 
 impl OpenCall {
-    /// A call of the method.
-    pub fn new(caller: Arc<Caller>, method: String) -> OpenCall {
-        OpenCall { caller, method, is_answered: false }
+    /// A call of the method. Of calls that change nothing, the record does not have all.
+    pub fn new(caller: Arc<Caller>, method: String, may_change: bool) -> OpenCall {
+        OpenCall { caller, method, may_change, is_answered: false }
     }
 
     /// Records the response once it begins: the later messages of a stream change nothing.
@@ -38,7 +45,19 @@ impl OpenCall {
         let status = Status::from_header_map(response.headers());
         let changed = response.extensions().get::<Changed>().map(|Changed(keys)| keys.join(", "));
         let subject = response.extensions().get::<Subject>().map(|Subject(text)| text.clone());
-        write(&line(&self.caller, &self.method, changed.or(subject), status.as_ref()));
+        let about = changed.or(subject);
+        let may_change = self.may_change || about.is_some();
+        self.write(line(&self.caller, &self.method, about, status.as_ref()), may_change);
+    }
+
+    fn write(&self, line: String, may_change: bool) {
+        match may_change {
+            true => write(&line),
+            false => {
+                let about = format!("calls of {} that change nothing", self.caller);
+                write_some(&about, line);
+            }
+        }
     }
 }
 
@@ -46,20 +65,22 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.is_answered {
-            write(&aborted(&self.caller, &self.method));
+            self.write(aborted(&self.caller, &self.method), self.may_change);
         }
     }
 }
 
 /// Records who has connected, with the fingerprint by which a revocation names the certificate.
 pub fn connected(caller: &Caller, certificate: &Fingerprint, from: SocketAddr) {
-    write(&format!("connection: {caller} from {from} with {certificate}"));
+    let line = format!("connection: {caller} from {from} with {certificate}");
+    write_some(&format!("connections of {caller}"), line);
 }
 
 /// Records the caller that has shown the first token of a connection, and the token's issuer.
 pub fn connected_with_token(caller: &Caller, token: &ShownToken, from: SocketAddr) {
-    let (issuer, caller) = (&token.claims.issuer, caller.recorded());
-    write(&format!("connection: {caller} from {from} with a token of {issuer}"));
+    let (issuer, recorded) = (&token.claims.issuer, caller.recorded());
+    let line = format!("connection: {recorded} from {from} with a token of {issuer}");
+    write_some(&format!("connections of {caller}"), line);
 }
 
 /// Records why a connection was closed, once a second at most: strangers must not push what others
@@ -69,7 +90,7 @@ pub fn refused(failure: &Failure) {
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if last.is_none_or(|last| last.elapsed() >= REFUSALS_PAUSE) {
         *last = Some(Instant::now());
-        write(&format!("connection: refused: {failure}"));
+        write(&format!("connection: refused: {}", shown(&failure.to_string(), MAX_REASON)));
     }
 }
 
@@ -83,6 +104,18 @@ pub fn ended(caller: &Caller, what: &str, how: &str) {
 /// Has a thread write a line to stdout: a pipe that is full or closed must keep nobody from
 /// repairing the node. Lines that the thread has not written when the process ends are lost.
 pub fn write(line: &str) {
+    lines().add(line);
+}
+
+/// The same for one of many lines about something, which do not push others out of the log.
+fn write_some(about: &str, line: String) {
+    static PACES: Mutex<LinePaces> = Mutex::new(LinePaces::new());
+    let mut paces = PACES.lock().unwrap_or_else(PoisonError::into_inner);
+    paces.admit(about, line, Instant::now()).iter().for_each(|line| lines().add_yielding(line));
+}
+
+/// The lines that wait for the thread that writes them.
+fn lines() -> &'static LineQueue {
     static LINES: LazyLock<Arc<LineQueue>> = LazyLock::new(|| {
         let lines = Arc::<LineQueue>::default();
         let written = lines.clone();
@@ -97,7 +130,7 @@ pub fn write(line: &str) {
         }
         lines
     });
-    LINES.add(line);
+    &LINES
 }
 
 /// The keys of the resources that a call has changed. A service adds them to its response.
@@ -120,18 +153,27 @@ impl Changed {
 pub struct Subject(pub String);
 
 fn aborted(caller: &Caller, method: &str) -> String {
-    let (caller, method) = (caller.recorded(), printable(method));
+    let (caller, method) = (caller.recorded(), shown(method, MAX_METHOD));
     format!("call: {caller}: {method}: aborted by its client, perhaps after a change")
 }
 
 /// A response that succeeds has its status after its messages, so there is none yet.
 fn line(caller: &Caller, method: &str, about: Option<String>, status: Option<&Status>) -> String {
-    let method = printable(method);
+    let method = shown(method, MAX_METHOD);
     let call = format!("call: {}: {method}", caller.recorded());
     match (status.filter(|status| status.code() != Code::Ok), about) {
-        (Some(status), _) => format!("{call}: refused: {}", printable(status.message())),
+        (Some(status), _) => format!("{call}: refused: {}", shown(status.message(), MAX_REASON)),
         (None, Some(about)) if !about.is_empty() => format!("{call}: done: {}", printable(&about)),
         _ => format!("{call}: done"),
+    }
+}
+
+/// The beginning of the text in one line.
+fn shown(text: &str, max: usize) -> String {
+    let text = printable(text);
+    match text.char_indices().nth(max) {
+        None => text,
+        Some((end, _)) => text[..end].to_owned() + "…",
     }
 }
 
@@ -167,5 +209,14 @@ mod tests {
             line(&caller, "a\n", None, Some(&status)),
             "call: local: a\\n: refused: no\\nline"
         );
+    }
+
+    #[test]
+    fn a_line_is_short_however_long_the_text_of_a_client_is() {
+        let long = "ä".repeat(12 << 10);
+        let written = line(&Caller::local(), &long, None, Some(&Status::not_found(long.clone())));
+        let [method, reason] = [MAX_METHOD, MAX_REASON].map(|max| "ä".repeat(max) + "…");
+        assert_eq!(written, format!("call: local: {method}: refused: {reason}"));
+        assert_eq!(aborted(&Caller::local(), &long).matches('ä').count(), MAX_METHOD);
     }
 }

@@ -3,7 +3,7 @@
 use crate::osd::{Client, NAMESPACE, TYPE, all, code, create, metadata, thing, watch};
 use crate::remote::RemoteOsd;
 use osbuild_cosi::resource::{
-    GetRequest, ListRequest, ListResponse, TeardownAndDestroyRequest, WatchOptions,
+    DestroyRequest, GetRequest, ListRequest, ListResponse, TeardownAndDestroyRequest, WatchOptions,
 };
 use std::io::Read;
 use std::time::{Duration, Instant, SystemTime};
@@ -39,6 +39,35 @@ async fn a_call_that_its_client_aborts_is_recorded() {
     // Its runtime forgets the connection with the call.
     task.abort();
     remote.recorded(line, 2).await;
+}
+
+#[tokio::test]
+async fn a_reader_pushes_nothing_out_of_the_record() {
+    let remote = RemoteOsd::start(&[]);
+    let [alice, bob] =
+        [("alice", "admin"), ("bob", "reader")].map(|(name, role)| remote.identity(name, role));
+    let reader = &mut remote.state(&bob).await;
+    let get = || GetRequest {
+        namespace: NAMESPACE.into(),
+        r#type: TYPE.into(),
+        id: "a".into(),
+        options: None,
+    };
+    for _ in 0..200 {
+        assert_eq!(code(reader.get(get()).await), Code::NotFound);
+        assert_eq!(code(create(reader, thing("a")).await), Code::PermissionDenied);
+    }
+    let admin = &mut remote.state(&alice).await;
+    for number in 0..100 {
+        create(admin, thing(&number.to_string())).await.unwrap();
+    }
+    let done = "call: admin \"alice\": cosi.resource.State/Create: done";
+    let record = remote.recorded(done, 100).await;
+    let lines = record.matches("call: reader \"bob\"").count();
+    assert!((60..200).contains(&lines), "{lines}");
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(code(reader.get(get()).await), Code::NotFound);
+    remote.recorded("lines are left out: calls of reader \"bob\" that change nothing", 1).await;
 }
 
 /// The limit of the pod's memory, in KiB.
@@ -158,16 +187,17 @@ async fn a_connection_ends_with_its_certificate() {
     assert!(again.read(&mut [0; 64]).await.is_err());
 }
 
-/// A call that fails, and whose line in the record is long.
+/// A call that fails, and whose line in the record is long. It is one that may change something, of
+/// which all are recorded.
 async fn refused(client: &mut Client) -> Code {
     let (namespace, r#type, id) = (NAMESPACE.into(), TYPE.into(), "a".repeat(200));
-    code(client.get(GetRequest { namespace, r#type, id, options: None }).await)
+    code(client.destroy(DestroyRequest { namespace, r#type, id, options: None }).await)
 }
 
 #[tokio::test]
 async fn a_reader_of_the_record_that_takes_nothing_holds_up_no_call() {
     let (remote, mut record) = RemoteOsd::start_unread(&[]);
-    let client = &mut remote.state(&remote.identity("alice", "reader")).await;
+    let client = &mut remote.state(&remote.identity("alice", "admin")).await;
     // More than the pipe and the queue hold.
     for _ in 0..2000 {
         assert_eq!(refused(client).await, Code::NotFound);
@@ -180,7 +210,7 @@ async fn a_reader_of_the_record_that_takes_nothing_holds_up_no_call() {
 #[tokio::test]
 async fn lines_that_nobody_has_read_are_counted() {
     let (remote, mut record) = RemoteOsd::start_unread(&[]);
-    let client = &mut remote.state(&remote.identity("alice", "reader")).await;
+    let client = &mut remote.state(&remote.identity("alice", "admin")).await;
     for _ in 0..2000 {
         refused(client).await;
     }
