@@ -45,6 +45,16 @@ pub fn least(method: &str) -> Role {
 /// Calls with a stream of requests that lasts.
 const STREAMS: [&str; 1] = ["osbuild.v1.Node/Debug"];
 
+/// The place in the container `inspect` that a call takes while it lasts.
+fn place(method: &str) -> Option<Limited> {
+    match method.strip_prefix("osbuild.v1.Inspect/")? {
+        "ReadFile" | "ReadLog" | "ReadKernelLog" => Some(Limited::Readers),
+        "Reach" => Some(Limited::Probes),
+        "Capture" => Some(Limited::Captures),
+        _ => None,
+    }
+}
+
 /// The response of a call, once it is there.
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
@@ -93,8 +103,10 @@ where
             request.extensions_mut().insert(Peer { caller: caller.clone(), ..peer });
         }
         let Some(quota) = quota else { return Box::pin(self.0.call(request)) };
-        let call = match quota.hold(Limited::Calls, 1) {
-            Ok(call) => call,
+        let places = [Some(Limited::Calls), place(&method)].into_iter().flatten();
+        let held = places.map(|limited| quota.hold(limited, 1)).collect::<Result<Vec<_>, _>>();
+        let held = match held {
+            Ok(held) => held,
             Err(status) => return refused(caller, method, status),
         };
         // A reader changes nothing.
@@ -110,7 +122,7 @@ where
         };
         let answered = self.0.call(Request::from_parts(parts, body));
         Box::pin(recorded(caller, method, may_change, async move {
-            Ok(MeteredResponse::of(answered.await?, quota, call, excess).await)
+            Ok(MeteredResponse::of(answered.await?, quota, held, excess).await)
         }))
     }
 }

@@ -89,7 +89,7 @@ pub struct MeteredResponse {
     first: Option<Frame>,
     quota: Quota,
     excess: Excess,
-    _call: Held,
+    _held: Vec<Held>,
 }
 
 /// The bytes of a message, until HTTP/2 has written them.
@@ -105,12 +105,12 @@ impl AsRef<[u8]> for Unsent {
 }
 
 impl MeteredResponse {
-    /// The response of a call to the caller with this quota. Its first message counts at once: a
-    /// client that takes none would keep it in memory.
+    /// The response of a call to the caller with this quota, which holds this while it lasts. Its
+    /// first message counts at once: a client that takes none would keep it in memory.
     pub async fn of(
         response: Response<Body>,
         quota: Quota,
-        call: Held,
+        held: Vec<Held>,
         excess: Excess,
     ) -> Response<Body> {
         if response.body().is_end_stream() {
@@ -118,7 +118,7 @@ impl MeteredResponse {
         }
         let (parts, mut body) = response.into_parts();
         let first = poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await;
-        let mut metered = MeteredResponse { body, first: None, quota, excess, _call: call };
+        let mut metered = MeteredResponse { body, first: None, quota, excess, _held: held };
         let counted = match first {
             Poll::Pending => Ok(None),
             Poll::Ready(None) => {

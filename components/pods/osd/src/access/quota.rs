@@ -1,6 +1,7 @@
 //! Quotas of the clients on the network. All clients share each limit, and each caller has at most
 //! a quarter of it, so that one client does not keep out the others.
 
+use crate::inspect::{MAX_READERS, capture::MAX_CAPTURES, reach};
 use crate::limits::{MAX_REMOTE_BYTES, MAX_REMOTE_CALLS, MAX_REMOTE_CONNECTIONS, MAX_STRANGERS};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-/// One caller may hold this part of everything.
+/// One caller may hold this part of everything, but always one.
 const PARTS: usize = 4;
 
 /// A quantity that is limited.
@@ -20,7 +21,16 @@ pub enum Limited {
     Calls,
     /// Bytes of requests that are read, and of responses that are not sent yet.
     Bytes,
+    /// Logs and files that `osd inspect` reads.
+    Readers,
+    /// Targets that it tries.
+    Probes,
+    /// Captures of packets.
+    Captures,
 }
+
+/// How many quantities there are.
+const KINDS: usize = Limited::Captures as usize + 1;
 
 impl Limited {
     /// How many all clients on the network may hold.
@@ -29,7 +39,15 @@ impl Limited {
             Limited::Connections => MAX_REMOTE_CONNECTIONS,
             Limited::Calls => MAX_REMOTE_CALLS,
             Limited::Bytes => MAX_REMOTE_BYTES,
+            Limited::Readers => MAX_READERS,
+            Limited::Probes => reach::MAX_CALLS,
+            Limited::Captures => MAX_CAPTURES,
         }
+    }
+
+    /// How many one of them may hold.
+    fn part(self) -> usize {
+        (self.max() / PARTS).max(1)
     }
 }
 
@@ -39,6 +57,9 @@ impl Display for Limited {
             Limited::Connections => "connections",
             Limited::Calls => "calls",
             Limited::Bytes => "bytes of messages",
+            Limited::Readers => "logs and files",
+            Limited::Probes => "calls of `Reach`",
+            Limited::Captures => "captures",
         })
     }
 }
@@ -59,7 +80,7 @@ pub type StrangerPlace = OwnedSemaphorePermit;
 
 /// How much is held of each that is limited.
 #[derive(Debug, Default)]
-struct Usage(Mutex<[usize; 3]>);
+struct Usage(Mutex<[usize; KINDS]>);
 
 /// The quota of one caller, over all of its connections.
 #[derive(Clone, Debug)]
@@ -106,12 +127,11 @@ impl Quota {
     /// The caller would hold more than its part, or all clients on the network more than there is:
     /// `RESOURCE_EXHAUSTED`.
     pub fn hold(&self, limited: Limited, amount: usize) -> Result<Held, Status> {
-        let max = limited.max();
+        let (max, part) = (limited.max(), limited.part());
         let (mut all, mut caller) = (self.all.lock(), self.caller.lock());
         let [of_all, of_caller] =
             [&all, &caller].map(|usage| usage[limited as usize].saturating_add(amount));
-        if of_caller > max / PARTS {
-            let part = max / PARTS;
+        if of_caller > part {
             return Err(Status::resource_exhausted(format!(
                 "this client would hold more than {part} {limited}, its part of {max}"
             )));
@@ -153,7 +173,7 @@ impl Held {
 }
 
 impl Usage {
-    fn lock(&self) -> MutexGuard<'_, [usize; 3]> {
+    fn lock(&self) -> MutexGuard<'_, [usize; KINDS]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -189,6 +209,19 @@ mod tests {
     }
 
     #[test]
+    fn no_caller_has_all_places_of_inspect() {
+        let quotas = Quotas::default();
+        let (first, second) = (quotas.of([1; 32]), quotas.of([2; 32]));
+        for (limited, part) in [(Limited::Readers, 8), (Limited::Probes, 1), (Limited::Captures, 1)]
+        {
+            let held: Vec<_> = (0..part).map(|_| first.hold(limited, 1).unwrap()).collect();
+            assert!(first.hold(limited, 1).is_err(), "{limited}");
+            assert!(second.hold(limited, 1).is_ok(), "{limited}");
+            drop(held);
+        }
+    }
+
+    #[test]
     fn all_callers_together_hold_no_more_than_there_is() {
         let quotas = Quotas::default();
         let quarter = MAX_REMOTE_BYTES / 4;
@@ -202,6 +235,6 @@ mod tests {
         grown.grow(quarter - 7).unwrap();
         assert!(grown.grow(1).is_err());
         drop((late, grown));
-        assert_eq!(*quotas.all.lock(), [0; 3]);
+        assert_eq!(*quotas.all.lock(), [0; KINDS]);
     }
 }

@@ -15,4 +15,4 @@ mod server;
 pub(crate) mod sys;
 mod usage;
 
-pub use server::{Options, serve};
+pub use server::{MAX_READERS, Options, serve};

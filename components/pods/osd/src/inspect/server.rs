@@ -30,7 +30,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 /// Logs and files that are read at a time.
-const MAX_READERS: usize = 32;
+pub const MAX_READERS: usize = 32;
 
 /// The pause before a log is looked at again.
 const PAUSE: Duration = Duration::from_millis(250);

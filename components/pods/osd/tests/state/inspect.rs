@@ -1,6 +1,7 @@
 //! The container `inspect`, and `osd` before it.
 
 use crate::osd::{Osd, channel, code};
+use crate::remote::RemoteOsd;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::{
     GetUsageRequest, ListFilesRequest, ListLogsRequest, ListProcessesRequest, ReadFileRequest,
@@ -122,6 +123,27 @@ async fn too_many_readers_are_refused_until_one_goes() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     panic!("a reader that has gone keeps its place");
+}
+
+#[tokio::test]
+async fn one_client_on_the_network_does_not_take_all_places() {
+    let inspect = Inspect::start();
+    fs::write(inspect.log("kubelet.log"), "one\n").unwrap();
+    let remote = RemoteOsd::start(&["--inspect", &inspect.socket()]);
+    channel(Path::new(&inspect.socket())).await;
+    let client = async |name| {
+        let identity = remote.identity(name, "reader");
+        InspectClient::new(remote.channel(&identity).await.unwrap())
+    };
+    let (mut alice, mut bob) = (client("alice").await, client("bob").await);
+    let following = ReadLogRequest { follow: true, ..request("kubelet") };
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(bob.read_log(following.clone()).await.unwrap());
+    }
+    let refused = bob.read_log(following.clone()).await.map(drop);
+    assert_eq!(code(refused), Code::ResourceExhausted);
+    alice.read_log(following).await.unwrap();
 }
 
 #[tokio::test]

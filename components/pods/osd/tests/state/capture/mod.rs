@@ -250,7 +250,7 @@ fn the_connection_of_the_client_is_left_out_and_the_record_has_the_filter() {
         assert!(shown.iter().all(is_other), "{shown:?}");
         drop(capture);
         let own = CaptureRequest { own_connection: true, count: 10, ..request("lo", "tcp") };
-        let mut capture = begin(&mut client, own).await.unwrap();
+        let mut capture = begin_when_free(&mut client, &own).await;
         capture.until_end().await;
         let api = format!("127.0.0.1.{}", remote.address.port());
         let shown = network.shown(&capture);
