@@ -46,7 +46,8 @@ fn step(store: &Store, Draft { key, labels, annotations, spec }: Draft) -> Resul
     after.spec = spec;
     after.labels = labels.unwrap_or(after.labels);
     after.annotations = annotations.unwrap_or(after.annotations);
-    wire::check_metadata(&after)?;
+    // The finalizers are those of others, whose number must not keep the setting as it is.
+    wire::check_texts(&after)?;
     Ok(Step { before, after })
 }
 

@@ -38,7 +38,8 @@ pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Watches and waiting calls of clients on the node.
 pub const MAX_WATCHES: usize = 1024;
 
-/// Bytes of the labels, annotations and finalizers of a resource. Generations have a copy of each.
+/// Bytes of the labels and annotations of a resource, and as many of its finalizers, which may be
+/// those of others. Generations have a copy of each.
 pub const MAX_METADATA: usize = 8 << 10;
 
 /// Bytes of the name of a resource's owner, which generations have a copy of, too.

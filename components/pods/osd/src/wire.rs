@@ -88,15 +88,25 @@ pub fn draft(sent: Option<proto::Resource>) -> Result<(Content, Option<Version>,
     Ok(draft)
 }
 
-/// Refuses a resource with more than [`MAX_METADATA`] bytes of labels, annotations and finalizers.
-pub fn check_metadata(
-    Content { key, finalizers, labels, annotations, .. }: &Content,
-) -> Result<(), Status> {
-    let pairs = labels.iter().chain(annotations).map(|(name, value)| name.len() + value.len());
-    let bytes = pairs.chain(finalizers.iter().map(String::len)).sum::<usize>();
-    match bytes > MAX_METADATA {
+/// Refuses a resource with more than [`MAX_METADATA`] bytes of labels and annotations, or of
+/// finalizers.
+fn check_metadata(content: &Content) -> Result<(), Status> {
+    check_texts(content)?;
+    match content.finalizers.iter().map(String::len).sum::<usize>() > MAX_METADATA {
         true => Err(invalid(format!(
-            "the labels, annotations and finalizers of {key} have more than {MAX_METADATA} bytes"
+            "the finalizers of {} have more than {MAX_METADATA} bytes",
+            content.key
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a resource with more than [`MAX_METADATA`] bytes of labels and annotations.
+pub fn check_texts(Content { key, labels, annotations, .. }: &Content) -> Result<(), Status> {
+    let pairs = labels.iter().chain(annotations).map(|(name, value)| name.len() + value.len());
+    match pairs.sum::<usize>() > MAX_METADATA {
+        true => Err(invalid(format!(
+            "the labels and annotations of {key} have more than {MAX_METADATA} bytes"
         ))),
         false => Ok(()),
     }

@@ -5,6 +5,7 @@ use super::grant::Rights;
 use super::limits::{MAX_BYTES, MAX_CONNECTIONS, MAX_FINALIZERS, MAX_NAME, MAX_RESOURCES};
 use super::pace::Pace;
 use super::registry::{Controller, Refusal, Registry, SessionId, Token};
+use crate::limits::MAX_METADATA;
 use crate::shared::SharedStore;
 use crate::wire;
 use osbuild_resources::{Content, Key, Kind, Query, Resource, Store};
@@ -336,6 +337,13 @@ impl Sessions {
         let count: usize = plugin.held.values().map(BTreeSet::len).sum();
         if count + finalizers.len() > MAX_FINALIZERS {
             let message = format!("a plugin has at most {MAX_FINALIZERS} finalizers");
+            return Err(Status::resource_exhausted(message));
+        }
+        let found =
+            self.store.read(|store| store.get(key)).map_err(|error| wire::status(&error))?;
+        let all = found.content.finalizers.union(&finalizers);
+        if all.map(String::len).sum::<usize>() > MAX_METADATA {
+            let message = format!("the finalizers of {key} have at most {MAX_METADATA} bytes");
             return Err(Status::resource_exhausted(message));
         }
         let put = self
