@@ -193,6 +193,10 @@ impl ControllerAdapter for AdapterService {
         let (_, caller) = self.caller(request.extensions(), token)?;
         let (content, Expected { owner, .. }) =
             self.draft(&caller, request.into_inner().resource)?;
+        if !content.finalizers.is_empty() {
+            let message = format!("{} has finalizers: add them once it exists", content.key);
+            return Err(Status::invalid_argument(message));
+        }
         let (kind, now) = (content.key.kind().clone(), SystemTime::now());
         let store = self.sessions.store();
         let created = store.write_beside(&kind, |store| store.create(content, owner, now));
@@ -209,7 +213,11 @@ impl ControllerAdapter for AdapterService {
         let (content, expected) = self.draft(&caller, request.into_inner().new_resource)?;
         let (kind, now) = (content.key.kind().clone(), SystemTime::now());
         let store = self.sessions.store();
-        let updated = store.write_beside(&kind, |store| store.update(content, expected, now));
+        let updated = store.write_beside(&kind, |store| {
+            // Others may be among them, and those of a plugin go with its grant.
+            let finalizers = store.get(&content.key)?.content.finalizers.clone();
+            store.update(Content { finalizers, ..content }, expected, now)
+        });
         let updated = updated.map_err(|error| status(&error))?;
         Ok(Response::new(RuntimeUpdateResponse { resource: Some(wire::resource(&updated)) }))
     }

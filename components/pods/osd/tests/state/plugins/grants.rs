@@ -2,7 +2,7 @@
 
 use super::connected::{end, greeting, inputs, outputs};
 use super::node::{GRANT, GREETINGS, HOSTNAMES, Node, PLUGINS};
-use crate::osd::code;
+use crate::osd::{code, metadata};
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::{ListGenerationsRequest, RestoreGenerationRequest};
 use std::time::Duration;
@@ -66,6 +66,27 @@ async fn the_end_of_a_grant_is_the_end_of_its_plugin() {
     assert!(!node.definitions().await.contains(&"greetings.example".to_owned()));
     assert_eq!(node.ids("system", "ControllerStatuses.osbuild").await, [""; 0]);
     node.destroy(HOSTNAMES, "a").await.expect("its finalizer is gone");
+}
+
+#[tokio::test]
+async fn what_a_plugin_has_written_is_not_held_beyond_its_grant() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    let mut held = greeting("a");
+    metadata(&mut held).finalizers.push("greeter".to_owned());
+    assert_eq!(code(plugin.create(held).await), Code::InvalidArgument);
+    let mut created = plugin.create(greeting("a")).await.unwrap();
+    metadata(&mut created).finalizers.push("greeter".to_owned());
+    let mut updated = plugin.update(created).await.unwrap();
+    assert_eq!(metadata(&mut updated).finalizers, [""; 0]);
+    node.destroy("PluginGrants.osbuild", "greeter").await.unwrap();
+    for _ in 0..100 {
+        if node.ids(PLUGINS, GREETINGS).await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the resources of the plugin are left");
 }
 
 #[tokio::test]
