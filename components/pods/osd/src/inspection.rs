@@ -9,11 +9,13 @@ use crate::inspect::reach::MAY_ALL;
 use hyper_util::rt::TokioIo;
 use osbuild_cosi::v1::inspect_client::InspectClient;
 use osbuild_cosi::v1::inspect_server::Inspect;
+use osbuild_cosi::v1::reach_request::Probe;
 use osbuild_cosi::v1::{
     CaptureRequest, CaptureResponse, GetUsageRequest, GetUsageResponse, ListFilesRequest,
     ListFilesResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
-    ListProcessesResponse, ReachRequest, ReachResponse, ReadFileRequest, ReadFileResponse,
-    ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
+    ListProcessesResponse, ReachDns, ReachHttp, ReachMtu, ReachPing, ReachRequest, ReachResponse,
+    ReachTcp, ReachTrace, ReadFileRequest, ReadFileResponse, ReadKernelLogRequest,
+    ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +27,9 @@ use tower::service_fn;
 
 /// The greatest answer, in bytes: a list of processes.
 const MAX_ANSWER: usize = 4 << 20;
+
+/// The most bytes of a target in the record.
+const MAX_TARGET: usize = 256;
 
 /// The bytes of a call that wait here for its client. All calls together may have 5 MiB of one
 /// connection, so those that nobody reads leave some to the others.
@@ -45,6 +50,34 @@ impl InspectionService {
     fn client(&self) -> Result<InspectClient<Channel>, Status> {
         self.0.clone().ok_or_else(|| Status::unimplemented("osd acts on no node"))
     }
+}
+
+/// The kind and the target of an attempt.
+fn target(ReachRequest { probe }: &ReachRequest) -> String {
+    let mut text = match probe {
+        None => return String::new(),
+        Some(Probe::Dns(ReachDns { name, server })) if server.is_empty() => format!("dns {name}"),
+        Some(Probe::Dns(ReachDns { name, server })) => format!("dns {name} at {server}"),
+        Some(Probe::Tcp(ReachTcp { host, port })) => format!("tcp {host} port {port}"),
+        Some(Probe::Http(ReachHttp { url, get, .. })) => {
+            let method = if *get { "GET" } else { "HEAD" };
+            format!("{method} {}", without_secrets(url))
+        }
+        Some(Probe::Ping(ReachPing { host, .. })) => format!("ping {host}"),
+        Some(Probe::Mtu(ReachMtu { host })) => format!("mtu {host}"),
+        Some(Probe::Trace(ReachTrace { host })) => format!("trace {host}"),
+    };
+    text.truncate(text.floor_char_boundary(MAX_TARGET));
+    text
+}
+
+/// The URL without its query and its user, which may be secret.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
 }
 
 /// A client of the container at this socket, which connects at its first call. There has to be a
@@ -111,7 +144,10 @@ impl Inspect for InspectionService {
         if is_admin {
             request.metadata_mut().insert(MAY_ALL, MetadataValue::from_static("yes"));
         }
-        self.client()?.reach(request).await
+        let subject = Subject(target(request.get_ref()));
+        let mut response = self.client()?.reach(request).await?;
+        response.extensions_mut().insert(subject);
+        Ok(response)
     }
 
     async fn capture(&self, request: Request<CaptureRequest>) -> Answer<Self::CaptureStream> {
@@ -128,5 +164,22 @@ impl Inspect for InspectionService {
         let mut response = self.client()?.capture(request).await?;
         response.extensions_mut().insert(subject);
         Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_has_what_is_tried_without_what_may_be_secret() {
+        let text = |probe| target(&ReachRequest { probe: Some(probe) });
+        let url = "https://me:secret@example.org/a?token=secret#b".to_owned();
+        let http = ReachHttp { url, get: true, ..ReachHttp::default() };
+        assert_eq!(text(Probe::Http(http)), "GET https://example.org/a");
+        let dns = ReachDns { name: "a.test".to_owned(), server: "10.0.0.1".to_owned() };
+        assert_eq!(text(Probe::Dns(dns)), "dns a.test at 10.0.0.1");
+        let long = text(Probe::Ping(ReachPing { host: "ä".repeat(500), count: 0 }));
+        assert!(long.starts_with("ping ä") && (255..=256).contains(&long.len()));
     }
 }

@@ -213,6 +213,8 @@ async fn only_an_admin_reaches_where_credentials_of_the_node_are() {
         let outcome = found.map(|found| found.result.reached).map_err(|status| status.code());
         assert_eq!(outcome, expected, "{role}: {probe:?}");
     }
+    let line = "call: operator \"alice\": osbuild.v1.Inspect/Reach: done: tcp 127.0.0.1 port 53\n";
+    remote.recorded(line, 1).await;
     let identity = remote.identity("alice", "operator");
     let mut client = InspectClient::new(remote.channel(&identity).await.unwrap());
     let probe = Some(tcp("169.254.169.254", 80));
