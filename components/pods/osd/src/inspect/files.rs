@@ -3,19 +3,15 @@
 //! A path of a client is only compared with those of the list. Each file is opened below its folder
 //! and through no symbolic link, so an entry in a folder cannot lead to a file elsewhere.
 
+use super::below;
 use osbuild_abi::paths::{
     CONTAINERD_CONFIG, KERNEL_PARAMETERS, KUBELET_CONFIG, KUBELET_CONFIGURATIONS, MOUNT_TARGETS,
     POD_MANIFESTS, SHARE, SYSCTL,
 };
 use osbuild_cosi::v1::ReadableFile;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Below its folder, and through no link.
-const NO_LINKS: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// How the name of a pod's manifest ends.
 const MANIFEST: &str = ".yaml";
@@ -200,20 +196,7 @@ impl Candidate {
     /// Opens it; nothing if it is missing, no regular file, or behind a link.
     fn open(&self) -> io::Result<Option<File>> {
         let (folder, name) = &self.place;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let file = openat(CWD, folder, flags, Mode::empty()).and_then(|folder| {
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            openat2(folder, name, flags, Mode::empty(), NO_LINKS)
-        });
-        let file = match file {
-            Ok(file) => file,
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP | rustix::io::Errno::XDEV) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
-        Ok((kind == FileType::RegularFile).then(|| File::from(file)))
+        below::file(folder, name)
     }
 }
 

@@ -1,19 +1,22 @@
 //! Reads the files of a log, from a line near the end, and on while they grow.
 
+use super::below;
 use super::log_line::{Lines, MAX_LINE};
 use super::logs::Log;
 use osbuild_cosi::v1::LogLine;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::fstat;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How much is read at once, in bytes.
 const BLOCK: usize = 32 << 10;
 
 /// A log that is being read.
 pub struct LogFile {
+    /// The folder of all logs.
+    folder: PathBuf,
     /// The files that come after the open one.
     next: std::vec::IntoIter<PathBuf>,
     /// The file that is read, and its path.
@@ -29,7 +32,7 @@ impl LogFile {
         let (mut skipped, mut position) = (0, 0);
         if let Some(mut wanted) = tail.map(u64::from) {
             for (index, path) in log.files.iter().enumerate().rev() {
-                let Some(file) = open(path)? else { continue };
+                let Some(file) = below::file(&log.folder, path)? else { continue };
                 let (found, at) = tail_of(&file, wanted)?;
                 (skipped, position) = (index, at);
                 wanted -= found;
@@ -40,7 +43,8 @@ impl LogFile {
         }
         let mut files = log.files[skipped..].iter().cloned();
         let (first, next) = (files.next(), files.collect::<Vec<_>>().into_iter());
-        let mut log = LogFile { next, open: None, begun: Vec::new(), lines: Lines::new(log.form) };
+        let (folder, lines) = (log.folder.clone(), Lines::new(log.form));
+        let mut log = LogFile { folder, next, open: None, begun: Vec::new(), lines };
         if let Some(path) = first {
             log.go_on_with(path, position)?;
         }
@@ -75,7 +79,7 @@ impl LogFile {
     /// the open one then.
     pub fn follow(&mut self) -> io::Result<()> {
         let Some((file, path)) = &self.open else { return Ok(()) };
-        let Some(new) = open(path)? else { return Ok(()) };
+        let Some(new) = below::file(&self.folder, path)? else { return Ok(()) };
         let identity = |file: &File| fstat(file).map(|found| (found.st_dev, found.st_ino));
         if identity(&new)? != identity(file)? {
             let path = path.clone();
@@ -85,7 +89,7 @@ impl LogFile {
     }
 
     fn go_on_with(&mut self, path: PathBuf, position: u64) -> io::Result<()> {
-        self.open = match open(&path)? {
+        self.open = match below::file(&self.folder, &path)? {
             Some(mut file) => {
                 file.seek(SeekFrom::Start(position))?;
                 Some((file, path))
@@ -108,18 +112,6 @@ impl LogFile {
         }
         lines
     }
-}
-
-/// Opens a regular file; nothing if it is missing or of another kind.
-fn open(path: &Path) -> io::Result<Option<File>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(CWD, path, flags, Mode::empty()) {
-        Ok(file) => file,
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
-    Ok((kind == FileType::RegularFile).then(|| File::from(file)))
 }
 
 /// How many of the last `wanted` lines the file has, and where the first of these begins.
@@ -162,8 +154,8 @@ mod tests {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let names = ["kubelet.log.old", "kubelet.log"];
-        let files = names.map(|name| folder.path().join(name)).to_vec();
-        Log { files, form: Form::Plain }
+        let files = names.map(PathBuf::from).to_vec();
+        Log { folder: folder.path().to_owned(), files, form: Form::Plain }
     }
 
     fn all(file: &mut LogFile) -> Vec<String> {
@@ -232,7 +224,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("secret"), &path).unwrap();
         assert_eq!(all(&mut LogFile::open(&log, None).unwrap()), [""; 0]);
         fs::remove_file(&path).unwrap();
-        rustix::fs::mkfifoat(CWD, &path, Mode::RUSR).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
         assert_eq!(all(&mut LogFile::open(&log, Some(3)).unwrap()), [""; 0]);
     }
 

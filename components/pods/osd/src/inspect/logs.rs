@@ -4,6 +4,7 @@
 //! and `NAME.log.1` of the last boot. The kubelet writes `pods/NAMESPACE_POD_UID/CONTAINER/N.log`
 //! for the N-th run of a container. A name of a client is only compared with these.
 
+use super::below;
 use super::log_line::Form;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,9 @@ const PODS: &str = "pods";
 /// A log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Its files, the oldest first. The last one grows; those before it may be missing.
+    /// The folder of all logs.
+    pub folder: PathBuf,
+    /// Its files below that, the oldest first. The last one grows; those before it may be missing.
     pub files: Vec<PathBuf>,
     /// The form of its lines.
     pub form: Form,
@@ -42,48 +45,50 @@ pub fn names(folder: &Path) -> io::Result<Vec<String>> {
 /// The log with this name; nothing if there is none.
 pub fn find(folder: &Path, name: &str, run: Run) -> io::Result<Option<Log>> {
     if daemons(folder)?.iter().any(|daemon| daemon == name) {
-        let file = |suffix: &str| folder.join(format!("{name}.log{suffix}"));
+        let file = |suffix: &str| PathBuf::from(format!("{name}.log{suffix}"));
         let files = match run {
             Run::Current => vec![file(".old"), file("")],
             Run::Previous => vec![file(".1")],
         };
-        return Ok(Some(Log { files, form: Form::Plain }));
+        return Ok(Some(Log { folder: folder.to_owned(), files, form: Form::Plain }));
     }
-    let Some(folder) = containers(folder)?.remove(name) else { return Ok(None) };
-    let runs = runs(&folder)?;
+    let Some(container) = containers(folder)?.remove(name) else { return Ok(None) };
+    let runs = runs(folder, &container)?;
     let number = match run {
         Run::Current => runs.last(),
         Run::Previous => runs.iter().rev().nth(1),
     };
-    let file = number.map(|number| folder.join(format!("{number}.log")));
-    Ok(file.map(|file| Log { files: vec![file], form: Form::Cri }))
+    let file = number.map(|number| container.join(format!("{number}.log")));
+    let folder = folder.to_owned();
+    Ok(file.map(|file| Log { folder, files: vec![file], form: Form::Cri }))
 }
 
 /// The name of a pod, by the identifier of each.
 pub fn pods(folder: &Path) -> io::Result<BTreeMap<String, String>> {
-    let pods = entries(&folder.join(PODS))?.into_iter();
+    let pods = below::names(folder, Path::new(PODS))?.into_iter();
     Ok(pods.filter_map(|entry| pod(&entry).map(|(name, uid)| (uid, name))).collect())
 }
 
 fn daemons(folder: &Path) -> io::Result<Vec<String>> {
-    let names = entries(folder)?.into_iter();
+    let names = below::names(folder, Path::new("."))?.into_iter();
     Ok(names.filter_map(|name| name.strip_suffix(".log").map(str::to_owned)).collect())
 }
 
-/// The folder with the logs of each container. Of pods with the same name the newest counts.
+/// The folder with the logs of each container, below the folder of all logs. Of pods with the same
+/// name the newest counts.
 fn containers(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
-    let folder = folder.join(PODS);
     let mut newest: BTreeMap<String, (SystemTime, PathBuf)> = BTreeMap::new();
-    for entry in entries(&folder)? {
+    for entry in below::names(folder, Path::new(PODS))? {
         let Some((pod, _)) = pod(&entry) else { continue };
-        for container in entries(&folder.join(&entry))? {
-            let path = folder.join(&entry).join(&container);
-            let Ok(changed) = fs::symlink_metadata(&path).and_then(|found| found.modified()) else {
-                continue;
-            };
-            let found = newest.entry(format!("{pod}/{container}")).or_insert((changed, path));
+        let of_pod = Path::new(PODS).join(&entry);
+        for container in below::names(folder, &of_pod)? {
+            let path = of_pod.join(&container);
+            let found = fs::symlink_metadata(folder.join(&path));
+            let Ok(changed) = found.and_then(|found| found.modified()) else { continue };
+            let found = newest.entry(format!("{pod}/{container}"));
+            let found = found.or_insert_with(|| (changed, path.clone()));
             if changed > found.0 {
-                *found = (changed, folder.join(&entry).join(&container));
+                *found = (changed, path);
             }
         }
     }
@@ -91,8 +96,8 @@ fn containers(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
 }
 
 /// The numbers of the runs of a container, in order.
-fn runs(folder: &Path) -> io::Result<Vec<u64>> {
-    let names = entries(folder)?.into_iter();
+fn runs(folder: &Path, container: &Path) -> io::Result<Vec<u64>> {
+    let names = below::names(folder, container)?.into_iter();
     let mut runs: Vec<u64> =
         names.filter_map(|name| name.strip_suffix(".log")?.parse().ok()).collect();
     runs.sort_unstable();
@@ -106,26 +111,11 @@ fn pod(folder: &str) -> Option<(String, String)> {
     Some((format!("{namespace}/{name}"), uid.to_owned()))
 }
 
-/// The names in a folder, in order. A folder that is missing has none, and so has a file.
-fn entries(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(error),
-    };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.collect();
-    names.sort_unstable();
-    Ok(names)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::log_file::LogFile;
     use super::*;
+    use std::os::unix::fs::symlink;
 
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -149,8 +139,8 @@ mod tests {
 
     fn files(folder: &Path, name: &str, run: Run) -> Option<Vec<String>> {
         let log = find(folder, name, run).unwrap()?;
-        let relative = |path: &PathBuf| path.strip_prefix(folder).unwrap().display().to_string();
-        Some(log.files.iter().map(relative).collect())
+        assert_eq!(log.folder, folder);
+        Some(log.files.iter().map(|path| path.display().to_string()).collect())
     }
 
     #[test]
@@ -181,6 +171,28 @@ mod tests {
         {
             assert_eq!(find(folder.path(), name, Run::Current).unwrap(), None, "{name}");
         }
+    }
+
+    #[test]
+    fn links_in_the_folders_of_pods_lead_nowhere() {
+        let (folder, elsewhere) = (folder(), tempfile::tempdir().unwrap());
+        let of_container = elsewhere.path().join("container");
+        fs::create_dir(&of_container).unwrap();
+        fs::write(of_container.join("0.log"), "a secret").unwrap();
+        let pods = folder.path().join("pods");
+        symlink(elsewhere.path(), pods.join("default_linked_1")).unwrap();
+        fs::create_dir(pods.join("default_pod_2")).unwrap();
+        symlink(&of_container, pods.join("default_pod_2/container")).unwrap();
+        for name in ["default/linked/container", "default/pod/container"] {
+            assert_eq!(find(folder.path(), name, Run::Current).unwrap(), None, "{name}");
+        }
+        // The folder may be replaced after it was looked at.
+        fs::create_dir_all(pods.join("default_late_3/container")).unwrap();
+        fs::write(pods.join("default_late_3/container/0.log"), "").unwrap();
+        let log = find(folder.path(), "default/late/container", Run::Current).unwrap().unwrap();
+        fs::remove_dir_all(pods.join("default_late_3")).unwrap();
+        symlink(elsewhere.path(), pods.join("default_late_3")).unwrap();
+        assert!(LogFile::open(&log, None).unwrap().read().unwrap().is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It has rights that `osd` does not have, and serves `osd` alone, over a socket of their pod. It
 //! changes nothing on the node.
 
+mod below;
 pub mod capture;
 pub mod files;
 mod kernel_log;
