@@ -7,9 +7,9 @@ use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
 use jiff::tz::TimeZone;
 use osbuild_cosi::v1::{CaptureRequest, CaptureResponse, CapturedPacket};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use tokio::signal::ctrl_c;
@@ -119,10 +119,7 @@ impl Sink {
             }
             Target::Stdout => Sink::Stdout,
             Target::File(path) => {
-                // Packets may have secrets in them.
-                let mut options = OpenOptions::new();
-                options.write(true).create(true).truncate(true).mode(0o600);
-                let file = options.open(&path).map_err(|error| cannot_write(&path, &error))?;
+                let file = open(&path).map_err(|error| cannot_write(&path, &error))?;
                 Sink::File(file)
             }
         };
@@ -154,6 +151,49 @@ impl Sink {
     }
 }
 
+/// Opens an empty file that its owner alone may read, as packets may have secrets in them. What is
+/// no file, such as a pipe, is as it is.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    // The length of a file that is not ours to change has to stay.
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if found.is_file() {
+        let named = fs::symlink_metadata(path)?;
+        if (named.dev(), named.ino()) != (found.dev(), found.ino()) {
+            return Err(io::Error::other("it is a link to a file"));
+        }
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
 fn cannot_write(path: &Path, error: &io::Error) -> Error {
     Error::failed(format!("cannot write `{}`", path.display())).caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn packets_are_for_the_owner_of_the_file_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [shared, link] = ["shared", "link"].map(|name| folder.path().join(name));
+        fs::write(&shared, "of before").unwrap();
+        fs::set_permissions(&shared, Permissions::from_mode(0o644)).unwrap();
+        symlink(&shared, &link).unwrap();
+        assert!(open(&link).unwrap_err().to_string().contains("link"));
+        assert_eq!(fs::read_to_string(&shared).unwrap(), "of before");
+        open(&shared).unwrap().write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&shared).unwrap(), "new");
+        for path in [shared, folder.path().join("other")] {
+            open(&path).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        }
+        open(Path::new("/dev/null")).unwrap();
+    }
 }
