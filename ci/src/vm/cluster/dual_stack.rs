@@ -24,6 +24,8 @@ const PODS: &str = "fd00:10:88::/64,10.88.0.0/16";
 const PREFIX: &str = "fec0:";
 /// The line of its document that has its pods prefer that family.
 const ANY_OF_IPV6: &str = "node-ip = [\"::\"]\n";
+/// The name server in the network of QEMU, which announces it only if this host has one by IPv6.
+const RESOLVER: &str = "[resolver]\nnameserver = [\"fec0::3\"]\n";
 /// Its address by IPv4.
 const ADDRESS4: &str = "10.0.2.15";
 
@@ -48,7 +50,8 @@ pub fn a_node_joins_by_ipv6_and_has_both_protocols_later(site: &Site) -> Result<
     for file in registry.node_files_by_ipv6(cluster.plane.authority())? {
         file.write_below(files.path())?;
     }
-    joining::document_with(&cluster.plane, ANY_OF_IPV6)?.write_below(files.path())?;
+    let document = joining::document_with(&cluster.plane, ANY_OF_IPV6)?.with(RESOLVER);
+    document.write_below(files.path())?;
     let machine = lab.machine("dual-stack-ipv6")?.protocols(Protocols::Ipv6);
     let mut node = machine.files(files.path())?.boot()?;
     let first = cluster.ready_node(&mut node, None)?;
@@ -63,7 +66,8 @@ pub fn a_node_joins_by_ipv6_and_has_both_protocols_later(site: &Site) -> Result<
 
     let mut node = lab.machine("dual-stack-both")?.boot()?;
     let addresses = format!("node-ip = [\"{address}\", \"{ADDRESS4}\"]\n");
-    install(&[joining::document_with(&cluster.plane, &addresses)?], &lab.ports)?;
+    let document = joining::document_with(&cluster.plane, &addresses)?.with(RESOLVER);
+    install(&[document], &lab.ports)?;
     let second = cluster.ready_node(&mut node, Some(&first))?;
     cluster.is_the_same(&first, &second)?;
     cluster.has_addresses(&[&address, ADDRESS4])?;

@@ -35,7 +35,8 @@ const CHANGES: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::DELETE);
 /// The same, and new entries.
 const NEW_AND_CHANGES: WatchFlags = CHANGES.union(WatchFlags::CREATE);
-/// How often reports are read in a turn. Those of a program that never pauses stay for the next one.
+/// How often reports are read in a turn. Those of a program that never pauses stay for the next
+/// one.
 const MAX_READS: usize = 16;
 /// The maximum number of folders of registries: those that `init` has made, and as many of others.
 const MAX_WATCHED: usize = 2 * MAX_REGISTRIES;

@@ -83,8 +83,8 @@ impl Logind {
         self.delay
     }
 
-    /// All descriptors that may become readable; only those of locks while too many files of clients
-    /// are still open.
+    /// All descriptors that may become readable; only those of locks while too many files of
+    /// clients are still open.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let is_full = self.closer.is_full();
         let listener = self.listener.iter().map(AsFd::as_fd);

@@ -3,8 +3,8 @@
 //! Closing a file may block: one on FUSE or NFS waits for its server, which the client may control,
 //! and a socket may linger. A connection that is closed closes the files of messages that were not
 //! received. The kernel closes a file that comes with a message in the thread that receives it
-//! without taking the file. So PID 1 takes every file, keeps those in memory only, and threads close
-//! all others and the connections.
+//! without taking the file. So PID 1 takes every file, keeps those in memory only, and threads
+//! close all others and the connections.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -41,8 +41,8 @@ struct Moved {
     more: u64,
 }
 
-/// Takes a sentence for each entry that this process has moved aside since the last call, or for the
-/// first of them and one for all others.
+/// Takes a sentence for each entry that this process has moved aside since the last call, or for
+/// the first of them and one for all others.
 pub fn moved() -> Vec<String> {
     let moved = std::mem::take(&mut *MOVED.lock().unwrap_or_else(PoisonError::into_inner));
     let mut messages = moved.messages;

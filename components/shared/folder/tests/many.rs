@@ -9,7 +9,7 @@ use osbuild_folder::{Folder, MAX_KEPT, moved};
 const ENTRIES: usize = 20_000;
 
 /// A look through the folder for each of them takes minutes.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn entries_moved_aside_are_reported_and_many_in_time_with_few_messages() {

@@ -36,7 +36,8 @@ pub struct PodSettings {
     states: BTreeMap<PodName, PodState>,
     /// Whether a child looks.
     is_asking: bool,
-    /// When to look again, since boot. `None` without pods, and while a child looks at those of now.
+    /// When to look again, since boot. `None` without pods, and while a child looks at those of
+    /// now.
     due: Option<Duration>,
 }
 

@@ -204,6 +204,7 @@ impl Candidate {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rustix::fs::{CWD, Mode};
     use std::io::Read;
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
