@@ -256,15 +256,15 @@ fn a_registry_with_a_private_authority_is_reached_with_the_authoritys_certificat
 }
 
 #[test]
-fn a_helper_that_knows_no_password_for_a_registry_does_not_keep_it_from_being_asked() {
+fn a_registry_is_asked_also_if_docker_keeps_no_password_for_it() {
     let registry = Registry::start();
     let mut reader = workshop();
     let tools = reader.path("tools");
-    let helper = tools.join("docker-credential-keychain");
+    let program = tools.join("docker-credential-keychain");
     fs::create_dir(&tools).unwrap();
     let answer = |script: &str| {
-        fs::write(&helper, format!("#!/bin/sh\n{script}\nexit 1\n")).unwrap();
-        fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&program, format!("#!/bin/sh\n{script}\nexit 1\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     };
     reader.set("PATH", format!("{}:{}", tools.display(), std::env::var("PATH").unwrap()));
     let folder = reader.path("home/.docker");

@@ -16,7 +16,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// A lock that is held until it is dropped. The kernel releases it when the process dies.
 pub struct Lock {
     _file: File,
-    /// Keeps the session of its holder alive, beside which no collection removes the files of locks.
+    /// Keeps the session of its holder alive: no collection removes the files of locks beside it.
     _store: Option<Store>,
 }
 

@@ -43,7 +43,8 @@ pub fn deploy(site: &Site, plane: &ControlPlane, mode: ProxyMode, pods: &str) ->
          nodeRegistration: {{ name: lab, criSocket: unix:///run/containerd/containerd.sock }}\n\
          ---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n\
          kubernetesVersion: {kubernetes}\ncontrolPlaneEndpoint: \"{server}\"\n\
-         networking: {{ serviceSubnet: \"{services}\", podSubnet: \"{pods}\", dnsDomain: {DOMAIN} }}\n\
+         networking:\n  serviceSubnet: \"{services}\"\n  podSubnet: \"{pods}\"\n  \
+         dnsDomain: {DOMAIN}\n\
          dns: {{ imageTag: {coredns} }}\n\
          ---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
          mode: {mode}\n",

@@ -125,8 +125,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// A pod gets an answer of the Service by its name, and by each of its addresses. The API server
-    /// does not reach the node, so the pod of a Job asks, and ends.
+    /// A pod gets an answer of the Service by its name, and by each of its addresses. The API
+    /// server does not reach the node, so the pod of a Job asks, and ends.
     fn reaches_the_service(&mut self, kubectl: &Kubectl) -> Result<()> {
         let words = ["get", "service", "web", "--output=jsonpath={.spec.clusterIPs[*]}"];
         let found = kubectl.output(&words)?;

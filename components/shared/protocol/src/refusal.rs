@@ -31,8 +31,7 @@ pub enum RefusalCode {
     /// It was tried, and failed, or the disk has not answered in time.
     Failed = 3,
     /// Another job for the `update` socket is running, too many jobs wait for the disk, there is a
-    /// debug container already, or the network does not have all changes yet that are to be
-    /// confirmed.
+    /// debug container already, or the network lacks changes that a request would confirm.
     Busy = 4,
     /// The slot that runs is on trial.
     OnTrial = 5,

@@ -1,4 +1,4 @@
-//! What is below a folder, through no symbolic link: an entry in a folder must not lead to a file
+//! Files below a folder, through no symbolic link: an entry in a folder must not lead to a file
 //! elsewhere.
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
