@@ -4,7 +4,8 @@ use crate::decision::{Decision, Found, decide};
 use crate::instance::Instance;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
-use osbuild_folder::small_file::read;
+use osbuild_folder::small_file;
+use std::fs;
 use std::path::Path;
 
 /// The document and the record in their folder.
@@ -12,6 +13,8 @@ const DOCUMENT: &str = "node.toml";
 const RECORD: &str = ".bootstrap";
 /// The folder there for entries that were in the way.
 const ASIDE: &str = ".aside";
+/// A text that no document has.
+const NO_TEXT: &str = "\0";
 /// The document may contain a token.
 const MODE: u32 = 0o600;
 
@@ -21,7 +24,7 @@ const MODE: u32 = 0o600;
 /// The folder cannot be read or written.
 pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
     let on_data = read(&folder.join(DOCUMENT))?;
-    let placed = read(&folder.join(RECORD))?.and_then(|record| parse_record(&record));
+    let placed = placed(folder)?;
     let decision = decide(on_data.as_deref(), placed.as_ref(), found);
     // The record comes last: without it, the document is recorded at the next boot.
     match decision {
@@ -40,8 +43,22 @@ pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
 /// # Errors
 /// The folder cannot be read.
 pub fn last_instance(folder: &Path) -> Outcome<Option<Instance>> {
-    let record = read(&folder.join(RECORD))?;
-    Ok(record.and_then(|record| parse_record(&record)).map(|found| found.instance))
+    Ok(placed(folder)?.map(|found| found.instance))
+}
+
+/// The document that was placed last.
+fn placed(folder: &Path) -> Outcome<Option<Found>> {
+    Ok(read(&folder.join(RECORD))?.and_then(|record| parse_record(&record)))
+}
+
+/// The text of an entry. Bytes that are no text, and an entry that is no file, are of the owner:
+/// they are the same as no document, and one that replaces the owner's replaces them.
+fn read(path: &Path) -> Outcome<Option<String>> {
+    if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        return Ok(Some(NO_TEXT.to_owned()));
+    }
+    let text = |bytes| String::from_utf8(bytes).unwrap_or_else(|_| NO_TEXT.to_owned());
+    Ok(small_file::read_bytes(path)?.map(text))
 }
 
 /// The instance on a line, with the latest time of a document that replaced others, and the
@@ -69,7 +86,6 @@ fn write(folder: &Path, name: &str, text: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     fn found(instance: &str, text: &str) -> Found {
@@ -91,6 +107,24 @@ mod tests {
         assert_eq!(settle(&replacing), Decision::Owners, "the owner has written since");
         let earlier = Found { replaces: Some(6), ..found("i-1", "a = 0\n") };
         assert_eq!(settle(&earlier), Decision::Owners);
+    }
+
+    #[test]
+    fn an_entry_that_is_no_text_is_replaced_by_a_document_that_replaces_others() {
+        let entries: [fn(&Path); 2] =
+            [|path| fs::write(path, b"\xff").unwrap(), |path| fs::create_dir(path).unwrap()];
+        for make in entries {
+            let folder = tempfile::tempdir().unwrap();
+            [DOCUMENT, RECORD].iter().for_each(|name| make(&folder.path().join(name)));
+            assert_eq!(last_instance(folder.path()).unwrap(), None);
+            let document = found("i-1", "a = 1\n");
+            assert_eq!(settle(folder.path(), &document).unwrap(), Decision::Owners);
+            let replacing = Found { replaces: Some(7), ..document };
+            assert_eq!(settle(folder.path(), &replacing).unwrap(), Decision::Place);
+            assert_eq!(settle(folder.path(), &replacing).unwrap(), Decision::Keep);
+            let text = fs::read_to_string(folder.path().join(DOCUMENT)).unwrap();
+            assert_eq!(text, "a = 1\n");
+        }
     }
 
     #[test]

@@ -13,6 +13,13 @@ const MAX_SIZE: u64 = 1 << 20;
 
 /// The text of a regular file, if it is there.
 pub fn read(path: &Path) -> Outcome<Option<String>> {
+    let bytes = read_bytes(path)?;
+    let text = bytes.map(String::from_utf8).transpose();
+    text.explain(format_args!("read {}", path.display()))
+}
+
+/// The bytes of a regular file, if it is there.
+pub fn read_bytes(path: &Path) -> Outcome<Option<Vec<u8>>> {
     let what = || format!("read {}", path.display());
     let about = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -27,9 +34,9 @@ pub fn read(path: &Path) -> Outcome<Option<String>> {
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(path)
         .explain(what())?;
-    let mut text = String::new();
-    file.take(MAX_SIZE).read_to_string(&mut text).explain(what())?;
-    Ok(Some(text))
+    let mut bytes = Vec::new();
+    file.take(MAX_SIZE).read_to_end(&mut bytes).explain(what())?;
+    Ok(Some(bytes))
 }
 
 /// The first line of an error that has several.
