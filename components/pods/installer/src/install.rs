@@ -191,7 +191,7 @@ fn write_disk(
         keys.enroll(firmware)?;
         console.print("enrolled the stick's keys in the firmware");
     }
-    let mut device = Device::open(&disk.device, true).explain(what())?;
+    let mut device = Device::open_found(disk).explain(what())?;
     let compared = write::write_table(&ends, &mut device, |device| {
         compare("read back again", carried, &written, device, console)
     });
@@ -219,7 +219,7 @@ fn write_image(
     ends: &Ends,
     console: &mut Console,
 ) -> osbuild_disks::Result<Vec<Piece>> {
-    let mut device = Device::open(&disk.device, true)?;
+    let mut device = Device::open_found(disk)?;
     write::remove_table(ends, &mut device)?;
     // The new partitions have the same device files.
     if device.shows_old_partitions() {

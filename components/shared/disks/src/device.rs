@@ -1,9 +1,9 @@
 //! The device that an image is written to. It bypasses the page cache, so that data read back come
 //! from the device and a progress bar shows what has arrived there.
 
-use crate::Result;
 use crate::error::{At, Error};
 use crate::ioctl;
+use crate::{Disk, Result};
 use osbuild_formats::gpt::Write;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
@@ -50,6 +50,18 @@ impl Device {
         let opened = File::options().read(true).write(true).custom_flags(flags).open(path);
         let file = opened.map_err(|error| Error::Open(path.to_owned(), error))?;
         Ok(Device { file, path: path.to_owned(), memory: Memory::new(), can_zero: true })
+    }
+
+    /// Opens a disk for exclusive use, if its device file is still that of the disk that was found.
+    ///
+    /// # Errors
+    /// As for [`Device::open`], or another disk has the device file by now.
+    pub fn open_found(disk: &Disk) -> Result<Self> {
+        let device = Device::open(&disk.device, true)?;
+        match are_others(disk.diskseq, device.diskseq()) {
+            true => Err(Error::Replaced(disk.device.clone())),
+            false => Ok(device),
+        }
     }
 
     /// Its device file.
@@ -154,5 +166,23 @@ impl Memory {
     fn bytes(&mut self, range: &Range<u64>) -> &mut [u8] {
         let length = (range.end - range.start) as usize;
         &mut self.bytes[self.start..self.start + length]
+    }
+}
+
+/// Whether two sequence numbers are those of different disks. A kernel without them says nothing.
+fn are_others(found: Option<u64>, now: Option<u64>) -> bool {
+    found.zip(now).is_some_and(|(found, now)| found != now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_with_another_sequence_number_is_another_one() {
+        assert!(are_others(Some(7), Some(8)));
+        for (found, now) in [(Some(7), Some(7)), (None, Some(8)), (Some(7), None), (None, None)] {
+            assert!(!are_others(found, now), "{found:?} {now:?}");
+        }
     }
 }

@@ -23,6 +23,8 @@ pub enum Error {
     Image(PathBuf, gpt::Error),
     /// The kernel kept the disk's old partitions because one is in use.
     InUse(PathBuf),
+    /// Another disk has the device file of the one that was found.
+    Replaced(PathBuf),
     /// The disk cannot take the image's partition table.
     Table(gpt::Error),
     /// The partitions end past the end of the disk.
@@ -59,6 +61,9 @@ impl Display for Error {
                 write!(out, "the image `{}` has no valid partition table", path.display())
             }
             Error::InUse(path) => write!(out, "a partition of `{}` is in use", path.display()),
+            Error::Replaced(path) => {
+                write!(out, "`{}` is another disk than the one that was found", path.display())
+            }
             Error::Table(_) => write!(out, "cannot make the partition table"),
             Error::TooSmall => write!(out, "the partitions end past the end of the disk"),
             Error::Differs { path, at } => {
@@ -78,7 +83,11 @@ impl std::error::Error for Error {
         match self {
             Error::Open(_, error) | Error::Io { error, .. } => Some(error),
             Error::Image(_, error) | Error::Table(error) => Some(error),
-            Error::InUse(_) | Error::TooSmall | Error::Differs { .. } | Error::Random => None,
+            Error::InUse(_)
+            | Error::Replaced(_)
+            | Error::TooSmall
+            | Error::Differs { .. }
+            | Error::Random => None,
         }
     }
 }
