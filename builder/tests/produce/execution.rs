@@ -350,17 +350,6 @@ fn a_service_that_does_not_know_the_instance_is_asked_once() {
 }
 
 #[test]
-fn a_service_with_a_long_queue_holds_no_build() {
-    let (casd, bench) = (Casd::start(), Bench::new());
-    let retry = Retry { trial_timeout: Duration::ZERO, ..retry() };
-    let remote = service_with(&bench, &casd.url(), retry);
-    assert_eq!(place(&bench, &remote, "true"), HERE);
-    assert!(!remote.executes());
-    let why = remote.refusal().unwrap();
-    assert!(why.starts_with("a probe of its workers did not end"), "{why}");
-}
-
-#[test]
 fn a_step_may_run_for_long_without_a_message() {
     let (casd, bench) = (Casd::start(), Bench::new());
     let idle_timeout = Duration::from_secs(2);

@@ -263,7 +263,8 @@ fn a_registry_is_asked_also_if_docker_keeps_no_password_for_it() {
     let program = tools.join("docker-credential-keychain");
     fs::create_dir(&tools).unwrap();
     let answer = |script: &str| {
-        fs::write(&program, format!("#!/bin/sh\n{script}\nexit 1\n")).unwrap();
+        // It reads the registry's name, as the real ones do.
+        fs::write(&program, format!("#!/bin/sh\ncat >&2\n{script}\nexit 1\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     };
     reader.set("PATH", format!("{}:{}", tools.display(), std::env::var("PATH").unwrap()));
