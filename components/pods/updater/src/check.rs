@@ -1,9 +1,13 @@
 //! One check of the repository, and the update that may follow from it.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fs::File;
+use std::future::{pending, poll_fn};
 use std::io::{Seek, Write};
 use std::path::PathBuf;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -17,6 +21,7 @@ use osbuild_rollout::Hold;
 use osbuild_signatures::authenticode::Hasher;
 use osbuild_slots::Header;
 use rustix::fs::{MemfdFlags, memfd_create};
+use tokio::time::sleep;
 
 use crate::api::Api;
 use crate::cluster_files::{ClusterFiles, Membership};
@@ -26,6 +31,7 @@ use crate::own_node::OwnNode;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::repository::{Repository, for_each_piece, wait_for_first_piece};
+use crate::request_for_check;
 use crate::settings::Settings;
 use crate::slot::{Slot, Uki};
 
@@ -34,6 +40,9 @@ const TIMEOUT: Duration = Duration::from_secs(360);
 
 /// How long a release that was refused after its download is not downloaded again.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// The pause between two looks at whether a reboot is granted, or what became of it.
+pub const GRANT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The architecture of this program.
 pub(crate) const ARCHITECTURE: Architecture =
@@ -101,13 +110,26 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     follow(updater, Some(&repository), document).await
 }
 
-/// Goes on with the release of an earlier check, without a look at the channel: a node that its
-/// cluster has drained only has to reboot, also if the channel cannot be read.
+/// Like [`check`], but goes on with the release in `granted` if the channel cannot be read: a node
+/// that its cluster has drained only has to reboot. The release stays there until that succeeds.
 ///
 /// # Errors
 /// As for [`check`].
-pub async fn resume(updater: &Updater, document: Document) -> Outcome<CheckOutcome> {
-    follow(updater, None, document).await
+pub async fn check_or_resume(
+    updater: &Updater,
+    granted: &mut Option<Document>,
+) -> Outcome<CheckOutcome> {
+    let outcome = match (check(updater).await, granted.clone()) {
+        (Err(failure), Some(document)) => {
+            eprintln!("{failure}");
+            follow(updater, None, document).await
+        }
+        (outcome, _) => outcome,
+    };
+    if outcome.is_ok() {
+        *granted = None;
+    }
+    outcome
 }
 
 async fn follow(
@@ -201,6 +223,26 @@ impl Updater {
         if let Err(failure) = self.settled(slots, is_idle).await {
             eprintln!("report to the cluster: {failure}");
         }
+    }
+
+    /// Waits for `pause`, or until a person asks for a check. Returns whether one did. A node that
+    /// has rebooted reports meanwhile what became of that, as soon as it is known.
+    pub async fn is_asked_to_check(&self, pause: Duration) -> bool {
+        let mut reports = pin!(self.report_results());
+        let mut asked = pin!(request_for_check::comes_within(pause, &self.socket));
+        poll_fn(|context| {
+            let _: Poll<Infallible> = reports.as_mut().poll(context);
+            asked.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Reports what became of a reboot, if there is anything to report. It never ends.
+    async fn report_results(&self) -> Infallible {
+        while self.has_to_report().await {
+            sleep(GRANT_INTERVAL).await;
+        }
+        pending().await
     }
 
     /// Reports to the cluster what became of a reboot that it has granted. Returns whether that is

@@ -15,14 +15,13 @@ use osbuild_protocol::UpdatePhase;
 use osbuild_release::Document;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::sleep;
-use updater::check::{CheckOutcome, Updater, check, resume};
+use updater::check::{CheckOutcome, GRANT_INTERVAL, Updater, check_or_resume};
 use updater::cluster_files::ClusterFiles;
 use updater::firmware::Firmware;
 use updater::grantor::grant;
 use updater::pace::Pace;
 use updater::proxy;
 use updater::report::Reporter;
-use updater::request_for_check;
 use updater::settings::Settings;
 
 const USAGE: &str = "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] \
@@ -48,9 +47,6 @@ const JOINS: [&str; 4] = [
 /// than the shortest maintenance window. A node keeps its own rhythm, so that not all nodes of a
 /// wave download at once.
 const HELD_INTERVAL: Duration = Duration::from_secs(50 * 60);
-
-/// The pause between two looks at whether a reboot is granted, or what became of it.
-const GRANT_INTERVAL: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -152,13 +148,7 @@ async fn check_forever(updater: &Updater, proxy: &Path) {
         if let Err(failure) = proxy::follow(proxy) {
             eprintln!("{failure}");
         }
-        let outcome = match (check(updater).await, granted.take()) {
-            (Err(failure), Some(document)) => {
-                eprintln!("{failure}");
-                resume(updater, document).await
-            }
-            (outcome, _) => outcome,
-        };
+        let outcome = check_or_resume(updater, &mut granted).await;
         let (phase, line) = described(&outcome);
         let pause = match phase {
             UpdatePhase::Blocked | UpdatePhase::Failed => retry.min(interval),
@@ -177,7 +167,7 @@ async fn check_forever(updater: &Updater, proxy: &Path) {
             Ok(CheckOutcome::Asks(document)) => {
                 granted = wait_for_grant(updater, *document, pause).await;
             }
-            _ if is_asked_to_check(updater, pause).await => {
+            _ if updater.is_asked_to_check(pause).await => {
                 eprintln!("checks now, on request");
                 last = String::new();
             }
@@ -220,19 +210,6 @@ async fn wait_for_grant(
         }
     }
     None
-}
-
-/// Waits for `pause`, or until a person asks for a check. Returns whether one did. A node that has
-/// rebooted reports meanwhile what became of that, as soon as it is known: others wait for it.
-async fn is_asked_to_check(updater: &Updater, pause: Duration) -> bool {
-    let ends = Instant::now() + pause;
-    let rest = || ends.saturating_duration_since(Instant::now());
-    while !rest().is_zero() && updater.has_to_report().await {
-        if request_for_check::comes_within(GRANT_INTERVAL.min(rest()), &updater.socket).await {
-            return true;
-        }
-    }
-    request_for_check::comes_within(rest(), &updater.socket).await
 }
 
 /// The pause with a deviation of up to a tenth, so that nodes that started together spread their

@@ -7,7 +7,7 @@ use osbuild_protocol::{Contents, SlotState, SlotStatus, Slots, SlotsStatus, Star
 use osbuild_signatures::authenticode;
 use osbuild_signatures::efi::Listed;
 use osbuild_slots::Header;
-use updater::check::{CheckOutcome, Updater, check, resume};
+use updater::check::{CheckOutcome, Updater, check, check_or_resume};
 use world::{ApiServer, Certified, Fault, Keys, Release, Repository, Web, World, uki};
 
 /// The check must fail with this word, and must have requested nothing from `init`.
@@ -176,13 +176,16 @@ fn a_node_asks_its_cluster_and_reboots_without_the_server_of_releases() {
     let Ok(CheckOutcome::Asks(document)) = world.wait(check(&updater)) else { panic!() };
     assert_eq!(api.annotations()[WANTED], "2");
     world.init.reports(Slots::Known(holds_version_2(&release, SlotState::NotBootable)));
-    let asks = world.wait(resume(&updater, (*document).clone()));
-    assert!(matches!(asks, Ok(CheckOutcome::Asks(_))), "{asks:?}");
-    api.annotate(GRANTED, "2");
+    let mut granted = Some(*document);
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(world.wait(check(&updater)).is_err());
-    let reboots = world.wait(resume(&updater, *document)).unwrap();
-    assert_eq!(reboots, CheckOutcome::Reboots("2".to_owned()));
+    world.joins("http://127.0.0.1:1");
+    assert!(world.wait(check_or_resume(&updater, &mut granted)).is_err());
+    assert!(granted.is_some(), "it tries again");
+    world.joins(api.url());
+    api.annotate(GRANTED, "2");
+    let reboots = world.wait(check_or_resume(&updater, &mut granted)).unwrap();
+    assert_eq!((reboots, granted), (CheckOutcome::Reboots("2".to_owned()), None));
+    assert!(world.wait(check_or_resume(&updater, &mut None)).is_err());
     assert_eq!(world.init.verbs(), ["slot", "boot-program", "try", "reboot"]);
 }
 
@@ -203,6 +206,19 @@ fn a_node_reports_its_result_without_another_check() {
     assert_eq!(api.annotations(), [result].into());
     world.joins("http://127.0.0.1:1");
     assert!(world.wait(updater.has_to_report()), "the cluster cannot be asked");
+}
+
+#[test]
+fn a_person_asks_for_a_check_while_the_cluster_does_not_answer() {
+    let world = World::new();
+    // It accepts connections, and answers none.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    world.joins(&format!("http://{}", silent.local_addr().unwrap()));
+    world.init.asks_for_check();
+    let updater = world.updater("file:///missing/");
+    let begun = std::time::Instant::now();
+    assert!(world.wait(updater.is_asked_to_check(std::time::Duration::from_secs(60))));
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
 
 #[test]

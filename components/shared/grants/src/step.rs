@@ -1,6 +1,6 @@
 //! The steps that lead the nodes of a cluster through their updates.
 
-use crate::fleet::{Fleet, Status};
+use crate::fleet::{Fleet, Reason, Status};
 use crate::node::{Node, Request};
 use crate::policy::Policy;
 
@@ -73,9 +73,8 @@ fn drain<'n>(
     match fleet.refusal(&request.version) {
         Some(reason) => Step::GiveUp(reason.to_string()),
         None if node.pods_left == 0 && !fleet.would_lose_another(node) => Step::Grant,
-        None if took > i64::from(policy.drain_timeout_s) => {
-            Step::GiveUp(format!("the node could not be drained in {took} s"))
-        }
-        None => Step::Evict,
+        None if took <= i64::from(policy.drain_timeout_s) => Step::Evict,
+        None if node.pods_left == 0 => Step::GiveUp(Reason::ControlPlane.to_string()),
+        None => Step::GiveUp(format!("the node could not be drained in {took} s")),
     }
 }

@@ -157,7 +157,12 @@ fn at_most_one_node_of_the_control_plane_is_down() {
     assert_eq!(with(&[lost, of(asks())]), [(1, "drain")]);
     let drained = of(drained(1, 0));
     assert_eq!(with(&[drained.clone(), of(idle())]), [(0, "grant")]);
-    assert_eq!(with(&[drained, of(Node { is_ready: false, ..idle() })]), [(0, "evict")]);
+    let lost = of(Node { is_ready: false, ..idle() });
+    assert_eq!(with(&[drained, lost.clone()]), [(0, "evict")]);
+    let late = [of(self::drained(901, 0)), lost];
+    let found = steps(&[&late[..], &proven].concat(), &policy, NOW);
+    let why = "another node of the control plane is down".to_owned();
+    assert_eq!(found, [(0, Step::GiveUp(why))]);
 }
 
 #[test]

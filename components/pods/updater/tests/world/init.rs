@@ -26,6 +26,7 @@ struct State {
     progress: Vec<UpdateReport>,
     refuses_progress: bool,
     refuses_boot_programs: bool,
+    asks_for_check: bool,
     boot_program: Vec<u8>,
 }
 
@@ -44,6 +45,7 @@ impl Init {
             progress: Vec::new(),
             refuses_progress: false,
             refuses_boot_programs: false,
+            asks_for_check: false,
             boot_program: Vec::new(),
         }));
         let (path, shared) = (slot.clone(), Arc::clone(&state));
@@ -75,6 +77,11 @@ impl Init {
     /// Refuses reports from now on, as an `init` of an earlier release does.
     pub fn refuses_progress(&self) {
         self.state.lock().unwrap().refuses_progress = true;
+    }
+
+    /// Has a person ask for a check from now on.
+    pub fn asks_for_check(&self) {
+        self.state.lock().unwrap().asks_for_check = true;
     }
 
     /// Refuses every boot program from now on, as one of a lower security epoch.
@@ -124,6 +131,10 @@ fn serve(client: &UnixStream, slot: &Path, size: u64, state: &Mutex<State>) {
                     reply = "ok\n";
                 }
                 send(client, reply, None);
+                continue;
+            }
+            "await-check" if state.asks_for_check => {
+                send(client, "ok\n", None);
                 continue;
             }
             // Nobody asks for a check, so there is no reply until the client ends.
