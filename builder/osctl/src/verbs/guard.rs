@@ -90,11 +90,12 @@ impl<'a> Guard<'a> {
             "taken back in {TIMEOUT_SECONDS} s unless the node is reached over a new connection"
         ));
         sleep(EFFECT).await;
+        // An attempt to connect takes a while.
+        let is_late = || began.elapsed() + MARGIN > TIMEOUT;
         loop {
-            let is_last = began.elapsed() + MARGIN > TIMEOUT;
             let connection = match self.connection.another().await {
                 Ok(connection) => connection,
-                Err(error) if is_last => return Err(lost(&error)),
+                Err(error) if is_late() => return Err(lost(&error)),
                 Err(_) => {
                     sleep(PAUSE).await;
                     continue;
@@ -102,7 +103,11 @@ impl<'a> Guard<'a> {
             };
             match connection.configuration().confirm_try(ConfirmTryRequest {}).await {
                 // The network of the node does not have the changes yet.
-                Err(status) if status.code() == Code::Aborted && !is_last => sleep(PAUSE).await,
+                Err(status) if status.code() == Code::Aborted && !is_late() => sleep(PAUSE).await,
+                // The node was reached because it has taken the changes back.
+                Err(status) if status.code() == Code::FailedPrecondition && is_late() => {
+                    return Err(lost(&status.into()));
+                }
                 Err(status) => return Err(status.into()),
                 Ok(_) => break,
             }
