@@ -209,16 +209,13 @@ pub fn osctl_for_arm64(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The node's crates compile for arm64 with Rust's own linker, except crates that contain C: only
-/// `osbuild`'s sandbox has a cross compiler.
+/// The node's crates pass the compiler's checks for arm64, except crates that contain C: only
+/// `osbuild`'s sandbox has a cross compiler. The image for arm64 has all of them.
 pub fn node_for_arm64(site: &Site) -> Result<Outcome> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
-    let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
     let mut cargo = site.cargo()?;
-    cargo
-        .args(["build", "--quiet", "--locked", "--profile", "node", "--target", target])
-        .env(linker, "rust-lld");
+    cargo.args(["check", "--quiet", "--locked", "--target", target]);
     for package in &packages {
         cargo.args(["--package", package]);
     }

@@ -55,7 +55,6 @@ const TESTS: &[Check] = &[
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "slotboot for UEFI", run: cargo::slotboot_for_uefi },
     Check { name: "state API", run: state_api::clients_of_others_use_it },
-    Check { name: "COSI suites", run: state_api::suites_of_others_pass },
 ];
 
 /// The second lane: the image and its machines.
@@ -90,6 +89,7 @@ const LONG_ALONE: &[Check] = &[
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
     Check { name: "protos", run: protos::files_follow_the_rules },
     Check { name: "osctl for arm64", run: cargo::osctl_for_arm64 },
+    Check { name: "COSI suites", run: state_api::suites_of_others_pass },
     Check { name: "talosctl", run: state_api::it_reads_a_node },
     Check { name: "many changes", run: state_api::a_minute_of_changes_is_kept },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
