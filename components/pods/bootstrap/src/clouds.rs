@@ -123,10 +123,15 @@ impl Service {
     /// # Errors
     /// The service does not answer yet, or its answer is malformed.
     pub fn ask(&self) -> Outcome<Option<Given>> {
-        let Some(bytes) = self.get(self.cloud.user_data, MAX_USER_DATA)? else { return Ok(None) };
-        if bytes.trim_ascii().is_empty() {
-            return Ok(None);
-        }
+        // Every machine has an identifier: a service that starts, and answers 404 to everything,
+        // does not count as one without user data.
+        let instance = self.instance()?;
+        let bytes = self.get(self.cloud.user_data, MAX_USER_DATA)?;
+        let bytes = bytes.filter(|bytes| !bytes.trim_ascii().is_empty());
+        Ok(bytes.map(|bytes| Given { instance, bytes }))
+    }
+
+    fn instance(&self) -> Outcome<Instance> {
         let path = match self.cloud.identity {
             Identity::Text(path) | Identity::Json(path, _) => path,
         };
@@ -141,8 +146,7 @@ impl Service {
                 json[field].as_str().unwrap_or_default().to_owned()
             }
         };
-        let instance = Instance::parse(&identity).explain(what())?;
-        Ok(Some(Given { instance, bytes }))
+        Instance::parse(&identity).explain(what())
     }
 
     fn get(&self, path: &str, max: usize) -> Outcome<Option<Vec<u8>>> {

@@ -45,8 +45,13 @@ pub fn decide(on_data: Option<&str>, placed: Option<&Found>, found: &Found) -> D
         _ if replaces => Decision::Place,
         (None, _) if is_same => Decision::Removed,
         (None, _) => Decision::Place,
-        // The disk is a copy of another machine's, whose document nobody has edited.
-        (Some(text), Some(placed)) if !is_same && text == placed.text => Decision::Place,
+        // The disk is a copy of another machine's, whose document nobody has edited. One that was
+        // signed to replace others has an identifier of its own, and is no sign of a copy.
+        (Some(text), Some(placed))
+            if !is_same && placed.replaces.is_none() && text == placed.text =>
+        {
+            Decision::Place
+        }
         (Some(text), Some(placed)) if is_same && text == placed.text => Decision::Changed,
         (Some(_), _) => Decision::Owners,
     }
@@ -75,6 +80,8 @@ mod tests {
             (Some("own"), Some(&second), &second, Decision::Owners),
             (None, Some(&second), &second, Decision::Removed),
             (Some("c"), Some(&first), &second, Decision::Record),
+            // From a cloud, once the volume is gone.
+            (Some("b"), Some(&first), &found("i-2", "a"), Decision::Owners),
         ] {
             assert_eq!(
                 decide(on_data, placed, found),

@@ -1,7 +1,7 @@
-"""Metadata services of clouds: cloud.py PORT FOLDER NAME UNAVAILABLE
+"""Metadata services of clouds: cloud.py PORT FOLDER NAME UNAVAILABLE STATUS
 
 Serves the file `user-data` of FOLDER, if it is there, to the instance in the file `instance-id`, as
-the cloud NAME does. Answers the first UNAVAILABLE requests with 503.
+the cloud NAME does. Answers the first UNAVAILABLE requests with STATUS.
 """
 
 import json
@@ -55,7 +55,7 @@ class Service(BaseHTTPRequestHandler):
     def answer(self, status, body=b""):
         if Service.unavailable > 0:
             Service.unavailable -= 1
-            status, body = 503, b""
+            status, body = int(sys.argv[5]), b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         if NAME == "gce":

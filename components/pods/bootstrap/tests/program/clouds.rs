@@ -24,11 +24,13 @@ fn machine((_, _, field, value, instance): (&str, &str, &str, &str, &str)) -> Ma
     machine
 }
 
-fn service(machine: &Machine, name: &str, unavailable: u32) -> Running {
+/// Starts the service, which answers the first requests with this status.
+fn service(machine: &Machine, name: &str, unavailable: u32, status: u16) -> Running {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cloud.py");
     let mut python = Command::new("python3");
     python.arg(script).arg(machine.port.to_string()).arg(machine.root.path()).arg(name);
-    Running::start(python.arg(unavailable.to_string()).stdout(Stdio::null()))
+    python.args([unavailable.to_string(), status.to_string()]);
+    Running::start(python.stdout(Stdio::null()))
 }
 
 /// Starts the program with all clouds, whose services are one address.
@@ -53,7 +55,7 @@ fn user_data_of_each_cloud_is_placed_for_its_instance() {
         let starting = boot(&machine);
         starting.says("in this order: GCE, Azure, OpenStack, Hetzner");
         starting.says("Connection refused");
-        let _service = service(&machine, name, 1);
+        let _service = service(&machine, name, 1, 503);
         starting.says("503");
         starting
             .says(&format!("{title}'s user data of the instance `{instance}` has a node document"));
@@ -70,7 +72,7 @@ fn user_data_of_each_cloud_is_placed_for_its_instance() {
 fn a_cloud_without_user_data_and_another_machine_have_no_document() {
     for cloud in CLOUDS {
         let machine = machine(cloud);
-        let _service = service(&machine, cloud.0, 0);
+        let _service = service(&machine, cloud.0, 0, 404);
         boot(&machine).says("no source has a document");
         fs::write(machine.path("user-data"), FIRST).unwrap();
         fs::write(machine.path("dmi").join(cloud.2), "QEMU\n").unwrap();
@@ -78,6 +80,20 @@ fn a_cloud_without_user_data_and_another_machine_have_no_document() {
         boot.says("the firmware names none of GCE, Azure, OpenStack, Hetzner");
         boot.says("no source has a document");
         assert_eq!(machine.document(), None);
+    }
+}
+
+#[test]
+fn a_service_that_knows_nothing_yet_is_asked_again() {
+    for cloud in CLOUDS {
+        let machine = machine(cloud);
+        let bytes = if cloud.0 == "azure" { STANDARD.encode(FIRST) } else { FIRST.to_owned() };
+        fs::write(machine.path("user-data"), bytes).unwrap();
+        let _service = service(&machine, cloud.0, 1, 404);
+        let boot = boot(&machine);
+        boot.says("there is nothing");
+        boot.says("the node uses it");
+        assert_eq!(machine.document().as_deref(), Some(FIRST), "{}", cloud.0);
     }
 }
 
