@@ -6,7 +6,7 @@ use crate::descriptions::File;
 use crate::error::{Error, Result};
 use crate::pin::Pin;
 use hyper_util::rt::TokioIo;
-use osbuild_abi::osd::CERTIFICATE_NAME;
+use osbuild_abi::osd::{CERTIFICATE_NAME, TRY_METADATA};
 use osbuild_cosi::resource::state_client::StateClient;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::inspect_client::InspectClient;
@@ -18,13 +18,16 @@ use rustls::version::TLS13;
 use rustls::{AlertDescription, ClientConfig};
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncBufReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{self, Endpoint};
+use tonic::{Request, Status};
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
@@ -39,14 +42,34 @@ const HTTP2: &[u8] = b"h2";
 /// The remedy if another program than `osd` listens.
 const OTHER_PORT: &str = "another program listens there: is it the port of the node API, 50000?";
 
-/// A channel to a node, which adds the token of the user to each call if there is one.
-type Channel = InterceptedService<transport::Channel, Bearer>;
+/// A channel to a node, which adds metadata to each call.
+type Channel = InterceptedService<transport::Channel, Metadata>;
+
+/// Adds the token of the user and the number of the try that calls are part of, if there are any.
+#[derive(Clone)]
+pub struct Metadata {
+    bearer: Bearer,
+    part_of: Arc<AtomicU64>,
+}
+
+impl Interceptor for Metadata {
+    fn call(&mut self, request: Request<()>) -> std::result::Result<Request<()>, Status> {
+        let mut request = self.bearer.call(request)?;
+        let number = self.part_of.load(Ordering::Relaxed);
+        if number != 0 {
+            request.metadata_mut().insert(TRY_METADATA, number.into());
+        }
+        Ok(request)
+    }
+}
 
 /// An open connection.
 pub struct Connection {
     address: Address,
     credentials: Credentials,
     channel: Channel,
+    /// The number of the try that calls are part of; zero without one.
+    part_of: Arc<AtomicU64>,
     /// The fingerprint of the node.
     pub fingerprint: Fingerprint,
 }
@@ -100,15 +123,26 @@ impl Connection {
             .keep_alive_timeout(TIMEOUT);
         let channel = endpoint.connect_with_connector(once).await;
         let channel = channel.map_err(|error| cannot().caused_by(&error))?;
-        let channel = InterceptedService::new(channel, bearer);
+        let part_of = Arc::<AtomicU64>::default();
+        let metadata = Metadata { bearer, part_of: part_of.clone() };
+        let channel = InterceptedService::new(channel, metadata);
         let fingerprint = pin.seen().ok_or_else(cannot)?;
         let (address, credentials) = (address.clone(), credentials.clone());
-        Ok(Connection { address, credentials, channel, fingerprint })
+        Ok(Connection { address, credentials, channel, part_of, fingerprint })
     }
 
-    /// Opens another connection to the same node.
+    /// Opens another connection to the same node, whose calls are part of the same try.
     pub async fn another(&self) -> Result<Connection> {
-        Connection::open(&self.address, &self.credentials, Some(&self.fingerprint)).await
+        let expected = Some(&self.fingerprint);
+        let other = Connection::open(&self.address, &self.credentials, expected).await?;
+        other.be_part_of(self.part_of.load(Ordering::Relaxed));
+        Ok(other)
+    }
+
+    /// Makes later calls a part of the try with this number: the node refuses changes after its
+    /// end. Nodes of older releases have no numbers, which is zero here.
+    pub fn be_part_of(&self, number: u64) {
+        self.part_of.store(number, Ordering::Relaxed);
     }
 
     /// The service of resources.

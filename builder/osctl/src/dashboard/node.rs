@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn a_try_ends_at_a_time() {
         let mut node = Node::new("a", "a:50000");
-        let state =
-            GetTryResponse { running: true, remaining_seconds: 30, caller: "admin \u{1b}".into() };
+        let caller = "admin \u{1b}".into();
+        let state = GetTryResponse { running: true, remaining_seconds: 30, caller, number: 1 };
         node.take(Reading::Try(Ok(state)), at(100));
         let tried = Try { caller: "admin \\u{1b}".into(), end: at(130) };
         assert_eq!(node.tried.value, Some(Some(tried)));

@@ -48,7 +48,10 @@ impl<'a> Guard<'a> {
             |error: Error| error.hint("`--no-try` keeps the change even if it cuts the node off");
         match connection.configuration().get_try(GetTryRequest {}).await {
             Ok(state) if !state.get_ref().running => {}
-            Ok(_) => return Ok(Guard { connection, began: None }),
+            Ok(state) => {
+                connection.be_part_of(state.get_ref().number);
+                return Ok(Guard { connection, began: None });
+            }
             // Nothing acts on the settings, so they cut nothing off.
             Err(status) if status.code() == Code::Unimplemented => {
                 return Ok(Guard { connection, began: None });
@@ -57,7 +60,8 @@ impl<'a> Guard<'a> {
         }
         let request = BeginTryRequest { timeout_seconds: TIMEOUT_SECONDS };
         let begun = connection.configuration().begin_try(request).await;
-        begun.map_err(|status| hint(status.into()))?;
+        let begun = begun.map_err(|status| hint(status.into()))?;
+        connection.be_part_of(begun.get_ref().number);
         Ok(Guard { connection, began: Some(Instant::now()) })
     }
 
@@ -73,6 +77,7 @@ impl<'a> Guard<'a> {
             (Some(began), Ok(_)) => self.confirm(began).await?,
             (Some(_), Err(_)) => self.revert().await?,
         }
+        self.connection.be_part_of(0);
         changed
     }
 

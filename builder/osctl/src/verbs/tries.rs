@@ -71,6 +71,7 @@ async fn tried(
     change(true).await?;
     let request = BeginTryRequest { timeout_seconds };
     let begun = connection.configuration().begin_try(request).await?.into_inner();
+    connection.be_part_of(begun.number);
     match change(false).await {
         Ok(changes) => {
             let what = if begun.extended { "with your earlier try, " } else { "" };
@@ -92,9 +93,8 @@ async fn tried(
 /// Says that a change that was just made is part of a running try.
 pub async fn note_try(connection: &Connection) {
     // The change is made, whether or not the node says more.
-    let Ok(GetTryResponse { running, remaining_seconds, caller }) = state(connection).await else {
-        return;
-    };
+    let Ok(state) = state(connection).await else { return };
+    let GetTryResponse { running, remaining_seconds, caller, .. } = state;
     if running {
         note(&format!(
             "this is part of the try of {}, which is taken back in {remaining_seconds} s unless \
@@ -139,7 +139,7 @@ pub async fn show(connection: &Connection) -> Result<Output> {
     Ok(Output::Lines(vec![line(&state(connection).await?)]))
 }
 
-fn line(GetTryResponse { running, remaining_seconds, caller }: &GetTryResponse) -> String {
+fn line(GetTryResponse { running, remaining_seconds, caller, .. }: &GetTryResponse) -> String {
     match running {
         true => format!(
             "running: begun by {}, taken back in {remaining_seconds} s unless confirmed",

@@ -12,6 +12,7 @@ use crate::host;
 use crate::init::Init;
 use crate::keeper::Keeper;
 use crate::shared::SharedStore;
+use crate::tried::PartOf;
 use crate::wire;
 use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::configuration_server::Configuration;
@@ -60,7 +61,12 @@ impl ConfigurationService {
         init.converse(move |client| talk(client, &store)).await.map_err(status)
     }
 
-    async fn confirm(&self, caller: Arc<Caller>, peer: Option<Peer>) -> Result<(), Status> {
+    async fn confirm(
+        &self,
+        part_of: PartOf,
+        caller: Arc<Caller>,
+        peer: Option<Peer>,
+    ) -> Result<(), Status> {
         let name = caller.to_string();
         let confirm = move |client: &mut Client, store: &SharedStore| {
             let to_confirm = store.to_confirm();
@@ -69,6 +75,7 @@ impl ConfigurationService {
             // Others may have changed settings, or revoked the caller's certificate, while this
             // call waited for `init`.
             let checked = peer.as_ref().map_or(Ok(()), Peer::check);
+            let checked = checked.and_then(|()| store.check_try(part_of));
             let opened = peer.as_ref().map(|peer| peer.opened);
             if let Err(status) = checked.and_then(|()| may_confirm(store, &caller, opened)) {
                 return Ok(Err(status));
@@ -248,6 +255,7 @@ fn may_confirm(
 impl Configuration for ConfigurationService {
     async fn apply(&self, request: Request<ApplyRequest>) -> Answer<ApplyResponse> {
         let caller = Caller::of(request.extensions());
+        let part_of = PartOf::of(request.metadata())?;
         let ApplyRequest { documents, dry_run } = request.into_inner();
         let stored = |key: &Key| {
             let found = self.store.read(|store| store.get(key)).ok()?;
@@ -258,7 +266,7 @@ impl Configuration for ConfigurationService {
         let is_setting =
             |one: &Draft| ClientType::of(one.key.kind()).is_some_and(ClientType::is_setting);
         self.admit(dry_run || !drafts.iter().any(is_setting))?;
-        let steps = self.store.apply(drafts, dry_run)?;
+        let steps = self.store.apply(part_of, drafts, dry_run)?;
         let resources = steps.iter().map(step).collect();
         let is_changed =
             |step: &&Step| step.before.as_ref().is_none_or(|before| before.content != step.after);
@@ -280,11 +288,11 @@ impl Configuration for ConfigurationService {
         request: Request<RestoreGenerationRequest>,
     ) -> Answer<RestoreGenerationResponse> {
         let caller = Caller::of(request.extensions());
+        let part_of = PartOf::of(request.metadata())?;
         let RestoreGenerationRequest { number, dry_run } = request.into_inner();
         self.admit(dry_run)?;
-        let differences = self
-            .store
-            .restore_generation(number, dry_run, |differences| permit(&caller, differences))?;
+        let permit = |differences: &[Difference]| permit(&caller, differences);
+        let differences = self.store.restore_generation(part_of, number, dry_run, permit)?;
         let resources = differences.iter().map(difference).collect();
         let keys = differences.iter().map(|one| &one.key);
         self.keep(&caller, dry_run, keys, RestoreGenerationResponse { resources }).await
@@ -305,30 +313,33 @@ impl Configuration for ConfigurationService {
                 ))));
             }
             client.send(&Wanted::BeginTry(time))?;
-            store.begin_try(&caller);
-            Ok(Ok(BeginTryResponse { extended: running.is_some() }))
+            let number = store.begin_try(&caller);
+            Ok(Ok(BeginTryResponse { extended: running.is_some(), number }))
         };
         self.converse(begin).await?.map(Response::new)
     }
 
     async fn confirm_try(&self, request: Request<ConfirmTryRequest>) -> Answer<ConfirmTryResponse> {
         let caller = Caller::of(request.extensions());
+        let part_of = PartOf::of(request.metadata())?;
         let peer = request.extensions().get::<Peer>().cloned();
         may_confirm(&self.store, &caller, peer.as_ref().map(|peer| peer.opened))?;
         // Settings that `init` has confirmed must reach the disk, even if the caller does not wait.
         let service = self.clone();
-        let confirmed = tokio::spawn(async move { service.confirm(caller, peer).await });
+        let confirmed = tokio::spawn(async move { service.confirm(part_of, caller, peer).await });
         confirmed.await.expect("no confirmation panics")?;
         Ok(Response::new(ConfirmTryResponse {}))
     }
 
     async fn revert_try(&self, request: Request<RevertTryRequest>) -> Answer<RevertTryResponse> {
         let caller = Caller::of(request.extensions());
+        let part_of = PartOf::of(request.metadata())?;
         permit_tried(&self.store, &caller)?;
         let revert = move |client: &mut Client, store: &SharedStore| {
             host::apply(client, store)?;
             // While `init` goes back, the request would say that this is known for good.
-            if let Err(status) = store.admit_changes().and_then(|()| permit_tried(store, &caller)) {
+            let checked = store.admit_changes().and_then(|()| store.check_try(part_of));
+            if let Err(status) = checked.and_then(|()| permit_tried(store, &caller)) {
                 return Ok(Err(status));
             }
             client.send(&Wanted::RevertTry)?;
@@ -340,12 +351,13 @@ impl Configuration for ConfigurationService {
 
     async fn get_try(&self, _: Request<GetTryRequest>) -> Answer<GetTryResponse> {
         let get = |client: &mut Client, store: &SharedStore| {
-            Ok((client.settings()?.tried, store.try_caller().unwrap_or_default()))
+            let number = store.try_number().unwrap_or_default();
+            Ok((client.settings()?.tried, store.try_caller().unwrap_or_default(), number))
         };
-        let (tried, caller) = self.converse(get).await?;
+        let (tried, caller, number) = self.converse(get).await?;
         Ok(Response::new(match tried {
             TryState::Running(remaining_seconds) => {
-                GetTryResponse { running: true, remaining_seconds, caller }
+                GetTryResponse { running: true, remaining_seconds, caller, number }
             }
             TryState::None | TryState::Over => GetTryResponse::default(),
         }))
@@ -360,8 +372,13 @@ mod tests {
     use crate::access::caller::ShownCertificate;
     use crate::access::quota::Quotas;
     use crate::access::rules::Rules;
+    use crate::catalog::{Accepts, Catalog};
     use crate::connections::RemotePeer;
     use crate::fake_init::FakeInit;
+    use crate::state::StateService;
+    use osbuild_abi::osd::TRY_METADATA;
+    use osbuild_cosi::resource::DestroyRequest;
+    use osbuild_cosi::resource::state_server::State;
     use osbuild_protocol::{Fingerprint, Refusal, StartSettings};
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::sync::Mutex;
@@ -457,7 +474,8 @@ mod tests {
                 && let Some(store) = changed.lock().unwrap().take()
             {
                 let drafts = "{type: Revocation, id: a, spec: {user: bob}}";
-                store.apply(documents::read(drafts, |_| None).unwrap(), false).unwrap();
+                let drafts = documents::read(drafts, |_| None).unwrap();
+                store.apply(PartOf::default(), drafts, false).unwrap();
             }
         });
         let service = service(&init);
@@ -565,6 +583,71 @@ mod tests {
         let refused = service(&init).revert_try(from(&Caller::local(), RevertTryRequest {})).await;
         assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
         assert_eq!(init.state().requests, [""; 0]);
+    }
+
+    /// A request of the node itself that is part of a try.
+    fn in_try<T>(number: u64, message: T) -> Request<T> {
+        let mut request = from(&Caller::local(), message);
+        request.metadata_mut().insert(TRY_METADATA, number.into());
+        request
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_part_of_a_try_changes_nothing_after_its_end() {
+        let init = FakeInit::start(|_| {});
+        let service = service(&init);
+        let state = StateService::new(service.store.clone(), Catalog::new(Accepts::Known), None);
+        let begin = async || {
+            let request = from(&Caller::local(), BeginTryRequest { timeout_seconds: 100 });
+            service.begin_try(request).await.unwrap().into_inner().number
+        };
+        let documents = "{type: Hostname, id: a, spec: {hostname: b}}".to_owned();
+        let apply = async |number| {
+            let apply = ApplyRequest { documents: documents.clone(), dry_run: false };
+            service.apply(in_try(number, apply)).await.map(drop)
+        };
+        let destroy = async |number| {
+            let (namespace, r#type) = ("system".to_owned(), "Hostnames.osbuild".to_owned());
+            let destroy = DestroyRequest { namespace, r#type, id: "a".to_owned(), options: None };
+            state.destroy(in_try(number, destroy)).await.map(drop)
+        };
+        let restore = async |number| {
+            let restore = RestoreGenerationRequest { number: 1, dry_run: false };
+            service.restore_generation(in_try(number, restore)).await.map(drop)
+        };
+        let confirm = async |number| {
+            service.confirm_try(in_try(number, ConfirmTryRequest {})).await.map(drop)
+        };
+        let revert =
+            async |number| service.revert_try(in_try(number, RevertTryRequest {})).await.map(drop);
+        let first = begin().await;
+        assert_eq!(begin().await, first, "the same try goes on");
+        for change in [apply(first).await, destroy(first).await, apply(first).await] {
+            change.unwrap();
+        }
+        confirm(first).await.unwrap();
+        let has_ended = Code::FailedPrecondition;
+        for is_other_running in [false, true] {
+            if is_other_running {
+                assert_ne!(begin().await, first);
+            }
+            for refused in [
+                apply(first).await,
+                destroy(first).await,
+                restore(first).await,
+                confirm(first).await,
+            ] {
+                assert_eq!(refused.unwrap_err().code(), has_ended);
+            }
+            assert_eq!(revert(first).await.unwrap_err().code(), has_ended);
+            assert_eq!(init.tried().is_some(), is_other_running);
+        }
+        let shown = service.get_try(from(&Caller::local(), GetTryRequest {})).await.unwrap();
+        revert(shown.into_inner().number).await.unwrap();
+        let mut malformed = from(&Caller::local(), RevertTryRequest {});
+        malformed.metadata_mut().insert(TRY_METADATA, "mine".parse().unwrap());
+        let refused = service.revert_try(malformed).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     }
 
     async fn apply(service: &ConfigurationService, documents: &str) -> Result<(), Status> {

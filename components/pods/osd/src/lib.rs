@@ -40,5 +40,6 @@ pub mod shared;
 pub mod socket;
 pub mod state;
 pub mod talos;
+pub mod tried;
 pub mod watches;
 pub mod wire;

@@ -10,6 +10,7 @@ use crate::generations::{self, Difference, Generations};
 use crate::limits::{MAX_WATCHES, STORE};
 use crate::observed;
 use crate::plugins::finalizers::Finalizers;
+use crate::tried::{PartOf, Tried};
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{SettingName, StartSettings};
@@ -38,6 +39,8 @@ struct Inner {
     generations: Generations,
     /// While changes are tried.
     tried: Option<Tried>,
+    /// The number of the next try.
+    next_try: u64,
     /// The settings with which the node has started.
     start: StartSettings,
     /// The settings that `init` has refused.
@@ -47,16 +50,6 @@ struct Inner {
     left_revocations: Option<Vec<Arc<Resource>>>,
     /// Wakes the watches of a kind. A kind without watches has no sender.
     changed: BTreeMap<Kind, watch::Sender<()>>,
-}
-
-/// Changes that are tried.
-struct Tried {
-    /// The settings before them.
-    before: Vec<Arc<Resource>>,
-    /// When a setting was changed last.
-    changed: Option<Instant>,
-    /// The caller that began the try.
-    caller: String,
 }
 
 /// The settings that a call confirms.
@@ -71,13 +64,31 @@ impl Inner {
         let changed = self.changed.entry(kind.clone());
         changed.or_insert_with(|| watch::channel(()).0).subscribe()
     }
+
+    fn change<T>(
+        &mut self,
+        kind: &Kind,
+        is_setting: bool,
+        write: impl FnOnce(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let written = write(&mut self.store)?;
+        if let Some(tried) = self.tried.as_mut().filter(|_| is_setting) {
+            tried.changed = Some(Instant::now());
+        }
+        if let Some(watches) = self.changed.get(kind) {
+            watches.send_replace(());
+        }
+        Ok(written)
+    }
 }
 
 impl SharedStore {
     /// An empty store, whose bookmarks no other process accepts.
     pub fn new() -> Outcome<SharedStore> {
-        let mut cookie = Cookie([0; 8]);
-        getrandom(&mut cookie.0, GetRandomFlags::empty()).explain("get random bytes")?;
+        let (mut cookie, mut next_try) = (Cookie([0; 8]), [0; 8]);
+        for random in [&mut cookie.0, &mut next_try] {
+            getrandom(random, GetRandomFlags::empty()).explain("get random bytes")?;
+        }
         let mut store = Store::new(cookie, STORE);
         observed::TYPES.iter().for_each(|one| store.set_apart(one.kind(), one.room()));
         let generations = Generations::default();
@@ -85,6 +96,8 @@ impl SharedStore {
             store,
             generations,
             tried: None,
+            // Another process has had other tries.
+            next_try: u64::from_le_bytes(next_try).max(1),
             start: StartSettings::default(),
             refused: BTreeSet::new(),
             finalizers: Finalizers::default(),
@@ -109,7 +122,22 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.change(kind, ClientType::of(kind).is_some_and(ClientType::is_setting), write)
+        self.lock().change(kind, is_setting(kind), write)
+    }
+
+    /// Does the same for a call that is part of this try.
+    ///
+    /// # Errors
+    /// The try has ended, or the resources cannot be changed.
+    pub fn write_in_try<T>(
+        &self,
+        part_of: PartOf,
+        kind: &Kind,
+        write: impl FnOnce(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Status> {
+        let mut inner = self.lock();
+        part_of.check(inner.tried.as_ref())?;
+        inner.change(kind, is_setting(kind), write).map_err(|error| wire::status(&error))
     }
 
     /// Does the same for what changes no setting: resources and finalizers of plugins.
@@ -118,24 +146,7 @@ impl SharedStore {
         kind: &Kind,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.change(kind, false, write)
-    }
-
-    fn change<T>(
-        &self,
-        kind: &Kind,
-        is_setting: bool,
-        write: impl FnOnce(&mut Store) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let Inner { store, tried, changed, .. } = &mut *self.lock();
-        let written = write(store)?;
-        if let Some(tried) = tried.as_mut().filter(|_| is_setting) {
-            tried.changed = Some(Instant::now());
-        }
-        if let Some(watches) = changed.get(kind) {
-            watches.send_replace(());
-        }
-        Ok(written)
+        self.lock().change(kind, false, write)
     }
 
     /// Refuses changes of settings by clients while the node does not run with the newest ones.
@@ -173,8 +184,17 @@ impl SharedStore {
 
     /// Applies drafts of settings, all or none, unless this is a dry run. Returns what became of
     /// them, or would.
-    pub fn apply(&self, drafts: Vec<Draft>, is_dry: bool) -> Result<Vec<Step>, Status> {
+    ///
+    /// # Errors
+    /// The try that this is part of has ended, or a draft cannot be applied.
+    pub fn apply(
+        &self,
+        part_of: PartOf,
+        drafts: Vec<Draft>,
+        is_dry: bool,
+    ) -> Result<Vec<Step>, Status> {
         let Inner { store, tried, changed, .. } = &mut *self.lock();
+        part_of.check(tried.as_ref())?;
         let steps = apply::plan(store, drafts)?;
         if is_dry {
             return Ok(steps);
@@ -185,9 +205,8 @@ impl SharedStore {
             let put_back = put_back_of(ClientType::all(), store, &before, now);
             put_back.map_err(|error| wire::status(&error))?;
         }
-        let is_setting =
-            |step: &Step| ClientType::of(step.after.key.kind()).is_some_and(ClientType::is_setting);
-        if let Some(tried) = tried.as_mut().filter(|_| steps.iter().any(is_setting)) {
+        let has_setting = steps.iter().any(|step| is_setting(step.after.key.kind()));
+        if let Some(tried) = tried.as_mut().filter(|_| has_setting) {
             tried.changed = Some(Instant::now());
         }
         wake_kinds(changed, steps.iter().map(|step| step.after.key.kind()));
@@ -230,14 +249,17 @@ impl SharedStore {
     /// changes.
     ///
     /// # Errors
-    /// There is no such generation, or `permit` refuses the changes.
+    /// The try that this is part of has ended, there is no such generation, or `permit` refuses the
+    /// changes.
     pub fn restore_generation(
         &self,
+        part_of: PartOf,
         number: u64,
         is_dry: bool,
         permit: impl FnOnce(&[Difference]) -> Result<(), Status>,
     ) -> Result<Vec<Difference>, Status> {
         let Inner { store, generations, tried, changed, .. } = &mut *self.lock();
+        part_of.check(tried.as_ref())?;
         let generation = generations.get(number).ok_or_else(|| {
             Status::not_found(format!("there is no generation {number} any more, or not yet"))
         })?;
@@ -304,14 +326,25 @@ impl SharedStore {
     }
 
     /// Has the settings of now count as the confirmed ones until the caller's try ends. If a try is
-    /// running already, its confirmed ones and its caller stay.
-    pub fn begin_try(&self, caller: &str) {
-        let Inner { store, tried, .. } = &mut *self.lock();
-        tried.get_or_insert_with(|| Tried {
-            before: settings(store),
-            changed: None,
-            caller: caller.to_owned(),
-        });
+    /// running already, its confirmed ones, its caller and its number stay. Returns the number.
+    pub fn begin_try(&self, caller: &str) -> u64 {
+        let Inner { store, tried, next_try, .. } = &mut *self.lock();
+        let begin = || {
+            let number = *next_try;
+            *next_try = number.checked_add(1).unwrap_or(1);
+            Tried { number, before: settings(store), changed: None, caller: caller.to_owned() }
+        };
+        tried.get_or_insert_with(begin).number
+    }
+
+    /// Refuses a call that is part of a try that has ended.
+    pub fn check_try(&self, part_of: PartOf) -> Result<(), Status> {
+        part_of.check(self.lock().tried.as_ref())
+    }
+
+    /// The number of the running try.
+    pub fn try_number(&self) -> Option<u64> {
+        self.lock().tried.as_ref().map(|tried| tried.number)
     }
 
     /// The caller that began the running try.
@@ -456,6 +489,11 @@ impl SharedStore {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("no thread panics while it holds the lock")
     }
+}
+
+/// Whether resources of this kind are settings.
+fn is_setting(kind: &Kind) -> bool {
+    ClientType::of(kind).is_some_and(ClientType::is_setting)
 }
 
 /// Gives all settings their earlier content again.
@@ -642,7 +680,7 @@ mod tests {
         create("Vaults.osbuild", "other");
         create("Motds.osbuild", "node");
         store.record_generation("me");
-        let restored = store.restore_generation(1, false, |_| Ok(())).unwrap();
+        let restored = store.restore_generation(PartOf::default(), 1, false, |_| Ok(())).unwrap();
         assert_eq!(restored.iter().map(|one| one.key.id()).collect::<Vec<_>>(), ["node"]);
         let kept = store.kept();
         let ids: Vec<_> = kept.iter().map(|one| one.content.key.id()).collect();

@@ -8,6 +8,7 @@ use crate::client_type::ClientType;
 use crate::keeper::Keeper;
 use crate::limits::MAX_OWNER;
 use crate::shared::SharedStore;
+use crate::tried::PartOf;
 use crate::watches::{self, Messages};
 use crate::wire;
 use osbuild_cosi::resource::state_server::State;
@@ -35,6 +36,19 @@ pub struct StateService {
     keeper: Option<Arc<Keeper>>,
 }
 
+/// The caller of a request that writes, and the try that the request is part of.
+struct Writer {
+    caller: Arc<Caller>,
+    part_of: PartOf,
+}
+
+impl Writer {
+    fn of<T>(request: &Request<T>) -> Result<Writer, Status> {
+        let caller = Caller::of(request.extensions());
+        Ok(Writer { caller, part_of: PartOf::of(request.metadata())? })
+    }
+}
+
 impl StateService {
     /// A service that writes to the store what the catalog admits. With a keeper it answers when
     /// the change is on the disk.
@@ -49,7 +63,7 @@ impl StateService {
     /// Changes the resource, if the caller may write its kind.
     async fn write<T>(
         &self,
-        caller: &Caller,
+        Writer { caller, part_of }: &Writer,
         verb: Verb,
         key: &Key,
         write: impl FnOnce(&mut Store) -> Result<T, Error>,
@@ -59,7 +73,7 @@ impl StateService {
         if is_setting {
             self.store.admit_changes()?;
         }
-        let written = self.store.write(key.kind(), write).map_err(|error| wire::status(&error))?;
+        let written = self.store.write_in_try(*part_of, key.kind(), write)?;
         if is_setting {
             self.store.record_write(&caller.to_string());
         }
@@ -72,15 +86,15 @@ impl StateService {
     /// Changes the content of a resource to one that the catalog accepts.
     async fn put<T>(
         &self,
-        caller: &Caller,
+        writer: &Writer,
         verb: Verb,
         mut content: Content,
         write: impl FnOnce(&mut Store, Content) -> Result<T, Error>,
     ) -> Result<T, Status> {
         self.store.read(|store| Catalog::check(&mut content, store))?;
-        rules::keeps_in(caller, &content.key, &content.spec)?;
+        rules::keeps_in(&writer.caller, &content.key, &content.spec)?;
         let key = content.key.clone();
-        self.write(caller, verb, &key, |store| write(store, content)).await
+        self.write(writer, verb, &key, |store| write(store, content)).await
     }
 
     /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
@@ -134,7 +148,7 @@ impl State for StateService {
     }
 
     async fn create(&self, request: Request<CreateRequest>) -> Answer<CreateResponse> {
-        let caller = Caller::of(request.extensions());
+        let writer = Writer::of(&request)?;
         let CreateRequest { resource, options } = request.into_inner();
         let (content, _, named) = wire::draft(resource)?;
         let owner = Owner(options.unwrap_or_default().owner);
@@ -148,14 +162,14 @@ impl State for StateService {
         }
         let now = SystemTime::now();
         let created = self
-            .put(&caller, Verb::Create, content, |store, content| store.create(content, owner, now))
+            .put(&writer, Verb::Create, content, |store, content| store.create(content, owner, now))
             .await?;
         let message = CreateResponse { resource: Some(wire::resource(&created)) };
         Ok(Changed::of([&created.content.key], message))
     }
 
     async fn update(&self, request: Request<UpdateRequest>) -> Answer<UpdateResponse> {
-        let caller = Caller::of(request.extensions());
+        let writer = Writer::of(&request)?;
         let UpdateRequest { new_resource, options } = request.into_inner();
         let (content, version, _) = wire::draft(new_resource)?;
         let options = options.unwrap_or_default();
@@ -163,17 +177,17 @@ impl State for StateService {
         let expected = Expected { version, owner: Owner(options.owner), phase: phase.transpose()? };
         let now = SystemTime::now();
         let update = |store: &mut Store, content| store.update(content, expected, now);
-        let updated = self.put(&caller, Verb::Update, content, update).await?;
+        let updated = self.put(&writer, Verb::Update, content, update).await?;
         let message = UpdateResponse { resource: Some(wire::resource(&updated)) };
         Ok(Changed::of([&updated.content.key], message))
     }
 
     async fn destroy(&self, request: Request<DestroyRequest>) -> Answer<DestroyResponse> {
-        let caller = Caller::of(request.extensions());
+        let writer = Writer::of(&request)?;
         let DestroyRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
-        self.write(&caller, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
+        self.write(&writer, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
         Ok(Changed::of([&key], DestroyResponse {}))
     }
 
@@ -183,13 +197,13 @@ impl State for StateService {
     }
 
     async fn teardown(&self, request: Request<TeardownRequest>) -> Answer<TeardownResponse> {
-        let caller = Caller::of(request.extensions());
+        let writer = Writer::of(&request)?;
         let TeardownRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
         let tear_down = |store: &mut Store| store.tear_down(&key, &owner, now);
-        let destroy_ready = self.write(&caller, Verb::Destroy, &key, tear_down).await?;
+        let destroy_ready = self.write(&writer, Verb::Destroy, &key, tear_down).await?;
         Ok(Changed::of([&key], TeardownResponse { destroy_ready }))
     }
 
@@ -197,16 +211,16 @@ impl State for StateService {
         &self,
         request: Request<TeardownAndDestroyRequest>,
     ) -> Answer<TeardownAndDestroyResponse> {
-        let caller = Caller::of(request.extensions());
+        let writer = Writer::of(&request)?;
         let TeardownAndDestroyRequest { namespace, r#type, id, options } = request.into_inner();
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
         let is_ready = self
-            .write(&caller, Verb::Destroy, &key, |store| store.tear_down(&key, &owner, now))
+            .write(&writer, Verb::Destroy, &key, |store| store.tear_down(&key, &owner, now))
             .await?;
-        if is_ready || !self.is_gone(&caller, &key).await? {
-            self.write(&caller, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
+        if is_ready || !self.is_gone(&writer.caller, &key).await? {
+            self.write(&writer, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
         }
         Ok(Changed::of([&key], TeardownAndDestroyResponse {}))
     }

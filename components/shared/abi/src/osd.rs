@@ -18,6 +18,9 @@ pub const OPERATOR: &str = "operator";
 /// That of one that may change everything.
 pub const ADMIN: &str = "admin";
 
+/// The metadata of a call with the number of the try that it is part of.
+pub const TRY_METADATA: &str = "osbuild-try";
+
 /// The annotation of a type's definition that names who writes its resources: the least role of a
 /// client, or [`ITSELF`] or [`PLUGIN`].
 pub const WRITER: &str = "osbuild/writer";

@@ -206,8 +206,8 @@ fn sick_node(name: &str) -> Node {
         GetStatusResponse { ready_milliseconds: None, processes: vec![kubelet], ..status() };
     node.take(Reading::Observed(Ok(observed("2026-11-27T05:50:30Z"))), at(30));
     node.take(Reading::Status(Ok(status)), at(30));
-    let tried =
-        GetTryResponse { running: true, remaining_seconds: 90, caller: "admin \"eve\"".into() };
+    let caller = "admin \"eve\"".into();
+    let tried = GetTryResponse { running: true, remaining_seconds: 90, caller, number: 1 };
     node.take(Reading::Try(Ok(tried)), at(30));
     node.take(Reading::Usage(Err("the container `inspect` does not run".into())), at(30));
     node
@@ -403,8 +403,9 @@ proptest! {
             }
             node.take(Reading::Usage(Ok(sample)), at(0));
         }
+        let caller = evil.clone();
         let tried =
-            GetTryResponse { running: true, remaining_seconds: u32::MAX, caller: evil.clone() };
+            GetTryResponse { running: true, remaining_seconds: u32::MAX, caller, number: u64::MAX };
         node.take(Reading::Try(Ok(tried)), at(0));
         let spec = format!(
             "{{ type: {quoted}, kind: {quoted}, state: {quoted}, carrier: true, link: {quoted}, \
