@@ -17,11 +17,12 @@ use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
 use rustls::{AlertDescription, ClientConfig};
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncBufReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::service::Interceptor;
@@ -35,6 +36,9 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 /// How long a node may take to accept a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long one of a node's addresses may take while there are others.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name of HTTP/2 in TLS.
 const HTTP2: &[u8] = b"h2";
@@ -92,7 +96,8 @@ impl Connection {
         let (config, bearer) = configure(credentials, &pin, provider)?;
         let cannot = || Error::failed(format!("cannot connect to {address}"));
         let connect = async {
-            let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+            let addresses = lookup_host((address.host.as_str(), address.port)).await?;
+            let stream = reach(&addresses.collect::<Vec<_>>()).await?;
             stream.set_nodelay(true)?;
             let name = ServerName::try_from(CERTIFICATE_NAME).map_err(std::io::Error::other)?;
             let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
@@ -184,6 +189,20 @@ impl Connection {
     pub fn configuration(&self) -> ConfigurationClient<Channel> {
         ConfigurationClient::new(self.channel.clone()).max_decoding_message_size(4 << 20)
     }
+}
+
+/// Connects to the first of these addresses that answers. Networks may drop all packets of one
+/// protocol.
+async fn reach(addresses: &[SocketAddr]) -> std::io::Result<TcpStream> {
+    let Some((last, others)) = addresses.split_last() else {
+        return Err(ErrorKind::AddrNotAvailable.into());
+    };
+    for address in others {
+        if let Ok(Ok(stream)) = timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
+            return Ok(stream);
+        }
+    }
+    TcpStream::connect(last).await
 }
 
 /// Returns the configuration of TLS for these credentials, and the interceptor of each call.

@@ -22,10 +22,14 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b",
         // The header of a request.
         r"(?<before>\bBearer )[A-Za-z0-9._~+/=-]{16,}",
-        // A password in a URL.
-        r"(?<before>://)[^/\s:@]+:[^/\s@]+(?:@)",
-        // A value with the name of a secret, on a command line or in JSON.
-        r#"(?i)(?<before>(?:password|passwd|secret|token|api[-_]?key)(?:=|"\s*:\s*"))[^\s"',;&]+"#,
+        r#"(?i)(?<before>\bauthorization"?\s*[:=]\s*"?basic )[A-Za-z0-9+/=]+"#,
+        // A password in a URL, perhaps without a user.
+        r"(?<before>://)[^/\s:@]*:[^\s@]+(?:@)",
+        // A value with the name of a secret, on a command line, in JSON or in YAML.
+        concat!(
+            r#"(?i)(?<before>(?:password|passwd|secret|token|api[-_]?key)(?:=|"\s*:\s*"|: +"?))"#,
+            r#"[^\s"',;&{\[][^\s"',;&]*"#
+        ),
         // A key of WireGuard, which a public one resembles.
         r#"(?i)(?<before>(?:private|preshared)[-_]?key(?:=|"?\s*:\s*"?))[A-Za-z0-9+/]{43}="#,
     ]
@@ -54,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_form_is_one() {
-        assert_eq!(SECRETS.len(), 8);
+        assert_eq!(SECRETS.len(), 9);
     }
 
     #[test]
@@ -69,6 +73,10 @@ mod tests {
             ("join with abcdef.0123456789abcdef now".into(), "join with [removed] now"),
             ("Authorization: Bearer 0123456789abcdefgh".into(), "Authorization: Bearer [removed]"),
             ("proxy http://bob:pw@10.0.0.1:3128/".into(), "proxy http://[removed]10.0.0.1:3128/"),
+            ("redis://:pw@10.0.0.5:6379".into(), "redis://[removed]10.0.0.5:6379"),
+            ("postgres://app:p/w@db a".into(), "postgres://[removed]db a"),
+            ("Authorization: Basic dXNlcjpwdw==".into(), "Authorization: Basic [removed]"),
+            ("password: hunter2\na: b".into(), "password: [removed]\na: b"),
             ("run --token=hunter2 -v".into(), "run --token=[removed] -v"),
             (format!("made private-key={KEY} b"), "made private-key=[removed] b"),
             (format!("privateKey: {KEY}\nb"), "privateKey: [removed]\nb"),

@@ -81,12 +81,16 @@ fn differences_have_an_exit_code(remote: &Remote, outcome: &mut Outcome) -> Resu
     let ran = admin(remote, &["diff", "-f", &file])?;
     let is_shown = ran.code == Some(1) && ran.output.contains("+  - \"192.0.2.7\"");
     outcome.check("a difference is shown, with exit code 1", is_shown, || ran.output);
+    let code = code_without_readers(remote, &["--node", "admin", "diff", "-f", &file])?;
+    outcome.check("and has it without a reader", code == Some(1), || format!("{code:?}"));
     admin(remote, &["apply", "-f", &file])?;
     let ran = admin(remote, &["diff", "-f", &file])?;
     let is_same = ran.code == Some(0) && ran.output.is_empty();
     outcome.check("what is applied does not differ", is_same, || ran.output);
     let ran = admin(remote, &["diff", "-f", "none.yaml"])?;
     claim(outcome, "a failure of `diff` is no difference", &ran, Some(2));
+    let code = code_without_readers(remote, &["--node", "admin", "diff", "-f", "none.yaml"])?;
+    outcome.check("and is one without a reader", code == Some(2), || format!("{code:?}"));
     Ok(())
 }
 
@@ -107,6 +111,9 @@ fn resources_are_edited(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     let ran = edit(remote, "sed -i s/192.0.2.7/192.0.2.8/")?;
     let is_done = ran.code == Some(0) && ran.output == "updated Resolvers.osbuild/dns\n";
     outcome.check("a resource is edited", is_done, || ran.output);
+    let ran = edit(remote, "kill -INT $PPID; true")?;
+    let goes_on = ran.code == Some(0) && ran.output.contains("nothing is changed");
+    outcome.check("Ctrl-C in the editor is for the editor", goes_on, || ran.output);
     let ran = edit(remote, "true")?;
     let is_same = ran.code == Some(0) && ran.output.contains("nothing is changed");
     outcome.check("a text that stays the same changes nothing", is_same, || ran.output);
@@ -118,7 +125,7 @@ fn resources_are_edited(remote: &Remote, outcome: &mut Outcome) -> Result<()> {
     let apply = format!("{:?} --node admin apply -f {meanwhile}", osctl.get_program());
     let ran = edit(remote, &format!("{apply} && sed -i s/192.0.2.8/192.0.2.9/"))?;
     let text = kept(&ran).unwrap_or_default();
-    let is_refused = ran.code == Some(2) && ran.output.contains("somebody else has changed");
+    let is_refused = ran.code == Some(2) && ran.output.contains("the node has changed meanwhile");
     outcome.check("a change meanwhile is a conflict", is_refused, || ran.output);
     outcome.check("and the text is kept", text.contains("192.0.2.9"), || text);
     let ran = admin(remote, &["get", "resolver", "dns", "-o", "jsonpath={.spec.nameserver[*]}"])?;
@@ -228,6 +235,15 @@ fn a_bundle_has_no_secret(remote: &Remote, outcome: &mut Outcome) -> Result<()> 
 
 fn admin(remote: &Remote, words: &[&str]) -> Result<Ran> {
     remote.run(&[&["--node", "admin"], words].concat())
+}
+
+/// The exit code of osctl if nobody reads its stdout and stderr.
+fn code_without_readers(remote: &Remote, words: &[&str]) -> Result<Option<i32>> {
+    let nobody = || std::io::pipe().map(|(_, writer)| writer).or_build(|| "no pipe".to_owned());
+    let mut osctl = remote.osctl();
+    osctl.args(words).stdout(nobody()?).stderr(nobody()?);
+    let ended = osctl.status().or_build(|| "cannot start osctl".to_owned())?;
+    Ok(ended.code())
 }
 
 /// Edits the resolver with this command as the editor.

@@ -5,6 +5,7 @@ use crate::capture::summary::Summary;
 use crate::cli::{Capture, Seconds};
 use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
+use crate::stderr;
 use jiff::tz::TimeZone;
 use osbuild_cosi::v1::{CaptureRequest, CaptureResponse, CapturedPacket};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -54,7 +55,7 @@ pub async fn run(connection: &Connection, capture: Capture) -> Result<()> {
     })
     .await;
     let packets = if captured == 1 { "packet" } else { "packets" };
-    eprintln!("{captured} {packets} captured, {dropped} dropped");
+    stderr::print_line(format_args!("{captured} {packets} captured, {dropped} dropped"));
     end
 }
 

@@ -10,6 +10,7 @@ use crate::table::Table;
 use osbuild_cosi::resource::{Metadata, Resource};
 use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::{AppliedResource, Generation};
+use osbuild_protocol::{REDACTED, REDACTED_CHANGE};
 use serde_json::Value;
 
 /// The identifier of a status of which a node has one.
@@ -96,7 +97,9 @@ fn set_by(resource: &Resource, metadata: &Metadata, generations: &[Generation]) 
         generations.iter().flat_map(|one| one.changes.iter().map(move |change| (one, change)));
     let last = changes.find(|(_, change)| is_of(change));
     let Some((one, change)) = last else { return String::new() };
-    let is_kept = resource.spec.as_ref().is_some_and(|spec| spec.yaml_spec == change.after);
+    // The resource itself does not show that its secrets have changed.
+    let after = change.after.replace(REDACTED_CHANGE, REDACTED);
+    let is_kept = resource.spec.as_ref().is_some_and(|spec| spec.yaml_spec == after);
     match is_kept {
         true => format!("{}, in generation {} of {}", one.caller, one.number, history::time(one)),
         false => format!("after generation {}, and not kept yet: `osctl try`", one.number),
@@ -196,6 +199,15 @@ mod tests {
                 "The node has acted on version 2, and not on 3 yet.",
             ]
         );
+    }
+
+    #[test]
+    fn a_change_of_a_secret_is_in_its_generation() {
+        let credential = resource("Resolvers", "dns", "3", "password: (hidden)\n");
+        let mut changed = generation(7, "dns", Outcome::Updated);
+        changed.changes[0].after = "password: (hidden, changed)\n".into();
+        let by = set_by(&credential, &resource::metadata(&credential), &[changed]);
+        assert!(by.contains("in generation 7"), "{by}");
     }
 
     #[test]

@@ -11,8 +11,12 @@ use crate::error::{Error, Result, printable};
 use crate::resource;
 use crate::selection::Selection;
 use osbuild_cosi::resource::{Resource, Spec, UpdateRequest};
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::flag::register_conditional_default;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::NamedTempFile;
 use tonic::{Code, Status};
 
@@ -38,7 +42,7 @@ pub async fn run(selection: &Selection, edit: Edit) -> Result<()> {
     let original = resource::yaml(&resource)?;
     let document = Document::read(&original)
         .map_err(|reason| Error::failed(format!("{name} is no document")).cause(reason))?;
-    let editor = Editor::of_user();
+    let editor = Editor::of_user()?;
     let mut file = EditedFile::new(&editor)?;
     let mut comments = vec![HEAD.to_owned()];
     let mut text = original;
@@ -138,25 +142,44 @@ fn failure(status: Status) -> Failure {
     match status.code() {
         Code::InvalidArgument => Failure::Mistake(status.message().to_owned()),
         Code::FailedPrecondition => {
-            let error = Error::usage("somebody else has changed the resource meanwhile");
+            let error = Error::usage("the node has changed meanwhile");
             Failure::Other(error.cause(status.message()))
         }
         _ => Failure::Other(status.into()),
     }
 }
 
-/// The user's editor: a command of the shell, to which the file is added.
-struct Editor(String);
+/// The user's editor.
+struct Editor {
+    /// A command of the shell, to which the file is added.
+    command: String,
+    /// Whether Ctrl-C ends this program, too. The terminal sends it to all programs, and the user
+    /// means one that the editor runs.
+    is_ended_by_signals: Arc<AtomicBool>,
+}
 
 impl Editor {
-    fn of_user() -> Editor {
-        let set = VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
-        let editor = set.filter(|editor| !editor.trim().is_empty()).map(Editor).next();
-        editor.unwrap_or_else(|| Editor(EDITOR.to_owned()))
+    fn of_user() -> Result<Editor> {
+        let mut set = VARIABLES.iter().filter_map(|name| std::env::var(name).ok());
+        let command = set.find(|editor| !editor.trim().is_empty());
+        let command = command.unwrap_or_else(|| EDITOR.to_owned());
+        let is_ended_by_signals = Arc::new(AtomicBool::new(true));
+        for signal in [SIGINT, SIGQUIT] {
+            register_conditional_default(signal, is_ended_by_signals.clone())
+                .map_err(|error| Error::failed("cannot handle signals").caused_by(&error))?;
+        }
+        Ok(Editor { command, is_ended_by_signals })
     }
 
     fn open(&self, file: &Path) -> Result<()> {
-        let Editor(command) = self;
+        self.is_ended_by_signals.store(false, Ordering::Relaxed);
+        let ended = self.run(file);
+        self.is_ended_by_signals.store(true, Ordering::Relaxed);
+        ended
+    }
+
+    fn run(&self, file: &Path) -> Result<()> {
+        let command = &self.command;
         let cannot = || Error::usage(format!("the editor `{}` has failed", printable(command)));
         let mut shell = Command::new("sh");
         // `"$1"` is the file, whatever characters its name has.
@@ -196,6 +219,8 @@ impl EditedFile<'_> {
         let edited = std::fs::read_to_string(&path).map_err(|error| cannot("read", &error));
         match (opened, edited) {
             (Err(error), Ok(edited)) if edited != text => Err(self.kept(error)),
+            // It may be a text in another encoding.
+            (Err(error), Err(_)) | (Ok(()), Err(error)) if path.exists() => Err(self.kept(error)),
             (Err(error), _) | (Ok(()), Err(error)) => Err(error),
             (Ok(()), Ok(edited)) if edited.len() > MAX_LENGTH => {
                 Err(self.kept(Error::usage(format!("the text has more than {MAX_LENGTH} bytes"))))
@@ -220,7 +245,7 @@ mod tests {
     use super::*;
 
     fn edited(command: &str, text: &str) -> (Result<String>, PathBuf) {
-        let editor = Editor(command.to_owned());
+        let editor = Editor { command: command.to_owned(), is_ended_by_signals: Arc::default() };
         let mut file = EditedFile::new(&editor).unwrap();
         let path = file.file.path().to_owned();
         (file.edit(text), path)
@@ -248,6 +273,16 @@ mod tests {
         assert!(text.unwrap_err().to_string().contains(&path.display().to_string()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "b\n");
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_read_is_kept() {
+        let (text, path) = edited("f() { printf '\\377' > \"$1\"; }; f", "a\n");
+        assert!(text.unwrap_err().to_string().contains(&path.display().to_string()));
+        assert_eq!(std::fs::read(&path).unwrap(), [0xff]);
+        std::fs::remove_file(path).unwrap();
+        let (text, path) = edited("rm", "a\n");
+        assert!(text.is_err() && !path.exists());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `osctl get`: resources, and the types that the node has.
 
 use super::output::Output;
-use super::{print, print_lines};
+use super::{lines_of, print_part};
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
 use crate::error::{Error, Result, printable};
@@ -138,7 +138,7 @@ impl<'a> Changes<'a> {
         titles.insert(0, "EVENT".to_owned());
         let (table, lines) = Table::with(&[titles]);
         if matches!(form, Form::Table | Form::Wide) {
-            print_lines(&lines)?;
+            print_part(&lines_of(&lines))?;
         }
         Ok(Changes { table, columns, form })
     }
@@ -148,17 +148,17 @@ impl<'a> Changes<'a> {
             Form::Table | Form::Wide => {
                 let mut row = table::row(resource, self.columns, width(self.form));
                 row.insert(0, event.to_owned());
-                print_lines(&[self.table.add(&row)])
+                print_part(&lines_of(&[self.table.add(&row)]))
             }
-            Form::Name => print_lines(&[format!("{event} {}", resource::name(resource))]),
+            Form::Name => print_part(&format!("{event} {}\n", resource::name(resource))),
             Form::JsonPath(template) => {
-                print_lines(&[format!("{event} {}", template.apply(&resource::json(resource)))])
+                print_part(&format!("{event} {}\n", template.apply(&resource::json(resource))))
             }
             Form::Json => {
                 let json = json!({ "event": event, "resource": resource::json(resource) });
-                print_lines(&[resource::escaped_json(&json.to_string())])
+                print_part(&(resource::escaped_json(&json.to_string()) + "\n"))
             }
-            Form::Yaml => print(&format!("# {event}\n{}---\n", resource::yaml(resource)?)),
+            Form::Yaml => print_part(&format!("# {event}\n{}---\n", resource::yaml(resource)?)),
         }
     }
 }

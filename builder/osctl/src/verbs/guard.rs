@@ -97,6 +97,7 @@ impl<'a> Guard<'a> {
         sleep(EFFECT).await;
         // An attempt to connect takes a while.
         let is_late = || began.elapsed() + MARGIN > TIMEOUT;
+        let mut is_unanswered = false;
         loop {
             let connection = match self.connection.another().await {
                 Ok(connection) => connection,
@@ -109,6 +110,15 @@ impl<'a> Guard<'a> {
             match connection.configuration().confirm_try(ConfirmTryRequest {}).await {
                 // The network of the node does not have the changes yet.
                 Err(status) if status.code() == Code::Aborted && !is_late() => sleep(PAUSE).await,
+                // The link may go down once more, and the node may have the request or not.
+                Err(status) if status.source().is_some() && !is_late() => {
+                    is_unanswered = true;
+                    sleep(PAUSE).await;
+                }
+                Err(status) if status.source().is_some() => return Err(lost(&status.into())),
+                Err(status) if status.code() == Code::FailedPrecondition && is_unanswered => {
+                    return Err(unknown(&status.into()));
+                }
                 // The node was reached because it has taken the changes back.
                 Err(status) if status.code() == Code::FailedPrecondition && is_late() => {
                     return Err(lost(&status.into()));
@@ -120,6 +130,13 @@ impl<'a> Guard<'a> {
         note("the node is reached: the changes are kept");
         Ok(())
     }
+}
+
+/// The node had the confirmation perhaps, whose answer is lost.
+fn unknown(error: &Error) -> Error {
+    Error::failed("the try has ended, and it is not known whether the changes are kept")
+        .cause(error.in_one_line())
+        .hint("`osctl history` shows them if they are")
 }
 
 fn lost(error: &Error) -> Error {

@@ -1,7 +1,7 @@
 //! `osctl logs` and `osctl dmesg`: what the daemons, the containers and the kernel have written.
 
 use super::output::Output;
-use super::print;
+use super::print_part;
 use crate::cli::Lines;
 use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
@@ -33,7 +33,7 @@ pub async fn show(connection: &Connection, wanted: &str, reading: Reading) -> Re
     let mut messages = connection.inspect().read_log(request).await?.into_inner();
     while let Some(message) = messages.message().await? {
         let text: String = message.lines.iter().map(|line| log_line(line, timestamps)).collect();
-        print(&text)?;
+        print_part(&text)?;
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ pub async fn show_kernel(connection: &Connection, Lines { follow, tail }: Lines)
     let request = ReadKernelLogRequest { tail_lines: tail, follow };
     let mut messages = connection.inspect().read_kernel_log(request).await?.into_inner();
     while let Some(message) = messages.message().await? {
-        print(&message.messages.iter().map(kernel_line).collect::<String>())?;
+        print_part(&message.messages.iter().map(kernel_line).collect::<String>())?;
     }
     Ok(())
 }
@@ -80,7 +80,9 @@ pub async fn names(connection: &Connection) -> Result<Vec<String>> {
 fn find(names: &[String], wanted: &str) -> Result<String> {
     let is_of = |name: &&String| {
         name.rsplit_once('/').is_some_and(|(pod, container)| {
-            wanted == pod || wanted == container || pod.ends_with(&format!("/{wanted}"))
+            let after = format!("/{wanted}");
+            let is_end = pod.ends_with(&after) || name.ends_with(&after);
+            wanted == pod || wanted == container || is_end
         })
     };
     let exact = names.iter().find(|name| *name == wanted);
@@ -133,6 +135,7 @@ mod tests {
             ("dhcp-a", "x/dhcp-a/dhcp"),
             ("x/dhcp-a", "x/dhcp-a/dhcp"),
             ("inspect", "kube-system/osd-a/inspect"),
+            ("osd-a/osd", "kube-system/osd-a/osd"),
         ] {
             assert_eq!(found(wanted).as_deref(), Some(name), "{wanted}");
         }

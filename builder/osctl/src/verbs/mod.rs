@@ -30,6 +30,7 @@ use crate::cli::{Cli, How, Verb};
 use crate::error::{Error, Result, printable};
 use crate::resource;
 use crate::selection::Selection;
+use crate::stderr;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use nodes::{AfterFailure, change, connect, show};
@@ -102,7 +103,7 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Reboot => node_state::reboot(&connect(node).await?).await,
         Verb::Update => node_state::check_for_release(&connect(node).await?).await,
         Verb::Rollback => node_state::roll_back(&connect(node).await?).await,
-        Verb::Reset { yes } => node_state::reset(&connect(node).await?, yes).await,
+        Verb::Reset { yes } => node_state::reset(node, yes).await,
         Verb::PowerOff => node_state::power_off(&connect(node).await?).await,
         Verb::Completions { shell } => completions(shell),
     }?;
@@ -124,12 +125,27 @@ fn completions(shell: Shell) -> Result<()> {
     print(&String::from_utf8_lossy(&text))
 }
 
-/// Writes to stdout. A reader that has enough, as `head` has, is no error.
+/// Writes to stdout. A reader that has enough, as `head` has, is no error, and does not end what the
+/// verb does: other nodes may have to be changed yet, and the exit code counts.
 fn print(text: &str) -> Result<()> {
+    is_read(text).map(drop)
+}
+
+/// Writes a part of an output that may have no end. A reader that has enough ends the program.
+fn print_part(text: &str) -> Result<()> {
+    match is_read(text)? {
+        true => Ok(()),
+        false => std::process::exit(0),
+    }
+}
+
+/// Writes to stdout. Returns whether it still has a reader.
+fn is_read(text: &str) -> Result<bool> {
     let mut stdout = std::io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        written => written.map_err(|error| Error::failed("cannot write").caused_by(&error)),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::failed("cannot write").caused_by(&error)),
+        Ok(()) => Ok(true),
     }
 }
 
@@ -149,5 +165,5 @@ fn lines_of(lines: &[String]) -> String {
 }
 
 fn note(text: &str) {
-    eprintln!("note: {}", printable(text));
+    stderr::print_line(format_args!("note: {}", printable(text)));
 }

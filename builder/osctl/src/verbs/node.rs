@@ -9,6 +9,7 @@ use crate::definitions;
 use crate::error::{Error, Result, printable};
 use crate::known_nodes::{KnownNode, KnownNodes};
 use crate::question;
+use crate::stderr;
 use crate::table::Table;
 use osbuild_protocol::Fingerprint;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,6 @@ fn list(nodes: &KnownNodes) -> Result<()> {
     }
     print_lines(&Table::with(&rows).1)?;
     let last = errors.pop();
-    errors.iter().for_each(|error| eprintln!("{error}"));
+    errors.iter().for_each(stderr::print_line);
     last.map_or(Ok(()), Err)
 }

@@ -1,12 +1,14 @@
 //! `osctl status`, `restart`, `update`, `reboot`, `rollback`, `reset` and `power-off`: the node as
 //! a whole.
 
+use super::nodes::connect;
 use super::note;
 use super::output::Output;
 use crate::cli::{Daemon, ListForm};
 use crate::connection::Connection;
 use crate::error::{Error, Result, printable};
 use crate::question;
+use crate::selection::Selection;
 use crate::table::Table;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
@@ -67,9 +69,11 @@ const LOSS: &str = "the node loses its settings, its certificates, its place in 
                     all images, volumes and logs";
 
 /// Reboots the node and has it start as if it had never run. Asks before that, unless `is_sure`.
-pub async fn reset(connection: &Connection, is_sure: bool) -> Result<()> {
+/// It connects after that, as nodes close a connection without a call.
+pub async fn reset(selection: &Selection, is_sure: bool) -> Result<()> {
     if !is_sure {
-        let answer = question::ask(LOSS, "Reset it?")?;
+        let node = selection.known()?.get(selection.only()?.as_deref())?;
+        let answer = question::ask(LOSS, &format!("Reset the node at {}?", node.address))?;
         let answer = answer.ok_or_else(|| {
             Error::usage("nobody can be asked whether to reset the node")
                 .cause(LOSS)
@@ -79,7 +83,7 @@ pub async fn reset(connection: &Connection, is_sure: bool) -> Result<()> {
             return Err(Error::failed("the node is not reset"));
         }
     }
-    connection.node().reset(ResetRequest {}).await?;
+    connect(selection).await?.node().reset(ResetRequest {}).await?;
     note("the node ends its pods, reboots, and starts as if it had never run");
     note("it serves the node API with a new fingerprint: `osctl node remove`, then `node add`");
     Ok(())

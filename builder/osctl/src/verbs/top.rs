@@ -1,7 +1,7 @@
 //! `osctl top`: what uses the processors, the memory, the disk and the network of the node.
 
 use super::output::Output;
-use super::print;
+use super::print_part;
 use super::processes::mebibytes;
 use crate::cli::{ListForm, Sorted, Top};
 use crate::connection::Connection;
@@ -42,7 +42,7 @@ pub async fn watch(connection: &Connection, top: &Top) -> Result<()> {
         sleep(INTERVAL).await;
         let after = sample(connection).await?;
         let rates = rates(&before, &after, top.sort);
-        print(&match top.output {
+        print_part(&match top.output {
             ListForm::Table => format!("{clear}{}\n", text(&after.usage, &rates, top.rows)),
             ListForm::Json => escaped_json(&data(&after.usage, &rates).to_string()) + "\n",
         })?;

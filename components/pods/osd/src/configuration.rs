@@ -23,7 +23,8 @@ use osbuild_cosi::v1::{
     RevertTryResponse,
 };
 use osbuild_protocol::{
-    Client, ClientError, REDACTED, RefusalCode, Request as Wanted, TryState, TryTime,
+    Client, ClientError, REDACTED, REDACTED_CHANGE, RefusalCode, Request as Wanted, TryState,
+    TryTime,
 };
 use osbuild_resources::{Content, Key};
 use serde::Serialize;
@@ -31,9 +32,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 use tonic::{Request, Response, Status};
-
-/// The text in the place of a secret that differs from the one before.
-const CHANGED: &str = "(hidden, changed)";
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -155,7 +153,7 @@ fn applied(key: &Key, before: Option<&Content>, after: Option<&Content>) -> Appl
         outcome: outcome.into(),
         before: yaml(before),
         after: match have_other_secrets(before, after) {
-            true => yaml(after).replace(REDACTED, CHANGED),
+            true => yaml(after).replace(REDACTED, REDACTED_CHANGE),
             false => yaml(after),
         },
         metadata_before,

@@ -71,7 +71,7 @@ pub use registry::{
 pub use seccomp::{
     MAX_PROFILES, SeccompAction, SeccompArgument, SeccompFilter, SeccompName, SeccompRule,
 };
-pub use secret::{REDACTED, Secret};
+pub use secret::{REDACTED, REDACTED_CHANGE, Secret};
 pub use start::StartSettings;
 pub use swap::{Swap, SwapAmounts, SwapSize, SwapState};
 pub use system_image::{MAX_SYSTEM_IMAGES, SystemImage, SystemImageName, SystemImageState};

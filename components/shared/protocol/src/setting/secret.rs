@@ -6,6 +6,8 @@ use zeroize::Zeroizing;
 
 /// The text in the place of a secret.
 pub const REDACTED: &str = "(hidden)";
+/// The text in the place of a secret that differs from the one before.
+pub const REDACTED_CHANGE: &str = "(hidden, changed)";
 
 /// A password or a token. Its `Debug` and `Display` do not have it, and its memory is overwritten
 /// when it is dropped.
