@@ -62,6 +62,10 @@ struct KeptFile {
     last_generation: u64,
     #[prost(message, repeated, tag = "4")]
     secrets: Vec<KeptSecrets>,
+    /// Whether the file of who may call has a digest. Earlier releases write neither, and an empty
+    /// file if nobody has a role or a revocation.
+    #[prost(bool, tag = "5")]
+    is_access_sealed: bool,
 }
 
 /// The secrets of a resource, apart from it: a release that does not know its type shows it, and
@@ -164,13 +168,22 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
 /// The file cannot be read, or is damaged.
 pub fn read_access(folder: &Path) -> Outcome<KeptAccess> {
     let cannot = format!("read `{}`", folder.join(ACCESS_FILE).display());
-    let bytes = Folder::open(folder, ASIDE).and_then(|folder| folder.read(ACCESS_FILE, MAX_LENGTH));
-    let Some(bytes) = bytes.explain(&cannot)? else {
+    let folder = Folder::open(folder, ASIDE).explain(&cannot)?;
+    let bytes = folder.read(ACCESS_FILE, MAX_LENGTH).explain(&cannot)?;
+    let bytes = bytes.filter(|bytes| !bytes.is_empty() || is_access_sealed(&folder));
+    let Some(bytes) = bytes else {
         return Ok(KeptAccess { resources: Vec::new(), are_lost: false });
     };
     let contents = unsealed(&bytes).explain(&cannot)?;
     let AccessFile { resources, are_lost } = AccessFile::decode(contents).explain(&cannot)?;
     Ok(KeptAccess { resources: stored(resources).explain(&cannot)?, are_lost })
+}
+
+/// Whether a release that seals the file of who may call has written the files last.
+fn is_access_sealed(folder: &Folder) -> bool {
+    let bytes = folder.read(FILE, MAX_LENGTH).ok().flatten().unwrap_or_default();
+    // A damaged file may have had the mark.
+    KeptFile::decode(bytes.as_slice()).map_or(true, |kept| kept.is_access_sealed)
 }
 
 /// The contents with their digest.
@@ -247,14 +260,18 @@ impl KeptGeneration {
 
 impl Keeper {
     /// Keeps resources in the folder from now on. There has to be a runtime.
-    pub fn start(folder: &Path, store: Arc<SharedStore>) -> Outcome<Keeper> {
+    pub fn start(path: &Path, store: Arc<SharedStore>) -> Outcome<Keeper> {
         let folder =
-            Folder::open(folder, ASIDE).explain(format_args!("open `{}`", folder.display()))?;
+            Folder::open(path, ASIDE).explain(format_args!("open `{}`", path.display()))?;
         let (asked, requests) = watch::channel(0);
         let (outcomes, written) = watch::channel(Written::default());
         let folder = Arc::new(folder);
+        // A damaged file stays until somebody changes who may call; that of an earlier release is
+        // written anew with the first change.
+        let is_to_stay = is_access_sealed(&folder) || read_access(path).is_err();
+        let written_access = is_to_stay.then(|| encode_access(&store));
         let replace = move |files: &Files| replace(&folder, files);
-        tokio::spawn(write(replace, store, requests, outcomes));
+        tokio::spawn(write(replace, store, written_access, requests, outcomes));
         Ok(Keeper { asked, written })
     }
 
@@ -281,11 +298,10 @@ impl Keeper {
 async fn write(
     replace: impl Fn(&Files) -> Result<(), String> + Clone + Send + 'static,
     store: Arc<SharedStore>,
+    mut written_access: Option<Vec<u8>>,
     mut requests: watch::Receiver<u64>,
     outcomes: watch::Sender<Written>,
 ) {
-    // A damaged file stays until somebody changes who may call.
-    let mut written_access = encode_access(&store);
     loop {
         let has_failed = outcomes.borrow().failure.is_some();
         let asked = requests.changed();
@@ -299,14 +315,14 @@ async fn write(
         let through = *requests.borrow_and_update();
         let access = encode_access(&store);
         let mut files = vec![(FILE, encode(&store.kept(), &store.generations()))];
-        if access != written_access {
+        if written_access.as_ref() != Some(&access) {
             files.insert(0, (ACCESS_FILE, access.clone()));
         }
         let replace = replace.clone();
         let write = move || replace(&files);
         let outcome = tokio::task::spawn_blocking(write).await.expect("a write does not panic");
         match &outcome {
-            Ok(()) => written_access = access,
+            Ok(()) => written_access = Some(access),
             Err(failure) if !has_failed => eprintln!("error: {failure}, and tries again"),
             Err(_) => {}
         }
@@ -335,7 +351,8 @@ fn encode(kept: &[Arc<Resource>], generations: &Generations) -> Vec<u8> {
     let resources = kept.iter().map(|one| wire::resource(one)).collect();
     let last_generation = generations.last();
     let generations = generations.iter().map(KeptGeneration::of).collect();
-    KeptFile { resources, generations, last_generation, secrets }.encode_to_vec()
+    let is_access_sealed = true;
+    KeptFile { resources, generations, last_generation, secrets, is_access_sealed }.encode_to_vec()
 }
 
 #[cfg(test)]
@@ -445,6 +462,7 @@ mod tests {
             store.write(&kind, |store| store.create(content, owner, now)).unwrap();
         }
         let whole = encode_access(&store);
+        std::fs::write(folder.join(FILE), encode(&[], &Generations::default())).unwrap();
         for length in 0..whole.len() {
             std::fs::write(folder.join(ACCESS_FILE), &whole[..length]).unwrap();
             assert!(read_access(&folder).is_err(), "{length} of {} bytes", whole.len());
@@ -454,6 +472,27 @@ mod tests {
             let kept = read_access(&folder).unwrap();
             assert_eq!((kept.resources.len(), kept.are_lost), (2, false));
         }
+    }
+
+    #[tokio::test]
+    async fn an_empty_file_of_an_earlier_release_has_nobody_and_is_written_anew() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().canonicalize().unwrap();
+        std::fs::write(folder.join(ACCESS_FILE), []).unwrap();
+        for of_earlier in [None, Some(KeptFile::default().encode_to_vec())] {
+            if let Some(bytes) = of_earlier {
+                std::fs::write(folder.join(FILE), bytes).unwrap();
+            }
+            let KeptAccess { resources, are_lost } = read_access(&folder).unwrap();
+            assert_eq!((resources.len(), are_lost), (0, false));
+        }
+        let store = Arc::new(SharedStore::new().unwrap());
+        let keeper = Keeper::start(&folder, store.clone()).unwrap();
+        create(&store, "a");
+        keeper.keep().await.unwrap();
+        assert!(!std::fs::read(folder.join(ACCESS_FILE)).unwrap().is_empty());
+        std::fs::write(folder.join(ACCESS_FILE), []).unwrap();
+        assert!(read_access(&folder).is_err(), "it was sealed");
     }
 
     #[test]
@@ -499,7 +538,8 @@ mod tests {
             writes.push(files[0].1.len());
             if writes.len() < 3 { Err("the disk is full".to_owned()) } else { Ok(()) }
         };
-        tokio::spawn(write(replace, store.clone(), requests, outcomes));
+        let access = Some(encode_access(&store));
+        tokio::spawn(write(replace, store.clone(), access, requests, outcomes));
         let keeper = Keeper { asked, written: written.clone() };
         create(&store, "a");
         assert!(keeper.keep().await.unwrap_err().message().contains("the disk is full"));
