@@ -15,7 +15,9 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::small_file;
 use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
-use osbuild_protocol::{Client, InstallPermit, MAX_BOOT_PROGRAM, Request, Slots};
+use osbuild_protocol::{
+    Client, ClientError, InstallPermit, MAX_BOOT_PROGRAM, RefusalCode, Request, Slots,
+};
 use osbuild_release::{Architecture, Document, target};
 use osbuild_rollout::Hold;
 use osbuild_signatures::authenticode::Hasher;
@@ -110,16 +112,17 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     follow(updater, Some(&repository), document).await
 }
 
-/// Like [`check`], but goes on with the release in `granted` if the channel cannot be read: a node
-/// that its cluster has drained only has to reboot. The release stays there until that succeeds.
+/// Like [`check`], but goes on with the release in `asked`, for which the node has asked its cluster,
+/// if the channel cannot be read: a node that its cluster has drained only has to reboot, and one
+/// that waits for its turn must learn of it. The release stays there until that succeeds.
 ///
 /// # Errors
 /// As for [`check`].
 pub async fn check_or_resume(
     updater: &Updater,
-    granted: &mut Option<Document>,
+    asked: &mut Option<Document>,
 ) -> Outcome<CheckOutcome> {
-    let outcome = match (check(updater).await, granted.clone()) {
+    let outcome = match (check(updater).await, asked.clone()) {
         (Err(failure), Some(document)) => {
             eprintln!("{failure}");
             follow(updater, None, document).await
@@ -127,7 +130,7 @@ pub async fn check_or_resume(
         (outcome, _) => outcome,
     };
     if outcome.is_ok() {
-        *granted = None;
+        *asked = None;
     }
     outcome
 }
@@ -285,6 +288,12 @@ impl Updater {
         }
     }
 
+    /// Takes note of a release that cannot be installed.
+    fn refuse(&self, document: &Document, why: &Failure) {
+        let (document, at, why) = (document.clone(), Instant::now(), why.to_string());
+        self.refused.replace(Some(Refused { document, at, why }));
+    }
+
     /// Refuses a release once more that could not be installed, instead of downloading it again.
     fn admits(&self, document: &Document) -> Outcome {
         match &*self.refused.borrow() {
@@ -359,19 +368,25 @@ async fn install(
     })
     .await?;
     let uki = slot.finish()?;
-    let finish = || -> Outcome {
-        verify(&uki, document, trust.as_ref())?;
-        init.replace_boot_program(&boot).explain("have init replace slotboot")?;
-        uki.write_header(&Header {
-            length: file.length,
-            sha256: file.sha256.0,
-            version: document.version.clone(),
-        })
-    };
-    finish().inspect_err(|failure| {
-        let (document, at, why) = (document.clone(), Instant::now(), failure.to_string());
-        updater.refused.replace(Some(Refused { document, at, why }));
+    verify(&uki, document, trust.as_ref()).inspect_err(|why| updater.refuse(document, why))?;
+    let replaced = init.replace_boot_program(&boot);
+    let is_refused = replaced.as_ref().is_err_and(is_about_the_release);
+    replaced.explain("have init replace slotboot").inspect_err(|why| {
+        if is_refused {
+            updater.refuse(document, why);
+        }
+    })?;
+    uki.write_header(&Header {
+        length: file.length,
+        sha256: file.sha256.0,
+        version: document.version.clone(),
     })
+}
+
+/// Whether `init` would refuse the same slotboot again. One that is busy, or does not answer, may
+/// take it a moment later.
+fn is_about_the_release(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(refusal) if refusal.code != RefusalCode::Busy)
 }
 
 /// Downloads the release's slotboot into a memfd and verifies it.

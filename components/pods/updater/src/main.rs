@@ -142,13 +142,13 @@ fn block_on(forever: impl Future<Output = ()>) -> Outcome {
 async fn check_forever(updater: &Updater, proxy: &Path) {
     let interval = Duration::from_secs(updater.settings.interval_s);
     let (mut retry, mut last) = (FIRST_RETRY, String::new());
-    let mut granted = None;
+    let mut asked = None;
     updater.reporter.on_start();
     loop {
         if let Err(failure) = proxy::follow(proxy) {
             eprintln!("{failure}");
         }
-        let outcome = check_or_resume(updater, &mut granted).await;
+        let outcome = check_or_resume(updater, &mut asked).await;
         let (phase, line) = described(&outcome);
         let pause = match phase {
             UpdatePhase::Blocked | UpdatePhase::Failed => retry.min(interval),
@@ -165,11 +165,13 @@ async fn check_forever(updater: &Updater, proxy: &Path) {
         }
         match outcome {
             Ok(CheckOutcome::Asks(document)) => {
-                granted = wait_for_grant(updater, *document, pause).await;
+                wait_for_grant(updater, &document, pause).await;
+                asked = Some(*document);
             }
             _ if updater.is_asked_to_check(pause).await => {
                 eprintln!("checks now, on request");
                 last = String::new();
+                updater.refused.take();
             }
             _ => {}
         }
@@ -194,22 +196,17 @@ fn described(outcome: &Outcome<CheckOutcome>) -> (UpdatePhase, String) {
     }
 }
 
-/// Waits until a reboot into this release is granted, at most for `pause`, and returns the release
-/// then. The next check finds whether the channel still offers it.
-async fn wait_for_grant(
-    updater: &Updater,
-    document: Document,
-    pause: Duration,
-) -> Option<Document> {
+/// Waits until a reboot into this release is granted, at most for `pause`. The next check finds
+/// whether the channel still offers it.
+async fn wait_for_grant(updater: &Updater, document: &Document, pause: Duration) {
     let ends = Instant::now() + pause;
     while Instant::now() < ends {
         sleep(with_jitter(GRANT_INTERVAL.min(pause), random())).await;
         // The next check reports a cluster that cannot be asked.
         if updater.is_granted(&document.version).await.unwrap_or(false) {
-            return Some(document);
+            return;
         }
     }
-    None
 }
 
 /// The pause with a deviation of up to a tenth, so that nodes that started together spread their

@@ -176,15 +176,19 @@ fn a_node_asks_its_cluster_and_reboots_without_the_server_of_releases() {
     let Ok(CheckOutcome::Asks(document)) = world.wait(check(&updater)) else { panic!() };
     assert_eq!(api.annotations()[WANTED], "2");
     world.init.reports(Slots::Known(holds_version_2(&release, SlotState::NotBootable)));
-    let mut granted = Some(*document);
+    let mut asked = Some(*document);
     std::fs::remove_dir_all(&folder).unwrap();
     world.joins("http://127.0.0.1:1");
-    assert!(world.wait(check_or_resume(&updater, &mut granted)).is_err());
-    assert!(granted.is_some(), "it tries again");
+    assert!(world.wait(check_or_resume(&updater, &mut asked)).is_err());
+    assert!(asked.is_some(), "it tries again");
     world.joins(api.url());
+    let Ok(CheckOutcome::Asks(document)) = world.wait(check_or_resume(&updater, &mut asked)) else {
+        panic!("it is not granted yet")
+    };
+    asked = Some(*document);
     api.annotate(GRANTED, "2");
-    let reboots = world.wait(check_or_resume(&updater, &mut granted)).unwrap();
-    assert_eq!((reboots, granted), (CheckOutcome::Reboots("2".to_owned()), None));
+    let reboots = world.wait(check_or_resume(&updater, &mut asked)).unwrap();
+    assert_eq!((reboots, asked), (CheckOutcome::Reboots("2".to_owned()), None));
     assert!(world.wait(check_or_resume(&updater, &mut None)).is_err());
     assert_eq!(world.init.verbs(), ["slot", "boot-program", "try", "reboot"]);
 }
@@ -239,7 +243,7 @@ fn a_node_that_joins_its_cluster_again_does_not_reboot_without_a_grant() {
 #[test]
 fn a_release_that_init_refuses_is_not_downloaded_again_and_again() {
     let (world, release) = (World::new(), Release::new(2));
-    world.init.refuses_boot_programs();
+    world.init.refuses_boot_programs(Some("error: it is too old [code=3]\n"));
     let updater = world.updater(&format!("file://{}/", world.publish(&release).display()));
     for _ in 0..3 {
         let failure = world.wait(check(&updater)).unwrap_err().to_string();
@@ -253,6 +257,18 @@ fn a_release_that_init_refuses_is_not_downloaded_again_and_again() {
     };
     assert!(world.wait(check(&updater)).is_err());
     assert_eq!(world.init.verbs(), ["slot"; 2], "another release is tried");
+}
+
+#[test]
+fn a_release_that_a_busy_init_refuses_is_downloaded_again() {
+    let (world, release) = (World::new(), Release::new(2));
+    world.init.refuses_boot_programs(Some("error: `try-slot` is under way [code=4]\n"));
+    let updater = world.updater(&format!("file://{}/", world.publish(&release).display()));
+    let failure = world.wait(check(&updater)).unwrap_err().to_string();
+    assert!(failure.contains("is under way"), "{failure}");
+    world.init.refuses_boot_programs(None);
+    let reboots = world.wait(check(&updater)).unwrap();
+    assert_eq!(reboots, CheckOutcome::Reboots("2".to_owned()));
 }
 
 /// The slots of a node that runs version 1, whose other slot holds version 2.

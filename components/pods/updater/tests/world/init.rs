@@ -25,7 +25,7 @@ struct State {
     verbs: Vec<String>,
     progress: Vec<UpdateReport>,
     refuses_progress: bool,
-    refuses_boot_programs: bool,
+    boot_program_refusal: Option<&'static str>,
     asks_for_check: bool,
     boot_program: Vec<u8>,
 }
@@ -44,7 +44,7 @@ impl Init {
             verbs: Vec::new(),
             progress: Vec::new(),
             refuses_progress: false,
-            refuses_boot_programs: false,
+            boot_program_refusal: None,
             asks_for_check: false,
             boot_program: Vec::new(),
         }));
@@ -84,9 +84,9 @@ impl Init {
         self.state.lock().unwrap().asks_for_check = true;
     }
 
-    /// Refuses every boot program from now on, as one of a lower security epoch.
-    pub fn refuses_boot_programs(&self) {
-        self.state.lock().unwrap().refuses_boot_programs = true;
+    /// Answers the request to replace the boot program with this from now on, if with anything.
+    pub fn refuses_boot_programs(&self, refusal: Option<&'static str>) {
+        self.state.lock().unwrap().boot_program_refusal = refusal;
     }
 
     /// The reports of the updater.
@@ -143,8 +143,8 @@ fn serve(client: &UnixStream, slot: &Path, size: u64, state: &Mutex<State>) {
                 let file = OpenOptions::new().read(true).write(true).open(slot).unwrap();
                 send(client, &format!("length {size}\nok\n"), Some(file.as_fd()));
             }
-            "boot-program" if state.refuses_boot_programs => {
-                send(client, "error: it is too old [code=1]\n", None);
+            "boot-program" if let Some(refusal) = state.boot_program_refusal => {
+                send(client, refusal, None);
                 continue;
             }
             "boot-program" => {
