@@ -195,7 +195,7 @@ impl<'n> Fleet<'n> {
         let (now, has_place) = (self.now, self.places > 0);
         let is_control_plane_down = self.control_planes_down > 0;
         let wave = self.policy.wave(node.place);
-        let begins = request.since + wave as i64 * i64::from(self.policy.wave_s);
+        let begins = request.since + wave as i64 * i64::from(self.policy.wave_s.max(1));
         let release = self.release(version);
         if release.first_wave < wave || now < begins {
             return Err(Reason::Wave);

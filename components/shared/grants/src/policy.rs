@@ -14,8 +14,8 @@ pub struct Policy {
     /// The percentage of the nodes that belong to the first wave, to the first and the second one,
     /// and so on. All others are the last wave.
     pub waves: Vec<u8>,
-    /// How many seconds a node of each next wave waits longer. With waves it is at least 1: nodes
-    /// see a release one after the other, so the first one to ask may be of the last wave.
+    /// How many seconds a node of each next wave waits longer. Zero counts as one: nodes see a
+    /// release one after the other, so the first one to ask may be of the last wave.
     pub wave_s: u32,
     /// After this many failures a release is granted to no further node. A percentage is that of
     /// the nodes that have tried it.
@@ -54,7 +54,7 @@ impl Default for Policy {
             at_once: Share::Count(1),
             windows: Vec::new(),
             waves: Vec::new(),
-            wave_s: 0,
+            wave_s: 3600,
             stop_after_failures: Share::Count(1),
             drain_timeout_s: 900,
             drain_retry_s: 3600,
@@ -103,10 +103,7 @@ impl Policy {
                 "`waves` are percentages from 1 to 99, each above the one before".to_owned()
             );
         }
-        match policy.waves.is_empty() || policy.wave_s > 0 {
-            true => Ok(policy),
-            false => Err("`waves` need `wave-s`, the seconds between two of them".to_owned()),
-        }
+        Ok(policy)
     }
 
     /// The wave of a node at this place, from 0.
@@ -154,8 +151,13 @@ mod tests {
         for wrong in
             ["waves = [10, 1]", "waves = [0]", "waves = [100]", "stop-after-failures = 0", "at = 1"]
         {
-            assert!(Policy::parse(&format!("wave-s = 60\n{wrong}")).is_err(), "{wrong}");
+            assert!(Policy::parse(wrong).is_err(), "{wrong}");
         }
-        assert!(Policy::parse("waves = [1]").unwrap_err().contains("`wave-s`"));
+    }
+
+    #[test]
+    fn a_policy_of_an_earlier_release_counts() {
+        assert_eq!(Policy::parse("waves = [1]").unwrap().wave_s, 3600);
+        assert_eq!(Policy::parse("waves = [1]\nwave-s = 0").unwrap().wave_s, 0);
     }
 }
