@@ -1,5 +1,6 @@
 //! The folder for entries that were moved aside.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -52,6 +53,11 @@ pub fn moved() -> Vec<String> {
     messages
 }
 
+/// The next number in each folder, by its path. A number is known after the first entry: a look for
+/// the last one takes time in proportion to the number of entries. A folder that this process has
+/// opened twice has one order.
+static NEXT: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
+
 /// The folder, and its subfolder of entries to be removed.
 #[derive(Debug)]
 pub struct Aside {
@@ -66,8 +72,10 @@ impl Aside {
     pub fn open(parent: &OwnedFd, path: &Path, name: &str) -> io::Result<Aside> {
         let kept = open_or_make(parent, name)?;
         let discarded = open_or_make(&kept, DISCARDED)?;
-        let [kept, discarded] = [kept, discarded].map(Numbered::new);
-        Ok(Aside { kept, discarded, path: path.join(name) })
+        let path = path.join(name);
+        let kept = Numbered { folder: kept, path: path.clone() };
+        let discarded = Numbered { folder: discarded, path: path.join(DISCARDED) };
+        Ok(Aside { kept, discarded, path })
     }
 
     /// Moves an entry of a folder at `path` here. `unlock` removes the attributes that forbid it.
@@ -141,24 +149,18 @@ impl Aside {
 #[derive(Debug)]
 struct Numbered {
     folder: OwnedFd,
-    /// The next number, which is known after the first entry: a look for the last one takes time in
-    /// proportion to the number of entries.
-    next: Mutex<Option<u64>>,
+    path: PathBuf,
 }
 
 impl Numbered {
-    fn new(folder: OwnedFd) -> Self {
-        Self { folder, next: Mutex::new(None) }
-    }
-
     /// Moves an entry of `from` into the folder, with the next number before its name, and returns
     /// the new name.
     fn take(&self, from: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<String> {
         let text = name.to_string_lossy();
         let mut ends = (0..=text.len().min(MAX_NAME)).rev();
         let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = match next.take() {
+        let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match next.remove(&self.path) {
             Some(first) => first,
             None => self.after_last()?,
         };
@@ -172,7 +174,7 @@ impl Numbered {
             }
             match outcome {
                 Ok(()) => {
-                    *next = Some(number.saturating_add(1));
+                    next.insert(self.path.clone(), number.saturating_add(1));
                     return Ok(new);
                 }
                 Err(Errno::EXIST) => {}

@@ -329,17 +329,34 @@ fn tidying_keeps_the_newest_entries_and_no_discarded_ones() {
 }
 
 #[test]
-fn numbers_that_another_process_has_taken_are_left_out() {
+fn the_numbers_of_a_folder_that_is_open_twice_are_in_order() {
     let place = Place::new();
-    // Each knows its own number only.
     let folders = [place.folder(), place.folder()];
     for number in 0..8 {
-        fs::create_dir(place.path("data/it")).unwrap();
-        folders[number % 2].move_aside("it").unwrap();
+        let name = ["a", "b"][number % 2];
+        fs::create_dir(place.path("data").join(name)).unwrap();
+        folders[number % 2].move_aside(name).unwrap();
     }
     let mut kept = place.kept();
     kept.sort();
-    assert_eq!(kept, (0..8).map(|number| format!("{number}-it")).collect::<Vec<_>>());
+    let name = |number: usize| format!("{number}-{}", ["a", "b"][number % 2]);
+    assert_eq!(kept, (0..8).map(name).collect::<Vec<_>>());
+}
+
+#[test]
+fn numbers_that_another_process_has_taken_are_left_out() {
+    let place = Place::new();
+    let folder = place.folder();
+    for number in 0..8 {
+        fs::create_dir(place.path("data/it")).unwrap();
+        folder.move_aside("it").unwrap();
+        if number == 3 {
+            fs::write(place.path("data/aside/4-it"), "").unwrap();
+        }
+    }
+    let mut kept = place.kept();
+    kept.sort();
+    assert_eq!(kept, (0..9).map(|number| format!("{number}-it")).collect::<Vec<_>>());
 }
 
 #[test]
