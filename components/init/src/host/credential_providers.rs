@@ -3,7 +3,7 @@
 //! it would not start with one that is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use osbuild_abi::paths::CREDENTIAL_PROVIDERS;
@@ -13,7 +13,10 @@ use osbuild_protocol::{
     SettingName,
 };
 use osbuild_ranks::{Ranked, Source};
-use rustix::fs::{Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, open, openat2};
+use rustix::fs::{
+    Access, FileType, Mode, OFlags, ResolveFlags, access, fstat, open, openat2, readlinkat,
+};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::run_files;
@@ -22,8 +25,9 @@ use super::run_files;
 pub const CONFIGURATION: &str = "/run/osbuild/kubelet/credential-providers.json";
 /// The file with the names of the providers in it, one on each line.
 const NAMES: &str = "/run/osbuild/kubelet/credential-provider-names";
-/// A program may be a link, but to a file on the same file system: another may be that of a server
-/// that does not answer.
+/// A program may be a link, but to a file on the same mount: another may be that of a server that
+/// does not answer. A link that begins with the folder's own path would leave the mount and come
+/// back.
 const ON_SAME: ResolveFlags = ResolveFlags::NO_XDEV.union(ResolveFlags::NO_MAGICLINKS);
 /// How long after a change the files are written: others may follow.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -194,12 +198,22 @@ pub fn present<'a>(names: impl IntoIterator<Item = &'a ProviderName>) -> BTreeSe
     let folder = open(CREDENTIAL_PROVIDERS, flags | OFlags::DIRECTORY, Mode::empty());
     let Ok(folder) = folder else { return BTreeSet::new() };
     let can_be_executed = |name: &&ProviderName| -> rustix::io::Result<bool> {
-        let program = openat2(&folder, name.as_str(), flags, Mode::empty(), ON_SAME)?;
+        let open = |path: &str| openat2(&folder, path, flags, Mode::empty(), ON_SAME);
+        let program = open(name.as_str()).or_else(|error| match error {
+            Errno::XDEV => open(&inside(&folder, name).ok_or(error)?),
+            _ => Err(error),
+        })?;
         access(format!("/proc/self/fd/{}", program.as_raw_fd()), Access::EXEC_OK)?;
         Ok(FileType::from_raw_mode(fstat(&program)?.st_mode) == FileType::RegularFile)
     };
     let is_there = |name: &&ProviderName| can_be_executed(name).unwrap_or(false);
     names.into_iter().filter(is_there).cloned().collect()
+}
+
+/// The target of a link in the folder that begins with the folder's path, without that.
+fn inside(folder: &OwnedFd, name: &ProviderName) -> Option<String> {
+    let target = readlinkat(folder, name.as_str(), Vec::new()).ok()?.into_string().ok()?;
+    Some(target.strip_prefix(CREDENTIAL_PROVIDERS)?.strip_prefix('/')?.to_owned())
 }
 
 /// Writes the files, for the child: with those of the document that no request replaces. Returns
@@ -355,14 +369,15 @@ mod tests {
     #[test]
     fn a_program_is_not_looked_for_on_another_file_system() {
         on_a_node(|_| {
-            let names = ["a", "b", "c", "d"].map(|name| ProviderName::parse(name).unwrap());
+            let names = ["a", "b", "c", "d", "e"].map(|name| ProviderName::parse(name).unwrap());
             deliver("a", 0o755);
             symlink("a", program(&names[1])).unwrap();
+            symlink(program(&names[0]), program(&names[2])).unwrap();
             fs::write("/run/elsewhere", "").unwrap();
             fs::set_permissions("/run/elsewhere", fs::Permissions::from_mode(0o755)).unwrap();
-            symlink("/run/elsewhere", program(&names[2])).unwrap();
-            fs::create_dir(program(&names[3])).unwrap();
-            assert_eq!(present(&names), names[..2].iter().cloned().collect());
+            symlink("/run/elsewhere", program(&names[3])).unwrap();
+            fs::create_dir(program(&names[4])).unwrap();
+            assert_eq!(present(&names), names[..3].iter().cloned().collect());
         });
     }
 
