@@ -125,8 +125,8 @@ fn completions(shell: Shell) -> Result<()> {
     print(&String::from_utf8_lossy(&text))
 }
 
-/// Writes to stdout. A reader that has enough, as `head` has, is no error, and does not end what the
-/// verb does: other nodes may have to be changed yet, and the exit code counts.
+/// Writes to stdout. A reader that has enough, as `head` has, is no error, and does not end what
+/// the verb does: other nodes may have to be changed yet, and the exit code counts.
 fn print(text: &str) -> Result<()> {
     is_read(text).map(drop)
 }

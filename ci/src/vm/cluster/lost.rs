@@ -12,7 +12,6 @@ use crate::vm::slots::change::{Change, Over};
 use crate::vm::slots::disk::{A, SlotDisk};
 use crate::vm::slots::faults::Trial;
 use osbuild::error::Result;
-use osbuild::ship::keys::{DEV, Keys};
 use osbuild_abi::console::{READY, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS};
 use osbuild_abi::paths::CONTAINERD_CONFIG;
 use std::time::Duration;
@@ -37,8 +36,7 @@ pub fn a_release_that_loses_the_cluster_goes_back(site: &Site) -> Result<Outcome
     let plane = ControlPlane::start(site)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
     let project = site.project();
-    let keys = Keys::named(&project, DEV)?;
-    let disk = SlotDisk::of(site, project.join("out").join(probe::RECIPE), keys, "cluster-lost")?;
+    let disk = SlotDisk::of_recipe(site, probe::RECIPE, "cluster-lost")?;
     let mut outcome = Outcome::default();
 
     let mut node = with_ports(disk.machine()?, &ports).start()?;

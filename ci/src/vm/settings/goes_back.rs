@@ -17,9 +17,9 @@ const RESOLVERS: (&str, &str) = ("Resolvers", "dns");
 const GOOD: (&str, &str) = ("nameserver: 192.0.2.1", "nameserver 192.0.2.1");
 const UNPROVEN: &str = "nameserver: 192.0.2.9";
 
-/// The watches of `init`, which are eleven, and of containerd fit into this: without its own,
-/// containerd would run without its plugin for the kubelet. The kubelet watches more control groups,
-/// and exits if it cannot.
+/// The watches of `init`, which are eleven, and of containerd fit into this: without its own, that
+/// would run without its plugin for the kubelet. The kubelet watches more control groups, and exits
+/// if it cannot.
 const PARAMETERS: (&str, &str) = ("KernelParameters", "inotify");
 const BAD: (&str, &str) = ("key: fs.inotify.max_user_watches\nvalue: 16\n", "16");
 const PATH: &str = "/proc/sys/fs/inotify/max_user_watches";
