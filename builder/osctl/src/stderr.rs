@@ -1,5 +1,5 @@
-//! Lines on stderr. Nobody has to read them: a reader that has gone, as `head` in `2>&1 | head`, ends
-//! nothing.
+//! Lines on stderr. Nobody has to read them: a reader that has gone, as `head` in `2>&1 | head`,
+//! ends nothing.
 
 use std::fmt::Display;
 use std::io::Write;

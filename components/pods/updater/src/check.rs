@@ -112,9 +112,9 @@ pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     follow(updater, Some(&repository), document).await
 }
 
-/// Like [`check`], but goes on with the release in `asked`, for which the node has asked its cluster,
-/// if the channel cannot be read: a node that its cluster has drained only has to reboot, and one
-/// that waits for its turn must learn of it. The release stays there until that succeeds.
+/// Like [`check`], but goes on with the release in `asked`, for which the node has asked its
+/// cluster, if the channel cannot be read: a node that its cluster has drained only has to reboot,
+/// and one that waits for its turn must learn of it. The release stays there until that succeeds.
 ///
 /// # Errors
 /// As for [`check`].
