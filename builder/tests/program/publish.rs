@@ -182,26 +182,27 @@ fn botocore_signs_each_call_the_same_and_knows_each_parameter() {
     assert!(!wrong.status.success());
 }
 
+/// The firmware's variables in a `RegisterImage`, as virt-firmware reads them in this folder.
+fn firmware_variables(folder: &Path, call: &Call) -> Vec<Value> {
+    fs::create_dir_all(folder).unwrap();
+    let data = call.parameters()["UefiData"].clone();
+    assert!(data.len() <= 64 << 10);
+    fs::write(folder.join("vars.aws"), &data).unwrap();
+    let words = ["virt-fw-vars", "-i", "vars.aws", "--output-json", "vars.json"];
+    tool(folder, "virt-firmware", &words);
+    let read: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("vars.json")).unwrap()).unwrap();
+    read["variables"].as_array().unwrap().clone()
+}
+
 #[test]
 fn virt_firmware_reads_our_keys_from_the_uefi_data() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     done(&publish(&scratch, &[]));
-    let call = cloud.calls("RegisterImage").remove(0);
     let folder = scratch.path("vars");
-    fs::create_dir(&folder).unwrap();
-    let data = call.parameters()["UefiData"].clone();
-    assert!(data.len() <= 64 << 10);
-    fs::write(folder.join("vars.aws"), &data).unwrap();
-    tool(
-        &folder,
-        "virt-firmware",
-        &["virt-fw-vars", "-i", "vars.aws", "--output-json", "vars.json"],
-    );
-    let read: Value =
-        serde_json::from_str(&fs::read_to_string(folder.join("vars.json")).unwrap()).unwrap();
+    let variables = firmware_variables(&folder, &cloud.calls("RegisterImage")[0]);
     done(&scratch.osbuild(&["keys", "enroll", "mine", "--to", &folder.display().to_string()]));
-    let variables = read["variables"].as_array().unwrap();
     assert_eq!(variables.len(), 3);
     for variable in variables {
         let list =
@@ -210,6 +211,34 @@ fn virt_firmware_reads_our_keys_from_the_uefi_data() {
         assert_eq!(variable["data"], hex);
         assert_eq!(variable["attr"], 0x27);
     }
+}
+
+#[test]
+fn a_publish_after_a_revocation_makes_an_ami_that_revokes_the_key() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    done(&publish(&scratch, &[]));
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    let trusting = result(&publish(&scratch, &[]));
+    let old = keys(&scratch, "mine").join("db-1.crt").display().to_string();
+    done(&scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &old]));
+    let calls = cloud.names().len();
+    let revoking = result(&publish(&scratch, &["--prune", "9"]));
+    cloud.assert_no_mistakes();
+    // The same disk: only what its firmware trusts is another.
+    assert_eq!(revoking["image-sha256"], trusting["image-sha256"]);
+    assert_eq!(revoking["was-there"], false);
+    assert_ne!(revoking["images"], trusting["images"]);
+    let made = cloud.names().split_off(calls);
+    assert!(!made.iter().any(|name| name == "StartSnapshot"), "{made:?}");
+    let call = cloud.calls("RegisterImage").pop().unwrap();
+    let variables = firmware_variables(&scratch.path("vars"), &call);
+    assert!(variables.iter().any(|variable| variable["name"] == "dbx"), "{variables:?}");
+    // `--prune` counts AMIs of either kind of trust as ours.
+    let pruned = result(&publish(&scratch, &["--prune", "1"]));
+    let gone = pruned["removed"].as_array().unwrap();
+    assert!(gone.iter().any(|gone| gone["id"] == trusting["images"][REGION]), "{pruned}");
+    assert_eq!(cloud.state.lock().unwrap().images.len(), 1);
 }
 
 #[test]

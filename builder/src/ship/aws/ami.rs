@@ -13,8 +13,8 @@ pub(super) fn find(here: &RegionalClient, name: &str) -> Result<Option<Image>> {
 }
 
 /// The image of this name. Failed ones are deregistered, so that another image can have the name,
-/// and returned as the error. The name has the digest of the disk in it, so an image of another
-/// disk never has it.
+/// and returned as the error. The name has the digests of the disk and of the firmware's keys in it,
+/// so an image of another disk, or with other keys, never has it.
 pub(super) fn find_or_clear(
     here: &RegionalClient,
     report: &Report,

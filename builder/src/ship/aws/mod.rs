@@ -2,8 +2,8 @@
 //! image, then copies, shares, deprecates and prunes images. [`osbuild_aws`] makes the calls.
 //!
 //! This machine keeps no state. A publish that was interrupted finds its work at AWS: the image by
-//! its name, which has the digest of the disk in it, and an incomplete snapshot by its tags, which
-//! record its progress.
+//! its name, which has digests of the disk and of the keys that its firmware trusts, and an
+//! incomplete snapshot by its tags, which record its progress.
 
 mod ami;
 mod content;
@@ -17,6 +17,7 @@ pub use content::Content;
 pub use tags::{OWNER, tags};
 pub use upload::{Failed, send};
 
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Date};
 use crate::report::{Outcome, Report};
@@ -28,6 +29,9 @@ const ATTEMPTS: usize = 3;
 
 /// How many digits of the disk's SHA-256 the name of an image has.
 const NAMED_DIGITS: usize = 12;
+
+/// How many digits of the SHA-256 of the firmware's keys the name of an image has.
+const TRUST_DIGITS: usize = 8;
 
 /// The disk to publish.
 pub struct Subject {
@@ -82,12 +86,16 @@ impl Subject {
         format!("{} {}", self.recipe, self.version)
     }
 
-    /// The name of the image, which is the same for the same disk and differs for any other.
+    /// The name of the image. It is the same for the same disk and the same keys in the firmware,
+    /// and differs for any other: after a revocation the same disk needs another image.
     pub fn name(&self) -> String {
         let plain =
             |c: char| if c.is_ascii_alphanumeric() || "-._/()".contains(c) { c } else { '-' };
         let version: String = self.version.chars().map(plain).take(64).collect();
-        format!("{}{version}-{}", self.prefix(), &self.content.digest.hex()[..NAMED_DIGITS])
+        let trust = self.uefi_data.as_ref().map(|keys| Digest::of(keys.as_bytes()).hex());
+        let trust = trust.map(|trust| format!("{}-", &trust[..TRUST_DIGITS])).unwrap_or_default();
+        let disk = self.content.digest.hex();
+        format!("{}{version}-{trust}{}", self.prefix(), &disk[..NAMED_DIGITS])
     }
 
     /// The start of the names of all images of the recipe.
