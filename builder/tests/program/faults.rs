@@ -22,7 +22,7 @@ fn disk() -> (TempDir, PathBuf) {
 }
 
 /// A disk with this many non-zero blocks, and a third as many zero blocks.
-fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
+pub fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let mut bytes = vec![0; blocks * 4 / 3 * BLOCK_SIZE + 12_345];
@@ -45,7 +45,7 @@ fn subject(path: &Path) -> Subject {
     }
 }
 
-fn retry(tries: u32) -> Retry {
+pub fn retry(tries: u32) -> Retry {
     let pause = Duration::from_millis(3);
     let timeout = Duration::from_secs(20);
     stoppable(Retry {
@@ -86,11 +86,11 @@ fn options() -> Options {
     }
 }
 
-fn publish_with(cloud: &Cloud, path: &Path, tries: u32) -> Result<Published> {
+pub fn publish_with(cloud: &Cloud, path: &Path, tries: u32) -> Result<Published> {
     publish_within(cloud, path, retry(tries))
 }
 
-fn publish_within(cloud: &Cloud, path: &Path, retry: Retry) -> Result<Published> {
+pub fn publish_within(cloud: &Cloud, path: &Path, retry: Retry) -> Result<Published> {
     let credentials = credentials(&retry, &[]);
     publish(
         &client(cloud, credentials, retry),
@@ -103,7 +103,7 @@ fn publish_within(cloud: &Cloud, path: &Path, retry: Retry) -> Result<Published>
 /// Asserts that each region has one image and one snapshot with the whole disk, and that no call
 /// was wrong.
 #[track_caller]
-fn is_whole(cloud: &Cloud, path: &Path, published: &Published) {
+pub fn is_whole(cloud: &Cloud, path: &Path, published: &Published) {
     cloud.assert_no_mistakes();
     let state = cloud.state.lock().unwrap();
     let content = Content::read(path).unwrap();

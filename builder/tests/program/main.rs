@@ -55,6 +55,7 @@ mod programs;
 mod provenance;
 mod prunes;
 mod publish;
+mod publishers;
 mod registry;
 mod releases;
 mod remote;

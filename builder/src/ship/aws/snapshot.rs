@@ -5,7 +5,7 @@ use super::{ATTEMPTS, Content, Subject, done, late, upload};
 use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::report::Report;
-use osbuild_aws::{Action, NewSnapshot, RegionalClient, Snapshot, tag};
+use osbuild_aws::{NewSnapshot, RegionalClient, Snapshot, tag};
 
 /// After how many minutes without a new block AWS cancels a snapshot. An interrupted publish can be
 /// continued for that long.
@@ -72,17 +72,24 @@ fn fill_and_wait(
         Err(upload::Failed::Disk(error)) => return Err(error),
     };
     match error.code() {
-        // Either AWS accepted it as complete before and the response was lost: then it becomes
-        // complete soon. Or it holds other bytes.
-        Some(code) if UNUSABLE.contains(&code) && error.action == Action::CompleteSnapshot => {
-            let ended = here.retry().until_settled(|| end_state(here, &snapshot.id))?;
-            Ok(ended.flatten().as_deref() == Some("completed"))
-        }
-        // Another process may have removed or completed the snapshot that it started.
-        Some(code) if UNUSABLE.contains(&code) => {
-            Ok(here.snapshot(&snapshot.id)?.is_some_and(|found| found.state == "completed"))
-        }
+        Some(code) if UNUSABLE.contains(&code) => was_completed(here, report, &snapshot.id),
         _ => Err(error.into()),
+    }
+}
+
+/// Returns whether a snapshot that refuses a block, or its end, is or becomes complete. Either AWS
+/// accepted its end before: the response was lost, or another publisher of the disk was faster and
+/// may be about to tag it. Or it holds other bytes, and stays `pending`.
+fn was_completed(here: &RegionalClient, report: &Report, id: &str) -> Result<bool> {
+    let is_accepted = here.retry().until_settled(|| -> Result<_> {
+        let found = here.snapshot(id)?;
+        let is_pending = found.as_ref().is_some_and(|found| found.state == "pending");
+        let is_sealed = found.is_some_and(|found| tag(&found.tags, SEALED).is_some());
+        Ok((is_sealed || !is_pending).then_some(()))
+    })?;
+    match is_accepted {
+        Some(()) => wait(here, report, id),
+        None => Ok(false),
     }
 }
 

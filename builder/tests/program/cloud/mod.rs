@@ -33,6 +33,8 @@ pub enum Fate {
     DoneUnheard,
     /// It hangs.
     Hung,
+    /// Another publisher has just completed and tagged the snapshot that this call is for.
+    Overtaken,
 }
 
 /// Decides the fate of a call, from the call and the number of earlier ones.
@@ -218,12 +220,16 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, keys: &kms::Keys) {
                 }
                 _ if expired => wire::refusal(&call, 400, "ExpiredToken", "the token has expired"),
                 Fate::Done | Fate::DoneUnheard => done(&mut state, &call, keys),
+                Fate::Overtaken => {
+                    ebs::overtake(&mut state, &call);
+                    done(&mut state, &call, keys)
+                }
                 Fate::Lost | Fate::Hung => (0, String::new()),
             };
             (answer, fate)
         };
         match fate {
-            Fate::Done | Fate::Refused(..) => wire::write(&mut stream, &call, &answer),
+            Fate::Done | Fate::Refused(..) | Fate::Overtaken => wire::write(&mut stream, &call, &answer),
             Fate::Lost | Fate::DoneUnheard => return,
             Fate::Hung => std::thread::sleep(Duration::from_secs(3600)),
         }
