@@ -1,8 +1,8 @@
-//! Errors of file operations that name the operation and the path, and the two operations on
+//! Errors of file operations that name the operation and the path, and the operations on
 //! directories whose plain versions fail too easily.
 
 use crate::error::{Error, Result, remedy};
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -45,6 +45,19 @@ pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir(path)
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
         .at("make the directory", path)
+}
+
+/// Writes the entries of a directory to the medium, so that a power cut loses none that was added
+/// or renamed before. Some file systems refuse this, and need no such call.
+pub fn sync_directory(path: &Path) -> Result<()> {
+    match File::open(path).and_then(|directory| directory.sync_all()) {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        other => other.at("write", path),
+    }
 }
 
 /// Removes a file or a directory tree, read-only directories included, which Go's module cache

@@ -154,7 +154,7 @@ fn client(place: &Place) -> Result<Option<Client>> {
     place
         .repository
         .exists()
-        .then(|| place.repository.read(roots.first().ok_or_else(|| place.rootless())?, None))
+        .then(|| place.repository.latest(roots.first().ok_or_else(|| place.rootless())?))
         .transpose()
 }
 

@@ -5,7 +5,7 @@ use super::metadata::{Metadata, role, sign};
 use super::repository::{Client, METADATA, Repository, TARGETS, TIMESTAMP, Target, Times};
 use super::root::Root;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::{IoContext, remove};
+use crate::engine::fs_error::{IoContext, remove, sync_directory};
 use crate::error::{Error, Result, both};
 use crate::plan::Date;
 use crate::produce::sign::ReleaseSigner;
@@ -21,6 +21,9 @@ use tough::schema::{RoleType, Snapshot, Targets, Timestamp};
 /// The roles whose files have a version in their name, and the names without it.
 const VERSIONED: [(RoleType, &str); 2] =
     [(RoleType::Targets, "targets.json"), (RoleType::Snapshot, "snapshot.json")];
+
+/// The next timestamp, until all files that it needs are in place.
+const NEXT_TIMESTAMP: &str = ".timestamp.json.unfinished";
 
 /// A repository, locked against other processes until this is dropped.
 pub struct Writer<'a> {
@@ -112,13 +115,16 @@ impl Writer<'_> {
         change: &Change,
     ) -> Result<Times> {
         let newest = roots.last().ok_or_else(|| Error::build("there is no root of trust"))?;
-        let before = self.exists().then(|| self.read(&roots[0], None)).transpose()?;
+        let before = self.exists().then(|| self.latest(&roots[0])).transpose()?;
         let mut targets = before.as_ref().map(Client::targets).unwrap_or_default();
         targets.retain(|name, _| !change.dropped.contains(name));
         for (name, bytes) in &change.put {
             let digest = Digest::of(bytes);
             write_content(&self.folder.join(TARGETS).join(format!("{digest}.{name}")), bytes)?;
             targets.insert(name.clone(), Target { digest });
+        }
+        if !change.put.is_empty() {
+            sync_directory(&self.folder.join(TARGETS))?;
         }
         let [listed, snapshot] =
             [self.next(&before, VERSIONED[0])?, self.next(&before, VERSIONED[1])?];
@@ -140,6 +146,27 @@ impl Writer<'_> {
         self.read(&roots[0], None)?.times()
     }
 
+    /// Reads the metadata as a client that trusts `root`. A release with a new key that was
+    /// interrupted before its last file has left a timestamp of the old key, which the new root
+    /// refuses: then this first writes the timestamp of that release.
+    ///
+    /// # Errors
+    /// The metadata cannot be trusted. A timestamp of a retired key never counts again.
+    pub fn latest(&self, root: &Root) -> Result<Client> {
+        let folder = self.folder.join(METADATA);
+        let (now, next) = (folder.join(TIMESTAMP), folder.join(NEXT_TIMESTAMP));
+        let untrusted = match self.read(root, None) {
+            Err(error) if next.is_file() => error,
+            read => return read,
+        };
+        let before = fs::read(&now).at("read", &now)?;
+        replace(&now, &fs::read(&next).at("read", &next)?)?;
+        match self.read(root, None) {
+            Ok(client) => remove(&next).map(|()| client),
+            Err(_) => replace(&now, &before).and(Err(untrusted)),
+        }
+    }
+
     /// The version of a role's next file: one that no file has yet. An interrupted publish may have
     /// left files that are not in the timestamp, but that a web server or a cache may have.
     fn next(&self, before: &Option<Client>, (role, name): (RoleType, &str)) -> Result<u64> {
@@ -148,15 +175,22 @@ impl Writer<'_> {
         Ok(trusted.max(written).saturating_add(1))
     }
 
+    /// Writes the metadata. The timestamp is last, but on the medium before the roots: without it
+    /// a power cut after a root with a new key would leave a repository that nobody can read.
     fn write(&self, roots: &[Root], versioned: &[Metadata], timestamp: &Metadata) -> Result<()> {
         let folder = self.folder.join(METADATA);
         for metadata in versioned {
             write_once(&folder.join(metadata.file_name()), &metadata.bytes)?;
         }
+        let (now, next) = (folder.join(TIMESTAMP), folder.join(NEXT_TIMESTAMP));
+        replace(&next, &timestamp.bytes)?;
+        sync_directory(&folder)?;
         for root in roots {
             write_once(&folder.join(format!("{}.root.json", root.version())), &root.bytes)?;
         }
-        replace(&folder.join(TIMESTAMP), &timestamp.bytes)
+        sync_directory(&folder)?;
+        fs::rename(&next, &now).at("write", &now)?;
+        sync_directory(&folder)
     }
 
     /// Removes the metadata that is older than `before`, and each target that neither `before` nor

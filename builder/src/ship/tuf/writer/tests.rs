@@ -122,3 +122,73 @@ fn a_sweep_keeps_two_versions_and_files_that_are_not_targets() {
     assert!(lab.folder.path().join(TARGETS).join("README").is_file());
     assert_eq!(lab.client().targets().into_keys().collect::<Vec<_>>(), ["four", "three"]);
 }
+
+/// A root of trust for two release keys in turn: the last two of the three roots name the second.
+struct Rotated {
+    folder: tempfile::TempDir,
+    keys: [Arc<dyn ReleaseSigner>; 2],
+    roots: [Root; 3],
+}
+
+impl Rotated {
+    /// A repository whose only release is by the first key.
+    fn new() -> Self {
+        let [by, old, new]: [Arc<dyn ReleaseSigner>; 3] =
+            std::array::from_fn(|_| Arc::new(ReleaseKey::generate().unwrap()) as _);
+        let first = sign_root(UNTIL, &by, old.public(), None).unwrap();
+        let second = sign_root(UNTIL, &by, new.public(), Some((&first, &by))).unwrap();
+        let third = sign_root(UNTIL, &by, new.public(), Some((&second, &by))).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let lab = Rotated { folder, keys: [old, new], roots: [first, second, third] };
+        lab.publish("one", 1).unwrap();
+        lab
+    }
+
+    /// Publishes a target with the first `roots` and the key of the last of them.
+    fn publish(&self, name: &str, roots: usize) -> Result<Times> {
+        let put = BTreeMap::from([(name.to_owned(), name.as_bytes())]);
+        let key = &self.keys[usize::from(roots > 1)];
+        let repository = Repository::at(self.folder.path());
+        let writer = repository.writer(|| ()).unwrap();
+        writer.publish(&self.roots[..roots], key, UNTIL, &Change { put, ..Change::default() })
+    }
+
+    /// The names of the targets for a client that trusts the first root.
+    fn targets(&self) -> Result<Vec<String>> {
+        let client = Repository::at(self.folder.path()).read(&self.roots[0], None)?;
+        Ok(client.targets().into_keys().collect())
+    }
+
+    fn metadata(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(METADATA).join(name)
+    }
+}
+
+#[test]
+fn a_release_that_ended_between_its_roots_and_its_timestamp_is_completed_by_the_next() {
+    let lab = Rotated::new();
+    // A folder in place of the third root ends the release right after the second one.
+    fs::create_dir(lab.metadata("3.root.json")).unwrap();
+    assert!(lab.publish("two", 3).is_err());
+    fs::remove_dir(lab.metadata("3.root.json")).unwrap();
+    assert!(lab.metadata("2.root.json").is_file() && lab.targets().is_err());
+    lab.publish("three", 3).unwrap();
+    assert_eq!(lab.targets().unwrap(), ["one", "three", "two"]);
+    let files = fs::read_dir(lab.metadata("")).unwrap();
+    let hidden = |name: &std::ffi::OsString| name.to_str().unwrap().starts_with('.');
+    assert_eq!(files.map(|file| file.unwrap().file_name()).filter(hidden).count(), 0);
+}
+
+#[test]
+fn a_timestamp_of_a_retired_key_never_counts_again() {
+    let lab = Rotated::new();
+    let old = fs::read(lab.metadata(TIMESTAMP)).unwrap();
+    lab.publish("two", 2).unwrap();
+    fs::write(lab.metadata(TIMESTAMP), &old).unwrap();
+    assert!(lab.publish("three", 2).is_err());
+    // Nor does one that pretends to be of an interrupted release.
+    fs::write(lab.metadata(NEXT_TIMESTAMP), &old).unwrap();
+    assert!(lab.publish("three", 2).is_err());
+    assert_eq!(fs::read(lab.metadata(TIMESTAMP)).unwrap(), old);
+    assert!(lab.metadata("2.root.json").is_file());
+}
