@@ -61,6 +61,20 @@ fn python_tuf_and_openssl_accept_a_release_signed_with_kms() {
 }
 
 #[test]
+fn a_release_signed_with_kms_can_be_repeated_on_its_day() {
+    let (scratch, cloud) = project();
+    done(&rotate(&scratch, "release", P256_ARN));
+    done(&release(&scratch, &[]));
+    let released = scratch.project().join("out").join(RECIPE).join("released");
+    fs::remove_dir_all(&released).unwrap();
+    // KMS never gives the same signature twice.
+    done(&release(&scratch, &[]));
+    cloud.assert_no_mistakes();
+    assert_eq!(fs::read_dir(&released).unwrap().count(), 4);
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+}
+
+#[test]
 fn a_release_key_can_move_from_kms_back_into_a_file() {
     let (scratch, _cloud) = project();
     done(&rotate(&scratch, "release", P256_ARN));

@@ -51,7 +51,8 @@ pub struct Place<'a> {
 /// A different release of this recipe and version exists.
 pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     let (recipe, version) = (&parts.plan.recipe, &parts.plan.version);
-    let files = files(place, parts)?;
+    let client = client(place)?;
+    let files = files(place, parts, client.as_ref())?;
     let file = |bytes: &Vec<u8>| File {
         length: bytes.len() as u64,
         sha256: Sha256(*Digest::of(bytes).hash()),
@@ -66,7 +67,6 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     let document = document.or_build(|| "cannot make the document of the release".to_owned())?;
     let text = document.encode();
     let own = target::file(recipe, version, target::DOCUMENT);
-    let client = client(place)?;
     if let Some(client) = &client {
         let before = client.targets().get(&own).map(|target| target.digest);
         if before.is_some_and(|before| before != Digest::of(&text)) {
@@ -158,8 +158,12 @@ fn client(place: &Place) -> Result<Option<Client>> {
         .transpose()
 }
 
-/// The files of a release, by name.
-fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>> {
+/// The files of a release, by name. `client` has read the repository, if there is one.
+fn files(
+    place: &Place,
+    parts: &Parts,
+    client: Option<&Client>,
+) -> Result<BTreeMap<&'static str, Vec<u8>>> {
     let mut files = BTreeMap::from([
         (target::NODE, parts.node.clone()),
         (target::BOOT, parts.boot.clone()),
@@ -168,10 +172,28 @@ fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>
         (target::SBOM, sbom::document(parts)),
     ]);
     let statement = provenance::statement(parts, &files, &place.keys.name);
-    let sealed =
-        dsse::seal(target::PROVENANCE, provenance::STATEMENT, &statement, &**place.signer)?;
+    let sealed = match client.and_then(|client| sealed_before(place, parts, client, &statement)) {
+        Some(sealed) => sealed,
+        None => dsse::seal(target::PROVENANCE, provenance::STATEMENT, &statement, &**place.signer)?,
+    };
     files.insert(target::PROVENANCE, sealed);
     Ok(files)
+}
+
+/// The provenance in the repository, if it is of this release and has the same statement. A key in
+/// KMS never gives the same signature twice, so a new one would make a different release. One that
+/// cannot be read is not used, and is replaced.
+fn sealed_before(
+    place: &Place,
+    parts: &Parts,
+    client: &Client,
+    statement: &[u8],
+) -> Option<Vec<u8>> {
+    let name = target::file(&parts.plan.recipe, &parts.plan.version, target::PROVENANCE);
+    let sealed = client.read(&name).ok()?;
+    let keys = client.release_keys(place.keys.roots().ok()?.first()?).ok()?;
+    let known = dsse::open(&sealed, provenance::STATEMENT, &keys).ok()?;
+    (known == statement).then_some(sealed)
 }
 
 impl Place<'_> {
