@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const HOME: &str = "eu-central-1";
+pub const HOME: &str = "eu-central-1";
 const OTHER: &str = "us-east-1";
 
 /// A disk with 150 non-zero blocks: its upload tags the progress twice before the end.
@@ -33,7 +33,7 @@ pub fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn subject(path: &Path) -> Subject {
+pub fn subject(path: &Path) -> Subject {
     let content = Content::read(path).unwrap();
     Subject {
         tags: tags("small", &content.digest.hex(), &[(OWNER, "team".into())]),
@@ -61,20 +61,20 @@ pub fn retry(tries: u32) -> Retry {
     })
 }
 
-fn credentials(retry: &Retry, more: &[(&str, &str)]) -> Credentials {
+pub fn credentials(retry: &Retry, more: &[(&str, &str)]) -> Credentials {
     let own = [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)];
     let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let variables = own.iter().chain(more).map(text).collect::<HashMap<_, _>>();
     Credentials::from_variables(retry, variables).unwrap()
 }
 
-fn client(cloud: &Cloud, credentials: Credentials, retry: Retry) -> Client {
+pub fn client(cloud: &Cloud, credentials: Credentials, retry: Retry) -> Client {
     let addresses =
         [Service::Ebs, Service::Ec2, Service::Kms].map(|service| (service, cloud.address.clone()));
     Client::new(credentials, retry, addresses.into()).unwrap()
 }
 
-fn options() -> Options {
+pub fn options() -> Options {
     Options {
         region: HOME.parse().unwrap(),
         copies: vec![OTHER.parse().unwrap()],

@@ -1,7 +1,12 @@
 //! Several publishers of one disk in one account, and calls that AWS remembers.
 
 use crate::cloud::{Cloud, Fate};
-use crate::faults::{disk_of, is_whole, publish_with, publish_within, retry};
+use crate::faults::{
+    HOME, client, credentials, disk_of, is_whole, options, publish_with, publish_within, retry,
+    subject,
+};
+use osbuild::report::{Color, Report, Verbosity};
+use osbuild::ship::aws::publish;
 use osbuild_aws::Retry;
 use std::path::Path;
 use std::time::Duration;
@@ -36,4 +41,38 @@ fn a_snapshot_that_another_publisher_completes_is_awaited_and_used() {
         let calls = ["StartSnapshot", "DeleteSnapshot"].map(|action| cloud.calls(action).len());
         assert_eq!(calls, [0; 2], "{action}");
     }
+}
+
+/// Publishes a disk of this commit, once each region's image of the last publish is available.
+fn publish_commit(cloud: &Cloud, path: &Path, commit: &str) {
+    let retry = retry(1);
+    let mut subject = subject(path);
+    subject.tags.push(("osbuild:commit".to_owned(), commit.to_owned()));
+    let client = client(cloud, credentials(&retry, &[]), retry);
+    let report = Report::new(Verbosity::Quiet, Color::Never);
+    let published = publish(&client, &report, &subject, &options())
+        .unwrap_or_else(|error| panic!("{commit}: {error}"));
+    is_whole(cloud, path, &published);
+}
+
+#[test]
+fn a_removed_image_can_be_published_again_with_other_tags() {
+    let (_folder, path) = disk_of(3);
+    let cloud = Cloud::start();
+    publish_commit(&cloud, &path, "one");
+    {
+        let mut state = cloud.state.lock().unwrap();
+        state.images.clear();
+        state.snapshots.clear();
+    }
+    publish_commit(&cloud, &path, "two");
+    {
+        let mut state = cloud.state.lock().unwrap();
+        state.images.retain(|(region, _), _| region == HOME);
+        state.snapshots.retain(|(region, _), _| region == HOME);
+    }
+    publish_commit(&cloud, &path, "three");
+    let state = cloud.state.lock().unwrap();
+    let copy = state.images.iter().find(|((region, _), _)| region != HOME).unwrap();
+    assert_eq!(copy.1.tags["osbuild:commit"], "three");
 }

@@ -1,7 +1,6 @@
 //! The same image in other regions.
 
 use super::{ATTEMPTS, Subject, ami, no_image};
-use crate::engine::digest::Digest;
 use crate::error::Result;
 use crate::report::Report;
 use osbuild_aws::{ImageCopy, Region, RegionalClient};
@@ -63,8 +62,8 @@ fn start(
     copy(home, there, subject, id, rejected)
 }
 
-/// Starts a copy. The token makes AWS return the same copy to each caller that knows the same
-/// rejected ones.
+/// Starts a copy. The token makes AWS return the same copy to each caller that has the same tags,
+/// and knows the same rejected ones.
 fn copy(
     home: &RegionalClient,
     there: &RegionalClient,
@@ -73,14 +72,14 @@ fn copy(
     rejected: &[String],
 ) -> Result<String> {
     let name = subject.name();
-    let mut token = format!("osbuild\n{id}\n{}\n{name}", there.region);
-    rejected.iter().for_each(|rejected| token.extend(["\n", rejected]));
+    let description = subject.description();
+    let covered = [id, there.region.name(), &name, &rejected.join("\n")];
     Ok(there.copy_image(&ImageCopy {
         region: &home.region,
         id,
         name: &name,
-        description: &subject.description(),
+        description: &description,
         tags: &subject.tags,
-        token: &Digest::of(token.as_bytes()).hex(),
+        token: &subject.token(&description, &covered),
     })?)
 }

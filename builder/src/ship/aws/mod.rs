@@ -98,6 +98,14 @@ impl Subject {
         format!("{}{version}-{trust}{}", self.prefix(), &disk[..NAMED_DIGITS])
     }
 
+    /// The token of a call that makes a resource with this description and our tags. AWS returns
+    /// the same resource for the same token, also if it was removed, and refuses the token of a
+    /// call with other parameters: so it covers all that may differ, and `more`.
+    fn token(&self, description: &str, more: &[&str]) -> String {
+        let covered = json!([more, self.content.digest.hex(), description, self.tags]);
+        Digest::of(covered.to_string().as_bytes()).hex()
+    }
+
     /// The start of the names of all images of the recipe.
     fn prefix(&self) -> String {
         format!("{}-", self.recipe.chars().take(32).collect::<String>())

@@ -2,7 +2,6 @@
 
 use super::tags::{IMAGE, SEALED, SENT};
 use super::{ATTEMPTS, Content, Subject, done, late, upload};
-use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::report::Report;
 use osbuild_aws::{NewSnapshot, RegionalClient, Snapshot, tag};
@@ -94,17 +93,16 @@ fn was_completed(here: &RegionalClient, report: &Report, id: &str) -> Result<boo
 }
 
 /// Starts a snapshot. The token makes AWS return the same snapshot to each caller that has the same
-/// disk and knows the same rejected snapshots.
+/// disk and tags, and knows the same rejected snapshots.
 fn start(here: &RegionalClient, subject: &Subject, rejected: &[String]) -> Result<Snapshot> {
-    let content = &subject.content;
-    let token = [&content.digest.hex(), here.region.name(), &rejected.join("\n")].join("\n");
     let description = subject.name();
+    let token = subject.token(&description, &[here.region.name(), &rejected.join("\n")]);
     let (id, state) = here.start_snapshot(&NewSnapshot {
-        size_gib: content.gibibytes(),
+        size_gib: subject.content.gibibytes(),
         description: &description,
         timeout_minutes: TIMEOUT_MINUTES,
         tags: &subject.tags,
-        token: &Digest::of(token.as_bytes()).hex(),
+        token: &token,
     })?;
     Ok(Snapshot { id, description, state, started: String::new(), tags: Vec::new() })
 }

@@ -24,6 +24,10 @@ fn start(state: &mut State, call: &Call) -> Answer {
         (1..=255).contains(&token.len())
             && (10..=4320).contains(&request["Timeout"].as_u64().unwrap())
     );
+    let known = state.started.entry((call.region.clone(), token.clone()));
+    if *known.or_insert_with(|| call.body.clone()) != call.body {
+        return refusal(call, 409, "ConflictException", "the token had another request");
+    }
     let same = state
         .snapshots
         .iter()

@@ -199,7 +199,11 @@ fn copy(state: &mut State, call: &Call, parameters: Parameters) -> Answer {
         return refusal(call, 400, "InvalidAMIID.NotFound", "no such image");
     };
     let token = key(call, &parameters["ClientToken"]);
-    if let Some(id) = state.tokens.get(&token) {
+    if let Some((known, id)) = state.tokens.get(&token) {
+        if *known != parameters {
+            let code = "IdempotentParameterMismatch";
+            return refusal(call, 400, code, "the token had another request");
+        }
         return (200, format!("<R><imageId>{id}</imageId></R>"));
     }
     if is_taken(state, call, &parameters["Name"]) {
@@ -219,7 +223,7 @@ fn copy(state: &mut State, call: &Call, parameters: Parameters) -> Answer {
         ..copied
     };
     state.snapshots.insert(key(call, &snapshot), copied);
-    state.tokens.insert(token, id.clone());
+    state.tokens.insert(token, (parameters.clone(), id.clone()));
     insert(state, call, &id, parameters, snapshot);
     (200, format!("<R><imageId>{id}</imageId></R>"))
 }

@@ -81,8 +81,10 @@ pub struct State {
     pub wrong: Vec<String>,
     pub snapshots: BTreeMap<(String, String), Snapshot>,
     pub images: BTreeMap<(String, String), Image>,
-    /// Images by the tokens of requested copies, including removed ones.
-    pub tokens: BTreeMap<(String, String), String>,
+    /// The parameters of each `CopyImage` by its token, and the image, which may be removed.
+    pub tokens: BTreeMap<(String, String), (BTreeMap<String, String>, String)>,
+    /// The body of each `StartSnapshot` by its token, also those of removed snapshots.
+    pub started: BTreeMap<(String, String), Vec<u8>>,
     /// For how many calls new snapshots and images are `pending`.
     pub slow: u32,
     /// Whether new images fail: each takes the first entry.
