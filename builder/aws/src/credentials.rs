@@ -13,6 +13,7 @@ use reqsign_core::{
 use reqwest::redirect::Policy;
 use std::collections::HashMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -21,7 +22,8 @@ use tokio::sync::Mutex;
 /// the local link or absent.
 const LOCAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The credentials of the first source in the chain that has some. The type has no `Debug`, and
+/// The credentials of the first source in the chain that is configured. If it fails, no later one
+/// takes its place, as that may be an identity in another account. The type has no `Debug`, and
 /// nothing writes its contents.
 pub struct Credentials {
     sources: Vec<(&'static str, Box<dyn ProvideCredentialDyn<Credential = Credential>>)>,
@@ -32,7 +34,7 @@ pub struct Credentials {
 impl Credentials {
     /// The chain as this process's environment describes it. Nothing is read yet.
     pub(crate) fn from_environment(retry: &Retry) -> io::Result<Self> {
-        Credentials::new(retry, OsEnv)
+        Credentials::new(retry, Variables(OsEnv))
     }
 
     /// The chain as these variables describe it; the process's environment does not count.
@@ -40,7 +42,7 @@ impl Credentials {
     /// # Errors
     /// This machine has no certificates of TLS authorities.
     pub fn from_variables(retry: &Retry, variables: HashMap<String, String>) -> io::Result<Self> {
-        Credentials::new(retry, StaticEnv { home_dir: None, envs: variables })
+        Credentials::new(retry, Variables(StaticEnv { home_dir: None, envs: variables }))
     }
 
     fn new(retry: &Retry, environment: impl Env) -> io::Result<Self> {
@@ -93,16 +95,37 @@ impl Credentials {
     }
 
     async fn find(&self) -> Result<Credential, Failure> {
-        let mut reasons = Vec::new();
         for (name, source) in &self.sources {
             match source.provide_credential_dyn(&self.context).await {
                 Ok(Some(found)) if !found.access_key_id.is_empty() => return Ok(found),
+                // Nothing configures this source.
                 Ok(_) => {}
                 // Its text may quote a response, which may hold a token: only its kind is shown.
-                Err(error) => reasons.push(format!("{name}: {:?}", error.kind())),
+                Err(error) => {
+                    let reason = format!("{name}: {:?}", error.kind());
+                    return Err(Failure::NoCredentials(Some(reason)));
+                }
             }
         }
-        Err(Failure::NoCredentials(reasons))
+        Err(Failure::NoCredentials(None))
+    }
+}
+
+/// An environment in which an empty variable counts as unset.
+#[derive(Debug)]
+struct Variables<E>(E);
+
+impl<E: Env> Env for Variables<E> {
+    fn var(&self, key: &str) -> Option<String> {
+        self.0.var(key).filter(|value| !value.is_empty())
+    }
+
+    fn vars(&self) -> HashMap<String, String> {
+        self.0.vars().into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        self.0.home_dir()
     }
 }
 

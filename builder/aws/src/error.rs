@@ -34,8 +34,8 @@ pub enum Failure {
     Unreachable(String),
     /// The request cannot be encoded, or the response does not have the documented form.
     Invalid(String),
-    /// No source has credentials. Has the reason of each source that failed.
-    NoCredentials(Vec<String>),
+    /// No source has credentials, or the first one that is configured failed for this reason.
+    NoCredentials(Option<String>),
     /// The call would change something, and the transport is [`super::ReadOnly`].
     ReadOnly,
     /// The user wants to stop.
@@ -173,7 +173,7 @@ impl fmt::Display for Failure {
             Failure::Refused { code, message, .. } if message.is_empty() => f.write_str(code),
             Failure::Refused { code, message, .. } => write!(f, "{code}: {message}"),
             Failure::Unreachable(reason) | Failure::Invalid(reason) => f.write_str(reason),
-            Failure::NoCredentials(reasons) => f.write_str(&reasons.join("; ")),
+            Failure::NoCredentials(reason) => f.write_str(reason.as_deref().unwrap_or_default()),
             Failure::ReadOnly => f.write_str("the call changes something"),
             Failure::Stopped => f.write_str("stopped"),
         }

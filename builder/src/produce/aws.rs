@@ -26,8 +26,8 @@ impl From<osbuild_aws::Error> for Error {
         let error = match failure {
             Failure::Stopped => return Error::stopped(),
             Failure::ReadOnly => return Error::build(failed.to_string()),
-            Failure::NoCredentials(reasons) => {
-                let error = reasons.iter().fold(Error::usage(failed.to_string()), Error::cause);
+            Failure::NoCredentials(reason) => {
+                let error = reason.iter().fold(Error::usage(failed.to_string()), Error::cause);
                 return error.hint(
                     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or see \
                      builder/docs/publish-aws.md",

@@ -467,6 +467,58 @@ fn containers_and_instances_provide_credentials() {
 }
 
 #[test]
+fn a_configured_identity_that_fails_is_not_replaced_by_the_instance() {
+    let (folder, path) = disk_of(3);
+    let server = Server::start();
+    let json = format!(
+        r#"{{"Code":"Success","AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}",
+            "Token":"t","Expiration":"2999-01-01T00:00:00Z"}}"#
+    );
+    let roles = "/latest/meta-data/iam/security-credentials/";
+    server.put("/latest/api/token".into(), 200, b"instance-token");
+    server.put(roles.into(), 200, b"builder");
+    server.put(format!("{roles}builder"), 200, json.as_bytes());
+    for refusing in ["/", "/container"] {
+        server.put(refusing.into(), 403, b"refused");
+    }
+    let (token, broken) = (folder.path().join("token"), folder.path().join("broken"));
+    std::fs::write(&token, "token").unwrap();
+    std::fs::write(&broken, "[default\n").unwrap();
+    let address = |path: &str| format!("{}{path}", server.address());
+    let identity = vec![
+        ("AWS_ENDPOINT_URL_STS", address("")),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.display().to_string()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::111122223333:role/builder".to_owned()),
+    ];
+    let container = vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", address("/container"))];
+    let files = vec![("AWS_SHARED_CREDENTIALS_FILE", broken.display().to_string())];
+    // An empty variable configures nothing.
+    let nothing = vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", String::new())];
+    let cases = [("web identity", identity), ("container", container), ("files", files)];
+    for (name, variables) in cases.into_iter().chain([("", nothing)]) {
+        let (cloud, retry) = (Cloud::start(), retry(1));
+        let instance = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", address(""));
+        let variables = variables.into_iter().chain([instance]);
+        let variables = variables.map(|(name, value)| (name.to_owned(), value)).collect();
+        let found = Credentials::from_variables(&retry, variables).unwrap();
+        let published = publish(
+            &client(&cloud, found, retry),
+            &Report::new(Verbosity::Quiet, Color::Never),
+            &subject(&path),
+            &options(),
+        );
+        match published {
+            Ok(_) => assert_eq!(name, "", "the instance replaces it"),
+            Err(error) => {
+                let shown = error.to_string();
+                assert!(!name.is_empty() && shown.contains(name), "{name}: {shown}");
+                assert_eq!(cloud.names(), Vec::<String>::new());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_snapshot_that_aws_is_assembling_is_awaited_and_never_removed() {
     let (_folder, path) = disk_of(3);
     // The publish that completed it crashed before the response, before the tag, or after it.
