@@ -116,6 +116,26 @@ fn a_revoked_certificate_moves_to_dbx_but_not_the_signing_one() {
 }
 
 #[test]
+fn an_empty_list_of_revocations_is_damaged_and_does_not_count_as_none() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    fs::write(keys(&scratch, "mine").join("dbx.esl"), "").unwrap();
+    let image = scratch.project().join("out").join(RECIPE).join("image.raw");
+    let verify = ["verify", image.to_str().unwrap(), "--key", "mine"];
+    let enroll = ["keys", "enroll", "mine"];
+    for words in [&["keys", "show", "mine"][..], &enroll, &verify] {
+        let ran = scratch.osbuild(words);
+        assert!(
+            ran.code.is_some_and(|code| code != 0) && ran.stderr.contains("dbx.esl` is damaged"),
+            "{words:?}: {}{}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}
+
+#[test]
 fn a_revoked_uki_is_in_dbx_with_the_digest_of_efitools() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));

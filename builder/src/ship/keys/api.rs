@@ -77,7 +77,7 @@ pub(super) fn write_api(folder: &Path, keys: &Keys, terms: Terms) -> Result<()> 
         &ClientRole(osd::ADMIN.to_owned()),
         terms,
     )?;
-    write_public(&certificate_file, &certificate.pem())
+    write_public(&certificate_file, certificate.pem())
 }
 
 /// A key and a certificate that were made for a client.

@@ -111,7 +111,7 @@ fn write(
     let key: Box<dyn RsaKey> = match token {
         Some(token) => {
             let (kind, key) = keys.external(token)?;
-            write_public(&path(kind), &format!("{token}\n"))?;
+            write_public(&path(kind), format!("{token}\n"))?;
             key
         }
         None => {
@@ -121,7 +121,7 @@ fn write(
         }
     };
     let certificate = certificate(&*key, subject(name, keys.name == DEV), role, terms)?;
-    write_public(&path("crt"), &certificate.pem())
+    write_public(&path("crt"), certificate.pem())
 }
 
 fn certificate(

@@ -1,7 +1,7 @@
 //! The keys of releases: the release key signs them, and the root key signs `root.json`, which
 //! names the release key. The root key can be kept offline until the next rotation.
 
-use super::public_file::write_public;
+use super::public_file::{put, write_public};
 use super::terms::{Terms, last_day};
 use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
 use crate::engine::digest::Digest;
@@ -11,7 +11,7 @@ use crate::plan::Date;
 use crate::produce::sign::{KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
 use osbuild_aws::KeyArn;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
     let key = ReleaseKey::generate()?;
     key.write(&folder.join(RELEASE[0]))?;
     let release = key.public();
-    write_public(&folder.join(RELEASE[1]), &release.pem())?;
+    write_public(&folder.join(RELEASE[1]), release.pem())?;
     write_root(folder, release, until)
 }
 
@@ -106,7 +106,7 @@ fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePubli
             .cause(format!("`{arn}` is neither")));
     }
     let key = KmsReleaseKey::open(&keys.kms(arn)?)?;
-    write_public(path, &format!("{arn}\n"))?;
+    write_public(path, format!("{arn}\n"))?;
     Ok(key.public())
 }
 
@@ -114,7 +114,7 @@ fn write_root(folder: &Path, release: ReleasePublicKey, until: Date) -> Result<(
     let key = ReleaseKey::generate()?;
     key.write(&folder.join(ROOT[0]))?;
     let root = sign_root(until, &(Arc::new(key) as _), release, None)?;
-    write_public(&folder.join(ROOT[1]), &String::from_utf8_lossy(&root.bytes))
+    write_public(&folder.join(ROOT[1]), &root.bytes)
 }
 
 /// Adds a root of trust to keys that were made before keys had one.
@@ -146,7 +146,7 @@ pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()
         if arn.is_some() { (RELEASE_KMS, RELEASE[0]) } else { (RELEASE[0], RELEASE_KMS) };
     put(&unfinished, &keys.folder.join(file))?;
     remove(&keys.folder.join(other))?;
-    write_public(&keys.folder.join(RELEASE[1]), &release.pem())?;
+    write_public(&keys.folder.join(RELEASE[1]), release.pem())?;
     write_next(keys, &root)
 }
 
@@ -201,9 +201,7 @@ fn next(
 
 fn write_next(keys: &Keys, root: &Root) -> Result<()> {
     retire(keys, ROOT[1], "root", "json")?;
-    let unfinished = keys.folder.join(".root.json.unfinished");
-    write_public(&unfinished, &String::from_utf8_lossy(&root.bytes))?;
-    put(&unfinished, &keys.folder.join(ROOT[1]))
+    write_public(&keys.folder.join(ROOT[1]), &root.bytes)
 }
 
 /// Copies a file that will be replaced to the next free name of `NAME-1`, `NAME-2`, ….
@@ -217,11 +215,4 @@ fn retire(keys: &Keys, file: &str, name: &str, kind: &str) -> Result<()> {
     let unfinished = keys.folder.join(".retired.unfinished");
     fs::copy(&now, &unfinished).at("write", &unfinished)?;
     put(&unfinished, &path)
-}
-
-/// Renames a file into its place once it is on the medium: without a valid root of trust there is
-/// no next one.
-fn put(unfinished: &Path, path: &Path) -> Result<()> {
-    let on_medium = File::open(unfinished).and_then(|file| file.sync_all());
-    on_medium.and_then(|()| fs::rename(unfinished, path)).at("write", path)
 }

@@ -1,8 +1,8 @@
 //! Revokes certificates and images.
 
+use super::public_file::write_public;
 use super::trust::list;
 use super::{Keys, Role};
-use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use osbuild_signatures::efi::Listed;
 
@@ -38,7 +38,5 @@ pub fn revoke(keys: &Keys, what: Listed) -> Result<()> {
         return Ok(());
     }
     revoked.push(what);
-    let (path, unfinished) = (keys.dbx(), keys.dbx().with_extension("unfinished"));
-    std::fs::write(&unfinished, list(&revoked)).at("write", &unfinished)?;
-    std::fs::rename(&unfinished, &path).at("write", &path)
+    write_public(&keys.dbx(), list(&revoked))
 }

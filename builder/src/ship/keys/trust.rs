@@ -2,7 +2,7 @@
 
 use super::{Keys, Role};
 use crate::engine::fs_error::IoContext;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use osbuild_formats::gpt::guid_from_name;
 use osbuild_signatures::certificate::Certificate;
@@ -55,10 +55,17 @@ impl Keys {
     }
 
     /// The revoked certificates and images.
+    ///
+    /// # Errors
+    /// The list is damaged. There is none while nothing is revoked, so an empty one has lost its
+    /// contents.
     pub fn revoked(&self) -> Result<Vec<Listed>> {
         let path = self.dbx();
         match std::fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Ok(bytes) if bytes.is_empty() => {
+                Err(Error::build(format!("`{}` is damaged", path.display())).cause("it is empty"))
+            }
             bytes => read_list(&bytes.at("read", &path)?)
                 .or_build(|| format!("`{}` is damaged", path.display())),
         }
