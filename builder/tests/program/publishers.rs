@@ -76,3 +76,18 @@ fn a_removed_image_can_be_published_again_with_other_tags() {
     let copy = state.images.iter().find(|((region, _), _)| region != HOME).unwrap();
     assert_eq!(copy.1.tags["osbuild:commit"], "three");
 }
+
+#[test]
+fn an_image_whose_registration_was_not_heard_is_found_once_aws_lists_it() {
+    let (_folder, path) = disk_of(3);
+    let cloud = Cloud::start();
+    cloud.state.lock().unwrap().unseen = 2;
+    let mut count = 0;
+    cloud.fates(move |call, _| {
+        count += u32::from(call.action == "RegisterImage");
+        let is_first = call.action == "RegisterImage" && count == 1;
+        if is_first { Fate::DoneUnheard } else { Fate::Done }
+    });
+    let published = publish_with(&cloud, &path, 5).unwrap();
+    is_whole(&cloud, &path, &published);
+}

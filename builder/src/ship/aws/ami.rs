@@ -13,8 +13,8 @@ pub(super) fn find(here: &RegionalClient, name: &str) -> Result<Option<Image>> {
 }
 
 /// The image of this name. Failed ones are deregistered, so that another image can have the name,
-/// and returned as the error. The name has the digests of the disk and of the firmware's keys in it,
-/// so an image of another disk, or with other keys, never has it.
+/// and returned as the error. The name has the digests of the disk and of the firmware's keys in
+/// it, so an image of another disk, or with other keys, never has it.
 pub(super) fn find_or_clear(
     here: &RegionalClient,
     report: &Report,
@@ -59,8 +59,9 @@ pub(super) fn register(here: &RegionalClient, subject: &Subject, snapshot: &str)
         tags: &subject.tags,
     });
     // Either the response to an earlier try was lost, or another machine publishes the same image.
+    // AWS may refuse the name before it lists the image.
     if registered.as_ref().is_err_and(|error| error.code() == Some("InvalidAMIName.Duplicate"))
-        && let Some(image) = find(here, &name)?
+        && let Some(image) = here.retry().until_settled(|| find(here, &name))?
     {
         return Ok(image.id);
     }

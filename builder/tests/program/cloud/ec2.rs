@@ -108,6 +108,7 @@ fn images(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
     }
     let here = state.images.iter_mut().filter(|((region, id), image)| {
         *region == call.region
+            && image.unseen == 0
             && (requested.is_empty() || requested.contains(&id.as_str()))
             && fits(parameters, &image.parameters["Name"], &image.tags)
     });
@@ -131,7 +132,10 @@ fn images(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
              </blockDeviceMapping>{tags}</item>"
         )
     };
-    (200, format!("<R><imagesSet>{}</imagesSet></R>", here.map(one).collect::<String>()))
+    let listed = here.map(one).collect::<String>();
+    let new = state.images.iter_mut().filter(|((region, _), _)| *region == call.region);
+    new.for_each(|(_, image)| image.unseen = image.unseen.saturating_sub(1));
+    (200, format!("<R><imagesSet>{listed}</imagesSet></R>"))
 }
 
 fn tag(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
@@ -183,6 +187,7 @@ fn insert(state: &mut State, call: &Call, id: &str, parameters: Parameters, snap
     let image = Image {
         created,
         looks,
+        unseen: state.unseen,
         fails,
         tags: tags(&parameters, "image"),
         parameters,

@@ -63,6 +63,8 @@ pub struct Image {
     pub created: String,
     /// For how many more calls it is `pending`.
     pub looks: u32,
+    /// For how many more calls AWS does not list it.
+    pub unseen: u32,
     /// Whether it becomes `failed`, not `available`.
     pub fails: bool,
     /// The parameters of `RegisterImage` or `CopyImage`.
@@ -87,6 +89,8 @@ pub struct State {
     pub started: BTreeMap<(String, String), Vec<u8>>,
     /// For how many calls new snapshots and images are `pending`.
     pub slow: u32,
+    /// For how many calls AWS does not list new images.
+    pub unseen: u32,
     /// Whether new images fail: each takes the first entry.
     pub fails: Vec<bool>,
     made: u32,
@@ -231,7 +235,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, keys: &kms::Keys) {
             (answer, fate)
         };
         match fate {
-            Fate::Done | Fate::Refused(..) | Fate::Overtaken => wire::write(&mut stream, &call, &answer),
+            Fate::Done | Fate::Refused(..) | Fate::Overtaken => {
+                wire::write(&mut stream, &call, &answer)
+            }
             Fate::Lost | Fate::DoneUnheard => return,
             Fate::Hung => std::thread::sleep(Duration::from_secs(3600)),
         }
