@@ -2,7 +2,7 @@
 
 mod world;
 
-use world::{LINK, SERVER_LINK, World, until};
+use world::{LINK, SERVER_LINK, World, run, until};
 
 /// Starts dnsmasq on the server's side. It has no configuration and no leases but those of this
 /// world.
@@ -153,4 +153,29 @@ fn a_restarted_client_takes_no_address_that_is_refused() {
     start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.60,10.9.0.60,255.255.255.0,2m"]);
     world.start_client();
     world.until_address("10.9.0.60/24");
+}
+
+#[test]
+fn a_link_without_carrier_leaves_packets_to_the_other_link() {
+    let mut world = World::without_cable();
+    world.set_as_init(".ignore_routes_with_linkdown");
+    world.plug();
+    let (client, server) = (world.client_side.clone(), world.server_side.clone());
+    run(&format!("ip -n {server} link add eth3 type veth peer name eth2 netns {client}"));
+    run(&format!("ip -n {server} address add 10.10.0.1/24 dev eth3"));
+    run(&format!("ip -n {server} link set eth3 up"));
+    let ranges = ["10.9.0.50,10.9.0.50", "10.10.0.50,10.10.0.50"]
+        .map(|range| format!("--dhcp-range={range},255.255.255.0,2m"));
+    start_dnsmasq(&mut world, &[&ranges[0], &ranges[1], "--interface=eth3"]);
+    world.start_client_with(&["--link", LINK, "--link", "eth2"]);
+    until("two default routes", || {
+        (world.ip("-4 route show default").lines().count() == 2).then_some(())
+    });
+    let way = || world.ip("route get 192.0.2.1");
+    assert!(way().contains("via 10.9.0.1 dev eth0"), "{}", way());
+    run(&format!("ip -n {server} link set {SERVER_LINK} down"));
+    until("the loss", || world.log().contains("has lost its carrier").then_some(()));
+    assert!(way().contains("via 10.10.0.1 dev eth2"), "{}", way());
+    run(&format!("ip -n {server} link set {SERVER_LINK} up"));
+    until("the first way, again", || way().contains("via 10.9.0.1 dev eth0").then_some(()));
 }

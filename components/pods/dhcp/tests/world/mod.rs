@@ -160,6 +160,16 @@ impl World {
         }
     }
 
+    /// Gives later links of the client's side what `init` gives those of a node, for this setting.
+    pub fn set_as_init(&self, setting: &str) {
+        let lines = include_str!("../../../../init/sysctl.conf").lines();
+        let lines = lines.filter_map(|line| line.split_once(" = "));
+        for (key, value) in lines.filter(|(key, _)| key.ends_with(setting)) {
+            let file = format!("/proc/sys/{}", key.replace('.', "/"));
+            server::in_side(&self.client_side, || fs::write(&file, value).unwrap());
+        }
+    }
+
     /// Starts a fake `init`.
     pub fn start_init(&self) {
         self.init.start(&self.folder.join("socket"), &self.client_side);
