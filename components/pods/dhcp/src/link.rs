@@ -42,6 +42,9 @@ pub struct LinkClient {
     socket: Option<LinkSocket>,
     /// The address that this client has set on the link.
     configured: Option<Address>,
+    /// The routes that it has set. One that the kernel has refused, or replaced with another of the
+    /// same lease, is not among them: it is not missed.
+    routes: Vec<Route>,
     /// The options that routers have advertised.
     advertised: Advertised,
     dhcpv6: LinkClient6,
@@ -71,6 +74,7 @@ impl LinkClient {
             client: Client::new(link.mac, left.map(|address| address.address)),
             socket: None,
             configured: None,
+            routes: Vec::new(),
             advertised: Advertised::default(),
             dhcpv6: LinkClient6::new(&link),
             addresses6: Vec::new(),
@@ -150,6 +154,9 @@ impl LinkClient {
             }
             _ => {}
         }
+        if let Err(error) = self.look_for_lease(netlink) {
+            self.log(&format!("cannot list its IPv4 addresses and routes: {error}"));
+        }
         match netlink.addresses6(link.index) {
             Ok(addresses) => {
                 self.dhcpv6.look_at(link, self.settings.dhcp, &addresses, netlink);
@@ -159,6 +166,19 @@ impl LinkClient {
             }
             Err(error) => self.log(&format!("cannot list its IPv6 addresses: {error}")),
         }
+    }
+
+    /// Looks whether the link still has its lease. Another program may have removed a part of it,
+    /// and the kernel removes the routes from a link that is switched off.
+    fn look_for_lease(&mut self, netlink: &mut Netlink) -> io::Result<()> {
+        let Some(ours) = self.configured.filter(|_| self.link.carrier) else { return Ok(()) };
+        let addresses = netlink.addresses(self.link.index)?;
+        let found = netlink.routes(self.link.index)?;
+        let has_address = addresses.iter().any(|address| address.is(&ours));
+        if !has_address || self.routes.iter().any(|route| !found.contains(route)) {
+            self.handle(Event::Gone, netlink);
+        }
+        Ok(())
     }
 
     fn note_addresses6(&mut self, addresses: Vec<(Ipv6Addr, u8)>) {
@@ -280,6 +300,8 @@ impl LinkClient {
         // The old address goes first: if it were the first of its subnet, the kernel would remove
         // the new one with it.
         self.remove_addresses(Some(&address), netlink)?;
+        // What cannot be set is not missed later, or each report would be a reason to try again.
+        self.configured = None;
         let put = netlink.put_address(self.link.index, &address, left);
         put.map_err(|error| failed("cannot set the address", error))?;
         self.configured = Some(address);
@@ -288,7 +310,11 @@ impl LinkClient {
         {
             self.log(&format!("cannot set the MTU to {mtu}: {error}"));
         }
-        self.configure_routes(terms, netlink)
+        let outcome = self.configure_routes(terms, netlink);
+        let mut routes = netlink.routes(self.link.index)?;
+        routes.retain(|route| terms.routes.contains(route));
+        self.routes = routes;
+        outcome
     }
 
     /// Removes leased addresses except `kept`. An address that was there before any client belongs
@@ -298,13 +324,10 @@ impl LinkClient {
         kept: Option<&Address>,
         netlink: &mut Netlink,
     ) -> io::Result<()> {
-        let same = |one: &Address, other: &Address| {
-            (one.address, one.prefix_length) == (other.address, other.prefix_length)
-        };
         for address in netlink.addresses(self.link.index)? {
             let leased =
-                !address.permanent || self.configured.is_some_and(|ours| same(&ours, &address));
-            if !leased || kept.is_some_and(|kept| same(kept, &address)) {
+                !address.permanent || self.configured.is_some_and(|ours| ours.is(&address));
+            if !leased || kept.is_some_and(|kept| kept.is(&address)) {
                 continue;
             }
             let deleted = netlink.delete_address(self.link.index, &address);
@@ -312,7 +335,7 @@ impl LinkClient {
                 failed(&format!("cannot remove the address {}", address.address), error)
             })?;
         }
-        self.configured = self.configured.filter(|ours| kept.is_some_and(|kept| same(kept, ours)));
+        self.configured = self.configured.filter(|ours| kept.is_some_and(|kept| kept.is(ours)));
         Ok(())
     }
 

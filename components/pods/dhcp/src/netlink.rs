@@ -33,10 +33,11 @@ pub(crate) const INET6: u8 = libc::AF_INET6 as u8;
 const BY_DHCP: u8 = 16;
 /// The gateway is on the link even if its address is outside the subnet (`RTNH_F_ONLINK`).
 const ON_LINK: u32 = 4;
-/// The multicast groups for changed links (`RTMGRP_LINK`), changed IPv6 addresses
-/// (`RTMGRP_IPV6_IFADDR`) and flags (`RTMGRP_IPV6_IFINFO`), and advertised options for programs
-/// (`RTNLGRP_ND_USEROPT`, number 20).
-const HEARD: u32 = 1 | 0x100 | 0x800 | 1 << 19;
+/// The multicast groups for changed links (`RTMGRP_LINK`), changed IPv4 addresses and routes
+/// (`RTMGRP_IPV4_IFADDR`, `RTMGRP_IPV4_ROUTE`), changed IPv6 addresses (`RTMGRP_IPV6_IFADDR`) and
+/// flags (`RTMGRP_IPV6_IFINFO`), and advertised options for programs (`RTNLGRP_ND_USEROPT`, number
+/// 20).
+const HEARD: u32 = 1 | 0x10 | 0x40 | 0x100 | 0x800 | 1 << 19;
 /// The attribute with the IPv6 flags of a link (`IFLA_INET6_FLAGS`), and the flags of routers that
 /// leave addresses or other settings to DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
 const IPV6_FLAGS: u16 = 1;
@@ -96,6 +97,13 @@ pub struct Address {
     /// Whether it stays until it is removed. An address of this client does so only with an
     /// infinite lease.
     pub permanent: bool,
+}
+
+impl Address {
+    /// Whether it is the same address of the same subnet, for any time.
+    pub fn is(&self, other: &Self) -> bool {
+        (self.address, self.prefix_length) == (other.address, other.prefix_length)
+    }
 }
 
 /// An IPv6 address of a link that is not link-local.
@@ -329,7 +337,7 @@ pub struct Heard {
     pub duplicates: Vec<(u32, Ipv6Addr)>,
 }
 
-/// Receives changes of links and IPv6 addresses, and advertised options.
+/// Receives changes of links, addresses and IPv4 routes, and advertised options.
 pub struct LinkMonitor {
     socket: Socket,
 }
@@ -343,8 +351,8 @@ impl LinkMonitor {
         Ok(Self { socket })
     }
 
-    /// Reads all messages. Those that it does not return only mean that links and addresses have to
-    /// be listed again, because some may be lost.
+    /// Reads all messages. Those that it does not return only mean that links, addresses and routes
+    /// have to be listed again, because some may be lost.
     pub fn read(&self) -> Heard {
         let mut buffer = Vec::with_capacity(1 << 16);
         let mut heard = Heard::default();

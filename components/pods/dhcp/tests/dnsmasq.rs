@@ -2,6 +2,9 @@
 
 mod world;
 
+use std::thread;
+use std::time::Duration;
+
 use world::{LINK, SERVER_LINK, World, run, until};
 
 /// Starts dnsmasq on the server's side. It has no configuration and no leases but those of this
@@ -153,6 +156,49 @@ fn a_restarted_client_takes_no_address_that_is_refused() {
     start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.60,10.9.0.60,255.255.255.0,2m"]);
     world.start_client();
     world.until_address("10.9.0.60/24");
+}
+
+/// Waits for the address and the default route of the lease.
+#[track_caller]
+fn until_whole(world: &World, what: &str) {
+    until(what, || {
+        let routes = world.ip("-4 route show default");
+        (world.addresses() == ["10.9.0.50/24"] && routes.contains("via 10.9.0.1 dev eth0"))
+            .then_some(())
+    });
+}
+
+#[test]
+fn what_another_program_removes_of_a_lease_is_put_back() {
+    let mut world = World::new();
+    start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m"]);
+    world.start_client();
+    until_whole(&world, "the lease");
+    let side = world.client_side.clone();
+    for command in ["address delete 10.9.0.50/24 dev eth0", "route delete default"] {
+        run(&format!("ip -n {side} {command}"));
+        until_whole(&world, command);
+    }
+    let has = "has 10.9.0.50/24";
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(world.log().matches(has).count(), 3, "its own changes are no reason for others");
+}
+
+#[test]
+fn a_link_that_was_off_has_its_lease_again_although_the_server_is_silent() {
+    let mut world = World::new();
+    let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+    let dnsmasq = start_dnsmasq(&mut world, &[range]);
+    world.start_client();
+    until_whole(&world, "the lease");
+    world.end(dnsmasq, "-TERM");
+    for pause in [0, 1000] {
+        run(&format!("ip -n {} link set {LINK} down", world.client_side));
+        thread::sleep(Duration::from_millis(pause));
+        assert_eq!(world.ip("-4 route show default"), "");
+        run(&format!("ip -n {} link set {LINK} up", world.client_side));
+        until_whole(&world, "the lease, again");
+    }
 }
 
 #[test]

@@ -52,6 +52,9 @@ pub enum Event<'a> {
     Stop,
     /// A DHCP message arrived, from any sender.
     Message(&'a Message),
+    /// A part of the lease is not on the link any more: another program has removed it, or the
+    /// kernel did while the link was off.
+    Gone,
     /// No event, but [`Client::deadline`] may have passed.
     Tick,
 }
@@ -95,6 +98,12 @@ struct Held {
 impl Held {
     fn when(&self, span: impl FnOnce(Lifetimes) -> Duration) -> Option<Duration> {
         self.terms.lifetimes.map(|lifetimes| self.since + span(lifetimes))
+    }
+
+    /// The action that configures the link with what is left of the lease, if anything is.
+    fn apply(&self, now: Duration) -> Option<Action> {
+        let left = self.when(|it| it.expire).map(|expiry| expiry.saturating_sub(now));
+        (left != Some(Duration::ZERO)).then(|| Action::Apply(self.terms.clone(), left))
     }
 }
 
@@ -196,6 +205,7 @@ impl Client {
             Event::CarrierLost => self.state = State::Down,
             Event::Stop => self.stop(&mut actions),
             Event::Message(message) => self.message(message, now, &mut actions),
+            Event::Gone => self.put_back(now, &mut actions),
             Event::Tick => {}
         }
         self.expire(now, &mut actions);
@@ -210,6 +220,13 @@ impl Client {
             Some(address) => State::Requesting(Exchange::new(random, now), address, None),
             None => State::Init { at: now },
         };
+    }
+
+    /// Configures the link with the lease again. One that is yet to be confirmed waits for that.
+    fn put_back(&self, now: Duration, actions: &mut Vec<Action>) {
+        if !matches!(self.state, State::Down | State::Requesting(_, _, None)) {
+            actions.extend(self.held.as_ref().and_then(|held| held.apply(now)));
+        }
     }
 
     fn stop(&mut self, actions: &mut Vec<Action>) {
@@ -275,17 +292,16 @@ impl Client {
     ) {
         match Terms::read(message) {
             Ok(terms) => {
-                let held = Held { terms: terms.clone(), since: exchange.sent };
-                let left = held.when(|it| it.expire).map(|expiry| expiry.saturating_sub(now));
-                if left == Some(Duration::ZERO) {
+                let (last, held) = (terms.address, Held { terms, since: exchange.sent });
+                let Some(apply) = held.apply(now) else {
                     actions.push(Action::Note(
                         "a lease is passed over: it has expired on its way".to_owned(),
                     ));
                     return;
-                }
+                };
                 (self.last, self.held, self.refusals, self.state) =
-                    (Some(terms.address), Some(held), 0, State::Bound);
-                actions.push(Action::Apply(terms, left));
+                    (Some(last), Some(held), 0, State::Bound);
+                actions.push(apply);
             }
             Err(reason) => actions.push(Action::Note(format!("a lease is passed over: {reason}"))),
         }
@@ -326,6 +342,9 @@ impl Client {
             let most = if server.is_some() { REQUESTS } else { REBOOT_REQUESTS };
             if now >= exchange.again && exchange.times >= most {
                 self.state = State::Init { at: now };
+                // Without an answer a lease from before stays (RFC 2131, 3.2), also on a link that
+                // was off, whose routes the kernel has removed.
+                self.put_back(now, actions);
             }
         }
         self.state = match (self.state, &self.held) {

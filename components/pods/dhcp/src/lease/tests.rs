@@ -342,6 +342,34 @@ fn a_cable_that_was_pulled_asks_for_the_same_address_first() {
 }
 
 #[test]
+fn a_lease_that_no_server_confirms_is_kept_for_its_time() {
+    let mut scene = Scene::bound();
+    scene.handle(Event::CarrierLost);
+    scene.now += Duration::from_secs(10);
+    scene.handle(Event::CarrierUp);
+    assert_eq!(scene.handle(Event::Gone), [], "another network may have other addresses");
+    assert_eq!(sent(&scene.pass()).1.kind(), Some(Kind::Request));
+    let actions = scene.pass();
+    assert_eq!(sent(&actions).1.kind(), Some(Kind::Discover));
+    let (terms, left) = applied(&actions[..1]);
+    assert_eq!(terms.address, ADDRESS);
+    let passed = Duration::from_secs(1000) - left.unwrap();
+    assert!((10..=14).contains(&passed.as_secs()), "{passed:?}");
+    assert_eq!(applied(&scene.handle(Event::Gone)).0.address, ADDRESS);
+}
+
+#[test]
+fn a_lease_that_goes_from_the_link_is_put_back_and_no_other() {
+    let mut scene = Scene::bound();
+    scene.now += Duration::from_secs(7);
+    assert_eq!(applied(&scene.handle(Event::Gone)).1, Some(Duration::from_secs(993)));
+    scene.handle(Event::CarrierLost);
+    assert_eq!(scene.handle(Event::Gone), []);
+    scene.handle(Event::Stop);
+    assert_eq!(scene.handle(Event::Gone), []);
+}
+
+#[test]
 fn a_lease_expires_without_carrier_too() {
     let mut scene = Scene::bound();
     scene.handle(Event::CarrierLost);
@@ -373,6 +401,7 @@ enum Step {
     Up,
     Lost,
     Pass,
+    Gone,
     Wait(u16),
     Answer(u8, u8, u8, [u8; 3]),
 }
@@ -382,6 +411,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Up),
         Just(Step::Lost),
         Just(Step::Pass),
+        Just(Step::Gone),
         any::<u16>().prop_map(Step::Wait),
         (0..8u8, any::<u8>(), any::<u8>(), any::<[u8; 3]>())
             .prop_map(|(kind, host, server, times)| Step::Answer(kind, host, server, times)),
@@ -401,6 +431,7 @@ proptest! {
                 Step::Lost => scene.handle(Event::CarrierLost),
                 Step::Pass if scene.client.deadline().is_none() => vec![],
                 Step::Pass => scene.pass(),
+                Step::Gone => scene.handle(Event::Gone),
                 Step::Wait(seconds) => {
                     scene.now += Duration::from_secs(seconds.into());
                     scene.handle(Event::Tick)
