@@ -152,6 +152,7 @@ impl LinkClient {
                 self.advertised.carrier_lost();
                 self.handle(Event::CarrierLost, netlink);
             }
+            (true, true) if link.regains_ipv6(&before) => self.advertised.carrier_up(now()),
             _ => {}
         }
         if let Err(error) = self.look_for_lease(netlink) {

@@ -183,6 +183,8 @@ impl ServedLinks {
         for link in served.iter().filter(|link| !self.clients.contains_key(&link.index)) {
             let mut client = LinkClient::new(link, &mut self.netlink)?;
             client.follow(link_settings(&self.static_network, &link.name), &mut self.netlink);
+            // One of its name may have been there before.
+            self.sent.forget_adverts(&link.name);
             new.push((link, client));
         }
         let is_off = |link: &&Link| !link.up && !self.static_network.switches_off(&link.name);
@@ -200,6 +202,9 @@ impl ServedLinks {
         }
         for link in &served {
             if let Some(client) = self.clients.get_mut(&link.index) {
+                if link.regains_ipv6(client.link()) {
+                    self.sent.forget_adverts(&link.name);
+                }
                 client.look_at(link, &mut self.netlink);
             }
         }

@@ -57,6 +57,9 @@ pub(crate) const FLAGS: u16 = 8;
 /// The metric of a route is this plus the index of its link, so that the choice between two default
 /// routes is stable.
 const METRIC: u32 = 1024;
+/// The least MTU with which a link has IPv6 (RFC 8200, 5). The kernel removes addresses and settings
+/// of IPv6 from a link with a smaller one, and gives it the settings of a new link afterwards.
+pub(crate) const IPV6_MIN_MTU: u32 = 1280;
 /// The infinite lifetime.
 const FOREVER: u32 = u32::MAX;
 
@@ -85,6 +88,13 @@ pub struct Link {
     pub parent: Option<u32>,
     /// Whether this program has made it.
     pub is_made: bool,
+}
+
+impl Link {
+    /// Whether the link has IPv6 again, which its MTU at an earlier look did not permit.
+    pub fn regains_ipv6(&self, before: &Self) -> bool {
+        before.mtu < IPV6_MIN_MTU && self.mtu >= IPV6_MIN_MTU
+    }
 }
 
 /// An address of a link.

@@ -162,6 +162,14 @@ impl Sent {
         });
     }
 
+    /// Forgets that `init` has had the kernel accept router advertisements on a link, whose settings
+    /// of IPv6 are those of a new one.
+    pub fn forget_adverts(&mut self, link: &str) {
+        self.requests.retain(
+            |request| !matches!(request, Request::RouterAdvertisements(name) if name == link),
+        );
+    }
+
     /// The reports that links have no address any more which are not among the requests.
     fn gone(&self, requests: &[Request]) -> impl Iterator<Item = Request> {
         let is_there = |gone: &&String| {

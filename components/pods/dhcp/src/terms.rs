@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::message::{Message, code};
 use crate::names;
+use crate::netlink::IPV6_MIN_MTU;
 
 /// The shortest accepted lease. With a shorter one the client would only renew.
 pub const MIN_LEASE: Duration = Duration::from_secs(4);
-/// The smallest accepted MTU: every IPv4 host must accept datagrams of this size (RFC 791).
-const MIN_MTU: u16 = 576;
+/// The smallest accepted MTU: with a smaller one the kernel takes IPv6 from the link.
+const MIN_MTU: u16 = IPV6_MIN_MTU as u16;
 /// The infinite lease time (RFC 2131, 3.3).
 const INFINITE: u32 = u32::MAX;
 
@@ -352,12 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_mtu_is_ignored() {
-        assert_eq!(Terms::read(&ack().with(code::MTU, &68u16.to_be_bytes())).unwrap().mtu, None);
-        assert_eq!(
-            Terms::read(&ack().with(code::MTU, &9001u16.to_be_bytes())).unwrap().mtu,
-            Some(9001)
-        );
+    fn an_mtu_with_which_the_link_would_lose_ipv6_is_ignored() {
+        let mtu = |mtu: u16| Terms::read(&ack().with(code::MTU, &mtu.to_be_bytes())).unwrap().mtu;
+        assert_eq!([68, 576, 1279].map(mtu), [None; 3]);
+        assert_eq!([1280, 9001].map(mtu), [Some(1280), Some(9001)]);
     }
 
     proptest! {

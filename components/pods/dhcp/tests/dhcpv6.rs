@@ -123,6 +123,17 @@ fn a_leased_ipv6_address_is_put_back() {
 }
 
 #[test]
+fn a_link_that_had_a_tiny_mtu_has_its_leased_ipv6_address_again() {
+    let mut world = world(&[LEASES]);
+    world.start_client();
+    until_requested(&world, &format!("address {LEASED} on {LINK}"));
+    world.want(&["link eth0 mtu 1000"]);
+    until("a link without IPv6", || shown(&world).is_empty().then_some(()));
+    world.want(&[]);
+    until("the address, again", || shown(&world).contains(LEASED).then_some(()));
+}
+
+#[test]
 fn a_static_address_that_is_leased_as_well_stays_static() {
     let mut world = world(&[LEASES]);
     let address = "address eth0 2001:db8:9::100 64";

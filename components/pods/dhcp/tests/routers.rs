@@ -86,6 +86,22 @@ fn a_restarted_client_solicits_the_routers_again() {
 }
 
 #[test]
+fn a_link_that_had_a_tiny_mtu_has_the_address_of_its_router_again() {
+    let mut world = World::new();
+    world.make_router();
+    world.start_init();
+    start_router(&mut world, &[]);
+    world.start_client();
+    let address = world.address_in(PREFIX).to_string();
+    let has_address = || world.ip(&format!("-6 address show dev {LINK}")).contains(&address);
+    until("the address", || has_address().then_some(()));
+    world.want(&["link eth0 mtu 1000"]);
+    until("a link without IPv6", || (!has_address()).then_some(()));
+    world.want(&[]);
+    until("the address, again", || has_address().then_some(()));
+}
+
+#[test]
 fn name_servers_of_leases_and_routers_stand_beside_each_other() {
     let mut world = World::new();
     world.make_router();

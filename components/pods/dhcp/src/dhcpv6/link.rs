@@ -53,9 +53,13 @@ impl LinkClient6 {
         addresses: &[Address6],
         netlink: &mut Netlink,
     ) {
-        let had_carrier = std::mem::replace(&mut self.link, link.clone()).carrier;
-        if had_carrier && !link.carrier {
+        let before = std::mem::replace(&mut self.link, link.clone());
+        if before.carrier && !link.carrier {
             self.handle(Event::CarrierLost, netlink);
+        }
+        // Without IPv6 the link could not have its address back.
+        if link.carrier && link.regains_ipv6(&before) {
+            self.handle(Event::Gone, netlink);
         }
         // The addresses are those from before an event that sets one.
         self.look_for_address(addresses, netlink);
