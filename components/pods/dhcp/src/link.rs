@@ -13,7 +13,7 @@ use crate::dhcpv6::Need;
 use crate::dhcpv6::link::LinkClient6;
 use crate::lease::{Action, Client, Event};
 use crate::message::{Kind, Message};
-use crate::netlink::{Address, Link, Netlink};
+use crate::netlink::{Address, Address6, Link, Netlink};
 use crate::router::Advert;
 use crate::settings::Facts;
 use crate::socket::{self, LinkSocket};
@@ -139,6 +139,11 @@ impl LinkClient {
     /// Handles a change of the link.
     pub fn look_at(&mut self, link: &Link, netlink: &mut Netlink) {
         let before = std::mem::replace(&mut self.link, link.clone());
+        let addresses6 = netlink.addresses6(link.index);
+        if let Ok(addresses) = &addresses6 {
+            // Those that were there before the carrier are no answer to its solicitation.
+            self.note_addresses6(addresses);
+        }
         match (before.carrier, link.carrier) {
             (false, true) => {
                 self.log("has carrier");
@@ -158,12 +163,9 @@ impl LinkClient {
         if let Err(error) = self.look_for_lease(netlink) {
             self.log(&format!("cannot list its IPv4 addresses and routes: {error}"));
         }
-        match netlink.addresses6(link.index) {
+        match addresses6 {
             Ok(addresses) => {
                 self.dhcpv6.look_at(link, self.settings.dhcp, &addresses, netlink);
-                let usable = addresses.iter().filter(|address| address.is_usable());
-                let usable = usable.map(|address| (address.address, address.prefix_length));
-                self.note_addresses6(usable.collect());
             }
             Err(error) => self.log(&format!("cannot list its IPv6 addresses: {error}")),
         }
@@ -182,7 +184,10 @@ impl LinkClient {
         Ok(())
     }
 
-    fn note_addresses6(&mut self, addresses: Vec<(Ipv6Addr, u8)>) {
+    fn note_addresses6(&mut self, addresses: &[Address6]) {
+        let usable = addresses.iter().filter(|address| address.is_usable());
+        let addresses: Vec<(Ipv6Addr, u8)> =
+            usable.map(|address| (address.address, address.prefix_length)).collect();
         for (address, prefix_length) in
             addresses.iter().filter(|address| !self.addresses6.contains(address))
         {

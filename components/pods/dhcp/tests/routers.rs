@@ -5,7 +5,7 @@ mod world;
 
 use std::net::Ipv6Addr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use world::{LINK, SERVER_LINK, World, run, until};
 
@@ -77,7 +77,12 @@ fn a_restarted_client_solicits_the_routers_again() {
     thread::sleep(Duration::from_secs(2));
     world.end(client, "-KILL");
     let before = world.requests().len();
+    let solicitations = |world: &World| world.log().matches("eth0: solicits routers").count();
+    let solicited = solicitations(&world);
     world.start_client();
+    let start = Instant::now();
+    until("a solicitation", || (solicitations(&world) > solicited).then_some(()));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     let again = |start: &str| {
         world.requests()[before..].iter().any(|line| line.starts_with(start)).then_some(())
     };
