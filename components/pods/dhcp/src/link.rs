@@ -65,10 +65,9 @@ pub struct LinkSettings {
 }
 
 impl LinkClient {
-    /// Makes a client for a link. It takes over an address with a lifetime, which an earlier client
-    /// has left.
+    /// Makes a client for a link. It takes over the address that an earlier client has left.
     pub fn new(link: &Link, netlink: &mut Netlink) -> io::Result<Self> {
-        let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
+        let left = netlink.addresses(link.index)?.into_iter().find(|address| address.is_leased);
         let link = Link { carrier: false, dhcpv6: Need::Nothing, ..link.clone() };
         Ok(Self {
             client: Client::new(link.mac, left.map(|address| address.address)),
@@ -293,11 +292,8 @@ impl LinkClient {
         left: Option<Duration>,
         netlink: &mut Netlink,
     ) -> io::Result<()> {
-        let address = Address {
-            address: terms.address,
-            prefix_length: terms.prefix_length,
-            permanent: left.is_none(),
-        };
+        let address =
+            Address { address: terms.address, prefix_length: terms.prefix_length, is_leased: true };
         let span = shown_span(left);
         self.log(&format!(
             "has {}/{} from {} for {span}",
@@ -308,8 +304,12 @@ impl LinkClient {
         self.remove_addresses(Some(&address), netlink)?;
         // What cannot be set is not missed later, or each report would be a reason to try again.
         self.configured = None;
-        let put = netlink.put_address(self.link.index, &address, left);
-        put.map_err(|error| failed("cannot set the address", error))?;
+        let all = netlink.addresses(self.link.index)?;
+        // The kernel would give the lifetime to a static address.
+        if !all.iter().any(|found| found.is(&address) && !found.is_leased) {
+            let put = netlink.put_address(self.link.index, &address, left);
+            put.map_err(|error| failed("cannot set the address", error))?;
+        }
         self.configured = Some(address);
         if let Some(mtu) = terms.mtu.filter(|_| !self.settings.mtu)
             && let Err(error) = netlink.set_mtu(self.link.index, mtu.into())
@@ -323,17 +323,14 @@ impl LinkClient {
         outcome
     }
 
-    /// Removes leased addresses except `kept`. An address that was there before any client belongs
-    /// to another program, and stays.
+    /// Removes leased addresses except `kept`, also those of an earlier client.
     fn remove_addresses(
         &mut self,
         kept: Option<&Address>,
         netlink: &mut Netlink,
     ) -> io::Result<()> {
         for address in netlink.addresses(self.link.index)? {
-            let leased =
-                !address.permanent || self.configured.is_some_and(|ours| ours.is(&address));
-            if !leased || kept.is_some_and(|kept| kept.is(&address)) {
+            if !address.is_leased || kept.is_some_and(|kept| kept.is(&address)) {
                 continue;
             }
             let deleted = netlink.delete_address(self.link.index, &address);

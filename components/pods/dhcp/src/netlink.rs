@@ -29,8 +29,9 @@ pub(crate) const PUT: i32 = EXECUTE | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// The address family, as one byte.
 pub(crate) const INET: u8 = libc::AF_INET as u8;
 pub(crate) const INET6: u8 = libc::AF_INET6 as u8;
-/// The protocol of routes from DHCP clients (`RTPROT_DHCP`), with which this client finds its own.
-const BY_DHCP: u8 = 16;
+/// The protocol of routes from DHCP clients (`RTPROT_DHCP`), with which this client finds its own
+/// routes and addresses.
+pub(crate) const BY_DHCP: u8 = 16;
 /// The gateway is on the link even if its address is outside the subnet (`RTNH_F_ONLINK`).
 const ON_LINK: u32 = 4;
 /// The multicast groups for changed links (`RTMGRP_LINK`), changed IPv4 addresses and routes
@@ -104,9 +105,9 @@ pub struct Address {
     pub address: Ipv4Addr,
     /// The length of its subnet's prefix in bits.
     pub prefix_length: u8,
-    /// Whether it stays until it is removed. An address of this client does so only with an
-    /// infinite lease.
-    pub permanent: bool,
+    /// Whether a client of DHCP has set it, this one or one before. A new release comes with a new
+    /// boot, so no address is left of a release that did not mark its own.
+    pub is_leased: bool,
 }
 
 impl Address {
@@ -209,7 +210,7 @@ impl Netlink {
         self.list(request, |answer| read_address6(answer, index))
     }
 
-    /// Sets an address on a link, which the kernel removes at the end of its lifetime; or renews
+    /// Sets an address of DHCP on a link, which the kernel removes at the end of its lifetime; or renews
     /// the lifetime of an existing one.
     pub fn put_address(
         &mut self,
@@ -221,7 +222,8 @@ impl Netlink {
         // Preferred and valid lifetime; the kernel fills in the two timestamps of `ifa_cacheinfo`.
         let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
         let request = address_request(libc::RTM_NEWADDR, PUT, index, address)
-            .with(libc::IFA_CACHEINFO, &lifetimes);
+            .with(libc::IFA_CACHEINFO, &lifetimes)
+            .with(PROTOCOL, &[BY_DHCP]);
         let host_bits = u32::MAX.checked_shr(address.prefix_length.into()).unwrap_or(0);
         let broadcast = (u32::from(address.address) | host_bits).to_be_bytes();
         // A subnet of one or two addresses has no broadcast address (RFC 3021).
@@ -501,10 +503,15 @@ fn read_address(answer: &Answer, index: u32) -> Option<Address> {
     if u32_at(fixed, 4)? != index {
         return None;
     }
-    let (_, local) =
-        attributes(&answer.payload[ADDRESS..]).find(|(kind, _)| *kind == libc::IFA_LOCAL)?;
-    let permanent = u32::from(fixed[2]) & libc::IFA_F_PERMANENT != 0;
-    Some(Address { address: address_of(local)?, prefix_length: fixed[1], permanent })
+    let (mut local, mut is_leased) = (None, false);
+    for (kind, value) in attributes(&answer.payload[ADDRESS..]) {
+        match kind {
+            libc::IFA_LOCAL => local = address_of(value),
+            PROTOCOL => is_leased = value == [BY_DHCP],
+            _ => {}
+        }
+    }
+    Some(Address { address: local?, prefix_length: fixed[1], is_leased })
 }
 
 fn read_address6(answer: &Answer, index: u32) -> Option<Address6> {

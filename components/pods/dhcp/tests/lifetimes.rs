@@ -105,6 +105,54 @@ fn an_address_from_another_source_stays() {
 }
 
 #[test]
+fn an_address_with_a_lifetime_from_another_source_stays() {
+    let mut world = World::new();
+    run_in_client(&world, "ip address add 10.8.0.8/24 dev eth0 valid_lft 600 preferred_lft 600");
+    let server = Server::start(&world, Some(SHORT));
+    world.start_client();
+    until("both addresses", || {
+        (world.addresses() == ["10.8.0.8/24", "10.9.0.50/24"]).then_some(())
+    });
+    server.give(None);
+    world.until_address("10.8.0.8/24");
+}
+
+#[test]
+fn a_restarted_client_knows_the_address_of_an_endless_lease() {
+    let mut world = World::new();
+    let server = Server::start(&world, Some(Lease { expire: u32::MAX, ..SHORT }));
+    let client = world.start_client();
+    world.until_address("10.9.0.50/24");
+    world.end(client, "-KILL");
+    let before = server.received().len();
+    server.give(Some(Lease { address: [10, 9, 0, 60], ..LONG }));
+    world.start_client();
+    until("a request", || (server.received().len() > before).then_some(()));
+    assert_eq!(server.received()[before].kind(), Some(Kind::Request));
+    world.until_address("10.9.0.60/24");
+}
+
+#[test]
+fn a_static_address_that_is_leased_as_well_stays_static() {
+    let mut world = World::new();
+    world.start_init();
+    world.want(&["address eth0 10.9.0.50 24"]);
+    let server = Server::start(&world, None);
+    world.start_client();
+    world.until_address("10.9.0.50/24");
+    server.give(Some(LONG));
+    until("the lease", || world.log().contains("has 10.9.0.50/24 from").then_some(()));
+    let shown = || world.ip(&format!("-4 address show dev {LINK}"));
+    thread::sleep(Duration::from_millis(500));
+    assert!(shown().contains("valid_lft forever"), "{}", shown());
+    world.want(&[]);
+    until("the lease alone", || {
+        let shown = shown();
+        (shown.contains("10.9.0.50/24") && !shown.contains("forever")).then_some(())
+    });
+}
+
+#[test]
 fn a_pulled_cable_is_noticed_and_its_address_confirmed() {
     let mut world = World::new();
     let server = Server::start(&world, Some(LONG));

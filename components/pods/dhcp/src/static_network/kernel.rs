@@ -9,7 +9,7 @@ use osbuild_protocol::{StaticAddress, StaticRoute};
 
 use super::plan::{FoundAddress, FoundRoute};
 use crate::netlink::{
-    ADDRESS, DUPLICATE, EXECUTE, FLAGS, INET, INET6, LIST, Netlink, PROTOCOL, PUT, ROUTE,
+    ADDRESS, BY_DHCP, DUPLICATE, EXECUTE, FLAGS, INET, INET6, LIST, Netlink, PROTOCOL, PUT, ROUTE,
 };
 use osbuild_rtnetlink::{Answer, BY_SETTING, Request, attributes, u32_at};
 
@@ -177,13 +177,13 @@ fn route_request(kind: u16, flags: i32, route: &FoundRoute) -> Request {
 
 fn read_address(answer: &Answer) -> Option<FoundAddress> {
     let fixed = answer.payload.get(..ADDRESS).filter(|_| answer.kind == libc::RTM_NEWADDR)?;
-    let (mut flags, mut local, mut peer, mut is_own) = (u32::from(fixed[2]), None, None, false);
+    let (mut flags, mut local, mut peer, mut protocol) = (u32::from(fixed[2]), None, None, 0);
     for (kind, value) in attributes(&answer.payload[ADDRESS..]) {
         match kind {
             FLAGS => flags = u32_at(value, 0)?,
             libc::IFA_LOCAL => local = address_of(value),
             libc::IFA_ADDRESS => peer = address_of(value),
-            PROTOCOL => is_own = value == [BY_SETTING],
+            PROTOCOL => protocol = *value.first()?,
             _ => {}
         }
     }
@@ -191,8 +191,8 @@ fn read_address(answer: &Answer) -> Option<FoundAddress> {
         index: u32_at(fixed, 4)?,
         address: local.or(peer)?,
         prefix_length: fixed[1],
-        is_own,
-        is_leased: fixed[0] == INET && flags & libc::IFA_F_PERMANENT == 0,
+        is_own: protocol == BY_SETTING,
+        is_leased: fixed[0] == INET && protocol == BY_DHCP,
         is_duplicate: flags & DUPLICATE != 0,
     })
 }

@@ -38,7 +38,7 @@ pub struct FoundAddress {
     pub prefix_length: u8,
     /// Whether this program has set it.
     pub is_own: bool,
-    /// Whether it is that of a lease: an IPv4 address with a lifetime.
+    /// Whether it is the IPv4 address of a lease.
     pub is_leased: bool,
     /// Whether another machine on the link has it.
     pub is_duplicate: bool,
