@@ -45,6 +45,9 @@ pub struct LinkClient {
     /// The routes that it has set. One that the kernel has refused, or replaced with another of the
     /// same lease, is not among them: it is not missed.
     routes: Vec<Route>,
+    /// The MTU that the link had before that of a lease. A client that starts again does not know
+    /// it.
+    former_mtu: Option<u32>,
     /// The options that routers have advertised.
     advertised: Advertised,
     dhcpv6: LinkClient6,
@@ -74,6 +77,7 @@ impl LinkClient {
             socket: None,
             configured: None,
             routes: Vec::new(),
+            former_mtu: None,
             advertised: Advertised::default(),
             dhcpv6: LinkClient6::new(&link),
             addresses6: Vec::new(),
@@ -121,6 +125,7 @@ impl LinkClient {
     /// Removes what DHCP has set on the link, which another one is about to take over.
     pub fn stop(&mut self, netlink: &mut Netlink) {
         self.handle(Event::Stop, netlink);
+        self.configure_mtu(None, netlink);
         self.dhcpv6.stop(netlink);
     }
 
@@ -311,16 +316,34 @@ impl LinkClient {
             put.map_err(|error| failed("cannot set the address", error))?;
         }
         self.configured = Some(address);
-        if let Some(mtu) = terms.mtu.filter(|_| !self.settings.mtu)
-            && let Err(error) = netlink.set_mtu(self.link.index, mtu.into())
-        {
-            self.log(&format!("cannot set the MTU to {mtu}: {error}"));
-        }
+        self.configure_mtu(terms.mtu.map(u32::from), netlink);
         let outcome = self.configure_routes(terms, netlink);
         let mut routes = netlink.routes(self.link.index)?;
         routes.retain(|route| terms.routes.contains(route));
         self.routes = routes;
         outcome
+    }
+
+    /// Gives the link the MTU of its lease, or the one from before if the lease has none. A link
+    /// whose lease ends keeps it for the next lease: the links of some drivers fail for a moment
+    /// when their MTU changes.
+    fn configure_mtu(&mut self, leased: Option<u32>, netlink: &mut Netlink) {
+        if self.settings.mtu {
+            return;
+        }
+        let mtu = match leased {
+            Some(mtu) => {
+                let is_other = self.link.mtu != mtu;
+                self.former_mtu = self.former_mtu.or(is_other.then_some(self.link.mtu));
+                Some(mtu)
+            }
+            None => self.former_mtu.take(),
+        };
+        if let Some(mtu) = mtu
+            && let Err(error) = netlink.set_mtu(self.link.index, mtu)
+        {
+            self.log(&format!("cannot set the MTU to {mtu}: {error}"));
+        }
     }
 
     /// Removes leased addresses except `kept`, also those of an earlier client.

@@ -128,6 +128,38 @@ fn a_renewal_applies_changed_terms() {
     world.until_address("10.9.0.50/24");
 }
 
+#[track_caller]
+fn until_mtu(world: &World, mtu: u16) {
+    let mtu = format!("\"mtu\":{mtu},");
+    until(&mtu, || world.details(LINK).contains(&mtu).then_some(()));
+}
+
+#[test]
+fn a_link_has_its_own_mtu_again_when_its_lease_has_none() {
+    let mut world = World::new();
+    let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+    let (t1, mtu) = ("--dhcp-option=option:T1,4", "--dhcp-option=option:mtu,1400");
+    let dnsmasq = start_dnsmasq(&mut world, &[range, t1, mtu]);
+    world.start_client();
+    until_mtu(&world, 1400);
+    world.end(dnsmasq, "-TERM");
+    start_dnsmasq(&mut world, &[range, t1]);
+    until_mtu(&world, 1500);
+    world.until_address("10.9.0.50/24");
+}
+
+#[test]
+fn a_link_without_dhcp_has_its_own_mtu_again() {
+    let mut world = World::new();
+    world.start_init();
+    let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+    start_dnsmasq(&mut world, &[range, "--dhcp-option=option:mtu,1400"]);
+    world.start_client();
+    until_mtu(&world, 1400);
+    world.want(&["link eth0 dhcp off"]);
+    until_mtu(&world, 1500);
+}
+
 #[test]
 fn a_renewal_that_is_refused_leads_to_the_new_address() {
     let mut world = World::new();
