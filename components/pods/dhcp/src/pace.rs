@@ -7,6 +7,9 @@ use std::time::Duration;
 const DELAY: Duration = Duration::from_millis(10);
 /// The least time between two comparisons because of changes: a node that starts pods has many.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The least time from a comparison to the next because of changes while one is set for later: what
+/// is tried in vain can report changes itself.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// When the next comparison is due, and when the last one began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,13 +19,15 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The host has changed.
+    /// The host has changed. A comparison that is set for later comes sooner.
     pub fn on_change(&mut self, now: Duration) {
-        let earliest = self.last.map_or(Duration::ZERO, |last| last + PAUSE);
-        self.due.get_or_insert(earliest.max(now + DELAY));
+        let pause = if self.due.is_some() { RETRY_PAUSE } else { PAUSE };
+        let earliest = self.last.map_or(Duration::ZERO, |last| last + pause);
+        let due = earliest.max(now + DELAY);
+        self.due = Some(self.due.map_or(due, |set| set.min(due)));
     }
 
-    /// A comparison is to begin at this time, and no other before it.
+    /// A comparison is due at this time, without a change.
     pub fn set(&mut self, due: Duration) {
         self.due = Some(due);
     }
@@ -56,5 +61,23 @@ mod tests {
         pace.begin(at(1110));
         pace.on_change(at(2000));
         assert_eq!(pace.due(), Some(at(2010)));
+    }
+
+    #[test]
+    fn a_change_is_followed_within_a_second_while_a_retry_is_due() {
+        let at = |millis| Duration::from_millis(millis);
+        let mut pace = Pace::default();
+        pace.begin(at(1000));
+        pace.set(at(6000));
+        pace.on_change(at(1500));
+        assert_eq!(pace.due(), Some(at(2000)));
+        pace.begin(at(2000));
+        pace.set(at(7000));
+        pace.on_change(at(6995));
+        assert_eq!(pace.due(), Some(at(7000)), "a retry is never put off");
+        pace.begin(at(7000));
+        pace.on_change(at(7020));
+        pace.on_change(at(7030));
+        assert_eq!(pace.due(), Some(at(7100)));
     }
 }
