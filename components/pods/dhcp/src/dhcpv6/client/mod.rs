@@ -369,6 +369,13 @@ impl Client {
                 actions.push(Action::Note(format!("a lease of DHCPv6 is refused: {reason}")));
                 self.start_over("the server refuses it", now, random, actions);
             }
+            // It has nothing to give, and another server may have (RFC 8415, 18.2.10.1). A lease
+            // from before stays for its time.
+            (Err(reason @ Unacceptable::NoAddress), State::Requesting(..)) => {
+                actions.push(Action::Note(format!("a lease of DHCPv6 is refused: {reason}")));
+                self.refusals += 1;
+                self.state = self.soliciting(now, random);
+            }
             // The question is repeated, and another server may answer.
             (Err(reason), _) => {
                 actions.push(Action::Note(format!("a lease of DHCPv6 is passed over: {reason}")))

@@ -278,6 +278,41 @@ fn a_server_that_has_lost_its_leases_is_asked_for_the_same_address() {
 }
 
 #[test]
+fn a_server_that_refuses_its_own_offer_is_left_and_a_lease_stays() {
+    let mut scene = Scene::new();
+    let mut solicit = sent(&scene.handle(Event::Needed(Need::Addresses)));
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        let offer = answer(&solicit, Kind::Advertise, SERVER, HOST).with(code::PREFERENCE, &[255]);
+        let request = sent(&scene.receive(&offer));
+        let start = scene.now;
+        let mut actions = scene.receive(&with_status(&request, SERVER, 2));
+        assert!(
+            matches!(&actions[0], Action::Note(note) if note.contains("no address")),
+            "{actions:?}"
+        );
+        if actions.len() == 1 {
+            actions = scene.pass();
+        }
+        solicit = sent(&actions);
+        assert_eq!(solicit.kind, Kind::Solicit);
+        waits.push((scene.now - start).as_secs());
+    }
+    assert_eq!(waits, [0, 4, 8]);
+
+    let mut scene = Scene::bound();
+    let renew = sent(&scene.pass());
+    let request = sent(&scene.receive(&with_status(&renew, SERVER, 3)));
+    let actions = scene.receive(&with_status(&request, SERVER, 2));
+    assert_eq!(sent(&actions).kind, Kind::Solicit);
+    assert!(scene.client.terms().is_some() && !actions.iter().any(is_removal), "{actions:?}");
+}
+
+fn is_removal(action: &Action) -> bool {
+    matches!(action, Action::Remove(_))
+}
+
+#[test]
 fn a_cable_that_was_pulled_asks_whether_the_address_belongs_to_the_link() {
     let mut scene = Scene::bound();
     assert_eq!(scene.handle(Event::CarrierLost), []);
