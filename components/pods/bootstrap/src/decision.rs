@@ -10,6 +10,9 @@ pub struct Found {
     /// When it was signed to replace any other one, in seconds since 1970. Of the document that was
     /// placed last, the latest such time that counted.
     pub replaces: Option<u64>,
+    /// Of the document that was placed last, if it was signed to replace others: the machine by the
+    /// document before, as another source may still know it.
+    pub former: Option<Instance>,
     /// The document.
     pub text: String,
 }
@@ -34,6 +37,7 @@ pub enum Decision {
 /// Decides about `found`, with the document `on_data` and the one that was placed last.
 pub fn decide(on_data: Option<&str>, placed: Option<&Found>, found: &Found) -> Decision {
     let is_same = placed.is_some_and(|placed| placed.instance == found.instance);
+    let is_former = placed.is_some_and(|placed| placed.former.as_ref() == Some(&found.instance));
     let replaces = found.replaces > placed.and_then(|placed| placed.replaces);
     match (on_data, placed) {
         (Some(text), Some(placed))
@@ -45,11 +49,8 @@ pub fn decide(on_data: Option<&str>, placed: Option<&Found>, found: &Found) -> D
         _ if replaces => Decision::Place,
         (None, _) if is_same => Decision::Removed,
         (None, _) => Decision::Place,
-        // The disk is a copy of another machine's, whose document nobody has edited. One that was
-        // signed to replace others has an identifier of its own, and is no sign of a copy.
-        (Some(text), Some(placed))
-            if !is_same && placed.replaces.is_none() && text == placed.text =>
-        {
+        // The disk is a copy of another machine's, whose document nobody has edited.
+        (Some(text), Some(placed)) if !is_same && !is_former && text == placed.text => {
             Decision::Place
         }
         (Some(text), Some(placed)) if is_same && text == placed.text => Decision::Changed,
@@ -63,7 +64,7 @@ mod tests {
 
     fn found(instance: &str, text: &str) -> Found {
         let instance = Instance::parse(instance).unwrap();
-        Found { instance, replaces: None, text: text.to_owned() }
+        Found { instance, replaces: None, former: None, text: text.to_owned() }
     }
 
     #[test]
@@ -80,8 +81,6 @@ mod tests {
             (Some("own"), Some(&second), &second, Decision::Owners),
             (None, Some(&second), &second, Decision::Removed),
             (Some("c"), Some(&first), &second, Decision::Record),
-            // From a cloud, once the volume is gone.
-            (Some("b"), Some(&first), &found("i-2", "a"), Decision::Owners),
         ] {
             assert_eq!(
                 decide(on_data, placed, found),

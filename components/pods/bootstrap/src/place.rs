@@ -61,21 +61,26 @@ fn read(path: &Path) -> Outcome<Option<String>> {
     Ok(small_file::read_bytes(path)?.map(text))
 }
 
-/// The instance on a line, with the latest time of a document that replaced others, and the
-/// document.
+/// The instance on a line, with the latest time of a document that replaced others and the machine
+/// before it, and the document.
 fn record(found: &Found, before: Option<Found>) -> String {
-    let latest = found.replaces.max(before.and_then(|before| before.replaces));
-    let time = latest.map_or_else(String::new, |time| format!(" {time}"));
-    format!("{}{time}\n{}", found.instance, found.text)
+    let latest = found.replaces.max(before.as_ref().and_then(|before| before.replaces));
+    let former = before.filter(|_| found.replaces.is_some());
+    let former = former.map(|before| before.former.unwrap_or(before.instance));
+    let former = former.filter(|former| *former != found.instance);
+    let mut line = found.instance.to_string();
+    line.extend(latest.map(|time| format!(" {time}")));
+    line.extend(former.map(|former| format!(" {former}")));
+    format!("{line}\n{}", found.text)
 }
 
 fn parse_record(record: &str) -> Option<Found> {
     let (line, text) = record.split_once('\n')?;
-    let (instance, replaces) = match line.split_once(' ') {
-        Some((instance, time)) => (instance, Some(time.parse().ok()?)),
-        None => (line, None),
-    };
-    Some(Found { instance: Instance::parse(instance).ok()?, replaces, text: text.to_owned() })
+    let mut words = line.split(' ');
+    let instance = Instance::parse(words.next()?).ok()?;
+    let replaces = words.next().map(str::parse).transpose().ok()?;
+    let former = words.next().map(Instance::parse).transpose().ok()?;
+    Some(Found { instance, replaces, former, text: text.to_owned() })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Outcome {
@@ -90,7 +95,7 @@ mod tests {
 
     fn found(instance: &str, text: &str) -> Found {
         let instance = Instance::parse(instance).unwrap();
-        Found { instance, replaces: None, text: text.to_owned() }
+        Found { instance, replaces: None, former: None, text: text.to_owned() }
     }
 
     #[test]
@@ -107,6 +112,21 @@ mod tests {
         assert_eq!(settle(&replacing), Decision::Owners, "the owner has written since");
         let earlier = Found { replaces: Some(6), ..found("i-1", "a = 0\n") };
         assert_eq!(settle(&earlier), Decision::Owners);
+    }
+
+    #[test]
+    fn a_recovery_document_stays_when_a_cloud_still_has_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let settle = |found: &Found| settle(folder.path(), found).unwrap();
+        let of_cloud = found("i-1", "a = 1\n");
+        assert_eq!(settle(&of_cloud), Decision::Place);
+        for (time, instance) in [(7, "stick"), (8, "other")] {
+            let recovery = Found { replaces: Some(time), ..found(instance, "a = 2\n") };
+            assert_eq!(settle(&recovery), Decision::Place);
+            assert_eq!(settle(&of_cloud), Decision::Owners);
+        }
+        assert_eq!(settle(&found("i-2", "a = 3\n")), Decision::Place, "the disk is a copy");
+        assert_eq!(settle(&of_cloud), Decision::Place);
     }
 
     #[test]

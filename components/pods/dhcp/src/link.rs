@@ -307,7 +307,8 @@ impl LinkClient {
         // The old address goes first: if it were the first of its subnet, the kernel would remove
         // the new one with it.
         self.remove_addresses(Some(&address), netlink)?;
-        // What cannot be set is not missed later, or each report would be a reason to try again.
+        // An address that cannot be set is not missed later: each report would be a reason to try
+        // again.
         self.configured = None;
         let all = netlink.addresses(self.link.index)?;
         // The kernel would give the lifetime to a static address.

@@ -58,8 +58,8 @@ pub(crate) const FLAGS: u16 = 8;
 /// The metric of a route is this plus the index of its link, so that the choice between two default
 /// routes is stable.
 const METRIC: u32 = 1024;
-/// The least MTU with which a link has IPv6 (RFC 8200, 5). The kernel removes addresses and settings
-/// of IPv6 from a link with a smaller one, and gives it the settings of a new link afterwards.
+/// The least MTU with which a link has IPv6 (RFC 8200, 5). The kernel removes the addresses and
+/// settings of IPv6 from a link with a smaller one, and gives it those of a new link afterwards.
 pub(crate) const IPV6_MIN_MTU: u32 = 1280;
 /// The infinite lifetime.
 const FOREVER: u32 = u32::MAX;
@@ -210,8 +210,8 @@ impl Netlink {
         self.list(request, |answer| read_address6(answer, index))
     }
 
-    /// Sets an address of DHCP on a link, which the kernel removes at the end of its lifetime; or renews
-    /// the lifetime of an existing one.
+    /// Sets an address of DHCP on a link, which the kernel removes at the end of its lifetime; or
+    /// renews the lifetime of an existing one.
     pub fn put_address(
         &mut self,
         index: u32,

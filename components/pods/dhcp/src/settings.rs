@@ -162,8 +162,8 @@ impl Sent {
         });
     }
 
-    /// Forgets that `init` has had the kernel accept router advertisements on a link, whose settings
-    /// of IPv6 are those of a new one.
+    /// Forgets that `init` has had the kernel accept router advertisements on a link, because its
+    /// settings of IPv6 are those of a new one.
     pub fn forget_adverts(&mut self, link: &str) {
         self.requests.retain(
             |request| !matches!(request, Request::RouterAdvertisements(name) if name == link),

@@ -363,20 +363,15 @@ impl Configuration for ConfigurationService {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::access::Role;
     use crate::access::authentication::{CertificateProof, Proof};
     use crate::access::caller::ShownCertificate;
     use crate::access::quota::Quotas;
     use crate::access::rules::Rules;
-    use crate::catalog::{Accepts, Catalog};
     use crate::connections::RemotePeer;
     use crate::fake_init::FakeInit;
-    use crate::state::StateService;
-    use osbuild_abi::osd::TRY_METADATA;
-    use osbuild_cosi::resource::DestroyRequest;
-    use osbuild_cosi::resource::state_server::State;
     use osbuild_protocol::{Fingerprint, Refusal, StartSettings};
     use osbuild_resources::{Content, Key, Kind, Owner, Spec};
     use std::sync::Mutex;
@@ -399,13 +394,13 @@ mod tests {
     }
 
     /// The service with this `init`, and a store of its own.
-    fn service(init: &FakeInit) -> ConfigurationService {
+    pub(crate) fn service(init: &FakeInit) -> ConfigurationService {
         let store = Arc::new(SharedStore::new().unwrap());
         ConfigurationService { store, keeper: None, init: Some(init.init()) }
     }
 
     /// A message of a caller whose connection was opened now.
-    fn from<T>(caller: &Caller, message: T) -> Request<T> {
+    pub(crate) fn from<T>(caller: &Caller, message: T) -> Request<T> {
         let mut request = Request::new(message);
         let (caller, opened) = (Arc::new(caller.clone()), Instant::now());
         request.extensions_mut().insert(Peer { caller, opened, remote: None });
@@ -581,71 +576,6 @@ mod tests {
         let refused = service(&init).revert_try(from(&Caller::local(), RevertTryRequest {})).await;
         assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
         assert_eq!(init.state().requests, [""; 0]);
-    }
-
-    /// A request of the node itself that is part of a try.
-    fn in_try<T>(number: u64, message: T) -> Request<T> {
-        let mut request = from(&Caller::local(), message);
-        request.metadata_mut().insert(TRY_METADATA, number.into());
-        request
-    }
-
-    #[tokio::test]
-    async fn a_call_that_is_part_of_a_try_changes_nothing_after_its_end() {
-        let init = FakeInit::start(|_| {});
-        let service = service(&init);
-        let state = StateService::new(service.store.clone(), Catalog::new(Accepts::Known), None);
-        let begin = async || {
-            let request = from(&Caller::local(), BeginTryRequest { timeout_seconds: 100 });
-            service.begin_try(request).await.unwrap().into_inner().number
-        };
-        let documents = "{type: Hostname, id: a, spec: {hostname: b}}".to_owned();
-        let apply = async |number| {
-            let apply = ApplyRequest { documents: documents.clone(), dry_run: false };
-            service.apply(in_try(number, apply)).await.map(drop)
-        };
-        let destroy = async |number| {
-            let (namespace, r#type) = ("system".to_owned(), "Hostnames.osbuild".to_owned());
-            let destroy = DestroyRequest { namespace, r#type, id: "a".to_owned(), options: None };
-            state.destroy(in_try(number, destroy)).await.map(drop)
-        };
-        let restore = async |number| {
-            let restore = RestoreGenerationRequest { number: 1, dry_run: false };
-            service.restore_generation(in_try(number, restore)).await.map(drop)
-        };
-        let confirm = async |number| {
-            service.confirm_try(in_try(number, ConfirmTryRequest {})).await.map(drop)
-        };
-        let revert =
-            async |number| service.revert_try(in_try(number, RevertTryRequest {})).await.map(drop);
-        let first = begin().await;
-        assert_eq!(begin().await, first, "the same try goes on");
-        for change in [apply(first).await, destroy(first).await, apply(first).await] {
-            change.unwrap();
-        }
-        confirm(first).await.unwrap();
-        let has_ended = Code::FailedPrecondition;
-        for is_other_running in [false, true] {
-            if is_other_running {
-                assert_ne!(begin().await, first);
-            }
-            for refused in [
-                apply(first).await,
-                destroy(first).await,
-                restore(first).await,
-                confirm(first).await,
-            ] {
-                assert_eq!(refused.unwrap_err().code(), has_ended);
-            }
-            assert_eq!(revert(first).await.unwrap_err().code(), has_ended);
-            assert_eq!(init.tried().is_some(), is_other_running);
-        }
-        let shown = service.get_try(from(&Caller::local(), GetTryRequest {})).await.unwrap();
-        revert(shown.into_inner().number).await.unwrap();
-        let mut malformed = from(&Caller::local(), RevertTryRequest {});
-        malformed.metadata_mut().insert(TRY_METADATA, "mine".parse().unwrap());
-        let refused = service.revert_try(malformed).await.unwrap_err();
-        assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     }
 
     async fn apply(service: &ConfigurationService, documents: &str) -> Result<(), Status> {

@@ -32,11 +32,12 @@ const SCOPES: [(u32, &str); 5] =
     [(0, "global"), (200, "site"), (253, "link"), (254, "host"), (255, "nowhere")];
 
 /// Names of origins (`IFAPROT_…`). Zero is none.
-const ORIGINS: [(u32, &str); 5] = [
+const ORIGINS: [(u32, &str); 6] = [
     (0, ""),
     (1, "loopback"),
     (2, "router-advertisement"),
     (3, "link-local"),
+    (16, "dhcp"),
     (BY_SETTING as u32, "setting"),
 ];
 
