@@ -1,7 +1,7 @@
 //! Actions in a real sandbox.
 
 use crate::bench::Bench;
-use osbuild::engine::action::{OutputFile, Toolchain};
+use osbuild::engine::action::{ActionResult, Origin, OutputFile, Toolchain};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::executor::Rebuild;
 use osbuild::error::Kind;
@@ -45,6 +45,24 @@ fn a_step_that_is_not_reproducible_is_an_error_in_a_rebuild() {
     assert_eq!(error.kind, Kind::Digest);
     assert!(error.to_string().contains("`out` was sha256:"), "{error}");
     bench.executor().rebuilding(Rebuild::Steps(vec!["no-such-step".into()])).run(&unsound).unwrap();
+}
+
+#[test]
+fn a_rebuild_compares_with_a_result_whose_files_are_elsewhere() {
+    let bench = Bench::new();
+    let action = bench.script("echo same > out", &["out"]);
+    let output = OutputFile { digest: Digest::of(b"other"), executable: false };
+    let result = ActionResult {
+        outputs: [("out".to_owned(), output)].into(),
+        log: None,
+        wall: Duration::from_secs(1),
+        cpu: Duration::from_secs(1),
+        origin: Some(Origin::Cache("a cache".into())),
+    };
+    bench.store().remember(&action.digest(), &result).unwrap();
+    let error = bench.executor().rebuilding(Rebuild::Everything).run(&action).unwrap_err();
+    assert_eq!(error.kind, Kind::Digest);
+    assert!(error.to_string().contains("`out` was sha256:"), "{error}");
 }
 
 #[test]
