@@ -1,7 +1,8 @@
 //! `osbuild lock`
 
 use crate::scratch::{RECIPE, Scratch};
-use osbuild::plan::{Lock, Packages};
+use osbuild::plan::{CratesLock, Lock, Packages};
+use std::fs;
 
 #[test]
 fn a_current_lock_is_left_unchanged_without_the_network() {
@@ -56,6 +57,28 @@ fn an_older_lock_without_a_launcher_is_left_unchanged_offline() {
     let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
+}
+
+#[test]
+fn a_lock_has_no_size_of_a_truncated_crate() {
+    let mut scratch = Scratch::new();
+    scratch.fill_store_without("nothing");
+    let before = scratch.lock();
+    let sizes = Vec::new();
+    scratch.write_lock(&Lock {
+        crates: CratesLock { sizes, ..before.crates.clone() },
+        ..before.clone()
+    });
+    let checksum = scratch.plan().requirements.crates[0].sha256.clone();
+    let blob = scratch.path("cache/osbuild/cas/sha256").join(&checksum[..2]).join(&checksum);
+    let registry = scratch.path("cargo/registry/cache/example.org");
+    fs::create_dir_all(&registry).unwrap();
+    fs::rename(&blob, registry.join("libc-0.2.1.crate")).unwrap();
+    fs::write(&blob, "the").unwrap();
+    scratch.set("CARGO_HOME", scratch.path("cargo").display().to_string());
+    let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(scratch.lock(), before);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::debian::{Archive, Part};
 use super::{Fetcher, SourceOrigin, crates, rust};
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::{
     AnyPlan, Crate, CrateSize, CratesLock, DebianPackage, DebianRequirement, GoLock, GoRequirement,
@@ -119,7 +120,10 @@ impl Fetcher<'_> {
     fn pin_crates(&self, held: &PreviousLock, required: &Requirements) -> Result<CratesLock> {
         let crates = &required.crates;
         let known = |krate: &Crate| {
-            let stored = || self.store.find(&krate.sha256).map(|digest| digest.size());
+            // A truncated file has another size than the crate, so its content is checked first.
+            let is_whole = |digest: &Digest| self.store.path(digest).is_ok();
+            let stored =
+                || self.store.find(&krate.sha256).filter(is_whole).map(|digest| digest.size());
             held.crate_size(krate).or_else(stored)
         };
         let mut unknown = crates.iter().filter(|krate| known(krate).is_none()).collect::<Vec<_>>();
