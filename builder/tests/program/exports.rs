@@ -130,6 +130,25 @@ fn a_damaged_source_exits_4_and_a_missing_source_exits_3() {
 }
 
 #[test]
+fn truncated_sources_of_the_store_are_taken_from_the_export_at_once() {
+    let scratch = workshop::open();
+    done(&scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]));
+    let mut hashes: Vec<_> = scratch.sources().into_iter().map(|source| source.digest).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    let blobs = scratch.path("cache/osbuild/cas/sha256");
+    for hash in &hashes {
+        let blob = blobs.join(&hash[..2]).join(hash);
+        fs::remove_file(&blob).unwrap();
+        fs::write(&blob, "").unwrap();
+    }
+    assert!(hashes.len() > 6, "a build starts again five times at most: {hashes:?}");
+    let ran = scratch.osbuild(&["build", RECIPE, "--sources", &folder(&scratch)]);
+    done(&ran);
+    assert!(!ran.stderr.contains("damaged"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_folder_without_a_list_is_refused() {
     let scratch = Scratch::new();
     let ran = scratch.osbuild(&["sources", "import", &folder(&scratch)]);

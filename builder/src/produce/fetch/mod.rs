@@ -95,7 +95,7 @@ impl Fetcher<'_> {
             SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
                 true
             }
-            _ => self.store.find(&source.digest).is_some(),
+            _ => self.has(source),
         };
         let missing = lock
             .sources(&required.crates)
@@ -123,8 +123,7 @@ impl Fetcher<'_> {
         let sized = missing.iter().filter_map(digest).collect::<Vec<_>>();
         let step = self.report.step("sources");
         let taken = remote.take_sources(self.store, &sized)?;
-        let is_missing = |source: &Source| self.store.find(&source.digest).is_none();
-        let rest = missing.into_iter().filter(is_missing).collect();
+        let rest = missing.into_iter().filter(|source| !self.has(source)).collect();
         if taken > 0 {
             let bytes = sized.iter().filter(|source| self.store.contains(source)).map(Digest::size);
             step.done(&format!("{taken} sources"), Some(bytes.sum()), Outcome::Fetched);
@@ -188,7 +187,7 @@ impl Fetcher<'_> {
         let packages: Vec<_> = packages
             .iter()
             .copied()
-            .filter(|package| self.store.find(&package.sha256).is_none())
+            .filter(|package| !is_stored(self.store, &package.sha256, Some(package.size)))
             .collect();
         if packages.is_empty() {
             return Ok(());
@@ -253,16 +252,30 @@ impl Fetcher<'_> {
     /// Checks that the store has every source. Clients check digests of their own, not those of the
     /// lock.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
-        match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
-            None => Ok(()),
-            Some(source) => Err(Error::digest(format!("{} does not match the lock", source.name))
-                .cause(format!("no fetched file has the digest sha256:{}", source.digest))
-                .hint("check its origin; if the change is intended, run `cargo osbuild update`")),
-        }
+        let Some(source) = missing.iter().find(|source| !self.has(source)) else { return Ok(()) };
+        let size = source.size.map_or_else(String::new, |size| format!(" and {size} bytes"));
+        Err(Error::digest(format!("{} does not match the lock", source.name))
+            .cause(format!("no fetched file has the digest sha256:{}{size}", source.digest))
+            .hint("check its origin; if the change is intended, run `cargo osbuild update`"))
+    }
+
+    /// Whether the store has a source.
+    fn has(&self, source: &Source) -> bool {
+        is_stored(self.store, &source.digest, source.size)
     }
 
     fn scratch(&self) -> Result<Scratch> {
         self.store.scratch()
+    }
+}
+
+/// Whether the store has the file with this SHA-256 in hexadecimal. After a power cut a file can be
+/// truncated, so one of another size than the lock has counts as missing. Its content is checked
+/// when it is read, because this must stay cheap.
+fn is_stored(store: &Store, sha256: &str, size: Option<u64>) -> bool {
+    match size {
+        Some(size) => Digest::parse(sha256, size).is_some_and(|digest| store.contains(&digest)),
+        None => store.find(sha256).is_some(),
     }
 }
 
