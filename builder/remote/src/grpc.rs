@@ -162,9 +162,8 @@ impl Grpc {
             return self.stream(&self.name("blobs", blob), out, progress).await?.finish(blob);
         }
         let out = zstd::stream::write::Decoder::new(out).map_err(Fault::Local)?;
-        let mut out = self.stream(&self.name("compressed-blobs/zstd", blob), out, progress).await?;
-        out.flush().map_err(Fault::Local)?;
-        out.into_inner().finish(blob)
+        let out = self.stream(&self.name("compressed-blobs/zstd", blob), out, progress).await?;
+        finish_zstd(out, blob)
     }
 
     async fn stream<W: Write + Faulty>(
@@ -291,6 +290,18 @@ impl<W: Write> Faulty for zstd::stream::write::Decoder<'_, Checked<W>> {
     }
 }
 
+/// The writer with the whole blob, after the last compressed byte. The decoder still has the end of
+/// the blob, and what follows it if the server sent more.
+fn finish_zstd<W: Write>(
+    mut out: zstd::stream::write::Decoder<'_, Checked<W>>,
+    blob: &BlobId,
+) -> Result<W, Fault> {
+    match out.flush() {
+        Ok(()) => out.into_inner().finish(blob),
+        Err(error) => Err(out.fault(error)),
+    }
+}
+
 fn tls(access: &Access) -> ClientTlsConfig {
     let config = match &access.roots {
         Some(roots) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(roots)),
@@ -358,6 +369,30 @@ fn fresh_id() -> uuid::Uuid {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use sha2::{Digest, Sha256};
+
+    /// What passes of a blob for which a server sends these bytes, compressed.
+    fn pass(blob: &[u8], sent: &[u8]) -> Result<Vec<u8>, Fault> {
+        let hash = Sha256::digest(blob).iter().map(|byte| format!("{byte:02x}")).collect();
+        let blob = BlobId::new(hash, blob.len() as u64);
+        let sent = zstd::encode_all(sent, LEVEL).unwrap();
+        let mut out = zstd::stream::write::Decoder::new(Checked::new(&blob, Vec::new())).unwrap();
+        match out.write_all(&sent) {
+            Ok(()) => finish_zstd(out, &blob),
+            Err(error) => Err(out.fault(error)),
+        }
+    }
+
+    #[test]
+    fn a_compressed_blob_with_more_bytes_is_the_fault_of_the_server() {
+        for length in [1, 100, 40_000, 200_000] {
+            let bytes = vec![7; length];
+            assert_eq!(pass(&bytes, &bytes).unwrap(), bytes);
+            let longer = [bytes.as_slice(), b"x"].concat();
+            let fault = pass(&bytes, &longer).unwrap_err();
+            assert!(matches!(fault, Fault::Wrong(_)), "{length}: {fault:?}");
+        }
+    }
 
     proptest! {
         #[test]
