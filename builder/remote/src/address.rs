@@ -1,6 +1,7 @@
 //! Addresses of caches.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 use url::{Host, Url};
 
@@ -66,7 +67,11 @@ impl FromStr for Address {
             return wrong("it names no host");
         };
         let is_loopback = match &host {
-            Host::Domain(name) => *name == "localhost",
+            // Of a scheme that no browser knows, an IPv4 address is a name as any other.
+            Host::Domain(name) => {
+                let is_loopback = |address: Ipv4Addr| address.is_loopback();
+                *name == "localhost" || name.parse().is_ok_and(is_loopback)
+            }
             Host::Ipv4(address) => address.is_loopback(),
             Host::Ipv6(address) => address.is_loopback(),
         };
@@ -144,7 +149,19 @@ mod tests {
         assert_eq!(address.origin(), "http://cache.example:8980");
         assert!(!address.is_private());
         assert!(read("grpcs://cache.example").unwrap().is_private());
-        assert!(read("grpc://[::1]:1").unwrap().is_private());
+    }
+
+    #[test]
+    fn this_machine_is_private_for_each_scheme() {
+        for scheme in ["grpc", "http"] {
+            let is_private = |host| read(&format!("{scheme}://{host}:1")).unwrap().is_private();
+            for host in ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"] {
+                assert!(is_private(host), "{scheme}://{host}");
+            }
+            for host in ["128.0.0.1", "127.0.0.1.example", "localhost.example", "[::2]"] {
+                assert!(!is_private(host), "{scheme}://{host}");
+            }
+        }
     }
 
     #[test]
