@@ -8,6 +8,7 @@ use crate::workshop::{dependencies, open, open_with, products};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild::engine::store::Store;
+use osbuild::ship::results::Folder;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::TcpListener;
@@ -178,6 +179,37 @@ fn a_folder_with_other_files_is_not_overwritten() {
     let ran = writer.osbuild(&["results", "export", RECIPE, "--to", &to, "--key", "mine"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_with_other_images_keeps_them() {
+    let (writer, folder) = exported();
+    let index = Path::new(&folder).join("index.json");
+    let blob = Path::new(&folder).join("blobs/sha256").join("0".repeat(64));
+    fs::write(&blob, "a layer").unwrap();
+    let own: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let media_type = "application/vnd.oci.image.manifest.v1+json";
+    let other = json!({ "mediaType": media_type, "digest": digest, "size": 7 });
+    for manifests in [json!([other]), json!([own["manifests"][0], other]), Value::Null] {
+        let text = json!({ "schemaVersion": 2, "manifests": manifests }).to_string();
+        fs::write(&index, &text).unwrap();
+        let ran = writer.osbuild(&["results", "export", RECIPE, "--to", &folder, "--key", "mine"]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert_eq!(fs::read(&blob).unwrap(), b"a layer");
+        assert_eq!(fs::read_to_string(&index).unwrap(), text);
+    }
+}
+
+#[test]
+fn an_interrupted_first_export_is_completed() {
+    let writer = workshop();
+    let folder = Folder::at(&writer.path("results"));
+    folder.open().unwrap();
+    let blob = folder.file(&folder.put(b"the file of a step").unwrap());
+    let to = writer.path("results").display().to_string();
+    done(&writer.osbuild(&["results", "export", RECIPE, "--to", &to, "--key", "mine"]));
+    assert!(folder.manifest().is_ok() && !blob.exists());
 }
 
 #[test]

@@ -32,17 +32,33 @@ impl Folder {
     /// Makes the folder, or opens it for another artifact.
     ///
     /// # Errors
-    /// It has other files than an artifact, or cannot be written.
+    /// It has other files than artifacts, or cannot be written.
     pub fn open(&self) -> Result<()> {
         let is_empty = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             entries => entries.at("read", &self.path)?.next().is_none(),
         };
-        if !is_empty && !self.path.join(LAYOUT).is_file() {
+        if !is_empty && !self.has_only_artifacts() {
             let error = Error::usage(format!("`{}` has other files", self.path.display()));
             return Err(error.hint("name a new folder, or one of an earlier export"));
         }
+        fs::create_dir_all(&self.path).at("make", &self.path)?;
+        if is_empty {
+            // They come before the first blob: an interrupted export can be repeated.
+            self.write_index(&[])?;
+        }
         fs::create_dir_all(self.blobs()).at("make", &self.blobs())
+    }
+
+    /// Whether this is an image layout without images of others, which the end of an export would
+    /// remove.
+    fn has_only_artifacts(&self) -> bool {
+        let is_artifact = |entry: &Value| entry["artifactType"] == ARTIFACT;
+        let index = read(&self.path.join(INDEX), MAX_MANIFEST).ok();
+        let index = index.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+        let manifests = index.as_ref().and_then(|index| index["manifests"].as_array());
+        self.path.join(LAYOUT).is_file()
+            && manifests.is_some_and(|manifests| manifests.iter().all(is_artifact))
     }
 
     /// The path of a file, which need not exist.
@@ -80,13 +96,7 @@ impl Folder {
             "size": digest.size(),
             "artifactType": ARTIFACT,
         });
-        let index = json!({
-            "schemaVersion": 2,
-            "mediaType": OCI_IMAGE_INDEX_MEDIA_TYPE,
-            "manifests": [entry],
-        });
-        self.replace(INDEX, &index)?;
-        self.replace(LAYOUT, &json!({ "imageLayoutVersion": "1.0.0" }))?;
+        self.write_index(&[entry])?;
         let kept: BTreeSet<String> = kept.iter().map(Digest::hex).collect();
         for entry in fs::read_dir(self.blobs()).at("read", &self.blobs())? {
             let entry = entry.at("read", &self.blobs())?;
@@ -128,6 +138,17 @@ impl Folder {
 
     fn blobs(&self) -> PathBuf {
         self.path.join("blobs/sha256")
+    }
+
+    /// Writes the files of an image layout with these manifests.
+    fn write_index(&self, manifests: &[Value]) -> Result<()> {
+        let index = json!({
+            "schemaVersion": 2,
+            "mediaType": OCI_IMAGE_INDEX_MEDIA_TYPE,
+            "manifests": manifests,
+        });
+        self.replace(INDEX, &index)?;
+        self.replace(LAYOUT, &json!({ "imageLayoutVersion": "1.0.0" }))
     }
 
     fn replace(&self, name: &str, content: &Value) -> Result<()> {
