@@ -9,6 +9,7 @@ use osbuild::engine::digest::Digest;
 use osbuild::engine::graph::{Graph, Width};
 use osbuild::engine::key::Key;
 use osbuild::engine::stop;
+use osbuild::engine::store::Store;
 use osbuild::error::{Error, Kind, Result};
 use osbuild_remote::Retry;
 use std::fs;
@@ -286,6 +287,47 @@ fn a_full_disk_is_reported() {
             "{error}"
         );
     }
+}
+
+/// Makes empty files in a folder until its file system has no inode left.
+fn fill(folder: &Path) {
+    let count = (0..1000).find(|count| fs::write(folder.join(count.to_string()), "").is_err());
+    assert!(count > Some(8), "{count:?}");
+}
+
+#[test]
+fn a_store_on_a_full_disk_opens_when_dead_builds_or_damaged_entries_fill_it() {
+    const TEST: &str = "a_store_on_a_full_disk_opens_when_dead_builds_or_damaged_entries_fill_it";
+    if let Some(directory) = std::env::var_os(BENCH) {
+        let root = Path::new(&directory).join("store");
+        drop(Store::open(root.clone()).unwrap());
+        for folder in ["tmp/build-dead", "damaged"].map(|folder| root.join(folder)) {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("alive"), "").unwrap();
+            fill(&folder);
+            Store::open(root.clone()).unwrap().put_bytes(b"a step's output").unwrap();
+        }
+        // No dead build and no damaged entry fills the disk now.
+        fill(&root.join("clients"));
+        return answer(Ok(Store::open(root).err().unwrap().to_string()));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let full = directory.path().join("full");
+    fs::create_dir(&full).unwrap();
+    let inner = Builder::command(TEST, &full, "../answer");
+    let mount = "mount -t tmpfs -o nr_inodes=64 tmpfs \"$1\" && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
+        .arg(&full)
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    command.env(BENCH, &full).env(RESULT, directory.path().join("answer"));
+    assert!(command.status().unwrap().success());
+    let answer = fs::read_to_string(directory.path().join("answer")).unwrap();
+    let tmp = full.join("store/tmp");
+    let last = format!("error: no space left on the disk of `{}`", tmp.display());
+    assert!(answer.starts_with(&last), "{answer}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::engine::fs_error::{self, IoContext};
 use crate::error::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -42,12 +43,15 @@ impl Session {
             let _gate = gate(root)?;
             let abandoned =
                 sessions(&tmp)?.into_iter().filter_map(|(path, state)| Some((path, state.ok()?)));
-            let abandoned = abandoned.collect::<Vec<_>>();
-            let directory = tempfile::Builder::new()
-                .prefix("build-")
-                .tempdir_in(&tmp)
-                .at("make a directory in", &tmp)?
-                .keep();
+            let mut abandoned = abandoned.collect::<Vec<_>>();
+            let directory = match make(&tmp) {
+                Err(error) if is_full(&error) => {
+                    make_room(root, std::mem::take(&mut abandoned));
+                    make(&tmp)
+                }
+                other => other,
+            };
+            let directory = directory.at("make a directory in", &tmp)?;
             let alive =
                 Lock::attempt(&directory.join(ALIVE), FlockOperation::NonBlockingLockExclusive)?;
             let alive = alive.ok_or_else(|| {
@@ -89,6 +93,27 @@ impl Session {
         let others =
             sessions(&root.join("tmp"))?.into_iter().filter(|(path, _)| *path != self.directory);
         Ok(others.filter_map(|(_, state)| state.err()).min())
+    }
+}
+
+/// Makes the directory of a session, with the file that is locked next.
+fn make(tmp: &Path) -> io::Result<PathBuf> {
+    let directory = tempfile::Builder::new().prefix("build-").tempdir_in(tmp)?;
+    File::create_new(directory.path().join(ALIVE))?;
+    Ok(directory.keep())
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Removes at once what no build needs, so that `clean` can start on a full disk: the directories of
+/// dead builds, and damaged entries.
+fn make_room(root: &Path, abandoned: Vec<(PathBuf, Lock)>) {
+    let damaged = fs::read_dir(root.join("damaged")).into_iter().flatten().flatten();
+    for path in damaged.map(|entry| entry.path()).chain(abandoned.iter().map(|one| one.0.clone())) {
+        // The next try to make a session shows whether enough was removed.
+        let _ = fs_error::remove(&path);
     }
 }
 
