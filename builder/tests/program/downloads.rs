@@ -3,7 +3,9 @@
 use crate::archive::Archive;
 use crate::goproxy::GoProxy;
 use crate::scratch::{RECIPE, Ran, Scratch};
+use std::fs::{self, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -23,6 +25,22 @@ fn assert_fails(ran: &Ran, code: i32, parts: &[&str]) {
         assert!(ran.stderr.contains(part), "{part}\nis not in\n{}", ran.stderr);
     }
 }
+
+/// A rustup that installs a toolchain without programs in a second, and that fails if another one
+/// installs at the same time. Its arguments are `which --toolchain NAME rustc`, or begin with
+/// `toolchain install NAME`.
+const RUSTUP: &str = r#"#!/bin/sh
+home=$(dirname "$0")/toolchain
+[ "$1" != which ] || { [ -e "$home/done" ] && echo "$home/bin/rustc"; exit; }
+mkdir "$home.busy" || exit 1
+mkdir -p "$home/lib/rustlib"
+sleep 1
+for target in x86_64-unknown-linux-gnu aarch64-unknown-linux-musl aarch64-unknown-uefi; do
+    for part in rustc cargo rust-std; do : >"$home/lib/rustlib/manifest-$part-$target"; done
+done
+: >"$home/done"
+rmdir "$home.busy"
+"#;
 
 const CUT: [&str; 2] =
     ["\n  caused by: a download was cut short\n", "\nhint: run the same command again"];
@@ -105,6 +123,27 @@ fn concurrent_builds_that_fetch_packages_both_succeed() {
 }
 
 #[test]
+fn concurrent_builds_that_need_a_toolchain_install_it_one_after_the_other() {
+    let mut scratch = Scratch::new();
+    let programs = scratch.path("programs");
+    fs::create_dir(&programs).unwrap();
+    fs::write(programs.join("rustup"), RUSTUP).unwrap();
+    fs::set_permissions(programs.join("rustup"), Permissions::from_mode(0o755)).unwrap();
+    scratch.set("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
+    // A tar file without members.
+    scratch.supply("toolchain rust", vec![0; 1024]);
+    scratch.relock();
+    scratch.fill_store_without("toolchain rust");
+    let running = ["one", "other"].map(|folder| {
+        let mut command = scratch.command(&[], &["sources", "export", RECIPE, folder]);
+        std::thread::spawn(move || Ran::of(&mut command))
+    });
+    for ran in running.map(|thread| thread.join().unwrap()) {
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_missing_network_is_reported_alike_for_each_client() {
     let mut scratch = Scratch::new();
     Archive::serve(&mut scratch).move_to("http://debian.invalid/debian");
@@ -115,8 +154,8 @@ fn a_missing_network_is_reported_alike_for_each_client() {
     scratch.set("CARGO_NET_RETRY", "0");
     let manifest = "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \
                     \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
-    std::fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
-    std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
+    fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
+    fs::write(scratch.project().join("lib.rs"), "").unwrap();
     for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {
         if name == "crate libc" {
             // Not rustup's cargo, which would first look for a toolchain.

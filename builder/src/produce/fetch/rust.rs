@@ -15,11 +15,17 @@ use std::path::{Path, PathBuf};
 /// link. It is the same on every machine ([`crate::host`]).
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// Installs the toolchain with rustup, and puts its tar file into the store.
+/// Installs the toolchain with rustup, and puts its tar file into the store. Other builds wait
+/// meanwhile.
 ///
 /// # Errors
 /// rustup is missing or cannot install it.
 pub fn toolchain(store: &Store, requirement: &RustRequirement, step: &Step) -> Result<Digest> {
+    // rustup has no lock of its own: two of them would break the toolchain that both install.
+    let _alone = store.lock("rustup", || {
+        step.doing("waiting for another build that uses rustup");
+        Ok(())
+    })?;
     let (root, files) = installed(requirement).or_else(|_| {
         complete(requirement, step)?;
         installed(requirement)
