@@ -1,8 +1,10 @@
 //! `osbuild lock`
 
 use crate::scratch::{RECIPE, Scratch};
+use osbuild::engine::digest::Digest;
 use osbuild::plan::{CratesLock, Lock, Packages};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn a_current_lock_is_left_unchanged_without_the_network() {
@@ -59,26 +61,53 @@ fn an_older_lock_without_a_launcher_is_left_unchanged_offline() {
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
 
-#[test]
-fn a_lock_has_no_size_of_a_truncated_crate() {
+/// A project whose lock has no sizes of crates, with a folder of cargo's and the lock with sizes.
+fn without_sizes() -> (Scratch, PathBuf, Lock) {
     let mut scratch = Scratch::new();
-    scratch.fill_store_without("nothing");
-    let before = scratch.lock();
-    let sizes = Vec::new();
-    scratch.write_lock(&Lock {
-        crates: CratesLock { sizes, ..before.crates.clone() },
-        ..before.clone()
-    });
-    let checksum = scratch.plan().requirements.crates[0].sha256.clone();
-    let blob = scratch.path("cache/osbuild/cas/sha256").join(&checksum[..2]).join(&checksum);
-    let registry = scratch.path("cargo/registry/cache/example.org");
-    fs::create_dir_all(&registry).unwrap();
-    fs::rename(&blob, registry.join("libc-0.2.1.crate")).unwrap();
-    fs::write(&blob, "the").unwrap();
+    scratch.fill_store_without("crate libc");
+    let whole = scratch.lock();
+    let crates = CratesLock { sizes: Vec::new(), ..whole.crates.clone() };
+    scratch.write_lock(&Lock { crates, ..whole.clone() });
     scratch.set("CARGO_HOME", scratch.path("cargo").display().to_string());
+    let cache = scratch.path("cargo/registry/cache");
+    (scratch, cache, whole)
+}
+
+#[track_caller]
+fn assert_locks(scratch: &Scratch, expected: &Lock) {
     let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert_eq!(scratch.lock(), before);
+    assert_eq!(scratch.lock(), *expected);
+}
+
+/// Writes an archive of the crate into a folder of cargo's.
+fn cached(folder: &Path, archive: &str) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("libc-0.2.1.crate"), archive).unwrap();
+}
+
+/// The crate's archive.
+const LIBC: &str = "the bytes of crate libc\n";
+
+#[test]
+fn a_lock_has_no_size_of_a_truncated_crate() {
+    let (scratch, cache, whole) = without_sizes();
+    cached(&cache.join("example.org"), LIBC);
+    let hash = Digest::of(LIBC.as_bytes()).hex();
+    let blob = scratch.path("cache/osbuild/cas/sha256").join(&hash[..2]).join(&hash);
+    fs::create_dir_all(blob.parent().unwrap()).unwrap();
+    fs::write(&blob, "the").unwrap();
+    assert_locks(&scratch, &whole);
+}
+
+#[test]
+fn a_crate_is_found_in_each_of_cargos_caches() {
+    for [right, wrong] in [["one", "two"], ["two", "one"]] {
+        let (scratch, cache, whole) = without_sizes();
+        cached(&cache.join(right), LIBC);
+        cached(&cache.join(wrong), "other bytes\n");
+        assert_locks(&scratch, &whole);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Fetches crates with `cargo fetch`, which knows the user's registry, mirror and proxy.
 
 use super::client::Client;
+use crate::engine::digest::Digest;
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::Crate;
@@ -15,7 +16,7 @@ pub fn fetch(store: &Store, project: &Path, crates: &[&Crate], step: &Step) -> R
     let absent = download(store, project, crates, step)?;
     let Some(first) = absent.first() else { return Ok(()) };
     let name = file_name(first);
-    let file = find(&caches()?, &name);
+    let file = files(&caches()?, first).next();
     let file =
         file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
     super::expect(store.put_file(&file)?, &first.sha256, &name)
@@ -48,10 +49,8 @@ pub fn keep_cached(store: &Store, crates: &mut Vec<&Crate>) -> Result<()> {
     let folders = caches().unwrap_or_default();
     let mut absent = Vec::new();
     for krate in crates.drain(..) {
-        let file = find(&folders, &file_name(krate));
-        match file.map(|file| store.put_file(&file)).transpose()? {
-            Some(digest) if digest.hex() == krate.sha256 => {}
-            _ => absent.push(krate),
+        if !keep(store, &folders, krate)? {
+            absent.push(krate);
         }
     }
     *crates = absent;
@@ -62,8 +61,21 @@ fn file_name(krate: &Crate) -> String {
     format!("{}-{}.crate", krate.name, krate.version)
 }
 
-fn find(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
-    folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file())
+/// Puts a crate into the store if one of the folders has it. The folder of another registry can have
+/// other bytes under the same name.
+fn keep(store: &Store, folders: &[PathBuf], krate: &Crate) -> Result<bool> {
+    for file in files(folders, krate) {
+        if Digest::of_file(&file)?.hex() == krate.sha256 {
+            return Ok(store.put_file(&file)?.hex() == krate.sha256);
+        }
+    }
+    Ok(false)
+}
+
+/// The files in these folders that have the name of a crate's archive.
+fn files(folders: &[PathBuf], krate: &Crate) -> impl Iterator<Item = PathBuf> {
+    let name = file_name(krate);
+    folders.iter().map(move |folder| folder.join(&name)).filter(|file| file.is_file())
 }
 
 /// Updates `Cargo.lock` with `cargo update`.
