@@ -14,6 +14,7 @@ mod executor;
 mod faults;
 mod folder_worker;
 mod launcher;
+mod layers;
 mod plain_cache;
 mod proxy;
 mod refusals;
