@@ -3,8 +3,10 @@
 use crate::message::{DISALLOWED, ExecutionCapabilities, SHA256, ServerCapabilities, ZSTD};
 use crate::{BlobId, Fault};
 
-/// The upper limit of all blobs in one batch: a message of gRPC has at most 4 MiB.
-const MAX_BATCH: u64 = (4 << 20) - (64 << 10);
+/// The upper limit of all blobs in one batch. A message of gRPC may have 4 MiB, but a batch counts
+/// as progress only when all of it is there, and a large one over a slow link would look like
+/// silence.
+const MAX_BATCH: u64 = 512 << 10;
 
 /// The upper limit of the bytes that a blob adds to the message of a batch, besides its content.
 const OVERHEAD: u64 = 128;

@@ -14,6 +14,8 @@ pub enum Harm {
     None,
     /// Waits before each piece.
     Delay(Duration),
+    /// Passes this many bytes in a second.
+    Slow(u32),
     /// Closes the connection at the first piece that contains these bytes.
     Cut(Vec<u8>),
     /// Closes one connection at the first piece that contains these bytes.
@@ -54,6 +56,9 @@ fn pass(mut from: TcpStream, mut to: TcpStream, harm: &Harm) {
         match harm {
             Harm::None => {}
             Harm::Delay(time) => thread::sleep(*time),
+            Harm::Slow(rate) => {
+                thread::sleep(Duration::from_secs_f64(read as f64 / f64::from(*rate)));
+            }
             Harm::Cut(bytes) if find(piece, bytes).is_some() => break,
             Harm::Flip(bytes) => {
                 if let Some(place) = find(piece, bytes) {

@@ -209,6 +209,25 @@ fn a_slow_cache_is_used_and_a_silent_one_given_up() {
 }
 
 #[test]
+fn a_slow_link_that_brings_many_small_files_is_not_taken_for_silence() {
+    let casd = Casd::start();
+    let script = "for name in 1 2 3 4 5 6; do dd if=/dev/urandom of=$name bs=1k count=500; done";
+    let action = |bench: &Bench| bench.script(script, &["1", "2", "3", "4", "5", "6"]);
+    let (writer, reader) = (Bench::new(), Bench::new());
+    let shared = remote(&writer, &casd.url(), Mode::CacheWrite);
+    let made = executor(&writer, &shared).run(&action(&writer)).unwrap();
+
+    // All files together take longer than the time without a sign of life, and none of them does.
+    let retry = Retry { idle_timeout: Duration::from_secs(2), tries: 1, ..Retry::default() };
+    let link = proxy(casd.address, Harm::Slow(1_000_000));
+    let (url, mode) = (format!("grpc://{link}").parse().unwrap(), Mode::Cache);
+    let slow = Remote::with(url, &Access::default(), mode, reader.report(), retry);
+    let got = executor(&reader, &Arc::new(slow.unwrap())).run(&action(&reader)).unwrap();
+    assert!(got.origin.is_some());
+    assert_eq!(got.outputs, made.outputs);
+}
+
+#[test]
 fn an_evicted_blob_ends_in_a_run_here_and_the_cache_is_used_on() {
     let casd = Casd::start();
     let made = fill(&casd.url());
