@@ -371,7 +371,7 @@ mod tests {
     use proptest::prelude::*;
     use sha2::{Digest, Sha256};
 
-    /// What passes of a blob for which a server sends these bytes, compressed.
+    /// The bytes that pass if a server sends these as the compressed blob.
     fn pass(blob: &[u8], sent: &[u8]) -> Result<Vec<u8>, Fault> {
         let hash = Sha256::digest(blob).iter().map(|byte| format!("{byte:02x}")).collect();
         let blob = BlobId::new(hash, blob.len() as u64);

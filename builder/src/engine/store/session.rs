@@ -107,8 +107,8 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// Removes at once what no build needs, so that `clean` can start on a full disk: the directories of
-/// dead builds, and damaged entries.
+/// Removes at once what no build needs, so that `clean` can start on a full disk: the directories
+/// of dead builds, and damaged entries.
 fn make_room(root: &Path, abandoned: Vec<(PathBuf, Lock)>) {
     let damaged = fs::read_dir(root.join("damaged")).into_iter().flatten().flatten();
     for path in damaged.map(|entry| entry.path()).chain(abandoned.iter().map(|one| one.0.clone())) {

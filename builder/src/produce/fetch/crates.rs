@@ -61,8 +61,8 @@ fn file_name(krate: &Crate) -> String {
     format!("{}-{}.crate", krate.name, krate.version)
 }
 
-/// Puts a crate into the store if one of the folders has it. The folder of another registry can have
-/// other bytes under the same name.
+/// Puts a crate into the store if one of the folders has it. The folder of another registry can
+/// have other bytes under the same name.
 fn keep(store: &Store, folders: &[PathBuf], krate: &Crate) -> Result<bool> {
     for file in files(folders, krate) {
         if Digest::of_file(&file)?.hex() == krate.sha256 {
