@@ -6,9 +6,9 @@ use super::lock::epoch;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{
-    Crate, GoUpstream, KUBERNETES, Lock, Moved, Peg, PreviousLock, Project, Releases, Strictness,
-    Upstream, Version, moved, moved_crates, moved_releases, nearest, resolve_any, set_go_toolchain,
-    set_version, upstream,
+    Crate, GoUpstream, KUBERNETES, Lock, Minor, Moved, Peg, PreviousLock, Project, Releases,
+    Strictness, Upstream, Version, moved, moved_crates, moved_releases, nearest, resolve_any,
+    set_go_toolchain, set_version, upstream,
 };
 use crate::produce::fetch::Fetcher;
 use serde_json::{Value, json};
@@ -55,6 +55,8 @@ struct Update<'a> {
     files: BTreeMap<String, String>,
     /// The updates, each with the recipes whose locks have it.
     moved: BTreeMap<Moved, BTreeSet<String>>,
+    /// The newest minor of Kubernetes before the update, if there was a table of releases.
+    newest_before: Option<Minor>,
 }
 
 impl<'a> Update<'a> {
@@ -76,7 +78,8 @@ impl<'a> Update<'a> {
         }
         let names = names.iter().map(String::as_str).collect();
         let (project, files, moved) = (session.project.clone(), BTreeMap::new(), BTreeMap::new());
-        Ok(Update { session, fetcher, names, recipes, project, files, moved })
+        let newest_before = None;
+        Ok(Update { session, fetcher, names, recipes, project, files, moved, newest_before })
     }
 
     fn may_move(&self, name: &str) -> bool {
@@ -126,6 +129,7 @@ impl<'a> Update<'a> {
         }
         let before = self.table()?;
         let after = self.fetcher.releases(before.as_ref(), self.session.today)?;
+        self.newest_before = before.as_ref().map(Releases::newest);
         self.moved.extend(
             moved_releases(before.as_ref(), &after)
                 .into_iter()
@@ -175,13 +179,16 @@ impl<'a> Update<'a> {
     }
 
     fn newest(&self, go: &GoUpstream, table: Option<&Releases>) -> Result<Version> {
-        match (go.peg, table) {
-            (Peg::Kubernetes, Some(table)) => {
-                let known = table.minors.get(&table.pegged()).map(|release| release.newest);
-                self.fetcher.newest(go, table.pegged(), known)
+        let minor = match (go.peg, table) {
+            (Peg::Kubernetes, Some(table)) => table.pegged(),
+            (Peg::Distance, Some(table)) => {
+                let before = self.newest_before.unwrap_or_else(|| table.newest());
+                table.as_far_behind(before, go.version.minor)
             }
-            _ => self.fetcher.newest(go, go.version.minor, None),
-        }
+            _ => return self.fetcher.newest(go, go.version.minor, None),
+        };
+        let known = table.and_then(|table| table.minors.get(&minor)).map(|release| release.newest);
+        self.fetcher.newest(go, minor, known)
     }
 
     fn change(&mut self, files: BTreeMap<String, String>) {

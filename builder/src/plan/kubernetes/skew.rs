@@ -21,6 +21,11 @@ impl Releases {
     pub fn pegged(&self) -> Minor {
         self.newest().behind(PEG)
     }
+
+    /// The minor that is as far behind the newest one as `current` was when that was `before`.
+    pub fn as_far_behind(&self, before: Minor, current: Minor) -> Minor {
+        self.newest().behind(before.minor.saturating_sub(current.minor))
+    }
 }
 
 /// Which findings that only time causes are errors.

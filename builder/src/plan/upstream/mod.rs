@@ -55,6 +55,8 @@ pub enum Peg {
     Own,
     /// The minor that is pegged behind the newest Kubernetes.
     Kubernetes,
+    /// The minor that is as far behind the newest Kubernetes as its current one.
+    Distance,
 }
 
 /// The upstream projects that `recipe` follows.
@@ -96,11 +98,12 @@ fn go_components(
         let found = components.find(entry.place, entry.component, problems);
         let module = found.as_ref().and_then(|found| found.go.as_ref()).and_then(module);
         let (Some(module), Some(version)) = (module, entry.version) else { continue };
-        let is_pegged = match entry.place {
-            Place::Lab => module == KUBERNETES,
-            _ => entry.is_kubelet,
+        let peg = match entry.place {
+            // The clusters of the lab have the minors that a node may join.
+            Place::Lab if module == KUBERNETES => Peg::Distance,
+            _ if entry.is_kubelet && !is_free => Peg::Kubernetes,
+            _ => Peg::Own,
         };
-        let peg = if is_pegged && !is_free { Peg::Kubernetes } else { Peg::Own };
         let (component, version) = (entry.component.to_string(), version.value);
         if go.iter().all(|other| other.component != component) {
             go.push(GoUpstream { component, module, version, peg });
