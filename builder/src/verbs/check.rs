@@ -15,7 +15,7 @@ pub fn run(session: &Session, recipes: &[String]) -> Result<()> {
         }
     }
     if recipes.is_empty() {
-        problems = plan::check(&session.project, session.today);
+        (problems, warnings) = plan::check(&session.project, session.today);
     }
     let (problems, warnings) = (each_once(problems), each_once(warnings));
     warnings.iter().for_each(|warning| session.report.warning(warning));

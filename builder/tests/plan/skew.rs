@@ -91,8 +91,12 @@ fn the_end_of_life_stops_locks_but_not_builds() {
 
 #[test]
 fn an_older_patch_is_a_warning() {
-    let plan = on(crate::TODAY, Strictness::Lock, &[(BASE, KUBELET, &kubelet("1.35.2"))]).unwrap();
+    let older = kubelet("1.35.2");
+    let changes = [(BASE, KUBELET, older.as_str())];
+    let plan = on(crate::TODAY, Strictness::Lock, &changes).unwrap();
     assert_eq!(plan.warnings, ["kubelet 1.35.2 is not the newest patch, which is 1.35.8"]);
+    let (problems, warnings) = plan::check(&changed(&changes), crate::TODAY);
+    assert_eq!((problems, warnings), (vec![], plan.warnings), "also of the whole project");
 }
 
 #[test]

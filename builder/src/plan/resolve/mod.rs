@@ -104,8 +104,9 @@ pub fn resolve(
 }
 
 /// Checks every recipe, board and component of the project, including those that no other file
-/// names.
-pub fn check(project: &Project, today: Date) -> Vec<Problem> {
+/// names. Returns the problems, and the warnings of all recipes.
+pub fn check(project: &Project, today: Date) -> (Vec<Problem>, Vec<String>) {
+    let mut warnings = Vec::new();
     let mut resolver = Resolver::new(project);
     resolver.components.read_all(&mut resolver.problems);
     for name in BOARDS.names(project) {
@@ -119,10 +120,11 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
         let recipe = RECIPES.read_part(project, name, &mut resolver.problems);
         // A recipe without a board exists to be inherited from.
         if recipe.is_some_and(|recipe| recipe.board.is_some()) {
-            resolver.plan(name, today, Strictness::Build);
+            let plan = resolver.plan(name, today, Strictness::Build);
+            warnings.extend(plan.map_or_else(Vec::new, |plan| plan.warnings));
         }
     }
-    each_once(resolver.problems)
+    (each_once(resolver.problems), warnings)
 }
 
 /// The recipes of the project that can be built: those that name a board, themselves or by
