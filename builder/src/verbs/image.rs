@@ -134,6 +134,7 @@ fn into_folders(
     rebuild: Rebuild,
 ) -> Result<Vec<Built>> {
     wanted.iter().try_for_each(|one| check_root(session, one.plan))?;
+    wanted.iter().try_for_each(|one| check_clients(session, one.plan))?;
     let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
     let store = session.store()?;
     let (mut orders, mut carried_steps) = (Vec::new(), Vec::new());
@@ -181,6 +182,27 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
         Root::parse(&bytes).map(drop).map_err(refused)?;
     }
     Ok(())
+}
+
+/// Refuses a file of the CAs of clients that has a key, which everybody could read in the image, or
+/// no certificate, with which a node would serve nobody.
+fn check_clients(session: &Session, plan: &Plan<Locked>) -> Result<()> {
+    let Some(name) = plan.api.as_ref().and_then(|api| api.clients.as_ref()) else { return Ok(()) };
+    let path = session.root().join(name);
+    let text = std::fs::read(&path).at("read", &path)?;
+    let text = String::from_utf8_lossy(&text);
+    let begin = "-----BEGIN ";
+    let mut labels = text.lines().filter_map(|line| line.trim().strip_prefix(begin)).peekable();
+    let cause = match labels.peek() {
+        None => "it has no certificate in PEM".to_owned(),
+        Some(_) => match labels.find(|label| *label != "CERTIFICATE-----") {
+            Some(label) => format!("it has a block `{}`", label.trim_end_matches('-')),
+            None => return Ok(()),
+        },
+    };
+    Err(Error::usage(format!("`{name}` is no file of certificates alone"))
+        .cause(cause)
+        .hint("`[api] clients` names the certificates of CAs: keys/NAME/api.crt"))
 }
 
 /// For an installer: builds the image that it carries, with the installer's signer. Returns its

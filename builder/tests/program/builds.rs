@@ -368,6 +368,25 @@ fn a_missing_sources_folder_is_an_error_even_if_nothing_is_built() {
 }
 
 #[test]
+fn a_file_of_clients_with_a_key_or_without_a_certificate_is_refused() {
+    let scratch = open();
+    scratch.edit("recipes/small.toml", "[files]", "[api]\nclients = \"clients.pem\"\n\n[files]");
+    scratch.edit("recipes/base.toml", "[pods]", "[pods]\nosd = { component = \"osd\" }");
+    scratch.relock();
+    let block = |label| format!("-----BEGIN {label}-----\nMAA=\n-----END {label}-----\n");
+    let with_key = block("CERTIFICATE") + &block("PRIVATE KEY");
+    for (text, cause) in [
+        (with_key.as_str(), "it has a block `PRIVATE KEY`"),
+        ("no PEM\n", "it has no certificate in PEM"),
+    ] {
+        std::fs::write(scratch.project().join("clients.pem"), text).unwrap();
+        let ran = scratch.osbuild(&["build", RECIPE]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains(cause), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn an_invalid_root_of_trust_is_refused() {
     let scratch = open();
     let updates = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \
