@@ -10,6 +10,9 @@ use crate::ship::release::dsse;
 use osbuild_document::{Document, SCHEMA};
 use osbuild_envelope::{Audience, DocumentType, MachineId};
 use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -81,5 +84,8 @@ fn sign(session: &Session, file: &Path, key: &str, kind: DocumentType, to: &Path
     let text = checked(file, session.report)?;
     let signer = session.keys(key)?.release_key()?;
     let envelope = dsse::seal(NAME, &kind.to_string(), text.as_bytes(), &*signer)?;
-    std::fs::write(to, envelope).at("write", to)
+    // The document may have secrets.
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(to).and_then(|mut file| file.write_all(envelope.as_ref())).at("write", to)
 }

@@ -15,6 +15,7 @@ use crate::ship::vm::files::NodeFiles;
 use crate::ship::vm::machine::{Accelerator, Download, Firmware, Forward, SecureBoot};
 use crate::ship::vm::run::{RunOptions, Until, nameless};
 use osbuild_abi::paths::NODE_DOCUMENT;
+use serde_json::json;
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
@@ -62,7 +63,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         hostname: flags.hostname.clone(),
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
-        announcement: own.map(|own| own.kubeconfig()),
+        announcement: own.map(|own| announced(own.kubeconfig(), session.common.json)),
         until,
         secure_boot: secure_boot(session, signing.as_ref(), flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
@@ -75,6 +76,11 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         session.report.data(boot.json().to_string());
     }
     Ok(())
+}
+
+/// The text for stdout once the node has joined: the path of its kubeconfig.
+fn announced(kubeconfig: String, is_json: bool) -> String {
+    if is_json { json!({ "kubeconfig": kubeconfig }).to_string() } else { kubeconfig }
 }
 
 /// The files that the command line gives to the node.

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::UNIX_EPOCH;
 
 const DOCUMENT: &str = "hostname = \"edge-1\"\n";
@@ -28,7 +29,10 @@ fn openssl_verifies_a_signed_document() {
     ] {
         let words = [&["node", "sign", file, "--key", "mine"], flags].concat();
         done(&scratch.osbuild(&words));
-        let text = fs::read_to_string(project.join("node.signed")).unwrap();
+        let signed = project.join("node.signed");
+        let mode = fs::metadata(&signed).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it may have secrets");
+        let text = fs::read_to_string(signed).unwrap();
         let envelope: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(envelope["payloadType"], kind.as_str());
         let decode = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();

@@ -25,13 +25,16 @@ pub fn node_document_problems(name: &str, text: &str) -> Vec<Problem> {
 fn masked(text: &str) -> String {
     static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let names = "password|token|private-key|preshared-key";
-        let value = r#""[^"\n]*"|'[^'\n]*'|[^\s"'][^\n]*"#;
-        Regex::new(&format!(r"\b(?:{names})\s*=\s*(?<value>{value})")).ok()
+        // Whatever else is on the line, as a mistake may be in its quotation marks.
+        let value = r#""""[\s\S]*?"""|'''[\s\S]*?'''|[^\n]*"#;
+        Regex::new(&format!(r#"\b(?:{names})["']?\s*=\s*(?<value>{value})"#)).ok()
     });
     let mut masked = text.to_owned();
     let found = SECRETS.iter().flat_map(|secrets| secrets.captures_iter(text));
     for value in found.filter_map(|found| found.name("value")) {
-        masked.replace_range(value.range(), &"*".repeat(value.len()));
+        let line = |byte| if byte == b'\n' { '\n' } else { '*' };
+        let hidden: String = value.as_str().bytes().map(line).collect();
+        masked.replace_range(value.range(), &hidden);
     }
     masked
 }
@@ -79,6 +82,17 @@ mod tests {
         let problems = node_document_problems("node.toml", text);
         let shown = format!("{problems:?}");
         assert!(!problems.is_empty() && !shown.contains("hunter2"), "{shown}");
+        for spelling in [
+            "token = \"\"\"hunter2 \"\"\"\n",
+            "token = \"\"\"\nhunter2 \n\"\"\"\nb = 1\n",
+            "\"password\" = \"hunter2 \"\n",
+            "password = \"a\\\"hunter2 \"\n",
+            "password = \"a\" hunter2\n",
+        ] {
+            let shown = masked(spelling);
+            assert_eq!(shown.len(), spelling.len());
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
         let inline = "a = [{ password = 'hunter2', token=hunter2 }]\nb = 1\n";
         let shown = masked(inline);
         assert_eq!(shown.len(), inline.len());

@@ -5,8 +5,8 @@ use super::{absolute, text, tool};
 use crate::error::{Context, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -67,6 +67,7 @@ impl VirtualDisk {
         check_size(image, size_mib)?;
         if !path.exists() {
             let part = path.with_extension("part");
+            make_private(&part)?;
             copy(image, &part)?;
             let note = origin_of(&path);
             std::fs::write(&note, identity(image)?)
@@ -120,6 +121,14 @@ impl VirtualDisk {
              file.file.driver=file,file.file.filename={file}{more}"
         ))
     }
+}
+
+/// Makes a file that its owner alone may read: a kept disk gets the keys of a cluster. `qemu-img`
+/// writes into it.
+fn make_private(path: &Path) -> Result<()> {
+    let mode = Permissions::from_mode(0o600);
+    let made = File::create(path).and_then(|file| file.set_permissions(mode));
+    made.or_build(|| format!("cannot make `{}`", path.display()))
 }
 
 /// Copies an image. Its holes stay holes.
@@ -206,6 +215,14 @@ mod tests {
     fn change(path: &Path) {
         let file = File::options().write(true).open(path).unwrap();
         file.write_all_at(b"changed!", 1 << 20).unwrap();
+    }
+
+    #[test]
+    fn a_kept_disk_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = VirtualDisk::kept(&image(dir.path()), dir.path().join("disk.raw"), None);
+        let about = std::fs::metadata(kept.unwrap().path()).unwrap();
+        assert_eq!(about.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
