@@ -39,6 +39,10 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
     if !consent.yes && report.can_ask() && !report.confirm("install the missing tools?")? {
         return Err(missing(lacks));
     }
+    let is_root = rustix::process::geteuid().is_root();
+    if report.can_ask() && commands.iter().any(|words| needs_sudo(words, is_root)) {
+        ask_for_password()?;
+    }
     for command in &commands {
         run(report, command)?;
     }
@@ -100,16 +104,34 @@ fn may_install(report: &Report, tools: &[&Tool]) -> bool {
     debian || !packages
 }
 
+/// Whether only root may run the command.
+fn needs_sudo(words: &[String], is_root: bool) -> bool {
+    words[0] == "apt-get" && !is_root
+}
+
+/// Has sudo ask for a password, if it needs one, before any step shows its progress: that would
+/// overwrite the question. sudo remembers the answer for the commands that follow.
+fn ask_for_password() -> Result<()> {
+    match Command::new("sudo").arg("-v").status() {
+        Ok(status) if !status.success() => {
+            stop::check()?;
+            Err(Error::build("`sudo` has refused").hint("run it as root, or install the tools"))
+        }
+        // The first command explains why there is no sudo.
+        _ => Ok(()),
+    }
+}
+
 /// Runs one command, `apt-get` as root. If it fails, the error shows the end of its output.
 fn run(report: &Report, words: &[String]) -> Result<()> {
     let mut words = words.to_vec();
-    if words[0] == "apt-get" && !rustix::process::geteuid().is_root() {
+    if needs_sudo(&words, rustix::process::geteuid().is_root()) {
         words.insert(0, "sudo".to_owned());
     }
     let line = words.join(" ");
     let step = report.step(words[..words.len().min(3)].join(" "));
     step.doing(line.clone());
-    // stdin stays the user's: sudo may ask for a password.
+    // stdin stays the user's.
     let output = Command::new(&words[0])
         .args(&words[1..])
         .env("DEBIAN_FRONTEND", "noninteractive")
