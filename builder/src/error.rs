@@ -34,6 +34,24 @@ pub struct Place {
     pub text: String,
 }
 
+/// The longest part of a line that is shown, in characters.
+const MAX_SHOWN: usize = 200;
+
+impl Place {
+    /// The part of the line to show, and how many characters of it come before those to point at.
+    fn part(&self) -> (String, usize) {
+        let (length, before) = (self.text.chars().count(), self.column.saturating_sub(1));
+        if length <= MAX_SHOWN {
+            return (self.text.clone(), before);
+        }
+        let first = before.saturating_sub(MAX_SHOWN / 2);
+        let part: String = self.text.chars().skip(first).take(MAX_SHOWN).collect();
+        let [start, end] =
+            [first > 0, first + MAX_SHOWN < length].map(|cut| if cut { "…" } else { "" });
+        (format!("{start}{part}{end}"), before - first + start.chars().count())
+    }
+}
+
 /// One problem: a line, a place, causes and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -232,15 +250,15 @@ impl fmt::Display for Problem {
             Some(place) => {
                 writeln!(f, "{}:{}: {}", place.file, place.line, self.message)?;
                 let number = place.line.to_string();
-                writeln!(f, "  {number} | {}", place.text)?;
+                let (text, indent) = place.part();
+                writeln!(f, "  {number} | {text}")?;
                 write!(
                     f,
                     "  {:width$} | {:indent$}{}",
                     "",
                     "",
-                    "^".repeat(place.width.max(1)),
+                    "^".repeat(place.width.clamp(1, MAX_SHOWN / 2)),
                     width = number.len(),
-                    indent = place.column - 1
                 )?;
             }
             None => write!(f, "{}", self.message)?,
@@ -278,6 +296,17 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_line_is_shown_around_its_mistake() {
+        let (before, after) = ("a".repeat(70_000), "b".repeat(300));
+        let text = format!("{before}wrong{after}");
+        let place = Place { file: "a".into(), line: 1, column: 70_001, width: 5, text };
+        let shown = Problem::new("m").at(place).to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[1], format!("  1 | …{}wrong{}…", &before[..100], &after[..95]));
+        assert_eq!(lines[2], format!("    | {}^^^^^", " ".repeat(101)));
+    }
 
     #[test]
     fn a_problem_is_printed_as_the_design_specifies() {

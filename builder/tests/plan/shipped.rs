@@ -1,14 +1,14 @@
 //! Every recipe, board and component of this checkout.
 
 use crate::{TODAY, shipped};
-use osbuild::plan::{self, Architecture, Content, Lock, Strictness};
+use osbuild::plan::{self, Architecture, Content, Lock, Minor, Peg, Releases, Strictness};
 use osbuild_abi::{paths, writable};
 use std::collections::BTreeSet;
 
 #[test]
 fn every_shipped_file_passes_the_check() {
     let shown: Vec<String> =
-        plan::check(&shipped(), TODAY).iter().map(ToString::to_string).collect();
+        plan::check(&shipped(), TODAY).0.iter().map(ToString::to_string).collect();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
 }
 
@@ -84,6 +84,36 @@ fn each_control_plane_of_the_tests_has_the_minor_that_it_stands_for() {
     let behind = |recipe: &str, minors| version_of(recipe).minor.behind(minors);
     assert_eq!(behind("lab-next", 1), peg.minor);
     assert_eq!(behind("lab-newest", 2), peg.minor);
+}
+
+#[test]
+fn an_update_keeps_each_control_plane_of_the_tests_as_far_behind_as_it_is() {
+    let project = shipped();
+    for recipe in ["lab", "lab-next", "lab-newest"] {
+        let upstream = plan::upstream(&project, recipe).unwrap_or_else(|e| panic!("{e}"));
+        let of_kubernetes = upstream.go.iter().filter(|go| go.module == plan::KUBERNETES);
+        let pegs: Vec<Peg> = of_kubernetes.map(|go| go.peg).collect();
+        assert!(!pegs.is_empty() && pegs.iter().all(|peg| *peg == Peg::Distance), "{recipe}");
+    }
+    let table = Releases::parse(
+        "checked = 2026-11-21\n\n[minors]\n\"1.37\" = { newest = \"1.37.2\", released = 2026-08-26, \
+         end-of-life = 2027-10-28 }\n",
+    );
+    let (table, minor) = (table.unwrap(), |minor| Minor { major: 1, minor });
+    for (before, current, after) in [(37, 36, 36), (36, 35, 36), (36, 34, 35), (36, 36, 37)] {
+        assert_eq!(table.as_far_behind(minor(before), minor(current)), minor(after));
+    }
+}
+
+#[test]
+fn the_values_of_a_stick_come_from_its_own_board() {
+    let project = shipped();
+    for architecture in ["amd64", "arm64"] {
+        let recipe = format!("usb-installer-{architecture}");
+        let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap().print();
+        let line = plan.lines().find(|line| line.starts_with("slot-size-mib = ")).unwrap();
+        assert!(line.contains(&format!("# boards/usb-{architecture}.toml:")), "{line}");
+    }
 }
 
 #[test]

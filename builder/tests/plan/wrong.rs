@@ -189,6 +189,8 @@ fn a_file_that_cannot_be_on_the_node_is_refused() {
         "\"/etc/d\" = { text = \"\" }",
         "\"/etc/e\" = { text = \"\", mode = 0o4755 }",
         "\"/etc/f\" = false",
+        "\"/opt\" = { symlink = \"/var/opt\" }",
+        "\"/usr/share/osbuild/packages\" = { text = \"\", mode = 0o644 }",
     ];
     refused("files", &[(SMALL, "[files]\n", &format!("[files]\n{}\n", files.join("\n")))]);
 }
@@ -563,7 +565,7 @@ fn check_covers_files_that_no_recipe_names() {
     project
         .files
         .insert("components/spare/component.toml".into(), b"abut = \"a misspelling\"\n".to_vec());
-    let problems = plan::check(&project, crate::TODAY);
+    let (problems, _) = plan::check(&project, crate::TODAY);
     assert!(problems.iter().any(|problem| problem.message.contains("`abut`")), "{problems:#?}");
     assert!(
         problems.iter().any(|problem| problem.message.contains("`sector-size` is missing")),

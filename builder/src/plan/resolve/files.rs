@@ -12,7 +12,7 @@ use osbuild_document::Motd;
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
-const RESERVED: [(&str, &str); 16] = [
+const RESERVED: [(&str, &str); 17] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::KUBELET_PROGRAMS, "it holds the other names of binaries that the kubelet finds"),
     (APPARMOR_PARSER.path, "containerd uses AppArmor if the file exists"),
@@ -21,6 +21,7 @@ const RESERVED: [(&str, &str); 16] = [
     (paths::IMAGES, "the builder puts the pods' images there"),
     (paths::POD_MANIFESTS, "the builder puts the pods' manifests there"),
     (paths::POD_LIST, "the builder writes it from the pods' manifests"),
+    (paths::PACKAGES, "the builder writes it from the packages"),
     (paths::KERNEL_MODULES, "the builder writes it from the kernel"),
     (paths::APPARMOR_PROFILE, "the builder compiles it"),
     (paths::WRITABLE_PATHS, "the builder writes it from `[writable]`"),
@@ -43,7 +44,9 @@ impl Resolver<'_> {
         declared: &[WritablePath],
         own: impl IntoIterator<Item = RootFile>,
     ) -> Vec<RootFile> {
-        let own = mount_points().chain(declared.iter().map(WritablePath::mount_point)).chain(own);
+        let own: Vec<RootFile> = mount_points().chain(own).collect();
+        let own_paths: Vec<String> = own.iter().map(|file| file.path.clone()).collect();
+        let own = own.into_iter().chain(declared.iter().map(WritablePath::mount_point));
         let mut files: BTreeMap<String, RootFile> =
             own.map(|file| (file.path.clone(), file)).collect();
         let entries = || recipe.files.iter().flat_map(|files| files.iter());
@@ -56,6 +59,7 @@ impl Resolver<'_> {
         }
         for (path, entry) in entries() {
             self.check_parents(path, &entry.key, &files);
+            self.check_children(path, &entry.key, &files, &own_paths);
         }
         for (path, entry) in recipe.writable.iter().flat_map(|paths| paths.iter()) {
             self.check_parents(path, &entry.key, &files);
@@ -137,11 +141,28 @@ impl Resolver<'_> {
     }
 
     fn check_parents(&mut self, path: &str, key: &Spot, files: &BTreeMap<String, RootFile>) {
-        let above =
-            files.values().find(|file| file.path != path && is_at_or_below(path, &file.path));
-        if let Some(above) = above.filter(|above| above.content != Content::Directory) {
+        let above = files.values().find(|file| {
+            let is_above = file.path != path && is_at_or_below(path, &file.path);
+            is_above && file.content != Content::Directory
+        });
+        if let Some(above) = above {
             let above = &above.path;
             self.problem(key, format!("`{path}` cannot be below `{above}`, which is not a folder"));
+        }
+    }
+
+    /// The folders of the node's `own` files and mount points have to be folders.
+    fn check_children(
+        &mut self,
+        path: &str,
+        key: &Spot,
+        files: &BTreeMap<String, RootFile>,
+        own: &[String],
+    ) {
+        let is_folder = files.get(path).is_none_or(|file| file.content == Content::Directory);
+        let below = own.iter().find(|own| *own != path && is_at_or_below(own, path));
+        if let Some(below) = below.filter(|_| !is_folder) {
+            self.problem(key, format!("`{path}` must be a folder: the node has `{below}`"));
         }
     }
 }

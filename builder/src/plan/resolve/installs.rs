@@ -75,7 +75,10 @@ impl Resolver<'_> {
         if recipe.installs.is_some() {
             self.problem(&target.spot, format!("`{name}` is an installer itself"));
         }
+        // The values of the stick come from its own board.
+        let origins = self.origins.clone();
         let board = recipe.board.as_ref().and_then(|board| self.board(board));
+        self.origins = origins;
         match (board.map(|(its, ..)| its), architecture) {
             (None, _) => self
                 .problem(&target.spot, format!("`{name}` names no board, so it cannot be built")),
