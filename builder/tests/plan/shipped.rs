@@ -96,8 +96,8 @@ fn an_update_keeps_each_control_plane_of_the_tests_as_far_behind_as_it_is() {
         assert!(!pegs.is_empty() && pegs.iter().all(|peg| *peg == Peg::Distance), "{recipe}");
     }
     let table = Releases::parse(
-        "checked = 2026-11-21\n\n[minors]\n\"1.37\" = { newest = \"1.37.2\", released = 2026-08-26, \
-         end-of-life = 2027-10-28 }\n",
+        "checked = 2026-11-21\n\n[minors]\n\
+         \"1.37\" = { newest = \"1.37.2\", released = 2026-08-26, end-of-life = 2027-10-28 }\n",
     );
     let (table, minor) = (table.unwrap(), |minor| Minor { major: 1, minor });
     for (before, current, after) in [(37, 36, 36), (36, 35, 36), (36, 34, 35), (36, 36, 37)] {
