@@ -121,7 +121,8 @@ mod tests {
         let of_cloud = found("i-1", "a = 1\n");
         assert_eq!(settle(&of_cloud), Decision::Place);
         for (time, instance) in [(7, "stick"), (8, "other")] {
-            let recovery = Found { replaces: Some(time), ..found(instance, "a = 2\n") };
+            let text = format!("a = {time}\n");
+            let recovery = Found { replaces: Some(time), ..found(instance, &text) };
             assert_eq!(settle(&recovery), Decision::Place);
             assert_eq!(settle(&of_cloud), Decision::Owners);
         }

@@ -149,7 +149,7 @@ async fn lost_revocations_let_nobody_in_until_a_client_on_the_node_writes_one() 
 #[tokio::test]
 async fn lost_revocations_let_nobody_in_whatever_else_a_client_on_the_node_writes() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("access"), []).unwrap();
+    std::fs::write(folder.path().join("access"), [0xff; 9]).unwrap();
     let [flag, value] = keep(folder.path());
     let arguments = [flag.as_str(), value.as_str()];
     let mut remote = RemoteOsd::start(&arguments);
