@@ -106,6 +106,22 @@ fn an_update_keeps_each_control_plane_of_the_tests_as_far_behind_as_it_is() {
 }
 
 #[test]
+fn a_node_makes_no_control_plane_that_it_cannot_join() {
+    const RECIPE: &str = "control-plane-amd64";
+    let mut project = shipped();
+    let path = format!("recipes/{RECIPE}.toml");
+    let text = String::from_utf8(project.files[&path].clone()).unwrap();
+    assert!(text.contains("version = \"1.35.8\""));
+    project.files.insert(path, text.replace("\"1.35.8\"", "\"1.34.12\"").into_bytes());
+    let refused = plan::resolve(&project, RECIPE, TODAY, Strictness::Build).unwrap_err();
+    let shown = refused.to_string();
+    assert!(shown.contains("control-plane-amd64.toml:9: kubelet 1.35.8 cannot join"), "{shown}");
+    let upstream = plan::upstream(&project, RECIPE).unwrap();
+    let kubeadm = upstream.go.iter().find(|go| go.component == "kubeadm").unwrap();
+    assert_eq!(kubeadm.peg, Peg::Kubernetes, "an update moves both");
+}
+
+#[test]
 fn the_values_of_a_stick_come_from_its_own_board() {
     let project = shipped();
     for architecture in ["amd64", "arm64"] {

@@ -126,7 +126,7 @@ pub fn table(kubernetes: &Kubernetes, releases: &Releases, today: Date) -> Vec<R
 }
 
 /// Why a kubelet cannot join an API server; `None` if it can.
-fn obstacle(kubelet: Minor, api_server: Minor) -> Option<String> {
+pub(in crate::plan) fn obstacle(kubelet: Minor, api_server: Minor) -> Option<String> {
     let max = if kubelet < (Minor { major: 1, minor: 25 }) { 2 } else { 3 };
     if kubelet > api_server {
         Some(format!("a kubelet must not be newer than its API server ({POLICY})"))

@@ -4,10 +4,13 @@ use super::Resolver;
 use super::components::Place;
 use crate::error::Problem;
 use crate::plan::document::{Located, Spot};
-use crate::plan::keys::{ExceptionTable, RecipeFile, Table};
+use crate::plan::keys::{ExceptionTable, PodEntry, RecipeFile, Table};
 use crate::plan::kubernetes::releases::absent;
 use crate::plan::kubernetes::skew::{self, Severity, Strictness, Subject, Supported};
-use crate::plan::{BinaryName, Date, Exception, HostComponent, Kubernetes, Releases};
+use crate::plan::{
+    BinaryName, Date, Exception, HostComponent, KUBERNETES, Kubernetes, Pod, PodImage, Releases,
+    Version,
+};
 
 impl Resolver<'_> {
     /// The versions of the node, checked with the skew policy. Refused findings are added to the
@@ -16,6 +19,7 @@ impl Resolver<'_> {
         &mut self,
         recipe: &RecipeFile,
         components: Option<&[HostComponent]>,
+        pods: &[Pod],
         today: Date,
         strictness: Strictness,
     ) -> Option<Kubernetes> {
@@ -46,7 +50,31 @@ impl Resolver<'_> {
                 _ => self.warnings.push(finding.problem.message),
             }
         }
+        self.check_own_control_plane(recipe, pods, kubernetes.kubelet);
         Some(kubernetes)
+    }
+
+    /// kubeadm in the image of a pod makes the node a control plane, whose API server has the same
+    /// minor. The kubelet must be able to join that, too.
+    fn check_own_control_plane(&mut self, recipe: &RecipeFile, pods: &[Pod], kubelet: Version) {
+        for pod in pods {
+            let payload = pod.images.iter().find_map(PodImage::payload).map(|one| &one.go);
+            let Some(go) = payload.filter(|go| go.module == KUBERNETES) else { continue };
+            let Some(cause) = skew::obstacle(kubelet.minor, go.version.minor) else { continue };
+            let mut entries = recipe.pods.iter().flat_map(|pods| pods.iter());
+            let entry = entries.find(|(name, _)| ***name == *pod.name);
+            let version = entry.and_then(|(_, entry)| match &entry.value {
+                PodEntry::Component(component) => component.version.as_ref(),
+                _ => None,
+            });
+            let message = format!(
+                "kubelet {kubelet} cannot join the API server {} that {} makes here",
+                go.version.minor, go.name
+            );
+            let problem = Problem::new(message).cause(cause);
+            let place = version.map(|version| version.spot.place());
+            self.problems.push(Problem { place, ..problem });
+        }
     }
 
     fn releases(&mut self) -> Option<Releases> {

@@ -182,8 +182,8 @@ impl<'p> Resolver<'p> {
         let files = self.files(&recipe, &writable, own);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
-        let kubernetes = self.kubernetes(&recipe, components.as_deref(), today, strictness)?;
-        let default_signing = self.signing(&recipe);
+        let kubernetes =
+            self.kubernetes(&recipe, components.as_deref(), &pods, today, strictness)?;
         let version = self.version(&recipe, &kubernetes);
         let (architecture, board, _) = board?;
         let product = NodeSpec {
@@ -199,7 +199,7 @@ impl<'p> Resolver<'p> {
             pods,
             pause: pause?,
             kubernetes,
-            default_signing,
+            default_signing: self.signing(&recipe),
             api,
             updates,
             volumes,

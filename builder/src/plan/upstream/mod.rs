@@ -113,7 +113,9 @@ fn go_components(
         let found = components.find(Place::Host, &component, problems);
         let module = found.as_ref().and_then(|found| found.go.as_ref()).and_then(module);
         let Some(module) = module else { continue };
-        go.push(GoUpstream { component, module, version: version.value, peg: Peg::Own });
+        // The control plane that the node makes keeps the minor of its kubelet.
+        let peg = if module == KUBERNETES && !is_free { Peg::Kubernetes } else { Peg::Own };
+        go.push(GoUpstream { component, module, version: version.value, peg });
     }
     go
 }
