@@ -47,15 +47,11 @@ pub fn unpack_rust(store: &Store, sha256: &str) -> Result<()> {
     let key = key("rust", sha256);
     let path = match store.find_tree(&key) {
         Some(path) => path,
-        None => {
-            let tar = store.path(&store.locked(sha256)?)?;
-            store.tree(&key, |folder| {
-                let say = || "cannot unpack the Rust toolchain".to_owned();
-                tar::Archive::new(BufReader::new(File::open(&tar).or_build(say)?))
-                    .unpack(folder)
-                    .or_build(say)
-            })?
-        }
+        None => match unpack_tar(store, &key, sha256) {
+            // Another step has unpacked it meanwhile, and removed the tar file.
+            Err(error) => store.find_tree(&key).ok_or(error)?,
+            unpacked => unpacked?,
+        },
     };
     if let Some(tar) = store.find(sha256) {
         let mut again = Hasher::new(io::sink());
@@ -65,6 +61,16 @@ pub fn unpack_rust(store: &Store, sha256: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Unpacks the tar file with this SHA-256 as a tree.
+fn unpack_tar(store: &Store, key: &Digest, sha256: &str) -> Result<PathBuf> {
+    let tar = store.path(&store.locked(sha256)?)?;
+    let say = || "cannot unpack the Rust toolchain".to_owned();
+    store.tree(key, |folder| {
+        let file = BufReader::new(File::open(&tar).or_build(say)?);
+        tar::Archive::new(file).unpack(folder).or_build(say)
+    })
 }
 
 /// Whether the Rust toolchain with this SHA-256 is unpacked and need not be fetched.
@@ -152,4 +158,35 @@ fn unzip(blob: &Path, folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    #[test]
+    fn steps_that_need_the_rust_toolchain_at_once_all_have_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("rust");
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("rustc"), "a compiler").unwrap();
+        for round in 0..200 {
+            let store = Store::open(folder.path().join(format!("store-{round}"))).unwrap();
+            let mut tar = Vec::new();
+            pack(&source, &files(&source).unwrap(), &mut tar).unwrap();
+            let sha256 = store.put_bytes(&tar).unwrap().hex();
+            let start = Barrier::new(4);
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        start.wait();
+                        unpack_rust(&store, &sha256).unwrap_or_else(|error| panic!("{error}"));
+                    });
+                }
+            });
+            assert!(has_rust(&store, &sha256) && store.find(&sha256).is_none());
+        }
+    }
 }
