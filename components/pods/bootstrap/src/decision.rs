@@ -10,8 +10,8 @@ pub struct Found {
     /// When it was signed to replace any other one, in seconds since 1970. Of the document that was
     /// placed last, the latest such time that counted.
     pub replaces: Option<u64>,
-    /// Of the document that was placed last, if it was signed to replace others: the machine by the
-    /// document before, as another source may still know it.
+    /// Of the document that was placed last, if it was signed to replace others: the machine that
+    /// the document before it was for. Another source may still have that document.
     pub former: Option<Instance>,
     /// The document.
     pub text: String,

@@ -93,28 +93,17 @@ fn a_server_may_change_the_address_when_it_renews() {
 
 #[test]
 fn an_address_from_another_source_stays() {
-    let mut world = World::new();
-    run_in_client(&world, "ip address add 10.8.0.8/24 dev eth0");
-    let server = Server::start(&world, Some(SHORT));
-    world.start_client();
-    until("both addresses", || {
-        (world.addresses() == ["10.8.0.8/24", "10.9.0.50/24"]).then_some(())
-    });
-    server.give(None);
-    world.until_address("10.8.0.8/24");
-}
-
-#[test]
-fn an_address_with_a_lifetime_from_another_source_stays() {
-    let mut world = World::new();
-    run_in_client(&world, "ip address add 10.8.0.8/24 dev eth0 valid_lft 600 preferred_lft 600");
-    let server = Server::start(&world, Some(SHORT));
-    world.start_client();
-    until("both addresses", || {
-        (world.addresses() == ["10.8.0.8/24", "10.9.0.50/24"]).then_some(())
-    });
-    server.give(None);
-    world.until_address("10.8.0.8/24");
+    for lifetime in ["", "valid_lft 600 preferred_lft 600"] {
+        let mut world = World::new();
+        run_in_client(&world, &format!("ip address add 10.8.0.8/24 dev eth0 {lifetime}"));
+        let server = Server::start(&world, Some(SHORT));
+        world.start_client();
+        until("both addresses", || {
+            (world.addresses() == ["10.8.0.8/24", "10.9.0.50/24"]).then_some(())
+        });
+        server.give(None);
+        world.until_address("10.8.0.8/24");
+    }
 }
 
 #[test]
