@@ -10,9 +10,9 @@ use crate::ship::release::dsse;
 use osbuild_document::{Document, SCHEMA};
 use osbuild_envelope::{Audience, DocumentType, MachineId};
 use serde_json::json;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -84,8 +84,12 @@ fn sign(session: &Session, file: &Path, key: &str, kind: DocumentType, to: &Path
     let text = checked(file, session.report)?;
     let signer = session.keys(key)?.release_key()?;
     let envelope = dsse::seal(NAME, &kind.to_string(), text.as_bytes(), &*signer)?;
-    // The document may have secrets.
+    // The document may have secrets, and the file may be there already.
     let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(to).and_then(|mut file| file.write_all(envelope.as_ref())).at("write", to)
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(to);
+    let write = |mut file: File| {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(envelope.as_ref())
+    };
+    file.and_then(write).at("write", to)
 }

@@ -20,6 +20,7 @@ fn openssl_verifies_a_signed_document() {
     let file = project.join("node.toml");
     fs::write(&file, DOCUMENT).unwrap();
     let file = file.to_str().unwrap();
+    fs::write(project.join("node.signed"), "of an earlier release").unwrap();
     for (flags, kind) in [
         (&[][..], "text/x-osbuild-node".to_owned()),
         (

@@ -25,7 +25,7 @@ pub fn node_document_problems(name: &str, text: &str) -> Vec<Problem> {
 fn masked(text: &str) -> String {
     static SECRETS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let names = "password|token|private-key|preshared-key";
-        // Whatever else is on the line, as a mistake may be in its quotation marks.
+        // The rest of the line, as the mistake may be in its quotation marks.
         let value = r#""""[\s\S]*?"""|'''[\s\S]*?'''|[^\n]*"#;
         Regex::new(&format!(r#"\b(?:{names})["']?\s*=\s*(?<value>{value})"#)).ok()
     });

@@ -75,6 +75,9 @@ impl VirtualDisk {
             std::fs::rename(&part, &path)
                 .or_build(|| format!("cannot rename `{}`", part.display()))?;
         }
+        // An earlier release has made it for everybody to read.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))
+            .or_build(|| format!("cannot change the mode of `{}`", path.display()))?;
         grow(&path, size_mib)?;
         Ok(VirtualDisk::existing(path))
     }
@@ -220,9 +223,13 @@ mod tests {
     #[test]
     fn a_kept_disk_is_its_owners_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = VirtualDisk::kept(&image(dir.path()), dir.path().join("disk.raw"), None);
-        let about = std::fs::metadata(kept.unwrap().path()).unwrap();
-        assert_eq!(about.permissions().mode() & 0o777, 0o600);
+        let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
+        for _ in 0..2 {
+            let kept = VirtualDisk::kept(&image, path.clone(), None).unwrap();
+            let about = std::fs::metadata(kept.path()).unwrap();
+            assert_eq!(about.permissions().mode() & 0o777, 0o600);
+            std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        }
     }
 
     #[test]
