@@ -94,7 +94,7 @@ impl ClusterFiles {
         let (authority, token) = (Authority::new(CLUSTER, now)?, token());
         let administrator = authority.administrator(now)?;
         let files = ClusterFiles { folder: folder.to_owned() };
-        let unfinished = folder.with_extension("unfinished");
+        let unfinished = folder.with_added_extension("unfinished");
         remove(&unfinished)?;
         let shared = shared_keys(&authority, now)?;
         for (node, configuration) in [
@@ -157,7 +157,7 @@ impl ClusterFiles {
             Some(server) => *server = url,
             None => {}
         }
-        let new = path.with_extension("new");
+        let new = path.with_added_extension("new");
         remove(&new)?;
         write(&new, &format!("{config:#}\n"))?;
         fs::rename(&new, &path).at("write", &path)
@@ -333,6 +333,15 @@ mod tests {
             assert_eq!(container["name"], server);
             assert_eq!(container["resources"]["requests"]["cpu"], processor);
         }
+    }
+
+    #[test]
+    fn a_folder_with_a_version_in_its_name_leaves_that_of_another_cluster() {
+        let place = tempfile::tempdir().unwrap();
+        let other = place.path().join("v1.unfinished");
+        fs::create_dir(&other).unwrap();
+        made(&place.path().join("v1.35")).unwrap();
+        assert!(other.exists());
     }
 
     #[test]

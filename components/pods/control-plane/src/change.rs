@@ -26,11 +26,11 @@ const AUTHORITY: &str = "/etc/kubernetes/pki/ca.key";
 /// kubeadm fails or was ended, or a file cannot be renamed.
 pub fn change(kubeadm: &Kubeadm, wanted: Option<&str>) -> Outcome {
     let is_wanted = || setting::wanted().as_deref() == wanted;
-    CHANGE.files.iter().try_for_each(|words| kubeadm.run_while(words, &is_wanted))?;
+    CHANGE.files.iter().try_for_each(|words| kubeadm.run(words, &is_wanted))?;
     if Path::new(AUTHORITY).exists() {
-        renew_certificate(|| kubeadm.run_while(CHANGE.certificate, &is_wanted))?;
+        renew_certificate(|| kubeadm.run(CHANGE.certificate, &is_wanted))?;
     }
-    kubeadm.run_while(CHANGE.rest, &is_wanted)
+    kubeadm.run(CHANGE.rest, &is_wanted)
 }
 
 /// Moves the certificate out of kubeadm's way, and back if it makes none.

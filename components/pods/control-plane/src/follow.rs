@@ -14,6 +14,7 @@ use crate::configuration::Configuration;
 use crate::kubeadm::Kubeadm;
 use crate::make::{Progress, alone, make};
 use crate::replace::replace;
+use crate::role::Role;
 use crate::version::keeps_minor;
 use crate::{routes, setting};
 
@@ -56,13 +57,14 @@ fn follow_first(progress: &mut Progress) -> Outcome<Option<String>> {
     wait("a default route", || Ok(routes::has_default()?.then_some(())))?;
     let _alone = alone()?;
     let combined = configuration.to_make();
-    let with = wanted.filter(|_| combined.is_some());
+    let with = wanted.as_deref().filter(|_| combined.is_some());
     if !Path::new(MADE).exists() {
-        make(&kubeadm(combined.as_deref())?, configuration.role, progress)?;
+        let is_wanted = || configuration.role == Role::Further || setting::wanted() == wanted;
+        make(&kubeadm(combined.as_deref())?, configuration.role, &is_wanted, progress)?;
         eprintln!("the control plane is made");
-        note_made(with.as_deref())?;
+        note_made(with)?;
     }
-    Ok(with)
+    Ok(with.map(str::to_owned))
 }
 
 /// Waits until settings have another configuration than `wanted`, at most for this time if there is

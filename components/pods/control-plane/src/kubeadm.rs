@@ -80,14 +80,6 @@ pub struct Kubeadm {
 }
 
 impl Kubeadm {
-    /// Runs kubeadm, whose output goes to this program's.
-    ///
-    /// # Errors
-    /// It cannot be started, or it reports a failure.
-    pub fn run(&self, words: &[&str]) -> Outcome {
-        self.run_while(words, &|| true)
-    }
-
     /// Its version, as in `v1.35.8`.
     ///
     /// # Errors
@@ -98,11 +90,11 @@ impl Kubeadm {
         Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
-    /// The same, and ends kubeadm once it `is_wanted` no longer.
+    /// Runs kubeadm, whose output goes to this program's, and ends it once it `is_wanted` no longer.
     ///
     /// # Errors
     /// It cannot be started, it reports a failure, or it was ended.
-    pub fn run_while(&self, words: &[&str], is_wanted: &dyn Fn() -> bool) -> Outcome {
+    pub fn run(&self, words: &[&str], is_wanted: &dyn Fn() -> bool) -> Outcome {
         let name = || format!("kubeadm {}", words.join(" "));
         eprintln!("runs {}", name());
         let mut child = Command::new(&self.program)
@@ -175,13 +167,13 @@ mod tests {
     #[test]
     fn a_failure_has_the_reason_of_kubeadm() {
         let (_folder, kubeadm) = program("echo warning >&2; echo error: no $1 >&2; exit 3");
-        let failure = kubeadm.run(&["init"]).unwrap_err().to_string();
+        let failure = kubeadm.run(&["init"], &|| true).unwrap_err().to_string();
         assert_eq!(failure, "kubeadm init: error: no init");
         let (_folder, kubeadm) = program("exit 3");
-        let failure = kubeadm.run(&["init"]).unwrap_err().to_string();
+        let failure = kubeadm.run(&["init"], &|| true).unwrap_err().to_string();
         assert_eq!(failure, "kubeadm init: exit status: 3");
         let (_folder, kubeadm) = program("[ \"$*\" = \"init --config /a.yaml\" ]");
-        kubeadm.run(&["init"]).unwrap();
+        kubeadm.run(&["init"], &|| true).unwrap();
     }
 
     #[test]
@@ -195,7 +187,7 @@ mod tests {
         let (_folder, kubeadm) = program("exec sleep 60");
         let start = Instant::now();
         let is_wanted = || start.elapsed() < INTERVAL;
-        let failure = kubeadm.run_while(&["init"], &is_wanted).unwrap_err().to_string();
+        let failure = kubeadm.run(&["init"], &is_wanted).unwrap_err().to_string();
         assert_eq!(failure, "kubeadm init: ended for another configuration");
         assert!(start.elapsed() < Duration::from_secs(30));
     }

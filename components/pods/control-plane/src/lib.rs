@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attempt;
 pub mod change;
 pub mod configuration;
 pub mod follow;

@@ -10,11 +10,14 @@ use osbuild_abi::paths;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{Client, Request};
 
+use crate::attempt;
 use crate::kubeadm::{FIRST, FURTHER, Kubeadm};
 use crate::kubelet_settings::drop_in;
 use crate::replace::replace;
 use crate::role::Role;
 
+/// The folder of kubeadm's files.
+const KUBERNETES: &str = "/etc/kubernetes";
 /// The file that the process locks which makes the control plane.
 const LOCK: &str = "/etc/kubernetes/control-plane.lock";
 /// The kubelet's configuration that kubeadm writes.
@@ -44,26 +47,39 @@ pub fn alone() -> Outcome<File> {
     locked.explain(format_args!("lock {LOCK}"))
 }
 
-/// Makes the control plane.
+/// Makes the control plane. A run of kubeadm ends once its configuration `is_wanted` no longer, as
+/// it may wait for an API server that does not start.
 ///
 /// # Errors
-/// kubeadm fails, a file cannot be written, or `init` does not restart the kubelet.
-pub fn make(kubeadm: &Kubeadm, role: Role, progress: &mut Progress) -> Outcome {
+/// kubeadm fails or was ended, a file cannot be written, or `init` does not restart the kubelet.
+pub fn make(
+    kubeadm: &Kubeadm,
+    role: Role,
+    is_wanted: &dyn Fn() -> bool,
+    progress: &mut Progress,
+) -> Outcome {
+    let text = fs::read_to_string(&kubeadm.configuration)
+        .explain(format_args!("read {}", kubeadm.configuration.display()))?;
+    let is_corrected = attempt::begin(Path::new(KUBERNETES), role, &text)?;
+    if is_corrected {
+        progress.kubelet_restarted = false;
+    }
     let phases = match role {
         Role::First => FIRST,
         Role::Further => FURTHER,
     };
-    phases.files.iter().try_for_each(|words| kubeadm.run(words))?;
+    phases.files.iter().try_for_each(|words| kubeadm.run(words, is_wanted))?;
     if !is_kubelet_configured(role) {
-        kubeadm.run(phases.kubelet)?;
+        kubeadm.run(phases.kubelet, is_wanted)?;
         configure_kubelet()?;
         if !progress.kubelet_restarted {
             restart_kubelet()?;
             progress.kubelet_restarted = true;
         }
     }
-    kubeadm.run(phases.rest)?;
-    forget_token()
+    kubeadm.run(phases.rest, is_wanted)?;
+    forget_token()?;
+    attempt::end(Path::new(KUBERNETES))
 }
 
 /// Whether the kubelet of a further node has started with kubeadm's configuration: it has written

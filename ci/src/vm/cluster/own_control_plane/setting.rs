@@ -47,16 +47,18 @@ const NAMES: &str = "  certSANs:\n";
 const ARGUMENTS: &str = "  extraArgs:\n";
 /// Another name of the API server.
 const NAME: &str = "api.example";
+/// The one of the node document.
+const FIRST_NAME: &str = "first.example";
 /// An argument that the API server refuses.
 const WRONG: &str = "  - { name: no-such-flag, value: a }\n";
 /// A range of ports for Services, and a port in it that the default range does not have.
 const RANGE: &str = "  - { name: service-node-port-range, value: 20000-20999 }\n";
 const NODE_PORT: &str = "--node-port=20080";
 
-/// A control plane whose `ClusterConfiguration` is in the node document gets a resource in its
-/// place, is changed by it to arguments with which the API server does not start, and goes back by
-/// itself. When the resource goes, the document counts again. A resource that was confirmed
-/// survives a restart of the node.
+/// A control plane whose `ClusterConfiguration` in the node document has a mistake is made with a
+/// resource in its place, is changed by it to arguments with which the API server does not start,
+/// and goes back by itself. When the resource goes, the document counts again. A resource that was
+/// confirmed survives a restart of the node.
 pub fn a_resource_configures_the_control_plane(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(CONFIGURED);
     site.copy_to(&project)?;
@@ -85,13 +87,14 @@ pub fn a_resource_configures_the_control_plane(site: &Site) -> Result<Outcome> {
     node_api.add_node(api, &mut running)?;
     let plane = Plane { cluster: OwnCluster { kubectl }, node_api, configuration };
     let mut outcome = Outcome::default();
-    plane.comes_from_the_document(&mut outcome)?;
+    plane.is_made_once_it_is_correct(&mut outcome)?;
     let boot = plane.boot()?;
     plane.takes_a_resource(&mut outcome)?;
     plane.refuses_another_minor(site, &mut outcome)?;
     plane.is_held(files, &mut running, &mut outcome)?;
     plane.goes_back_by_itself(&mut outcome)?;
     plane.returns_to_the_document(&mut outcome)?;
+    plane.takes_a_resource_without_arguments(&mut outcome)?;
     let after = plane.boot()?;
     outcome.check("the node has not restarted", boot == after, || format!("{boot}, {after}"));
     plane.survives_a_restart(&after, &mut outcome)?;
@@ -111,14 +114,16 @@ fn make_cluster(site: &Site, project: &Path, place: &Path, port: u16) -> Result<
     Ok(folder)
 }
 
-/// Moves the `ClusterConfiguration` of the first node to a node document, and returns it.
+/// Moves the `ClusterConfiguration` of the first node to a node document, which adds another name
+/// and the argument that is wrong. Returns the configuration without these.
 fn move_to_document(root: &Path) -> Result<String> {
     let text =
         fs::read_to_string(root.join(KUBEADM)).or_build(|| format!("cannot read `{KUBEADM}`"))?;
     let (node, cluster) = text
         .split_once("---\n")
         .ok_or_else(|| Error::build("kubeadm's configuration has one object"))?;
-    let document = format!("[control-plane]\nconfiguration = '''\n{cluster}'''\n");
+    let wrong = with(cluster, FIRST_NAME, WRONG);
+    let document = format!("[control-plane]\nconfiguration = '''\n{wrong}'''\n");
     let write = |file: &str, text: &str| {
         let file = root.join(file);
         let made = fs::create_dir_all(file.parent().unwrap_or(root));
@@ -128,6 +133,13 @@ fn move_to_document(root: &Path) -> Result<String> {
     write(KUBEADM, node)?;
     write(DOCUMENT, &document)?;
     Ok(cluster.to_owned())
+}
+
+/// The configuration with another name of the API server, and more arguments of it.
+fn with(configuration: &str, name: &str, arguments: &str) -> String {
+    let names = format!("{NAMES}  - {name}\n");
+    let arguments = format!("{ARGUMENTS}{arguments}");
+    configuration.replacen(NAMES, &names, 1).replacen(ARGUMENTS, &arguments, 1)
 }
 
 /// The resource with this configuration.
@@ -140,26 +152,38 @@ fn resource(configuration: &str) -> String {
 struct Plane<'a> {
     cluster: OwnCluster<'a>,
     node_api: NodeApi<'a>,
-    /// The configuration of the node document.
+    /// The configuration of the node document without its mistake.
     configuration: String,
 }
 
 impl Plane<'_> {
     /// The same with another name of the API server, and these arguments of it.
     fn changed(&self, arguments: &str) -> String {
-        let names = format!("{NAMES}  - {NAME}\n");
-        let arguments = format!("{ARGUMENTS}{arguments}");
-        resource(&self.configuration.replacen(NAMES, &names, 1).replacen(ARGUMENTS, &arguments, 1))
+        resource(&with(&self.configuration, NAME, arguments))
     }
 
-    fn comes_from_the_document(&self, outcome: &mut Outcome) -> Result<()> {
+    /// kubeadm makes the control plane with the configuration that corrects the one with which it
+    /// has begun, and keeps nothing of that.
+    fn is_made_once_it_is_correct(&self, outcome: &mut Outcome) -> Result<()> {
+        let begun = wait(NEW_NODE_TIMEOUT, || {
+            let log = self.node_api.run(&["logs", "control-plane"])?.output;
+            let has_files = log.contains("runs kubeadm init phase kubelet-start");
+            Ok(if has_files { Seen::Yes(()) } else { Seen::NotYet(log) })
+        })?;
+        outcome.claim("kubeadm begins with the node document", begun);
+        let wrong = ["made: false", "setBy: document"];
+        self.status(outcome, "the document makes no control plane yet", &wrong)?;
+        self.node_api.apply("plane.yaml", &resource(&self.configuration), &[])?;
         let object = format!("node/{NODE}");
         let ready = ["wait", &object, "--for=condition=Ready", "--timeout=60s"];
-        let claim = "the node document makes a control plane";
+        let claim = "a resource without the mistake makes the control plane";
         let kubectl = &self.cluster.kubectl;
         kubectl.claim(outcome, NEW_NODE_TIMEOUT, claim, &ready, "condition met")?;
         self.cluster.has_static_pods(outcome, NODE)?;
-        self.status(outcome, "the status names the document", &["made: true", "setBy: document"])
+        self.status(outcome, "the status names the resource", &["made: true", "setBy: api"])?;
+        let words = [&format!("--tls-server-name={FIRST_NAME}"), "get", "--raw=/readyz"];
+        let claim = "the certificate of the first attempt is replaced";
+        self.cluster.claim(outcome, claim, &words, "certificate is valid for")
     }
 
     /// A resource changes the arguments and the certificate of the API server.
@@ -220,7 +244,14 @@ impl Plane<'_> {
 
     fn returns_to_the_document(&self, outcome: &mut Outcome) -> Result<()> {
         self.node_api.finish(&["delete", "controlplanes", "node"])?;
-        self.status(outcome, "the document counts again", &["made: true", "setBy: document"])?;
+        let wrong = ["made: false", "setBy: document"];
+        self.status(outcome, "the document counts again", &wrong)
+    }
+
+    fn takes_a_resource_without_arguments(&self, outcome: &mut Outcome) -> Result<()> {
+        self.node_api.apply("plane.yaml", &resource(&self.configuration), &[])?;
+        let made = ["made: true", "setBy: api"];
+        self.status(outcome, "a resource brings the control plane back", &made)?;
         let words = ["create", "service", "nodeport", "theirs", "--tcp=80", "--node-port=20081"];
         let refused = wait(STEP_TIMEOUT, || {
             let ran = self.cluster.kubectl.run(&words)?;
@@ -234,7 +265,7 @@ impl Plane<'_> {
     }
 
     /// A try that is confirmed counts again after a restart of the node, which would end one that
-    /// is not. The document had counted before it.
+    /// is not.
     fn survives_a_restart(&self, boot: &str, outcome: &mut Outcome) -> Result<()> {
         self.node_api.apply("plane.yaml", &self.changed(RANGE), &["--try", "10m"])?;
         self.status(outcome, "kubeadm takes a resource again", &["made: true", "setBy: api"])?;
