@@ -5,7 +5,7 @@
 //! attempt starts over.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use osbuild_abi::console::{INSTALLER_DONE, INSTALLER_ERASES};
@@ -83,13 +83,7 @@ pub fn install(paths: &Paths, console: &mut Console) -> Outcome {
         console.confirm()?;
     }
     console.count_down(settings.countdown_s);
-    let table =
-        write_disk(&carried, &disk, &extras, paths, &firmware, console).map_err(|failure| {
-            Failure::new(format!(
-                "{failure}; {} has no partition table now, and can be installed again",
-                disk.device.display()
-            ))
-        })?;
+    let table = write_disk(&carried, &disk, &extras, paths, &firmware, console)?;
     boot(paths, &firmware, &disk, &table, &format!("holds version {}", carried.version), console)
 }
 
@@ -164,7 +158,8 @@ impl<'a> Extras<'a> {
     }
 }
 
-/// Writes the image, the stick's files and keys, and last the partition table. Returns the table.
+/// Removes the old partition table, writes the image, the stick's files and keys, and last the new
+/// table. Returns that.
 fn write_disk(
     carried: &Carried,
     disk: &Disk,
@@ -178,30 +173,67 @@ fn write_disk(
     let table = carried.image.table_for(geometry).explain(what())?;
     let ends = Ends::new(&table, geometry).explain(what())?;
     let pieces = carried.image.pieces().explain(what())?;
-    let mut written = write_image(carried, disk, &pieces, &ends, console).explain(what())?;
+    let mut device = Device::open_found(disk).explain(what())?;
+    write::remove_table(&ends, &mut device).explain(what())?;
+    let unfinished = |failure| unfinished(&disk.device, &failure);
+    let mut written =
+        write_image(carried, disk, &pieces, device, console).explain(what()).map_err(unfinished)?;
+    write_extras(extras, disk, &table, paths, firmware, console).map_err(unfinished)?;
     if !extras.files.is_empty() {
-        data::write_files(disk, &table, &extras.files, &paths.data)?;
-        console.print(format!("copied {} of the stick's files to {DATA}", extras.files.len()));
         let data = table.named(DATA).map_or(0..0, |data| {
             data.first * geometry.sector_size()..(data.last + 1) * geometry.sector_size()
         });
         written.retain(|piece| is_outside(piece, &data));
     }
+    let mut device = Device::open_found(disk).explain(what()).map_err(unfinished)?;
+    let compared = write::write_table(&ends, &mut device, |device| {
+        compare("read back again", carried, &written, device, console)
+    });
+    compared.map_err(|(error, removed)| without_table(&disk.device, &error, removed))?;
+    Ok(table)
+}
+
+/// Writes the stick's files to DATA, and its keys to the firmware.
+fn write_extras(
+    extras: &Extras,
+    disk: &Disk,
+    table: &Table,
+    paths: &Paths,
+    firmware: &Firmware,
+    console: &mut Console,
+) -> Outcome {
+    if !extras.files.is_empty() {
+        data::write_files(disk, table, &extras.files, &paths.data)?;
+        console.print(format!("copied {} of the stick's files to {DATA}", extras.files.len()));
+    }
     if let Some(keys) = &extras.keys {
         keys.enroll(firmware)?;
         console.print("enrolled the stick's keys in the firmware");
     }
-    let mut device = Device::open_found(disk).explain(what())?;
-    let compared = write::write_table(&ends, &mut device, |device| {
-        compare("read back again", carried, &written, device, console)
-    });
-    match compared {
-        Ok(()) => Ok(table),
-        Err((error, Ok(()))) => Err(error).explain(what()),
-        Err((error, Err(failed))) => Err(Failure::new(format!(
-            "cannot {}: {error}; and its new partition table could not be removed: {failed}",
-            what()
-        ))),
+    Ok(())
+}
+
+/// The failure of an installation that has removed the table of the disk.
+fn unfinished(device: &Path, failure: &Failure) -> Failure {
+    let device = device.display();
+    Failure::new(format!(
+        "{failure}; {device} has no partition table now, and can be installed again"
+    ))
+}
+
+/// The failure of a disk that had its new table, which was then `removed`.
+fn without_table(
+    device: &Path,
+    error: &osbuild_disks::Error,
+    removed: osbuild_disks::Result<()>,
+) -> Failure {
+    let failure = Failure::new(format!("cannot write {}: {error}", device.display()));
+    match removed {
+        Ok(()) => unfinished(device, &failure),
+        Err(failed) => Failure::new(format!(
+            "{failure}; and its new partition table could not be removed: {failed}; to install \
+             this disk again, set `replace-node = true`"
+        )),
     }
 }
 
@@ -210,17 +242,15 @@ fn is_outside(piece: &Piece, range: &Range<u64>) -> bool {
     piece.range.end <= range.start || piece.range.start >= range.end
 }
 
-/// Removes the old partition table, writes the image without its own, and reads that back. Returns
-/// the pieces to compare again later. The disk must not be open elsewhere.
+/// Writes the image without its table, and reads that back. Returns the pieces to compare again
+/// later. The disk must not be open elsewhere.
 fn write_image(
     carried: &Carried,
     disk: &Disk,
     pieces: &[Piece],
-    ends: &Ends,
+    mut device: Device,
     console: &mut Console,
 ) -> osbuild_disks::Result<Vec<Piece>> {
-    let mut device = Device::open_found(disk)?;
-    write::remove_table(ends, &mut device)?;
     // The new partitions have the same device files.
     if device.shows_old_partitions() {
         return Err(osbuild_disks::Error::InUse(disk.device.clone()));
@@ -291,19 +321,17 @@ fn boot(
 ) -> Outcome {
     let esp =
         table.named(ESP).ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))?;
+    let device = disk.device.display();
     let by_hand = |failure: Failure| {
-        let device = disk.device.display();
         Failure::new(format!(
             "{device} {what}, but must be booted by hand, as the boot menu cannot be set: {failure}"
         ))
     };
     firmware.set_boot(esp, BOOT_PROGRAM).map_err(by_hand)?;
-    console.line(&format!(
-        "{INSTALLER_DONE}{} {what}, and the machine reboots into it",
-        disk.device.display()
-    ));
+    console.line(&format!("{INSTALLER_DONE}{device} {what}, and the machine reboots into it"));
     let init = Client::connect(&paths.admin, TIMEOUT);
-    init.and_then(|mut init| init.send(&Request::Reboot)).explain("have init reboot the machine")
+    init.and_then(|mut init| init.send(&Request::Reboot))
+        .explain(format_args!("have init reboot the machine: {device} {what}; reset it by hand"))
 }
 
 /// Whether a disk with this table holds a complete node: the table is written last.
@@ -314,6 +342,17 @@ fn is_node(table: &Table) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_disk_without_a_table_is_reported_to_have_none() {
+        let disk = Path::new("/dev/sdb");
+        let error = || osbuild_disks::Error::InUse("/dev/sdb".into());
+        let line = without_table(disk, &error(), Ok(())).to_string();
+        assert!(line.ends_with("/dev/sdb has no partition table now, and can be installed again"));
+        let line = without_table(disk, &error(), Err(error())).to_string();
+        assert!(line.contains("could not be removed") && line.contains("`replace-node = true`"));
+        assert!(!line.contains("has no partition table"), "{line}");
+    }
 
     #[test]
     fn pieces_that_touch_the_data_partition_are_not_compared_again() {

@@ -29,7 +29,8 @@ const MAX_TOO_FEW: u32 = 3;
 /// kernel's time constant is a logarithm.
 const MIN_INTERVAL: Duration = Duration::from_secs(64);
 const MAX_INTERVAL: Duration = Duration::from_secs(1024);
-/// The wait after the first failure. Each further wait is twice as long.
+/// The wait after the first failure. Each further wait is twice as long, up to the longest interval,
+/// or to the shortest one while the clock is not right: the network may come at any moment.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
 /// An adjustment of the clock.
@@ -197,9 +198,10 @@ impl Discipline {
     /// The wait before the next query, plus up to a sixteenth at random (`random` is any number),
     /// so that nodes that start together do not query together.
     pub fn wait(&self, random: u32) -> Duration {
+        let max = if self.is_right() { MAX_INTERVAL } else { MIN_INTERVAL };
         let wait = match self.failures {
             0 => self.interval,
-            failures => MAX_INTERVAL.min(FIRST_RETRY * (1 << (failures - 1).min(9))),
+            failures => max.min(FIRST_RETRY * (1 << (failures - 1).min(9))),
         };
         wait + (wait / 16).mul_f64(f64::from(random) / f64::from(u32::MAX))
     }
@@ -330,15 +332,24 @@ mod tests {
 
     #[test]
     fn failures_are_retried_less_and_less_often() {
-        let mut discipline = Discipline::new(bounds());
-        let mut waits = Vec::new();
-        for _ in 0..12 {
-            discipline.fail();
-            waits.push(discipline.wait(0).as_secs());
-        }
-        assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
+        let mut discipline = right();
+        assert_eq!(waits(&mut discipline), [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
         take(&mut discipline, 0, 0).unwrap();
-        assert_eq!(discipline.wait(0).as_secs(), 64);
+        assert_eq!(discipline.wait(0).as_secs(), 128);
+    }
+
+    #[test]
+    fn a_clock_that_is_not_right_yet_asks_at_least_once_a_minute() {
+        let mut discipline = Discipline::new(bounds());
+        assert_eq!(waits(&mut discipline), [2, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 64]);
+    }
+
+    /// The waits in seconds after twelve failures.
+    fn waits(discipline: &mut Discipline) -> [u64; 12] {
+        [(); 12].map(|()| {
+            discipline.fail();
+            discipline.wait(0).as_secs()
+        })
     }
 
     #[test]
