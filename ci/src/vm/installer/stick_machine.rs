@@ -158,6 +158,13 @@ impl<'a> StickMachine<'a> {
             .start()
     }
 
+    /// Whether `cgpt` finds the stick's first slot to be a good one, which no boot costs a try.
+    pub fn is_stick_good(&self) -> Result<bool> {
+        let mut cgpt = Command::new("cgpt");
+        cgpt.args(["show", "-i", "2", "-S"]).arg(self.stick());
+        Ok(self.site.finish("installer-cgpt", &mut cgpt)?.output.trim() == "1")
+    }
+
     /// The digests of the target and of the other disk.
     pub fn digests(&self) -> Result<Vec<String>> {
         [TARGET, OTHER]
