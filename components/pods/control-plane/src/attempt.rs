@@ -14,7 +14,7 @@ const NOTE: &str = "control-plane-making";
 /// The key that signs the certificates of the API server and of kubeconfigs. It is missing where
 /// the owner signs them elsewhere: then kubeadm cannot make them again.
 const CLUSTER_KEY: &str = "pki/ca.key";
-/// What kubeadm signs with that key, and a configuration decides.
+/// The files that kubeadm signs with that key, as its configuration decides.
 const OF_CLUSTER: [&str; 6] = [
     "pki/apiserver.crt",
     "pki/apiserver.key",

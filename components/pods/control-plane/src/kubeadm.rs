@@ -90,7 +90,8 @@ impl Kubeadm {
         Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
     }
 
-    /// Runs kubeadm, whose output goes to this program's, and ends it once it `is_wanted` no longer.
+    /// Runs kubeadm, whose output goes to this program's, and ends it once it `is_wanted` no
+    /// longer.
     ///
     /// # Errors
     /// It cannot be started, it reports a failure, or it was ended.

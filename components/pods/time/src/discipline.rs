@@ -29,8 +29,9 @@ const MAX_TOO_FEW: u32 = 3;
 /// kernel's time constant is a logarithm.
 const MIN_INTERVAL: Duration = Duration::from_secs(64);
 const MAX_INTERVAL: Duration = Duration::from_secs(1024);
-/// The wait after the first failure. Each further wait is twice as long, up to the longest interval,
-/// or to the shortest one while the clock is not right: the network may come at any moment.
+/// The wait after the first failure. Each further wait is twice as long, up to the longest
+/// interval, or to the shortest one while the clock is not right: the network may come at any
+/// moment.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
 /// An adjustment of the clock.
