@@ -5,7 +5,7 @@ use crate::image::image_of;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,25 +14,34 @@ use std::process::Command;
 /// superblock.
 const MOUNT_COUNT: u64 = 1024 + 0x34;
 
-/// A disk that a machine keeps, with the firmware's variables beside it. Dropping it removes both.
+/// A disk that a machine keeps, with the firmware's variables beside it. It is in `out/ci`: the
+/// disk in `out/RECIPE` is the one that `osbuild run --keep` keeps for a user. Dropping it removes
+/// its files.
 pub struct KeptDisk {
     path: PathBuf,
     image: PathBuf,
 }
 
 impl KeptDisk {
-    /// The disk that `osbuild run --keep` keeps for a recipe. What an earlier check left is
-    /// removed.
-    pub fn of(site: &Site, recipe: &str) -> Self {
+    /// The disk of a recipe's machine. What an earlier check left is removed.
+    ///
+    /// # Errors
+    /// Its folder cannot be made.
+    pub fn of(site: &Site, recipe: &str) -> Result<Self> {
         Self::in_project(&site.project(), recipe)
     }
 
     /// Like [`KeptDisk::of`], in another copy of the checkout.
-    pub fn in_project(project: &Path, recipe: &str) -> Self {
-        let image = image_of(project, recipe);
-        let kept = KeptDisk { path: image.with_file_name("disk.raw"), image };
+    ///
+    /// # Errors
+    /// As of [`KeptDisk::of`].
+    pub fn in_project(project: &Path, recipe: &str) -> Result<Self> {
+        let folder = project.join("out/ci");
+        fs::create_dir_all(&folder).or_build(|| format!("cannot make `{}`", folder.display()))?;
+        let path = folder.join(format!("kept-{recipe}.raw"));
+        let kept = KeptDisk { path, image: image_of(project, recipe) };
         kept.remove();
-        kept
+        Ok(kept)
     }
 
     /// The file.
@@ -64,9 +73,9 @@ impl KeptDisk {
     }
 
     fn remove(&self) {
-        for path in [self.path.clone(), self.path.with_extension("variables")] {
+        for extension in ["raw", "variables", "origin"] {
             // It may not exist.
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(self.path.with_extension(extension));
         }
     }
 }
@@ -90,5 +99,28 @@ fn identifiers_of_table(site: &Site, disk: &Path) -> Result<BTreeSet<String>> {
         Ok(found)
     } else {
         Err(Error::build("`sfdisk` does not find four partitions").cause(output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::RECIPE;
+
+    #[test]
+    fn a_disk_that_a_user_keeps_stays() {
+        let project = tempfile::tempdir().unwrap();
+        let out = project.path().join("out").join(RECIPE);
+        fs::create_dir_all(&out).unwrap();
+        let of_user = ["raw", "variables", "origin"].map(|kind| out.join(format!("disk.{kind}")));
+        of_user.iter().for_each(|file| fs::write(file, "of a user").unwrap());
+        let kept = KeptDisk::in_project(project.path(), RECIPE).unwrap();
+        let path = kept.path().to_owned();
+        fs::write(&path, "of a check").unwrap();
+        drop(kept);
+        assert!(!path.exists());
+        for file in of_user {
+            assert_eq!(fs::read_to_string(file).unwrap(), "of a user");
+        }
     }
 }

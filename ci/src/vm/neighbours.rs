@@ -1,6 +1,6 @@
 //! Two nodes that `osbuild run` connects to one network, with files of the user.
 
-use super::machine::HOST;
+use super::machine::{HOST, PROCESSORS};
 use super::probe::free_port;
 use super::run_command::RunCommand;
 use super::web::Web;
@@ -11,10 +11,13 @@ use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
 use std::fs;
 use std::mem::take;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// The folder of the copy of the checkout: the disk that the first node keeps is not one of a user.
+const COPY: &str = "neighbours";
 
 /// The network.
 const NETWORK: &str = "ci-neighbours";
@@ -86,6 +89,7 @@ fn address(node: &mut RunCommand, name: &str) -> Result<String> {
 /// The files and ports of this host.
 struct Desk<'a> {
     site: &'a Site<'a>,
+    project: PathBuf,
     folder: TempDir,
     web: (Web, u16),
     /// The ports that lead to those of the kubelets.
@@ -100,15 +104,10 @@ impl<'a> Desk<'a> {
         let pods = folder.path().join("pods");
         fs::create_dir(&pods).or_build(|| "cannot make a folder".to_owned())?;
         let web = (Web::serve(site, "neighbours-web", &pods, port)?, port);
-        let desk = Desk {
-            site,
-            folder,
-            web,
-            kubelets: [free_port()?, free_port()?],
-            outcome: Outcome::default(),
-        };
-        desk.remove_kept_disk();
-        Ok(desk)
+        let project = site.root.join("out/ci").join(COPY);
+        site.copy_to(&project)?;
+        let kubelets = [free_port()?, free_port()?];
+        Ok(Desk { site, project, folder, web, kubelets, outcome: Outcome::default() })
     }
 
     /// Starts a node, whose kubelet listens at `port`.
@@ -125,7 +124,8 @@ impl<'a> Desk<'a> {
         if node == 0 {
             flags.push("--keep");
         }
-        RunCommand::start(self.site, &format!("neighbours-{name}-{port}"), RECIPE, &flags)
+        let log = format!("neighbours-{name}-{port}");
+        RunCommand::start_in(self.site, &self.project, &log, RECIPE, PROCESSORS, &flags)
     }
 
     /// Writes the pods. Each is Ready when its kubelet reaches the address `others[NODE]`, the
@@ -159,25 +159,13 @@ impl<'a> Desk<'a> {
             std::thread::sleep(POLL_INTERVAL);
         }
     }
-
-    fn remove_kept_disk(&self) {
-        let folder = self.site.project().join("out").join(RECIPE);
-        for extension in ["raw", "variables", "origin"] {
-            // It may not exist.
-            let _ = fs::remove_file(kept(&folder, extension));
-        }
-    }
 }
 
 impl Drop for Desk<'_> {
     fn drop(&mut self) {
-        self.remove_kept_disk();
+        // The disk is large. It is removed with the copy the next time otherwise.
+        let _ = fs::remove_file(self.project.join(format!("out/{RECIPE}/disk-{}.raw", NAMES[0])));
     }
-}
-
-/// A file of the first node's kept disk.
-fn kept(folder: &Path, extension: &str) -> PathBuf {
-    folder.join(format!("disk-{}.{extension}", NAMES[0]))
 }
 
 /// Whether this is [`POD`], and its kubelet reaches the other node's `port`.

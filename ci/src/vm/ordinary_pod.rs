@@ -72,7 +72,7 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(ORDINARY);
     site.copy_to(&project)?;
     recipe::inherit(site, &project, ORDINARY, SINGLE, RECIPE)?;
-    let disk = KeptDisk::in_project(&project, ORDINARY);
+    let disk = KeptDisk::in_project(&project, ORDINARY)?;
     let (server, facts) = (start_server()?, free_port()?);
     let document = Document { files: free_port()?, sockets: free_port()? };
     let forwarded = free_port()?;

@@ -27,7 +27,7 @@ const CHECKPOINTS: [(&str, &str); 2] = [
 /// blobs and unpacked programs. The node becomes ready at the next boot with the images of the
 /// signed root, in spite of obstacles and of another kubelet's checkpoints.
 pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Outcome> {
-    let disk = KeptDisk::of(site, RECIPE);
+    let disk = KeptDisk::of(site, RECIPE)?;
     boot(site, &disk, "before-planting")?;
     let data = Data::of(site, disk.path())?;
     let planted = plant(&data)?;
@@ -52,7 +52,7 @@ pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Outcome> {
 /// The node becomes ready with files of any kind in places where `init` or a daemon expects another
 /// kind.
 pub fn a_node_becomes_ready_with_any_planted_files(site: &Site) -> Result<Outcome> {
-    let disk = KeptDisk::of(site, RECIPE);
+    let disk = KeptDisk::of(site, RECIPE)?;
     boot(site, &disk, "before-obstacles")?;
     for turn in 1..obstacles::TURNS {
         let data = Data::of(site, disk.path())?;

@@ -25,7 +25,7 @@ const REPAIRED: &str = "init: data: a power cut tore its superblock, which is me
 /// identifiers other than the image's; the second boot keeps them. Everything else on the disk
 /// matches the recipe, and DATA needs no repair but the replay of its journal.
 pub fn a_node_boots_again_after_a_power_cut(site: &Site) -> Result<Outcome> {
-    let disk = KeptDisk::of(site, RECIPE);
+    let disk = KeptDisk::of(site, RECIPE)?;
     let boot = |log: &str| {
         let machine = Machine::of_recipe(site, RECIPE, log)?;
         machine.keep(disk.path()).disk_size(DISK_MIB).boot()?.console()

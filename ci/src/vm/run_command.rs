@@ -8,7 +8,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::INSECURE;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -106,12 +106,14 @@ pub struct RunCommand {
 impl RunCommand {
     /// Starts `osbuild run RECIPE` with more flags. Its output is written to the log `name`.
     pub fn start(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
-        RunCommand::start_with(site, name, recipe, PROCESSORS, flags)
+        RunCommand::start_in(site, &site.project(), name, recipe, PROCESSORS, flags)
     }
 
-    /// Does the same with this number of processors.
-    pub fn start_with(
+    /// Does the same in another copy of the checkout, with this number of processors. A disk that
+    /// is kept there is not one of the user.
+    pub fn start_in(
         site: &Site,
+        project: &Path,
         name: &str,
         recipe: &str,
         processors: u32,
@@ -122,6 +124,7 @@ impl RunCommand {
         let stdout = File::create(&log).or_build(cannot)?;
         let stderr = stdout.try_clone().or_build(cannot)?;
         let mut osbuild = site.osbuild()?;
+        osbuild.current_dir(project);
         osbuild.args(["run", recipe, "--cpus", &processors.to_string(), "--yes"]).args(flags);
         osbuild.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;

@@ -60,7 +60,7 @@ pub fn a_node_takes_a_signed_document_from_its_second_disk(site: &Site) -> Resul
     write(&project.join("node.toml"), DOCUMENT)?;
     osbuild("volumes-sign", &["node", "sign", "node.toml", "--key", NAME])?;
     let signed = volume(site, &project, "node.signed")?;
-    let disk = KeptDisk::in_project(&project, NAME);
+    let disk = KeptDisk::in_project(&project, NAME)?;
     let boot = |log: &str, volume: &Path, lines: &[&str]| -> Result<()> {
         let mut node = boot(site, &image, &disk, volume, log)?;
         lines.iter().try_for_each(|line| node.wait_until_printed(line))?;

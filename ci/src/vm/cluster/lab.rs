@@ -55,7 +55,7 @@ impl<'a> Lab<'a> {
         let project = site.root.join("out/ci").join(recipe);
         site.copy_to(&project)?;
         recipe::inherit(site, &project, recipe, SINGLE, RECIPE)?;
-        let disk = KeptDisk::in_project(&project, recipe);
+        let disk = KeptDisk::in_project(&project, recipe)?;
         let ports = Ports { place: free_port()?, socket: free_port()? };
         let [kubelet, node_port, metrics] = [free_port()?, free_port()?, free_port()?];
         Ok(Lab { site, project, recipe, disk, ports, kubelet, node_port, metrics })

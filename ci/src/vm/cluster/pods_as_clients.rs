@@ -71,7 +71,7 @@ pub fn pods_are_clients_of_their_node(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(RECIPE);
     site.copy_to(&project)?;
     recipe::inherit(site, &project, RECIPE, SINGLE, PODS)?;
-    let disk = KeptDisk::in_project(&project, RECIPE);
+    let disk = KeptDisk::in_project(&project, RECIPE)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
     let (kubelet, api) = (free_port()?, free_port()?);
     let mut running = Machine::of_recipe_in(site, &project, RECIPE, RECIPE)?

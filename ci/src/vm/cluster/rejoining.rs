@@ -51,7 +51,7 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     let ports = Ports { place: free_port()?, socket: free_port()? };
     let kubelet = free_port()?;
     cluster.plane.egress().route(serving::ADDRESS, kubelet);
-    let disk = KeptDisk::of(site, probe::RECIPE);
+    let disk = KeptDisk::of(site, probe::RECIPE)?;
     let machine = |log: &str| -> Result<Machine> {
         let machine = Machine::of_recipe(site, probe::RECIPE, log)?.keep(disk.path());
         let machine = machine.forward(ports.place, probe::PLACE);

@@ -58,7 +58,7 @@ const ENDS_NOW: &str = "init: shutdown: power off";
 pub fn pods_end_in_order_before_the_node_does(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let ports = Ports { place: free_port()?, socket: free_port()? };
-    let disk = KeptDisk::of(site, probe::RECIPE);
+    let disk = KeptDisk::of(site, probe::RECIPE)?;
     let qmp = Qmp::new()?;
     let machine = |log: &str| -> Result<Machine> {
         let machine = Machine::of_recipe(site, probe::RECIPE, log)?.keep(disk.path());

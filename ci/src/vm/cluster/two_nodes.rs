@@ -120,7 +120,7 @@ impl<'a> Nodes<'a> {
             file.write_below(files.path())?;
         }
         joining::document(plane)?.write_below(files.path())?;
-        let disk = KeptDisk::in_project(&project, RECIPE);
+        let disk = KeptDisk::in_project(&project, RECIPE)?;
         Ok(Nodes { site, project, files, disk, kubelets: [free_port()?, free_port()?] })
     }
 

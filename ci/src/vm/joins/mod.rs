@@ -43,7 +43,7 @@ pub fn a_kubeconfig_and_one_command_make_the_node_join(site: &Site) -> Result<Ou
 
     let (users, server) = (Users::new(site)?, ApiServer::start()?);
     let (port, kubelet) = (free_port()?, free_port()?);
-    let disk = KeptDisk::of(site, probe::RECIPE);
+    let disk = KeptDisk::of(site, probe::RECIPE)?;
     let boot = |log: &str| {
         Machine::of_recipe(site, probe::RECIPE, log)?
             .keep(disk.path())

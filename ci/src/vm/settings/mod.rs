@@ -305,7 +305,7 @@ impl<'a> Lab<'a> {
         let project = site.root.join("out/ci").join(name);
         site.copy_to(&project)?;
         recipe::inherit(site, &project, RECIPE, probe::RECIPE, &more(&project)?)?;
-        let disk = KeptDisk::in_project(&project, RECIPE);
+        let disk = KeptDisk::in_project(&project, RECIPE)?;
         let [_, program] = state_api::programs(site)?;
         let osctl = Osctl { site, program, project: project.clone(), port: free_port()? };
         let node = Node {

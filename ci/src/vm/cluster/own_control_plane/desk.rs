@@ -9,7 +9,6 @@ use crate::vm::machine::PROCESSORS;
 use crate::vm::run_command::RunCommand;
 use osbuild::error::{Context, Result};
 use osbuild::ship::vm::network::{Network, Protocols};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -23,6 +22,10 @@ pub const PLANE_PROCESSORS: u32 = 2;
 /// How the line with the path of the kubeconfig begins.
 pub const KUBECONFIG_LINE: &str = "/";
 
+/// The folder of the copy of the checkout. In the checkout itself the disks and the cluster are
+/// those of a user.
+const COPY: &str = "desk";
+
 /// A name that has been on the network before: the cluster's server has another address than on a
 /// network of its own.
 const NEIGHBOUR: &str = "neighbour";
@@ -31,6 +34,7 @@ const NEIGHBOUR: &str = "neighbour";
 pub struct Desk<'a> {
     /// The checkout.
     pub site: &'a Site<'a>,
+    project: PathBuf,
     network: &'static str,
     registry: Registry,
     authority: Authority,
@@ -38,13 +42,15 @@ pub struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    /// Starts the registry.
+    /// Starts the registry, and makes the copy, which has no disk and no cluster.
     pub fn new(site: &'a Site<'a>, network: &'static str) -> Result<Self> {
         builds_the_lab(site)?;
+        let project = site.root.join("out/ci").join(COPY);
+        site.copy_to(&project)?;
         let place = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         let authority = Authority::new(place.path())?;
         let registry = Registry::start(site, &authority)?;
-        let desk = Desk { site, network, registry, authority, place };
+        let desk = Desk { site, project, network, registry, authority, place };
         desk.address(NEIGHBOUR)?;
         Ok(desk)
     }
@@ -62,7 +68,7 @@ impl<'a> Desk<'a> {
 
     /// The folder with the files of the cluster that a run made.
     pub fn cluster(&self) -> PathBuf {
-        self.out().join("cluster")
+        self.project.join("out").join(RECIPE).join("cluster")
     }
 
     /// Pushes more images to the registry.
@@ -104,30 +110,6 @@ impl<'a> Desk<'a> {
 
     fn run(&self, log: &str, recipe: &str, processors: u32, flags: &[&str]) -> Result<RunCommand> {
         let flags = [&["--network", self.network], flags].concat();
-        RunCommand::start_with(self.site, log, recipe, processors, &flags)
-    }
-
-    /// Removes the cluster of an earlier run, and the disks of these nodes.
-    pub fn forget(&self, nodes: &[&str]) -> Result<()> {
-        let disk = |node: &&str| {
-            ["raw", "variables"].map(|kind| self.out().join(format!("disk-{node}.{kind}")))
-        };
-        remove(&self.cluster())?;
-        nodes.iter().flat_map(disk).try_for_each(|file| remove(&file))
-    }
-
-    fn out(&self) -> PathBuf {
-        self.site.project().join("out").join(RECIPE)
-    }
-}
-
-/// Removes a file or a folder that may not be there.
-fn remove(path: &Path) -> Result<()> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).or_build(|| format!("cannot remove `{}`", path.display()))
-        }
-        _ => Ok(()),
+        RunCommand::start_in(self.site, &self.project, log, recipe, processors, &flags)
     }
 }

@@ -48,7 +48,6 @@ const STATIC_PODS: [&str; 4] =
 /// it is the same cluster. Then it returns to a snapshot of etcd.
 pub fn a_node_makes_its_own_control_plane(site: &Site) -> Result<Outcome> {
     let desk = Desk::new(site, NETWORK)?;
-    desk.forget(&[NODE])?;
     let mut outcome = Outcome::default();
     let files = desk.pulls("first")?;
     let forward = format!("{}:6443", free_port()?);

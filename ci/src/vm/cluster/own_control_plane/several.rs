@@ -97,7 +97,6 @@ impl<'a> Planes<'a> {
         processors: u32,
         outcome: &mut Outcome,
     ) -> Result<Self> {
-        desk.forget(names)?;
         let ports = names.iter().map(|_| free_port()).collect::<Result<Vec<_>>>()?;
         let servers: Vec<(&str, u16)> = names.iter().copied().zip(ports).collect();
         let (server, balancer) = balance(desk, &servers)?;

@@ -64,7 +64,6 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(3600);
 pub fn a_control_plane_is_upgraded_to_the_next_minor(site: &Site) -> Result<Outcome> {
     Minor::Next.build(site)?;
     let desk = Desk::new(site, NETWORK)?;
-    desk.forget(&[NODE])?;
     let (missing, there): (Vec<NamedImage>, Vec<NamedImage>) =
         images::next_control_plane(site, &site.store()?)?
             .into_iter()

@@ -75,7 +75,7 @@ pub fn a_storage_driver_mounts_the_volumes_of_pods(site: &Site) -> Result<Outcom
     let project = site.root.join("out/ci").join(RECIPE);
     site.copy_to(&project)?;
     recipe::inherit(site, &project, RECIPE, SINGLE, PODS)?;
-    let disk = KeptDisk::in_project(&project, RECIPE);
+    let disk = KeptDisk::in_project(&project, RECIPE)?;
     let ports = Ports { place: free_port()?, socket: free_port()? };
     let [files, kubelet, api] = [free_port()?, free_port()?, free_port()?];
     let machine = |log: &str| -> Result<Machine> {
