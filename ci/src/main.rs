@@ -29,7 +29,7 @@ mod workspace;
 use bench::BenchOptions;
 use check::{Check, Lane, Tally};
 use osbuild::error::{Error, Result};
-use osbuild::host::{self, Consent};
+use osbuild::host::{self, Consent, Tool};
 use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
 use std::process::ExitCode;
@@ -309,14 +309,27 @@ fn main() -> ExitCode {
 /// Runs checks, and returns whether all of them passed.
 fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     let parts = chosen(words)?;
-    let reads_only = parts.iter().flatten().flatten().all(|check| check.name.starts_with(SHAPE));
-    let tools = if reads_only { oracles::git() } else { oracles::all() };
-    host::set_up(report, &tools, Consent { yes, offline: false })?;
+    host::set_up(report, &tools(&parts), Consent { yes, offline: false })?;
     let site = Site::new(report)?;
     let tally =
         parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
     report.data(tally.to_string());
     Ok(tally.failed == 0)
+}
+
+/// The tools that these checks need.
+fn tools(parts: &[Vec<Lane>]) -> Vec<Tool> {
+    let mut checks = parts.iter().flatten().flatten();
+    let is_usual = |check: &Check| {
+        [SOURCES, TESTS, IMAGES].into_iter().flatten().any(|usual| usual.name == check.name)
+    };
+    if checks.clone().all(|check| check.name.starts_with(SHAPE)) {
+        oracles::git()
+    } else if checks.all(|check| is_usual(check)) {
+        oracles::usual()
+    } else {
+        oracles::all()
+    }
 }
 
 fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
@@ -330,9 +343,9 @@ fn fuzz(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// Installs the tools that the checks need, and opens the checkout.
+/// Installs the tools that benchmarks and fuzz targets need, and opens the checkout.
 fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
-    host::set_up(report, &oracles::all(), Consent { yes, offline: false })?;
+    host::set_up(report, &oracles::usual(), Consent { yes, offline: false })?;
     Site::new(report)
 }
 
@@ -398,6 +411,17 @@ mod tests {
     fn full_is_every_check_but_those_that_run_by_name_alone() {
         assert_eq!(names_of(&["full"]).len(), all().count() - BY_NAME.len());
         assert_eq!(names_of(&["vm: three"]), ["vm: three control planes"]);
+    }
+
+    #[test]
+    fn only_checks_of_full_need_the_emulator_of_arm64() {
+        let needs = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            let tools = tools(&chosen(&words).unwrap());
+            tools.iter().any(|tool| tool.name == "qemu-system-aarch64")
+        };
+        assert!(needs(&["full"]) && needs(&["arm64 host"]));
+        assert!(!needs(&[]) && !needs(&["vm: cluster"]) && !needs(&["shape"]));
     }
 
     #[test]

@@ -189,8 +189,8 @@ fn signers() -> [Tool; 2] {
     ]
 }
 
-/// Everything that `cargo ci` needs on this host.
-pub fn all() -> Vec<Tool> {
+/// Everything that a plain `cargo ci`, its benchmarks and its fuzz targets need on this host.
+pub fn usual() -> Vec<Tool> {
     let oracles =
         ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
     let files = FILES.iter().map(|(file, package, why)| Tool {
@@ -212,4 +212,74 @@ pub fn all() -> Vec<Tool> {
         .chain([cross])
         .chain(uefi)
         .collect()
+}
+
+/// Everything that any check needs on this host: also the emulator of arm64, which is large, and
+/// the library with which programs of pods are compiled.
+pub fn all() -> Vec<Tool> {
+    let mut tools = usual();
+    let musl = Architecture::ALL
+        .map(|architecture| Tool::rust_target(architecture.rust_musl(), "compiles pods' programs"));
+    for tool in for_run(Architecture::Arm64, true, true).into_iter().chain(musl) {
+        if !tools.iter().any(|known| known.name == tool.name) {
+            tools.push(tool);
+        }
+    }
+    tools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    /// The words of our own sources that begin with `prefix`.
+    fn cited(folder: &Path, prefix: &str, words: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                cited(&path, prefix, words);
+            } else {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let is_part = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+                words.extend(text.match_indices(prefix).filter_map(|(at, _)| {
+                    let word = text[at..].split(|c| !is_part(c)).next().unwrap_or_default();
+                    (word.len() > prefix.len()).then(|| word.to_owned())
+                }));
+            }
+        }
+    }
+
+    #[test]
+    fn every_emulator_of_the_checks_is_listed() {
+        let mut programs = BTreeSet::new();
+        cited(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "qemu-system-", &mut programs);
+        assert!(programs.contains("qemu-system-aarch64"), "{programs:?}");
+        let tools = all();
+        let names: BTreeSet<&str> = tools.iter().map(|tool| &*tool.name).collect();
+        assert_eq!(programs.iter().find(|program| !names.contains(&***program)), None);
+        for architecture in Architecture::ALL {
+            for tool in for_run(architecture, true, true) {
+                assert!(names.contains(&*tool.name), "`{}` is not listed", tool.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_target_that_a_check_compiles_for_is_listed() {
+        let tools = all();
+        for target in Architecture::ALL.iter().flat_map(|one| [one.rust_musl(), one.rust_uefi()]) {
+            let probe = Probe::RustTarget(target.to_owned());
+            assert!(tools.iter().any(|tool| tool.probe == probe), "`{target}` is not listed");
+        }
+    }
+
+    #[test]
+    fn the_emulator_of_arm64_is_not_one_of_the_usual_tools() {
+        let has = |tools: Vec<Tool>| tools.iter().any(|tool| tool.name == "qemu-system-aarch64");
+        assert!(!has(usual()));
+        assert!(has(all()));
+    }
 }
