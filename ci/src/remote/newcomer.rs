@@ -48,16 +48,15 @@ impl<'a> Newcomer<'a> {
         self.folder.path().join("cache/osbuild")
     }
 
-    /// Its `osbuild`. Only this host answers: every registry is behind a proxy that is not there.
+    /// Its `osbuild`. Only this host answers: every registry, also Debian's archive, is behind a
+    /// proxy that is not there. Programs that read none of the usual variables are not stopped.
     ///
     /// # Errors
     /// There is no `osbuild`.
     pub fn osbuild(&self) -> Result<Command> {
         let mut osbuild = self.site.osbuild()?;
         osbuild.current_dir(self.project()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
-        for (name, value) in [("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", "127.0.0.1")] {
-            osbuild.env(name, value).env(name.to_lowercase(), value);
-        }
+        keep_on_this_host(&mut osbuild);
         Ok(osbuild)
     }
 
@@ -79,7 +78,38 @@ impl<'a> Newcomer<'a> {
     }
 }
 
+/// Leads each request for another host to a proxy that is not there. Most registries are asked by
+/// HTTPS, and Debian's archive by plain HTTP.
+fn keep_on_this_host(command: &mut Command) {
+    const NOWHERE: &str = "http://127.0.0.1:9";
+    for (name, value) in
+        [("HTTP_PROXY", NOWHERE), ("HTTPS_PROXY", NOWHERE), ("NO_PROXY", "127.0.0.1")]
+    {
+        command.env(name, value).env(name.to_lowercase(), value);
+    }
+}
+
 /// Whether a folder has no file and no folder; one that does not exist has none.
 pub fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newcomer_reaches_no_registry_by_either_scheme() {
+        let mut command = Command::new("true");
+        keep_on_this_host(&mut command);
+        let set: BTreeMap<_, _> = command.get_envs().collect();
+        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"] {
+            let value = set.get(std::ffi::OsStr::new(name)).copied().flatten();
+            assert_eq!(
+                value.and_then(|value| value.to_str()),
+                Some("http://127.0.0.1:9"),
+                "{name}"
+            );
+        }
+    }
 }
