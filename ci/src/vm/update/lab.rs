@@ -30,6 +30,12 @@ const KEYS: &str = "ours";
 /// The recipe's file with the certificate of the web server's CA.
 const AUTHORITY: &str = "recipes/web-ca.crt";
 
+/// The same in the folder of the web server.
+const CA: &str = "ca.crt";
+
+/// The folder of the copy in which images are built once more.
+const AGAIN: &str = "update-again";
+
 /// The web server's host name.
 pub const SERVER: &str = "updates.example";
 
@@ -93,6 +99,23 @@ impl<'a> Lab<'a> {
         cp.arg("-rp").arg(other.project.join("keys").join(KEYS)).arg(lab.project.join("keys"));
         site.finish("update-keys", &mut cp)?;
         Ok(Lab { repository: other.repository.clone(), ..lab })
+    }
+
+    /// A new copy of today's checkout with the keys of this lab and the CA of its web server: it
+    /// builds the images that this lab would build today.
+    pub fn again(&self) -> Result<Self> {
+        let lab = Lab::beside(self.site, AGAIN, self)?;
+        let [from, to] = [self, &lab].map(|lab| lab.web());
+        fs::create_dir_all(&to)
+            .and_then(|()| fs::copy(from.join(CA), to.join(CA)))
+            .or_build(|| format!("cannot copy `{CA}`"))?;
+        Ok(Lab { architecture: self.architecture, has_osd: self.has_osd, ..lab })
+    }
+
+    /// Removes the copy.
+    pub fn remove(self) -> Result<()> {
+        let removed = fs::remove_dir_all(&self.project);
+        removed.or_build(|| format!("cannot remove `{}`", self.project.display()))
     }
 
     fn with_new_keys(self) -> Result<Self> {
@@ -174,7 +197,7 @@ impl<'a> Lab<'a> {
     /// Copies the server's CA beside the recipe, and returns the recipe's lines that add it to the
     /// image's trusted CAs and let the probe resolve the server's name.
     fn trust_the_server(&self) -> Result<String> {
-        fs::copy(self.web().join("ca.crt"), self.project.join(AUTHORITY))
+        fs::copy(self.web().join(CA), self.project.join(AUTHORITY))
             .or_build(|| format!("cannot write `{AUTHORITY}`"))?;
         let authority = format!("{{ source = \"{AUTHORITY}\", mode = 0o644 }}");
         let names = format!("{{ text = \"{SERVER} {HOST}\\n\", mode = 0o644 }}");

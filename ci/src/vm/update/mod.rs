@@ -12,7 +12,6 @@ use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
 use super::slots::disk::{A, B, Slot, SlotDisk};
 use crate::check::Outcome;
-use crate::image::RECIPE;
 use crate::site::Site;
 pub use folder::{
     a_node_updates_itself_from_a_folder, a_node_with_arm64_updates_itself_and_goes_back,
@@ -28,6 +27,7 @@ use osbuild_slots::{Header, State};
 pub use release_3366aed::a_node_of_3366aed_updates_itself_and_goes_back;
 use server::Server;
 use status::{Statuses, phases_of_installation};
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,8 +42,7 @@ pub const NEW: &str = "1.0.1";
 /// How long the node may take to print each expected line.
 pub const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The file with the image's digest and the server's port, written when the update has been
-/// recorded; and the recording.
+/// The file with the [`Recorded`], written when the update has been recorded; and the recording.
 const RECORDED: &str = "recorded";
 const RECORDING: &str = "recording";
 
@@ -90,15 +89,14 @@ pub struct RecordedUpdate<'a> {
 }
 
 impl<'a> RecordedUpdate<'a> {
-    /// The recording that an earlier check made of the same image, or else a new one.
+    /// The recording that an earlier check made of the same images, or else a new one, also if
+    /// another program uses the port that is in these images.
     pub fn existing_or_new(site: &'a Site<'a>) -> Result<Self> {
-        let lab = Lab::existing(site, NAME);
+        let lab = Lab::existing(site, NAME).with_osd();
         let note = fs::read_to_string(lab.file(RECORDED)).unwrap_or_default();
-        match note.split_once(' ').and_then(|(of, port)| Some((of, port.parse().ok()?))) {
-            Some((of, port)) if of == image(site)? => {
-                let server = Server::start(site, &lab, port)?;
-                Ok(RecordedUpdate { lab, _server: server, took: 0.0 })
-            }
+        let port = Recorded::usable(&note, |port| images_of_today(&lab, port))?;
+        match port.map(|port| Server::start(site, &lab, port)) {
+            Some(Ok(server)) => Ok(RecordedUpdate { lab, _server: server, took: 0.0 }),
             _ => Self::new(site),
         }
     }
@@ -112,13 +110,15 @@ impl<'a> RecordedUpdate<'a> {
         let server = Server::start(site, &lab, 0)?;
         lab.write_recipe(OLD, Releases::Web(server.port()))?;
         lab.build()?;
+        let old = Digest::of_file(&lab.image())?.hex();
         lab.replace_boot_program()?;
         lab.keep_old()?;
         let disk = SlotDisk::of(site, lab.old(), lab.keys()?, NAME)?;
         let took = record(site, &lab, &server, &disk)?;
         is_installed(site, &lab, &disk)?;
-        let note = format!("{} {}", image(site)?, server.port());
-        fs::write(lab.file(RECORDED), note)
+        let images = [old, Digest::of_file(&lab.image())?.hex()];
+        let note = Recorded { port: server.port(), images };
+        fs::write(lab.file(RECORDED), note.to_string())
             .or_build(|| "cannot note that the update was recorded".to_owned())?;
         Ok(RecordedUpdate { lab, _server: server, took })
     }
@@ -129,9 +129,44 @@ impl<'a> RecordedUpdate<'a> {
     }
 }
 
-/// The digest of [`RECIPE`]'s image: a new one makes the recording obsolete.
-fn image(site: &Site) -> Result<String> {
-    Ok(Digest::of_file(&site.project().join("out").join(RECIPE).join("image.raw"))?.hex())
+/// The images of a recording: other ones make it obsolete.
+#[derive(Debug, PartialEq, Eq)]
+struct Recorded {
+    /// The port of the web server, whose address is in the images.
+    port: u16,
+    /// The digests of the images with [`OLD`] and [`NEW`], as they were built.
+    images: [String; 2],
+}
+
+impl fmt::Display for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.port, self.images.join(" "))
+    }
+}
+
+impl Recorded {
+    /// The port of the recording with this note, if `today` makes its images from this port.
+    fn usable(note: &str, today: impl FnOnce(u16) -> Result<[String; 2]>) -> Result<Option<u16>> {
+        let [port, old, new] = note.split_whitespace().collect::<Vec<_>>()[..] else {
+            return Ok(None);
+        };
+        let Ok(port) = port.parse() else { return Ok(None) };
+        Ok((today(port)? == [old, new]).then_some(port))
+    }
+}
+
+/// The digests of the images that the lab would build today. Everything that is compiled is in the
+/// store after the first time.
+fn images_of_today(lab: &Lab, port: u16) -> Result<[String; 2]> {
+    let again = lab.again()?;
+    let image = |version| {
+        again.write_recipe(version, Releases::Web(port))?;
+        again.build()?;
+        Ok::<_, Error>(Digest::of_file(&again.image())?.hex())
+    };
+    let images = [image(OLD)?, image(NEW)?];
+    again.remove()?;
+    Ok(images)
 }
 
 /// Boots the node and updates it, and returns the seconds that the update took. Its status shows
@@ -238,4 +273,31 @@ fn is_installed_in(
     fs::write(system.path(), disk.read(ALIGNMENT, length)?)
         .or_build(|| "cannot copy the system partition".to_owned())?;
     site.finish("update-fsck", Command::new("fsck.fat").arg("-n").arg(system.path())).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_updater_makes_the_recording_obsolete() {
+        let images = |updater: &str| [OLD, NEW].map(|version| format!("{version}-{updater}"));
+        let note = Recorded { port: 8443, images: images("a") }.to_string();
+        let usable = |updater| {
+            Recorded::usable(&note, |port| {
+                assert_eq!(port, 8443);
+                Ok(images(updater))
+            })
+        };
+        assert_eq!(usable("a").unwrap(), Some(8443));
+        assert_eq!(usable("b").unwrap(), None);
+    }
+
+    #[test]
+    fn a_note_of_another_form_is_no_recording() {
+        for note in ["", "0f3c 8443", "port a b"] {
+            let built = |_| -> Result<[String; 2]> { panic!("nothing is built for `{note}`") };
+            assert_eq!(Recorded::usable(note, built).unwrap(), None);
+        }
+    }
 }
