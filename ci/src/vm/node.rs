@@ -6,10 +6,14 @@ use osbuild::ship::vm::boot::Boot;
 use osbuild::ship::vm::running_node::RunningNode;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// How long a ready node may take to print its address.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a console that must be silent is read.
+const SILENCE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A node that is powered on. Dropping it is a power cut.
 pub struct NodeUnderTest<'a> {
@@ -56,6 +60,26 @@ impl<'a> NodeUnderTest<'a> {
         match words.iter().find(|word| !line.contains(**word)) {
             Some(word) => Err(Error::build(format!("a line lacks `{word}`")).cause(line)),
             None => Ok(()),
+        }
+    }
+
+    /// Checks for so long that the console prints nothing after its last line with `phrase`. A
+    /// line of the firmware counts, too: it prints some when its program ends, and when the machine
+    /// is reset.
+    ///
+    /// # Errors
+    /// It prints a line that is not empty, or the machine ends.
+    pub fn prints_nothing_after(&mut self, phrase: &str, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            if let Some(line) = after(&self.console()?, phrase) {
+                let message = format!("the console went on after `{phrase}`");
+                return Err(self.failure(message).cause(line));
+            }
+            if Instant::now() > end {
+                return Ok(());
+            }
+            sleep(SILENCE_INTERVAL);
         }
     }
 
@@ -109,5 +133,24 @@ impl<'a> NodeUnderTest<'a> {
         let bytes =
             fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// The first line with text after the last one with `phrase`.
+fn after<'c>(console: &'c str, phrase: &str) -> Option<&'c str> {
+    let (_, rest) = console.rsplit_once(phrase)?;
+    rest.lines().skip(1).find(|line| !line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_firmware_breaks_the_silence() {
+        let stopped = "BdsDxe: loading Boot0001\nslotboot: STOPPED: no slot\n\n";
+        assert_eq!(after(stopped, "STOPPED: "), None);
+        let line = "BdsDxe: failed to start Boot0001";
+        assert_eq!(after(&format!("{stopped}{line}\n"), "STOPPED: "), Some(line));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::change::{Change, Over};
 use super::disk::{A, B, SlotDisk};
-use super::{BACKUP, GOOD, LAST_TRY, SECOND, SPENT};
+use super::{BACKUP, GOOD, LAST_TRY, SECOND, SILENCE, SPENT};
 use crate::vm::machine::{Machine, TIMEOUT};
 use crate::vm::node::NodeUnderTest;
 use crate::vm::power_button;
@@ -261,6 +261,7 @@ pub fn both_damaged(disk: &SlotDisk) -> Result<String> {
         SLOTBOOT_STOPPED,
         &["SLOT-A: the firmware refuses it", "SLOT-B: the firmware refuses it"],
     )?;
+    node.prints_nothing_after(SLOTBOOT_STOPPED, SILENCE)?;
     node.power_off()?;
     disk.flip(bytes[0]).map(|()| String::new())
 }
