@@ -26,6 +26,9 @@ const RULES: &[Rule] = &[
             "crate::host",
             "crate::report",
             "crate::checkout",
+            "crate::pipeline",
+            "crate::cli",
+            "crate::verbs",
         ],
         why: "is above the plan, which must not use it",
     },
@@ -55,19 +58,27 @@ const RULES: &[Rule] = &[
             "crate::cli",
             "crate::pipeline",
             "crate::checkout",
+            "crate::verbs",
         ],
         why: "is above the engine, which runs actions without knowing what they build",
     },
     Rule {
         place: "builder/src/produce/",
         owners: &[],
-        words: &["crate::ship", "crate::host", "crate::cli", "crate::pipeline"],
+        words: &[
+            "crate::ship",
+            "crate::host",
+            "crate::checkout",
+            "crate::pipeline",
+            "crate::cli",
+            "crate::verbs",
+        ],
         why: "is above produce",
     },
     Rule {
         place: "builder/src/ship/",
         owners: &[],
-        words: &["crate::host", "crate::cli", "crate::pipeline"],
+        words: &["crate::host", "crate::checkout", "crate::pipeline", "crate::cli", "crate::verbs"],
         why: "is above ship",
     },
     Rule {
@@ -169,10 +180,7 @@ pub fn crate_problems(file: &str, text: &str) -> Vec<Problem> {
     if !file.starts_with("components/") || !file.ends_with("Cargo.toml") {
         return Vec::new();
     }
-    let names = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| matches!(line.split(['.', ' ', '=']).next(), Some("osbuild" | "ci")));
+    let names = text.lines().enumerate().filter(|(_, line)| names_the_builder(line));
     names
         .map(|(index, line)| {
             problem(
@@ -184,6 +192,21 @@ pub fn crate_problems(file: &str, text: &str) -> Vec<Problem> {
             )
         })
         .collect()
+}
+
+/// Whether a line of a manifest names the builder as a dependency: as a key, as the last part of a
+/// table's name, or as the package behind another name.
+fn names_the_builder(line: &str) -> bool {
+    let is_builder = |name: &str| matches!(name.trim().trim_matches(['"', '\'']), "osbuild" | "ci");
+    let line = line.trim();
+    let table = line.strip_prefix('[').and_then(|rest| rest.split(']').next());
+    let package = line.split("package").skip(1).filter_map(|rest| {
+        let value = rest.trim_start().strip_prefix('=')?;
+        value.split([',', '}', '#']).next()
+    });
+    table.and_then(|name| name.rsplit_once('.')).is_some_and(|(_, last)| is_builder(last))
+        || line.split(['.', ' ', '=']).next().is_some_and(is_builder)
+        || package.into_iter().any(is_builder)
 }
 
 #[cfg(test)]
@@ -231,6 +254,17 @@ mod tests {
     }
 
     #[test]
+    fn no_layer_uses_verbs_or_the_command_line() {
+        for layer in ["plan", "engine", "produce", "ship"] {
+            for above in ["verbs", "cli", "pipeline", "checkout", "host"] {
+                let file = format!("builder/src/{layer}/a.rs");
+                let found = messages(&file, &format!("use crate::{above}::a;\n"));
+                assert_eq!(found.len(), 1, "`{layer}` may use `{above}`");
+            }
+        }
+    }
+
+    #[test]
     fn only_the_exempt_files_start_processes_and_print() {
         assert_eq!(messages("builder/src/engine/store/mod.rs", "Command::new(x)").len(), 1);
         assert_eq!(messages("builder/src/ship/vm/machine/running.rs", "Command::new(x)").len(), 0);
@@ -253,6 +287,17 @@ mod tests {
             .len(),
             1
         );
+        for dependency in [
+            "[dependencies.osbuild]\nworkspace = true\n",
+            "[target.'cfg(unix)'.dev-dependencies.\"osbuild\"]\n",
+            "tools = { path = \"../../builder\", package = \"osbuild\" }\n",
+            "[dependencies.tools]\npackage = \"ci\" # of checks\n",
+        ] {
+            assert_eq!(crate_problems("components/a/Cargo.toml", dependency).len(), 1);
+        }
+        let others = "[package]\nname = \"init\"\n[dependencies.osbuild-abi]\n\
+                      abi = { package = \"osbuild-abi\" }\n";
+        assert!(crate_problems("components/a/Cargo.toml", others).is_empty());
         assert_eq!(crate_problems("builder/Cargo.toml", "osbuild.workspace = true\n").len(), 0);
     }
 }
