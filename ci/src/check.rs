@@ -24,6 +24,8 @@ pub struct Outcome {
     /// How many claims held.
     pub passed: usize,
     /// One problem for each claim that did not hold.
+    /// The claims that cannot be checked on this machine, each with the reason.
+    pub unchecked: Vec<String>,
     pub problems: Vec<Problem>,
     /// The text behind the check's name in the report.
     pub summary: String,
@@ -48,6 +50,7 @@ impl Outcome {
         self.passed += other.passed;
         self.problems.extend(other.problems);
         self.summary = other.summary;
+        self.unchecked.extend(other.unchecked);
         self.times.extend(other.times);
     }
 
@@ -80,28 +83,42 @@ pub fn unmet(claim: &str) -> Problem {
 }
 
 /// The sum of all checks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Claims that held.
     pub passed: usize,
     /// Claims that did not.
     pub failed: usize,
 }
+    /// Claims that cannot be checked on this machine, each with the reason.
+    pub unchecked: Vec<String>,
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        match self.unchecked.len() {
+            0 => Ok(()),
+            count => write!(f, ", {count} not checked"),
+        }
     }
 }
 
 impl Tally {
     fn of(outcome: &Outcome) -> Self {
-        Tally { passed: outcome.passed, failed: outcome.problems.len() }
+        Tally {
+            passed: outcome.passed,
+            failed: outcome.problems.len(),
+            unchecked: outcome.unchecked.clone(),
+        }
     }
 
     /// The sum of both.
     pub fn plus(self, other: Tally) -> Self {
-        Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
+        Tally {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            unchecked: [self.unchecked, other.unchecked].concat(),
+        }
     }
 }
 

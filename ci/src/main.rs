@@ -319,6 +319,7 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
 
 /// The tools that these checks need.
 fn tools(parts: &[Vec<Lane>]) -> Vec<Tool> {
+    tally.unchecked.iter().for_each(|why| report.warning(format!("not checked: {why}")));
     let mut checks = parts.iter().flatten().flatten();
     let is_usual = |check: &Check| {
         [SOURCES, TESTS, IMAGES].into_iter().flatten().any(|usual| usual.name == check.name)
