@@ -2,6 +2,7 @@
 //! panicked; lanes of checks run in parallel.
 
 use crate::site::Site;
+use osbuild::engine::stop;
 use osbuild::error::{Error, Kind, Problem, Result};
 use osbuild::report::{self, Report};
 use std::any::Any;
@@ -23,9 +24,9 @@ pub struct Check {
 pub struct Outcome {
     /// How many claims held.
     pub passed: usize,
-    /// One problem for each claim that did not hold.
     /// The claims that cannot be checked on this machine, each with the reason.
     pub unchecked: Vec<String>,
+    /// One problem for each claim that did not hold.
     pub problems: Vec<Problem>,
     /// The text behind the check's name in the report.
     pub summary: String,
@@ -49,8 +50,8 @@ impl Outcome {
     pub fn add(&mut self, other: Outcome) {
         self.passed += other.passed;
         self.problems.extend(other.problems);
-        self.summary = other.summary;
         self.unchecked.extend(other.unchecked);
+        self.summary = other.summary;
         self.times.extend(other.times);
     }
 
@@ -89,9 +90,9 @@ pub struct Tally {
     pub passed: usize,
     /// Claims that did not.
     pub failed: usize,
-}
     /// Claims that cannot be checked on this machine, each with the reason.
     pub unchecked: Vec<String>,
+}
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,14 +126,15 @@ impl Tally {
 /// Checks that run one after another.
 pub type Lane = Vec<&'static Check>;
 
-/// Runs the lanes in parallel, and reports each check when it ends.
+/// Runs the lanes in parallel, and reports each check when it ends. Once the user wants to stop, no
+/// further check begins.
 pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
     std::thread::scope(|scope| {
         let running: Vec<_> = lanes
             .iter()
             .map(|lane| {
                 let checks = lane.iter().map(move |check| (check.name, move || (check.run)(site)));
-                scope.spawn(move || run_lane(site.report, checks))
+                scope.spawn(move || run_lane(site.report, checks, stop::check))
             })
             .collect();
         let tallies = running.into_iter().map(|lane| lane.join().expect("a lane catches panics"));
@@ -143,11 +145,20 @@ pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
 fn run_lane<'n, F: FnOnce() -> Result<Outcome>>(
     report: &Report,
     checks: impl Iterator<Item = (&'n str, F)>,
+    go_on: impl Fn() -> Result<()>,
 ) -> Tally {
     let mut tally = Tally::default();
     for (name, check) in checks {
+        if go_on().is_err() {
+            break;
+        }
         let step = report.step(name);
         let outcome = outcome_of(check);
+        if go_on().is_err() {
+            // Its problems are those of programs that were ended.
+            step.done("stopped", None, report::Outcome::Ran);
+            break;
+        }
         let summary = match outcome.problems.len() {
             0 => outcome.summary.clone(),
             failed => format!("{failed} FAILED"),
@@ -185,6 +196,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
     use osbuild::report::{Color, Verbosity};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     type NamedCheck = (&'static str, fn() -> Result<Outcome>);
 
@@ -199,7 +211,34 @@ mod tests {
             ("fails", two),
             ("holds", || Ok(Outcome::holds("well"))),
         ];
-        assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "4 passed, 3 failed");
+        let tally = run_lane(&report(), checks.into_iter(), || Ok(()));
+        assert_eq!(tally.to_string(), "4 passed, 3 failed");
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_checked_is_in_the_last_line() {
+        let lacks = || Ok(Outcome { unchecked: vec!["why".into()], ..Outcome::holds("") });
+        let checks: [NamedCheck; 2] = [("lacks", lacks), ("holds", || Ok(Outcome::holds("")))];
+        let tally = run_lane(&report(), checks.into_iter(), || Ok(()));
+        assert_eq!(tally.to_string(), "2 passed, 0 failed, 1 not checked");
+        assert_eq!(tally.unchecked, ["why"]);
+    }
+
+    #[test]
+    fn no_check_begins_after_a_request_to_stop() {
+        let is_asked = AtomicBool::new(false);
+        let checks: [(&str, &dyn Fn() -> Result<Outcome>); 3] = [
+            ("holds", &|| Ok(Outcome::holds(""))),
+            ("is stopped", &|| {
+                is_asked.store(true, Ordering::Relaxed);
+                Err(Error::stopped())
+            }),
+            ("never begins", &|| panic!("it has begun")),
+        ];
+        let tally = run_lane(&report(), checks.into_iter(), || {
+            if is_asked.load(Ordering::Relaxed) { Err(Error::stopped()) } else { Ok(()) }
+        });
+        assert_eq!(tally.to_string(), "1 passed, 0 failed");
     }
 
     #[test]
@@ -222,7 +261,8 @@ mod tests {
     fn a_check_that_panics_fails_and_its_lane_goes_on() {
         let checks: [NamedCheck; 2] =
             [("panics", || panic!("index {} of 3", 3)), ("holds", || Ok(Outcome::holds("well")))];
-        assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "1 passed, 1 failed");
+        let tally = run_lane(&report(), checks.into_iter(), || Ok(()));
+        assert_eq!(tally.to_string(), "1 passed, 1 failed");
     }
 
     #[test]

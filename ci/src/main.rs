@@ -1,5 +1,7 @@
 //! `cargo ci [--yes] [full|NAME…]` installs the tools that the checks need, runs the checks and
-//! tests, and ends with the line `N passed, N failed`. On a terminal it asks before it installs.
+//! tests, and ends with the line `N passed, N failed`, after which come claims that cannot be
+//! checked on this machine. On a terminal it asks before it installs. The first Ctrl-C or SIGTERM
+//! ends the running checks in order, the second one at once.
 //! `cargo ci bench [cold] [--json] [GROUP…]` measures: build, farm, boot, debian, state,
 //! update, fallback, flash, upload, install, and by its name alone debian-full.
 //! `cargo ci fuzz SECONDS|TARGET…` runs the check `fuzz` for longer or for some targets.
@@ -8,6 +10,7 @@ mod bench;
 mod build_host;
 mod cargo;
 mod check;
+mod child;
 mod dependencies;
 mod disk_file;
 mod fuzz;
@@ -28,6 +31,7 @@ mod workspace;
 
 use bench::BenchOptions;
 use check::{Check, Lane, Tally};
+use osbuild::engine::stop;
 use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent, Tool};
 use osbuild::report::{Color, Report, Verbosity};
@@ -291,11 +295,11 @@ fn main() -> ExitCode {
         std::env::args().skip(1).partition(|word| word == "--yes");
     let report = Report::new(Verbosity::Normal, Color::Auto);
     let yes = !flags.is_empty();
-    let done = match words.split_first() {
+    let done = stop::on_signals().and_then(|()| match words.split_first() {
         Some((word, rest)) if word == "bench" => bench(&report, yes, rest),
         Some((word, rest)) if word == "fuzz" && !rest.is_empty() => fuzz(&report, yes, rest),
         _ => ci(&report, yes, &words),
-    };
+    });
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -313,6 +317,7 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     let site = Site::new(report)?;
     let tally =
         parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
+    stop::check()?;
     report.data(tally.to_string());
     Ok(tally.failed == 0)
 }

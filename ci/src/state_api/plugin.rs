@@ -3,6 +3,7 @@
 use super::remote::{Remote, claim};
 use super::{PROTOS, Program};
 use crate::check::Outcome;
+use crate::child::tied;
 use crate::site::Ran;
 use osbuild::error::{Context, Result};
 use std::fs::{self, File};
@@ -135,7 +136,7 @@ impl Plugin {
             File::create(&output).or_build(|| format!("cannot write `{}`", output.display()))?;
         let paths = std::env::join_paths([remote.modules, generated])
             .or_build(|| "cannot join the folders of modules".to_owned())?;
-        let plugin = Command::new("python3")
+        let plugin = tied("python3")
             .arg(remote.site.root.join(PLUGIN))
             .arg(remote.plugins().join("full-name/socket"))
             .env("PYTHONPATH", paths)

@@ -3,6 +3,7 @@
 
 use super::{Program, dashboard, debug, plugin, tokens, verbs};
 use crate::check::Outcome;
+use crate::child::tied;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
@@ -311,7 +312,7 @@ impl Remote<'_> {
         let output = self.folder.join(OUTPUT);
         let file = fs::File::create(&output)
             .or_build(|| format!("cannot write `{}`", output.display()))?;
-        let mut command = Command::new(self.osd);
+        let mut command = tied(self.osd);
         command.arg("--socket").arg(self.socket()).arg("--keep").arg(self.folder.join("keep"));
         command.args(["--listen", "127.0.0.1:0", "--clients"]).arg(clients);
         command.args(["--node", tokens::NODE]);

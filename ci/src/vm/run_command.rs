@@ -4,10 +4,12 @@ use crate::check::Outcome;
 use crate::image::{ARM64, RECIPE};
 use crate::site::{Ran, Site};
 use crate::vm::machine::{PROCESSORS, SECURE_BOOT_ON};
+use osbuild::engine::stop;
 use osbuild::error::{Context, Error, Result};
 use osbuild_abi::console::INSECURE;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -126,7 +128,9 @@ impl RunCommand {
         let mut osbuild = site.osbuild()?;
         osbuild.current_dir(project);
         osbuild.args(["run", recipe, "--cpus", &processors.to_string(), "--yes"]).args(flags);
-        osbuild.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        // Ctrl-C on a terminal would be the first of two interrupts, and the second one ends it
+        // without order.
+        osbuild.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
         Ok(RunCommand { child, log })
     }
@@ -140,6 +144,7 @@ impl RunCommand {
     pub fn wait_at_most(&mut self, timeout: Duration, words: &str) -> Result<String> {
         let end = Instant::now() + timeout;
         loop {
+            stop::check()?;
             let output = self.output()?;
             if let Some(line) = output.lines().find(|line| line.starts_with(words)) {
                 return Ok(line.to_owned());

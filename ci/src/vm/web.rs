@@ -1,10 +1,11 @@
 //! Python's web server.
 
+use crate::child::tied;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// A web server on the loopback, until it is dropped.
 pub struct Web {
@@ -17,7 +18,7 @@ impl Web {
         let log = site.log(log);
         let log_file =
             File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
-        let mut python = Command::new("python3");
+        let mut python = tied("python3");
         python.args(["-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "127.0.0.1"]);
         python.arg(port.to_string()).arg("--directory");
         let python =

@@ -19,6 +19,8 @@ use std::io::{self, Error};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The folder in the user's caches.
 const FOLDER: &str = "osbuild/clients/ci-target";
@@ -26,6 +28,9 @@ const FOLDER: &str = "osbuild/clients/ci-target";
 /// The file with the path of the folder's owner, and the file that is locked while cargo works.
 const OWNER: &str = "checkout";
 const LOCK: &str = "lock";
+
+/// How often the lock is tried.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// cargo's folder with the fingerprint of each package: `PACKAGE-HASH`.
 const FINGERPRINTS: &str = ".fingerprint";
@@ -63,24 +68,35 @@ impl Compiled {
         self.folder.join("tools")
     }
 
-    /// cargo for the checkout `root`. If another cargo works in the folder, calls `waiting` with a
-    /// message and waits.
+    /// cargo for the checkout `root`. If another cargo works in the folder, which may be one of
+    /// this process, calls `waiting` with a message and waits, as long as `go_on` returns no error.
     ///
     /// # Errors
-    /// The folder cannot be read or written.
-    pub fn cargo(&self, root: &Path, waiting: impl FnOnce(&str)) -> io::Result<Cargo> {
+    /// The folder cannot be read or written, or the error is that of `go_on`.
+    pub fn cargo(
+        &self,
+        root: &Path,
+        waiting: impl FnOnce(&str),
+        go_on: impl Fn() -> io::Result<()>,
+    ) -> io::Result<Cargo> {
         let lock = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(self.folder.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                waiting("another `cargo ci` compiles: this one waits for it");
-                lock.lock()?;
+        let mut waiting = Some(waiting);
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => {
+                    if let Some(waiting) = waiting.take() {
+                        waiting("another check or `cargo ci` uses cargo: this one waits for it");
+                    }
+                    go_on()?;
+                    sleep(POLL_INTERVAL);
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
             }
-            Err(TryLockError::Error(error)) => return Err(error),
         }
         take(&self.folder, root)?;
         times::restore(&self.folder, root)?;
@@ -230,7 +246,8 @@ mod tests {
         {
             fs::write(root.join(name), text).unwrap();
         }
-        let mut cargo = compiled.cargo(root, |_| panic!("no other cargo works")).unwrap();
+        let mut cargo =
+            compiled.cargo(root, |_| panic!("no other cargo works"), || Ok(())).unwrap();
         let output = cargo.args(["build", "--offline"]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{text}");
@@ -251,17 +268,21 @@ mod tests {
     }
 
     #[test]
-    fn a_second_cargo_waits_for_the_first() {
+    fn a_second_cargo_waits_for_the_first_until_it_may_not() {
         let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(root.path().join("Cargo.lock"), PACKAGES).unwrap();
         let compiled = Compiled { folder: folder.path().to_owned() };
-        let first = compiled.cargo(root.path(), |_| panic!("no other cargo works")).unwrap();
+        let (root, go_on) = (root.path(), || Ok(()));
+        let first = compiled.cargo(root, |_| panic!("no other cargo works"), go_on).unwrap();
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| {
-                compiled.cargo(root.path(), |waits| sender.send(waits.to_owned()).unwrap()).is_ok()
+                let waiting = |waits: &str| sender.send(waits.to_owned()).unwrap();
+                compiled.cargo(root, waiting, go_on).is_ok()
             });
-            assert!(receiver.recv().unwrap().contains("another `cargo ci`"));
+            assert!(receiver.recv().unwrap().contains("this one waits for it"));
+            let stopped = compiled.cargo(root, |_| {}, || Err(Error::other("stopped")));
+            assert_eq!(stopped.err().unwrap().to_string(), "stopped");
             drop(first);
             assert!(second.join().unwrap());
         });

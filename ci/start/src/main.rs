@@ -27,8 +27,11 @@ fn main() -> ExitCode {
 /// Compiles the checks, and executes them.
 fn start(words: &[OsString]) -> io::Result<Infallible> {
     let (profile, folder) = if measures(words) { MEASURED } else { CHECKED };
-    let mut cargo =
-        Compiled::usual()?.cargo(start::checkout(), |waits| eprintln!("note: {waits}"))?;
+    let mut cargo = Compiled::usual()?.cargo(
+        start::checkout(),
+        |waits| eprintln!("note: {waits}"),
+        || Ok(()),
+    )?;
     cargo.args([
         "build",
         "--locked",

@@ -3,6 +3,7 @@
 
 use super::processor_time::processor_time;
 use super::{Measure, Row};
+use crate::child::tied;
 use crate::go_module::GoModule;
 use crate::site::Site;
 use crate::state_api::{Program, osd_of_node};
@@ -50,7 +51,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let [socket, other] = ["osd", "runtime"].map(|name| folder.path().join(name));
     let own = load(site, &client, Program::start(&osd, &socket)?, &socket)?;
-    let mut runtime = Command::new(&client);
+    let mut runtime = tied(&client);
     runtime.arg("serve").arg(&other);
     let runtime = load(site, &client, Program::spawn(&mut runtime, &other)?, &other)?;
 

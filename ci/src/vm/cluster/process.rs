@@ -1,10 +1,11 @@
 //! A program of the lab on this host.
 
+use crate::child::tied;
 use crate::site::{Site, tail};
 use osbuild::error::{Context, Error, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// A running program. It ends when this is dropped, and also when the thread that started it ends.
 pub struct Process {
@@ -20,8 +21,8 @@ impl Process {
         let cannot = || format!("cannot write `{}`", log.display());
         let stdout = File::create(&log).or_build(cannot)?;
         let stderr = stdout.try_clone().or_build(cannot)?;
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(bin.join(name)).args(arguments);
+        let mut command = tied(bin.join(name));
+        command.args(arguments);
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child = command.spawn().or_build(|| format!("cannot start `{name}`"))?;
         Ok(Process { name: name.to_owned(), child, log })

@@ -1,5 +1,6 @@
 //! Polling for a condition of the cluster.
 
+use osbuild::engine::stop;
 use osbuild::error::Result;
 use std::time::{Duration, Instant};
 
@@ -16,13 +17,14 @@ pub enum Seen<T> {
 /// Calls `look` until the condition holds, at most for `timeout`; then returns the last reason.
 ///
 /// # Errors
-/// `look` failed.
+/// `look` failed, or the user wants to stop.
 pub fn wait<T>(
     timeout: Duration,
     mut look: impl FnMut() -> Result<Seen<T>>,
 ) -> Result<std::result::Result<T, String>> {
     let end = Instant::now() + timeout;
     loop {
+        stop::check()?;
         match look()? {
             Seen::Yes(found) => return Ok(Ok(found)),
             Seen::NotYet(why) if Instant::now() > end => return Ok(Err(why)),
