@@ -19,6 +19,7 @@ use crate::check::Outcome;
 use crate::child::tied;
 use crate::go_module;
 use crate::site::{Site, fill_once};
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
 use std::fs;
@@ -185,9 +186,10 @@ fn program(built: &[PathBuf], name: &str) -> Result<PathBuf> {
     found.cloned().ok_or_else(|| Error::build(format!("cargo has built no `{name}`")))
 }
 
-/// Installs the modules once, and returns their folder.
+/// Installs the modules once, and returns their folder, which is another one for other versions.
 fn python_modules(site: &Site) -> Result<PathBuf> {
-    fill_once(&site.tools().join(format!("python-{}", MODULES[0])), |folder| {
+    let name = format!("python-{}", &Digest::of(MODULES.join("\n").as_bytes()).hex()[..16]);
+    fill_once(&site.tools().join(name), |folder| {
         let mut pip = Command::new("pip3");
         pip.args(["install", "--no-input", "--disable-pip-version-check", "--target"]);
         site.finish("state-api-pip", pip.arg(folder).args(MODULES)).map(drop)
