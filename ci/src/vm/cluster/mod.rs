@@ -121,10 +121,12 @@ pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Res
     addons::deploy(site, &cluster.plane, ProxyMode::Nftables, PODS)?;
     kubectl.apply(DEPLOYMENT)?;
     serving::the_cluster_signs_it(&kubectl, text(&first, "/metadata/name"), &mut cluster.outcome)?;
+    // The node pulls images meanwhile.
+    cluster.sees_the_problem_of_the_host(&mut node)?;
     client.rolls_out(&mut cluster.outcome)?;
     let before = cluster.pods_run(&mut node, &[])?;
     client.reaches_the_service(&mut cluster.outcome, "")?;
-    cluster.sees_the_problem_of_the_host(&mut node)?;
+    cluster.has_one_event_of_the_host()?;
     drop(node);
 
     let mut node = lab.machine("cluster-reboots")?.hostname(NAME_BY_DHCP).boot()?;
@@ -203,17 +205,30 @@ impl Cluster {
             Ok(if is_so { Seen::Yes(()) } else { Seen::NotYet(text) })
         })?;
         self.outcome.claim("the cluster shows what is wrong with the host", seen);
+        let seen = wait(TIMEOUT, || {
+            let count = self.events_of_the_host()?;
+            let found = format!("{count} events are about it");
+            Ok(if count > 0 { Seen::Yes(()) } else { Seen::NotYet(found) })
+        })?;
+        self.outcome.claim("an event says when that began", seen);
+        Ok(())
+    }
+
+    /// The problem has lasted for minutes, in which the node has written its condition again.
+    fn has_one_event_of_the_host(&mut self) -> Result<()> {
+        let count = self.events_of_the_host()?;
+        let why = || format!("{count} events are about it");
+        self.outcome.check("no further event says so while that lasts", count == 1, why);
+        Ok(())
+    }
+
+    /// How many events say that no time server answers the node.
+    fn events_of_the_host(&self) -> Result<usize> {
         let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.kind=Node,\
                     reason=Time";
-        let seen = wait(TIMEOUT, || {
-            let events = self.plane.api().list(path)?;
-            let is_one = |event: &&Value| text(event, "/message").starts_with(NO_TIME);
-            let count = events.iter().filter(is_one).count();
-            let found = format!("{count} of {} events are about it", events.len());
-            Ok(if count == 1 { Seen::Yes(()) } else { Seen::NotYet(found) })
-        })?;
-        self.outcome.claim("one event says when that began", seen);
-        Ok(())
+        let events = self.plane.api().list(path)?;
+        let is_one = |event: &&Value| text(event, "/message").starts_with(NO_TIME);
+        Ok(events.iter().filter(is_one).count())
     }
 
     /// Why none of the nodes is Ready.
