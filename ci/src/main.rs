@@ -86,8 +86,8 @@ const IMAGES: &[Check] = &[
     },
 ];
 
-/// Checks that `cargo ci full` adds, because they are too slow for every run: first those that use
-/// all processors or measure a short time.
+/// Checks that `cargo ci full` adds, because they are too slow for every run: first, one at a time,
+/// those that use all processors, and `vm: slots, at length`, which measures slotboot.
 const LONG_ALONE: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::no_input_breaks_a_property },
@@ -319,12 +319,12 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
         parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
     stop::check()?;
     report.data(tally.to_string());
+    tally.unchecked.iter().for_each(|why| report.warning(format!("not checked: {why}")));
     Ok(tally.failed == 0)
 }
 
 /// The tools that these checks need.
 fn tools(parts: &[Vec<Lane>]) -> Vec<Tool> {
-    tally.unchecked.iter().for_each(|why| report.warning(format!("not checked: {why}")));
     let mut checks = parts.iter().flatten().flatten();
     let is_usual = |check: &Check| {
         [SOURCES, TESTS, IMAGES].into_iter().flatten().any(|usual| usual.name == check.name)

@@ -14,13 +14,22 @@ const MACHINES: &str = "vm: ";
 pub fn problems(file: &str, text: &str, known: &BTreeSet<String>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let cited = line.split('`').skip(1).step_by(2).filter(|name| is_claim(name));
-        let unknown = cited.filter(|name| !known.contains(*name));
+        let parts: Vec<&str> = line.split('`').collect();
+        // A name that goes on in the next line has no end here.
+        let quoted = parts[..parts.len() - 1].chunks_exact(2).map(|part| (part[0], part[1]));
+        let cited = quoted.filter(|(before, name)| is_announced(before) || is_claim(name));
+        let unknown = cited.map(|(_, name)| name).filter(|name| !known.contains(*name));
         problems.extend(unknown.map(|name| {
             problem(file, text, index + 1, name, format!("there is no test or check `{name}`"))
         }));
     }
     problems
+}
+
+/// Whether the words before a name say that it is that of a check or of a test.
+fn is_announced(before: &str) -> bool {
+    let before = before.trim_end().to_lowercase();
+    ["the check", "the test"].iter().any(|words| before.ends_with(words))
 }
 
 fn is_claim(name: &str) -> bool {
@@ -108,6 +117,12 @@ mod tests {
         let found = problems("a.md", text, &known);
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0].message, "there is no test or check `vm: gone`");
+        assert!(
+            problems("a.md", "The check `vm:\nslots` and the check `vm: slots`", &known).is_empty()
+        );
+        let found = problems("a.md", "The check `gone` and the check `vm: slots`, `slots`", &known);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].message, "there is no test or check `gone`");
     }
 
     #[test]

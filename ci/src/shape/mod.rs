@@ -46,7 +46,8 @@ pub fn words(site: &Site) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// Each test or check that a text cites exists.
+/// Each check that a text cites exists, and so does each test whose name has four words or more. A
+/// check is cited by `vm: NAME`, or after the words "the check".
 pub fn claims(site: &Site) -> Result<Outcome> {
     let checks = crate::names().chain(crate::vm::secure::claims());
     let mut known: BTreeSet<String> = checks.map(str::to_owned).collect();

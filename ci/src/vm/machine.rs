@@ -223,7 +223,8 @@ impl<'a> Machine<'a> {
         Ok(NodeUnderTest::new(node, self.options.log, self.timeout))
     }
 
-    /// Powers on, and returns when the node is ready and has an address.
+    /// Powers on, and returns when the node is ready. It waits briefly for an address: a node can
+    /// be ready without one.
     pub fn boot(self) -> Result<NodeUnderTest<'a>> {
         let mut node = self.start()?;
         node.ready()?;

@@ -56,7 +56,7 @@ const CLAIMS: &[Claim] = &[
     ("exactly three host daemons, and shims of the node's own pods", three_daemons),
     ("the kubelet, containerd and the shims have control groups of their own", own_groups),
     ("the root is read-only", read_only_root),
-    ("containerd alone has the images of pods", only_containerd_has_images),
+    ("the image's copy of the images of pods is unmounted", images_are_unmounted),
     ("no shell and no script in the root", no_shell),
     ("only `init` has blocked SIGTERM", only_init_blocks_sigterm),
     ("the DHCP pod has only NET_ADMIN and NET_RAW", dhcp_capabilities),
@@ -282,7 +282,8 @@ fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {
 }
 
 /// The layer with the images is no longer mounted, so it takes no memory.
-fn only_containerd_has_images(seen: &Seen) -> std::result::Result<(), String> {
+/// containerd has them then, and the memory of the layer is free.
+fn images_are_unmounted(seen: &Seen) -> std::result::Result<(), String> {
     expect(seen.facts.all("mount").filter(|fact| fact[1] == IMAGES).count(), 0)
 }
 
