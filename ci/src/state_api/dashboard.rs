@@ -22,7 +22,7 @@ const LINES: &str = "the first line\n\u{1b}]0;evil\u{7}\u{1b}[2J the second line
 const ESCAPED: &str = "\\u{1b}]0;evil\\u{7}\\u{1b}[2J the second line";
 
 /// How long `osd` may take to listen.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long a key may take to have its effect: less than a call to a node may take.
 const MAX_DELAY: Duration = Duration::from_secs(3);

@@ -23,7 +23,7 @@ const NAME: &str = "debugged";
 const DEBUG: [&str; 5] = ["-n", NAME, "debug", "--image", "localhost/tools:1"];
 
 /// How long something may take that comes soon.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a program may take to end its command.

@@ -47,7 +47,7 @@ const CLIENT: &str = "components/pods/osd/tests/client.py";
 const PROTOS: &str = "components/shared/cosi/proto";
 
 /// How long `osd` may take to make its socket.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running server, such as `osd`, or a plugin of it. Dropping it ends the program.
 pub struct Program(Child);

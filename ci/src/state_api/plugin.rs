@@ -24,7 +24,7 @@ const FILES: [&str; 4] = [
 ];
 
 /// How long the plugin may take to react.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Settings whose full name changes.
 const SETTINGS: &str = "{type: Hostname, id: name, spec: {hostname: edge-7}}\n---\n\

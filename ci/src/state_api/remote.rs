@@ -22,7 +22,7 @@ const OTHER: &str = "other";
 const OUTPUT: &str = "osd.out";
 
 /// How long `osd` may take to listen.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The connections that `osd` serves on the network.
 const MAX_CONNECTIONS: usize = 64;

@@ -27,7 +27,7 @@ pub const HOST6: Ipv6Addr = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 2);
 pub const PROCESSORS: u32 = 1;
 
 /// How long a node may take to become ready, and to print each line that a check waits for.
-pub const TIMEOUT: Duration = Duration::from_secs(300);
+pub const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A line of the kernel if the firmware has verified it.
 pub const SECURE_BOOT_ON: &str = "UEFI Secure Boot is enabled";

@@ -15,7 +15,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the program may take to print an expected line.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -88,7 +88,7 @@ fn boots(site: &Site, recipe: &str) -> Result<Outcome> {
 fn ready(site: &Site, log: &str, recipe: &str, flags: &[&str]) -> Result<(Ran, String)> {
     let processors = PROCESSORS.to_string();
     let words =
-        ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
+        ["run", recipe, "--until", "ready", "--timeout", "600", "--cpus", &processors, "--yes"];
     let ran = site.run(log, site.osbuild()?.args(words).args(flags))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not become ready"));

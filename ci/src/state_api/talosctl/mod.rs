@@ -30,7 +30,7 @@ const PARAMETER: &str =
 const CHANGED: &str = "type: KernelParameter\nid: swap\nspec: { key: vm.swappiness, value: '8' }\n";
 
 /// How long a watch may take to show a change.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// `talosctl get` lists types and resources, prints one in each of its formats, and watches.
 pub fn it_reads_a_node(site: &Site) -> Result<Outcome> {

@@ -89,7 +89,7 @@ use workloads::{DEPLOYMENT, client::Client};
 pub use wrong_clock::a_node_joins_as_soon_as_it_knows_the_time;
 
 /// How long the cluster and the emulated node may take for each step.
-const TIMEOUT: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(480);
 
 /// The host name that DHCP gives at the second boot.
 const NAME_BY_DHCP: &str = "edge-7";

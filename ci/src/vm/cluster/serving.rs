@@ -14,7 +14,7 @@ pub const PORT: u16 = 10250;
 pub const ADDRESS: &str = "10.0.2.15:10250";
 
 /// How long the kubelet may take to request its certificate, and to serve with it.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Finds the names of the requests.
 const REQUESTS: [&str; 5] = [

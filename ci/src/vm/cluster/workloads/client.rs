@@ -19,7 +19,7 @@ const ROLLOUT: &str = "--timeout=600s";
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long one HTTP response may take.
-const RESPONSE: Duration = Duration::from_secs(20);
+const RESPONSE: Duration = Duration::from_secs(60);
 
 /// The start of the names of the Service's pods, with which they answer.
 const WEB: &str = "web-";
