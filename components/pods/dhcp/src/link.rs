@@ -13,7 +13,7 @@ use crate::dhcpv6::Need;
 use crate::dhcpv6::link::LinkClient6;
 use crate::lease::{Action, Client, Event};
 use crate::message::{Kind, Message};
-use crate::netlink::{Address, Address6, Link, Netlink};
+use crate::netlink::{Address, Address6, Link, MainRoute, Netlink};
 use crate::router::Advert;
 use crate::settings::Facts;
 use crate::socket::{self, LinkSocket};
@@ -42,8 +42,10 @@ pub struct LinkClient {
     socket: Option<LinkSocket>,
     /// The address that this client has set on the link.
     configured: Option<Address>,
-    /// The routes that it has set. One that the kernel has refused, or replaced with another of the
-    /// same lease, is not among them: it is not missed.
+    /// The routes of the lease to subnets that had a route with its metric once it was configured:
+    /// this one, or one of another program or a setting in its place. It is put back once there is
+    /// none. One that the kernel has refused is not among them, so that it is not tried for each
+    /// change.
     routes: Vec<Route>,
     /// The MTU that the link had before that of a lease. A client that starts again does not know
     /// it.
@@ -182,7 +184,7 @@ impl LinkClient {
         let addresses = netlink.addresses(self.link.index)?;
         let found = netlink.routes(self.link.index)?;
         let has_address = addresses.iter().any(|address| address.is(&ours));
-        if !has_address || self.routes.iter().any(|route| !found.contains(route)) {
+        if !has_address || self.routes.iter().any(|route| !is_taken(route, &found)) {
             self.handle(Event::Gone, netlink);
         }
         Ok(())
@@ -319,9 +321,9 @@ impl LinkClient {
         self.configured = Some(address);
         self.configure_mtu(terms.mtu.map(u32::from), netlink);
         let outcome = self.configure_routes(terms, netlink);
-        let mut routes = netlink.routes(self.link.index)?;
-        routes.retain(|route| terms.routes.contains(route));
-        self.routes = routes;
+        let found = netlink.routes(self.link.index)?;
+        let taken = terms.routes.iter().filter(|route| is_taken(route, &found));
+        self.routes = taken.copied().collect();
         outcome
     }
 
@@ -368,12 +370,21 @@ impl LinkClient {
 
     fn configure_routes(&mut self, terms: &Terms, netlink: &mut Netlink) -> io::Result<()> {
         let index = self.link.index;
-        for route in netlink.routes(index)?.iter().filter(|route| !terms.routes.contains(route)) {
+        let (leased, others): (Vec<_>, Vec<_>) =
+            netlink.routes(index)?.into_iter().partition(|found| found.is_leased);
+        let old = leased.iter().map(|found| &found.route);
+        for route in old.filter(|route| !terms.routes.contains(route)) {
             netlink
                 .delete_route(index, route)
                 .map_err(|error| failed(&format!("cannot remove {}", shown(route)), error))?;
         }
         for route in &terms.routes {
+            // The kernel would replace it, and the setting that it may be of would replace this
+            // one, without end.
+            if is_taken(route, &others) {
+                self.log(&format!("leaves out {}: another one has its metric", shown(route)));
+                continue;
+            }
             let beyond = route.gateway.is_some_and(|gateway| !within(gateway, terms));
             match netlink.put_route(index, route, terms.address, beyond) {
                 Ok(()) => self.log(&format!("has {}", shown(route))),
@@ -407,6 +418,11 @@ fn question(message: &Message) -> String {
 fn shown(route: &Route) -> String {
     let to = format!("the route to {}/{}", route.destination, route.prefix_length);
     route.gateway.map_or_else(|| to.clone(), |gateway| format!("{to} via {gateway}"))
+}
+
+/// Whether a route of a lease, or one in its place, is among those with its metric.
+fn is_taken(route: &Route, found: &[MainRoute]) -> bool {
+    found.iter().any(|other| other.route.leads_to_same(route))
 }
 
 /// Whether an address is in the subnet of the lease.

@@ -117,6 +117,16 @@ impl Address {
     }
 }
 
+/// An IPv4 route of the main table with the metric that the leases of a link have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MainRoute {
+    /// The route.
+    pub route: Route,
+    /// Whether a client of DHCP has set it, over this link. Another one may lead over any link: the
+    /// kernel has one route to a subnet with a metric.
+    pub is_leased: bool,
+}
+
 /// An IPv6 address of a link that is not link-local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address6 {
@@ -261,8 +271,8 @@ impl Netlink {
         self.execute(address6_request(libc::RTM_DELADDR, EXECUTE, index, address))
     }
 
-    /// Lists the IPv4 routes over a link that came from DHCP.
-    pub fn routes(&mut self, index: u32) -> io::Result<Vec<Route>> {
+    /// Lists the IPv4 routes with the metric that the leases of a link have.
+    pub fn routes(&mut self, index: u32) -> io::Result<Vec<MainRoute>> {
         let mut fixed = [0; ROUTE];
         fixed[0] = INET;
         let request = Request::new(libc::RTM_GETROUTE, LIST, &fixed);
@@ -283,7 +293,7 @@ impl Netlink {
         self.execute(request.with(libc::RTA_PREFSRC, &source.octets()))
     }
 
-    /// Removes a route that [`Netlink::routes`] returned.
+    /// Removes a leased route that [`Netlink::routes`] returned.
     pub fn delete_route(&mut self, index: u32, route: &Route) -> io::Result<()> {
         self.execute(route_request(libc::RTM_DELROUTE, EXECUTE, index, route, 0))
     }
@@ -546,23 +556,26 @@ fn any_address6(answer: &Answer) -> Option<(u32, Address6)> {
     Some((index, Address6 { address, prefix_length: fixed[1], flags, protocol }))
 }
 
-fn read_route(answer: &Answer, index: u32) -> Option<Route> {
+fn read_route(answer: &Answer, index: u32) -> Option<MainRoute> {
     let fixed = answer.payload.get(..ROUTE).filter(|_| answer.kind == libc::RTM_NEWROUTE)?;
-    if (fixed[4], fixed[5]) != (libc::RT_TABLE_MAIN, BY_DHCP) {
+    // One for a type of service is beside a lease's route, which is for all packets.
+    if (fixed[3], fixed[4]) != (0, libc::RT_TABLE_MAIN) {
         return None;
     }
     let mut route =
         Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length: fixed[1], gateway: None };
-    let mut over = None;
+    let (mut over, mut metric) = (None, 0);
     for (kind, value) in attributes(&answer.payload[ROUTE..]) {
         match kind {
             libc::RTA_OIF => over = u32_at(value, 0),
+            libc::RTA_PRIORITY => metric = u32_at(value, 0)?,
             libc::RTA_DST => route.destination = address_of(value)?,
             libc::RTA_GATEWAY => route.gateway = Some(address_of(value)?),
             _ => {}
         }
     }
-    (over == Some(index)).then_some(route)
+    let is_leased = fixed[5] == BY_DHCP && over == Some(index);
+    (metric == METRIC + index).then_some(MainRoute { route, is_leased })
 }
 
 fn address_of(octets: &[u8]) -> Option<Ipv4Addr> {

@@ -64,6 +64,13 @@ pub struct Route {
     pub gateway: Option<Ipv4Addr>,
 }
 
+impl Route {
+    /// Whether it leads to the same subnet as another one, perhaps by another way.
+    pub fn leads_to_same(&self, other: &Self) -> bool {
+        (self.destination, self.prefix_length) == (other.destination, other.prefix_length)
+    }
+}
+
 /// Why a message's terms were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unacceptable {

@@ -216,6 +216,43 @@ fn what_another_program_removes_of_a_lease_is_put_back() {
     assert_eq!(world.log().matches(has).count(), 3, "its own changes are no reason for others");
 }
 
+/// The metric of the routes of a lease on the client's link.
+fn metric(world: &World) -> u32 {
+    let shown = world.ip(&format!("link show dev {LINK}"));
+    1024 + shown.split_once(':').unwrap().0.parse::<u32>().unwrap()
+}
+
+#[test]
+fn a_route_of_a_setting_with_the_metric_of_the_lease_stays() {
+    let mut world = World::new();
+    world.start_init();
+    let routes = "--dhcp-option=option:classless-static-route,10.8.0.0/16,10.9.0.2,\
+                  0.0.0.0/0,10.9.0.1";
+    let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+    start_dnsmasq(&mut world, &[range, routes]);
+    world.start_client();
+    until_whole(&world, "the lease");
+    world.want(&[&format!("route 0.0.0.0/0 {} via 10.9.0.9 on {LINK}", metric(&world))]);
+    let of_setting = format!("default via 10.9.0.9 dev {LINK} proto 111");
+    let default = || world.ip("-4 route show default");
+    until("the route of the setting", || default().contains(&of_setting).then_some(()));
+    let stays = |leases| {
+        for _ in 0..20 {
+            assert!(default().starts_with(&of_setting), "{}", default());
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(world.log().matches("has 10.9.0.50/24").count(), leases);
+    };
+    stays(1);
+    run(&format!("ip -n {} route delete 10.8.0.0/16", world.client_side));
+    until("the other route of the lease", || {
+        world.ip("-4 route show").contains("10.8.0.0/16 via 10.9.0.2").then_some(())
+    });
+    stays(2);
+    world.want(&[]);
+    until_whole(&world, "the route of the lease, again");
+}
+
 #[test]
 fn a_link_that_was_off_has_its_lease_again_although_the_server_is_silent() {
     let mut world = World::new();
