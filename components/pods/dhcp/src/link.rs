@@ -47,8 +47,8 @@ pub struct LinkClient {
     /// none. One that the kernel has refused is not among them, so that it is not tried for each
     /// change.
     routes: Vec<Route>,
-    /// The MTU that the link had before that of a lease. A client that starts again does not know
-    /// it.
+    /// The MTU that the link had before that of a lease. A client that starts again knows it only
+    /// if a setting was over it.
     former_mtu: Option<u32>,
     /// The options that routers have advertised.
     advertised: Advertised,
@@ -59,12 +59,14 @@ pub struct LinkClient {
 }
 
 /// The effect of `init`'s settings on the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkSettings {
     /// Whether DHCP may configure it.
     pub dhcp: bool,
     /// Whether its MTU is that of a setting, so that a lease leaves it alone.
     pub mtu: bool,
+    /// The MTU that it had before that of a setting, until it has it back.
+    pub former_mtu: Option<u32>,
     /// Its IPv4 addresses, each `ADDRESS/PREFIX-LENGTH`.
     pub addresses4: Vec<String>,
 }
@@ -83,7 +85,7 @@ impl LinkClient {
             advertised: Advertised::default(),
             dhcpv6: LinkClient6::new(&link),
             addresses6: Vec::new(),
-            settings: LinkSettings { dhcp: true, mtu: false, addresses4: Vec::new() },
+            settings: LinkSettings { dhcp: true, ..LinkSettings::default() },
             link,
         })
     }
@@ -111,6 +113,11 @@ impl LinkClient {
         self.client.terms().and_then(|terms| terms.mtu)
     }
 
+    /// The MTU that the link had before that of a lease.
+    pub fn former_mtu(&self) -> Option<u32> {
+        self.former_mtu
+    }
+
     /// Follows the settings of the link.
     pub fn follow(&mut self, settings: LinkSettings, netlink: &mut Netlink) {
         let before = std::mem::replace(&mut self.settings, settings);
@@ -121,6 +128,10 @@ impl LinkClient {
                 self.dhcpv6.start(netlink);
             }
             _ => {}
+        }
+        if before.mtu && !self.settings.mtu {
+            // A lease may have begun or ended while the setting was over its MTU.
+            self.configure_mtu(self.leased_mtu().map(u32::from), netlink);
         }
     }
 
@@ -336,11 +347,13 @@ impl LinkClient {
         }
         let mtu = match leased {
             Some(mtu) => {
-                let is_other = self.link.mtu != mtu;
-                self.former_mtu = self.former_mtu.or(is_other.then_some(self.link.mtu));
+                let current = Some(self.link.mtu).filter(|current| *current != mtu);
+                // The link may still have the MTU of a setting that is gone. `init` remembers the
+                // one before that for longer than this program runs.
+                self.former_mtu = self.settings.former_mtu.or(self.former_mtu).or(current);
                 Some(mtu)
             }
-            None => self.former_mtu.take(),
+            None => self.former_mtu.take().or(self.settings.former_mtu),
         };
         if let Some(mtu) = mtu
             && let Err(error) = netlink.set_mtu(self.link.index, mtu)

@@ -231,6 +231,7 @@ impl ServedLinks {
                 is_of_node: self.arguments.choice.is_of_node(&link),
                 is_served: client.is_some() || self.static_network.holds_tunnel(&link),
                 leased_mtu: client.and_then(LinkClient::leased_mtu),
+                former_mtu: client.and_then(LinkClient::former_mtu),
                 link,
             }
         });
@@ -296,7 +297,8 @@ impl ServedLinks {
 fn link_settings(settings: &StaticNetwork, link: &str) -> LinkSettings {
     let dhcp = settings.allows_dhcp(link) && !settings.switches_off(link);
     let mtu = settings.sets_mtu(link);
-    LinkSettings { dhcp, mtu, addresses4: settings.addresses4(link) }
+    let former_mtu = settings.former_mtu(link);
+    LinkSettings { dhcp, mtu, former_mtu, addresses4: settings.addresses4(link) }
 }
 
 fn timespec(span: Duration) -> Timespec {

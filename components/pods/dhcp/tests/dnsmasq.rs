@@ -161,6 +161,51 @@ fn a_link_without_dhcp_has_its_own_mtu_again() {
 }
 
 #[test]
+fn a_link_has_its_own_mtu_again_after_a_setting_over_that_of_its_lease() {
+    for mtu in [9000, 1400] {
+        let mut world = World::new();
+        world.start_init();
+        let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+        start_dnsmasq(&mut world, &[range, "--dhcp-option=option:mtu,1400"]);
+        world.start_client();
+        until_mtu(&world, 1400);
+        let setting = format!("link eth0 mtu {mtu}");
+        world.want(&[&setting]);
+        until_mtu(&world, mtu);
+        let report = format!("network-set {setting}");
+        until(&report, || world.requests().contains(&report).then_some(()));
+        world.want(&[&setting, "link eth0 dhcp off"]);
+        world.until_no_address();
+        world.want(&["link eth0 dhcp off"]);
+        until_mtu(&world, 1500);
+    }
+}
+
+#[test]
+fn a_link_has_its_own_mtu_again_after_a_lease_below_a_setting() {
+    let mut world = World::new();
+    world.start_init();
+    world.want(&["link eth0 mtu 9000"]);
+    let client = world.start_client();
+    until_mtu(&world, 9000);
+    let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+    start_dnsmasq(&mut world, &[range, "--dhcp-option=option:mtu,1400"]);
+    world.until_address("10.9.0.50/24");
+    // One that starts again knows only what `init` remembers.
+    world.end(client, "-KILL");
+    let leases = world.log().matches("has 10.9.0.50/24").count();
+    world.start_client();
+    until("the lease, again", || {
+        (world.log().matches("has 10.9.0.50/24").count() > leases).then_some(())
+    });
+    until_mtu(&world, 9000);
+    world.want(&[]);
+    until_mtu(&world, 1400);
+    world.want(&["link eth0 dhcp off"]);
+    until_mtu(&world, 1500);
+}
+
+#[test]
 fn a_renewal_that_is_refused_leads_to_the_new_address() {
     let mut world = World::new();
     let t1 = "--dhcp-option=option:T1,4";

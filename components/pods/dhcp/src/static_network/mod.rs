@@ -192,6 +192,12 @@ impl StaticNetwork {
             .any(|setting| matches!(setting, NetworkSetting::Mtu(name, _) if name.as_str() == link))
     }
 
+    /// The MTU that a link had before that of a setting, until it has it back.
+    pub fn former_mtu(&self, link: &str) -> Option<u32> {
+        let mut former_mtus = self.former_mtus.iter();
+        former_mtus.find_map(|(name, mtu)| (name.as_str() == link).then(|| mtu.bytes().into()))
+    }
+
     /// The IPv4 addresses that a link has of settings, each `ADDRESS/PREFIX-LENGTH`. Those of IPv6
     /// are among the addresses of the link.
     pub fn addresses4(&self, link: &str) -> Vec<String> {
@@ -315,7 +321,8 @@ impl StaticNetwork {
             let parent = links.iter().find(|host| host.link.index == parent)?;
             (!parent.link.up).then(|| parent.link.name.clone())
         };
-        let links = links.iter().map(|HostLink { link, is_served, is_of_node, leased_mtu }| {
+        let links = links.iter().map(|host| {
+            let HostLink { link, is_served, is_of_node, leased_mtu, former_mtu } = host;
             let port_of = ports.get(&link.name).filter(|_| *is_of_node || link.is_made).cloned();
             let is_found = *is_served || port_of.is_some();
             is_found.then(|| FoundLink {
@@ -325,6 +332,7 @@ impl StaticNetwork {
                 name: link.name.clone(),
                 mtu: link.mtu,
                 leased_mtu: *leased_mtu,
+                former_mtu: *former_mtu,
                 is_made: link.is_made,
                 port_of,
             })

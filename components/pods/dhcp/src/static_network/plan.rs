@@ -17,6 +17,8 @@ pub struct FoundLink {
     pub mtu: u32,
     /// The MTU of its lease.
     pub leased_mtu: Option<u16>,
+    /// The MTU that it had before that of a lease.
+    pub former_mtu: Option<u32>,
     /// Whether it is on.
     pub is_up: bool,
     /// The link that carries it, if that one is off: then the kernel does not switch it on.
@@ -85,7 +87,7 @@ pub enum Action {
     RestoreMtu(u32, LinkName, Mtu),
     /// Have `init` forget the MTU of a link that is gone: another of its name may have another one.
     ForgetMtu(LinkName),
-    /// Have `init` remember the MTU that a link has.
+    /// Have `init` remember the MTU that a link has, apart from those of leases.
     RememberMtu(LinkName, Mtu),
     /// Give the link with this index the MTU of a setting.
     SetMtu(u32, LinkName, Mtu),
@@ -131,8 +133,9 @@ pub fn plan(
             }
             NetworkSetting::Mtu(..) if link.is_made || link.follows_mtu() => {}
             NetworkSetting::Mtu(name, mtu) => {
-                let current = Mtu::new(link.mtu).ok().filter(|_| !former_mtus.contains_key(name));
-                puts.extend(current.map(|current| Action::RememberMtu(name.clone(), current)));
+                let own = Mtu::new(link.former_mtu.unwrap_or(link.mtu)).ok();
+                let own = own.filter(|_| !former_mtus.contains_key(name));
+                puts.extend(own.map(|own| Action::RememberMtu(name.clone(), own)));
                 puts.push(Action::SetMtu(link.index, name.clone(), *mtu));
             }
             NetworkSetting::Address(address) => {
@@ -358,6 +361,7 @@ mod tests {
             name: "eth0".to_owned(),
             mtu: 1500,
             leased_mtu: None,
+            former_mtu: None,
             is_up: true,
             off_parent: None,
             is_made: false,
@@ -462,6 +466,18 @@ mod tests {
         found.names.clear();
         assert_eq!(plan(&[], &former, &found), [Action::ForgetMtu(eth0())], "it is gone");
         assert_eq!(plan(&wanted, &former, &found), [], "it may come back");
+    }
+
+    #[test]
+    fn the_mtu_of_a_lease_is_not_remembered_as_that_of_the_link() {
+        let wanted = settings(&["link eth0 mtu 9000"]);
+        let mut found = found();
+        let link = &mut found.links[0];
+        (link.mtu, link.leased_mtu, link.former_mtu) = (1400, Some(1400), Some(1500));
+        assert_eq!(
+            plan(&wanted, &BTreeMap::new(), &found),
+            [Action::RememberMtu(eth0(), mtu(1500)), Action::SetMtu(2, eth0(), mtu(9000))]
+        );
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct HostLink {
     pub is_served: bool,
     /// The MTU of its lease.
     pub leased_mtu: Option<u16>,
+    /// The MTU that it had before that of a lease.
+    pub former_mtu: Option<u32>,
 }
 
 /// A change of the links.

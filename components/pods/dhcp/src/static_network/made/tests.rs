@@ -25,7 +25,7 @@ fn host(index: u32, name: &str, kind: LinkKind) -> HostLink {
         parent: None,
         is_made: false,
     };
-    HostLink { link, is_of_node, is_served: is_of_node, leased_mtu: None }
+    HostLink { link, is_of_node, is_served: is_of_node, leased_mtu: None, former_mtu: None }
 }
 
 fn eth0() -> HostLink {
