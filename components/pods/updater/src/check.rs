@@ -105,16 +105,15 @@ pub enum CheckOutcome {
 /// # Errors
 /// No release could be verified, or it could not be installed. The running slot is unchanged.
 pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
-    let repository = Repository::load(&updater.settings, &updater.seen, updater.pace).await?;
-    let document = repository.document(&updater.settings).await?;
-    updater.reporter.on_offered(&document.version);
-    fits(&document, &updater.settings)?;
-    follow(updater, Some(&repository), document).await
+    let (repository, document) = offered(updater).await?;
+    follow_offered(updater, &repository, document).await
 }
 
 /// Like [`check`], but goes on with the release in `asked`, for which the node has asked its
 /// cluster, if the channel cannot be read: a node that its cluster has drained only has to reboot,
-/// and one that waits for its turn must learn of it. The release stays there until that succeeds.
+/// and one that waits for its turn must learn of it. The release stays there until that succeeds,
+/// or until the channel offers another one: a node never reboots into a release that it knows to be
+/// superseded, also if the next one cannot be installed.
 ///
 /// # Errors
 /// As for [`check`].
@@ -122,17 +121,44 @@ pub async fn check_or_resume(
     updater: &Updater,
     asked: &mut Option<Document>,
 ) -> Outcome<CheckOutcome> {
-    let outcome = match (check(updater).await, asked.clone()) {
+    let outcome = match (offered(updater).await, asked.clone()) {
+        (Ok((repository, document)), before) => {
+            // Its rollout may be another one by now.
+            *asked = before.filter(|before| is_same(before, &document)).map(|_| document.clone());
+            follow_offered(updater, &repository, document).await
+        }
         (Err(failure), Some(document)) => {
             eprintln!("{failure}");
             follow(updater, None, document).await
         }
-        (outcome, _) => outcome,
+        (Err(failure), None) => Err(failure),
     };
     if outcome.is_ok() {
         *asked = None;
     }
     outcome
+}
+
+/// Reads which release the channel offers.
+async fn offered(updater: &Updater) -> Outcome<(Repository, Document)> {
+    let repository = Repository::load(&updater.settings, &updater.seen, updater.pace).await?;
+    let document = repository.document(&updater.settings).await?;
+    updater.reporter.on_offered(&document.version);
+    Ok((repository, document))
+}
+
+async fn follow_offered(
+    updater: &Updater,
+    repository: &Repository,
+    document: Document,
+) -> Outcome<CheckOutcome> {
+    fits(&document, &updater.settings)?;
+    follow(updater, Some(repository), document).await
+}
+
+/// Whether two documents are of the same release, perhaps with different rollouts.
+fn is_same(one: &Document, other: &Document) -> bool {
+    (&one.version, &one.files) == (&other.version, &other.files)
 }
 
 async fn follow(
@@ -298,8 +324,7 @@ impl Updater {
     fn admits(&self, document: &Document) -> Outcome {
         match &*self.refused.borrow() {
             Some(Refused { document: refused, at, why })
-                if (&refused.version, &refused.files) == (&document.version, &document.files)
-                    && at.elapsed() < REFUSED_INTERVAL =>
+                if is_same(refused, document) && at.elapsed() < REFUSED_INTERVAL =>
             {
                 Err(Failure::new(format!("{why}: the release is not downloaded again for a day")))
             }

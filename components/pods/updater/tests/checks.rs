@@ -194,6 +194,32 @@ fn a_node_asks_its_cluster_and_reboots_without_the_server_of_releases() {
 }
 
 #[test]
+fn a_newer_release_that_fails_is_reported_although_the_node_waits() {
+    let older_epoch = Release { security_epoch: 1, ..Release::new(3) };
+    let refusal = "error: it is too old [code=3]\n";
+    for (newer, refusal, word) in
+        [(Release::new(3), Some(refusal), "it is too old"), (older_epoch, None, "security epoch 1")]
+    {
+        let (world, api) = (World::new(), ApiServer::start(&[]));
+        world.joins(api.url());
+        let release = Release::new(2);
+        let check_of =
+            |release| world.updater(&format!("file://{}/", world.publish(release).display()));
+        let Ok(CheckOutcome::Asks(document)) = world.wait(check(&check_of(&release))) else {
+            panic!("it is not granted yet")
+        };
+        world.init.reports(Slots::Known(holds_version_2(&release, SlotState::NotBootable)));
+        api.annotate(GRANTED, "2");
+        world.init.refuses_boot_programs(refusal);
+        let (updater, mut asked) = (check_of(&newer), Some(*document));
+        let failure = world.wait(check_or_resume(&updater, &mut asked)).unwrap_err().to_string();
+        assert!(failure.contains(word), "{failure}");
+        assert_eq!(asked, None, "the channel does not offer it any more");
+        assert!(!world.init.verbs().contains(&"reboot".to_owned()), "{:?}", world.init.verbs());
+    }
+}
+
+#[test]
 fn a_node_reports_its_result_without_another_check() {
     let (world, api) = (World::new(), ApiServer::start(&[(WANTED, "2"), (GRANTED, "2")]));
     world.joins(api.url());
