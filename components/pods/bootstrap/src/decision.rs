@@ -7,14 +7,22 @@ use crate::instance::Instance;
 pub struct Found {
     /// The machine.
     pub instance: Instance,
-    /// When it was signed to replace any other one, in seconds since 1970. Of the document that was
-    /// placed last, the latest such time that counted.
+    /// When it was signed to replace any other one, in seconds since 1970.
     pub replaces: Option<u64>,
-    /// Of the document that was placed last, if it was signed to replace others: the machine that
-    /// the document before it was for. Another source may still have that document.
-    pub former: Option<Instance>,
     /// The document.
     pub text: String,
+}
+
+/// What is known of the documents of earlier boots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The machine whose document was placed last, and that document.
+    pub placed: Option<(Instance, String)>,
+    /// The latest time of a document that replaced others.
+    pub latest: Option<u64>,
+    /// The machines whose documents gave way to one that replaced others or to the owner's, since a
+    /// document of neither kind was placed. A source may still have them.
+    pub former: Vec<Instance>,
 }
 
 /// The decision about a document.
@@ -34,27 +42,23 @@ pub enum Decision {
     Owners,
 }
 
-/// Decides about `found`, with the document `on_data` and the one that was placed last.
-pub fn decide(on_data: Option<&str>, placed: Option<&Found>, found: &Found) -> Decision {
-    let is_same = placed.is_some_and(|placed| placed.instance == found.instance);
-    let is_former = placed.is_some_and(|placed| placed.former.as_ref() == Some(&found.instance));
-    let replaces = found.replaces > placed.and_then(|placed| placed.replaces);
-    match (on_data, placed) {
-        (Some(text), Some(placed))
-            if is_same && !replaces && text == found.text && text == placed.text =>
-        {
-            Decision::Keep
-        }
-        (Some(text), _) if text == found.text => Decision::Record,
+/// Decides about `found`, with the document `on_data` and what is known of earlier boots.
+pub fn decide(on_data: Option<&str>, known: &Known, found: &Found) -> Decision {
+    let placed = known.placed.as_ref();
+    let is_same = placed.is_some_and(|(instance, _)| *instance == found.instance);
+    let is_former = known.former.contains(&found.instance);
+    let is_unedited = placed.is_some_and(|(_, text)| on_data == Some(text));
+    let replaces = found.replaces > known.latest;
+    match on_data {
+        Some(text) if text == found.text && is_same && is_unedited && !replaces => Decision::Keep,
+        Some(text) if text == found.text => Decision::Record,
         _ if replaces => Decision::Place,
-        (None, _) if is_same => Decision::Removed,
-        (None, _) => Decision::Place,
+        None if is_same => Decision::Removed,
+        None => Decision::Place,
+        Some(_) if is_unedited && is_same => Decision::Changed,
         // The disk is a copy of another machine's, whose document nobody has edited.
-        (Some(text), Some(placed)) if !is_same && !is_former && text == placed.text => {
-            Decision::Place
-        }
-        (Some(text), Some(placed)) if is_same && text == placed.text => Decision::Changed,
-        (Some(_), _) => Decision::Owners,
+        Some(_) if is_unedited && !is_former => Decision::Place,
+        Some(_) => Decision::Owners,
     }
 }
 
@@ -64,7 +68,17 @@ mod tests {
 
     fn found(instance: &str, text: &str) -> Found {
         let instance = Instance::parse(instance).unwrap();
-        Found { instance, replaces: None, former: None, text: text.to_owned() }
+        Found { instance, replaces: None, text: text.to_owned() }
+    }
+
+    /// The decision after a boot that has placed a document, if one has.
+    fn decide(on_data: Option<&str>, placed: Option<&Found>, found: &Found) -> Decision {
+        let known = placed.map_or_else(Known::default, |placed| Known {
+            placed: Some((placed.instance.clone(), placed.text.clone())),
+            latest: placed.replaces,
+            former: Vec::new(),
+        });
+        super::decide(on_data, &known, found)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The document on DATA, and the record of what was placed there.
 
-use crate::decision::{Decision, Found, decide};
+use crate::decision::{Decision, Found, Known, decide};
 use crate::instance::Instance;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_folder::Folder;
@@ -13,6 +13,10 @@ const DOCUMENT: &str = "node.toml";
 const RECORD: &str = ".bootstrap";
 /// The folder there for entries that were in the way.
 const ASIDE: &str = ".aside";
+/// The maximum number of former machines in a record: those that a disk was in last.
+const MAX_FORMER: usize = 16;
+/// The time in a record without one that has former machines: no document is so old.
+const NEVER: u64 = 0;
 /// A text that no document has.
 const NO_TEXT: &str = "\0";
 /// The document may contain a token.
@@ -24,16 +28,20 @@ const MODE: u32 = 0o600;
 /// The folder cannot be read or written.
 pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
     let on_data = read(&folder.join(DOCUMENT))?;
-    let placed = placed(folder)?;
-    let decision = decide(on_data.as_deref(), placed.as_ref(), found);
+    let before = known(folder)?;
+    let decision = decide(on_data.as_deref(), &before, found);
+    let after = match decision {
+        Decision::Place | Decision::Record => with_placed(before.clone(), found),
+        // One that replaces the owner's later stays as well while a source has this one.
+        Decision::Owners => with_left_out(before.clone(), &found.instance),
+        Decision::Keep | Decision::Changed | Decision::Removed => before.clone(),
+    };
     // The record comes last: without it, the document is recorded at the next boot.
-    match decision {
-        Decision::Place => {
-            write(folder, DOCUMENT, &found.text)?;
-            write(folder, RECORD, &record(found, placed))?;
-        }
-        Decision::Record => write(folder, RECORD, &record(found, placed))?,
-        Decision::Keep | Decision::Changed | Decision::Removed | Decision::Owners => {}
+    if decision == Decision::Place {
+        write(folder, DOCUMENT, &found.text)?;
+    }
+    if after != before {
+        write(folder, RECORD, &record(&after))?;
     }
     Ok(decision)
 }
@@ -43,12 +51,40 @@ pub fn settle(folder: &Path, found: &Found) -> Outcome<Decision> {
 /// # Errors
 /// The folder cannot be read.
 pub fn last_instance(folder: &Path) -> Outcome<Option<Instance>> {
-    Ok(placed(folder)?.map(|found| found.instance))
+    Ok(known(folder)?.placed.map(|(instance, _)| instance))
 }
 
-/// The document that was placed last.
-fn placed(folder: &Path) -> Outcome<Option<Found>> {
-    Ok(read(&folder.join(RECORD))?.and_then(|record| parse_record(&record)))
+/// What the record says. One that is damaged says nothing.
+fn known(folder: &Path) -> Outcome<Known> {
+    let record = read(&folder.join(RECORD))?;
+    Ok(record.and_then(|record| parse_record(&record)).unwrap_or_default())
+}
+
+/// What is known once a document is placed.
+fn with_placed(before: Known, found: &Found) -> Known {
+    let placed = Some((found.instance.clone(), found.text.clone()));
+    let mut after = Known { placed, latest: found.replaces.max(before.latest), former: Vec::new() };
+    if found.replaces.is_some() {
+        let machines = before.former.into_iter().chain(before.placed.map(|(instance, _)| instance));
+        machines.for_each(|machine| add_former(&mut after, machine));
+    }
+    after
+}
+
+/// What is known once the document of a machine was left out for the owner's.
+fn with_left_out(mut before: Known, instance: &Instance) -> Known {
+    add_former(&mut before, instance.clone());
+    before
+}
+
+/// Adds a machine to those whose documents gave way, unless its own is the one that was placed.
+fn add_former(known: &mut Known, machine: Instance) {
+    let is_placed = known.placed.as_ref().is_some_and(|(placed, _)| *placed == machine);
+    if !is_placed && !known.former.contains(&machine) {
+        known.former.push(machine);
+    }
+    let excess = known.former.len().saturating_sub(MAX_FORMER);
+    known.former.drain(..excess);
 }
 
 /// The text of an entry. Bytes that are no text, and an entry that is no file, are of the owner:
@@ -61,26 +97,29 @@ fn read(path: &Path) -> Outcome<Option<String>> {
     Ok(small_file::read_bytes(path)?.map(text))
 }
 
-/// The instance on a line, with the latest time of a document that replaced others and the machine
-/// before it, and the document.
-fn record(found: &Found, before: Option<Found>) -> String {
-    let latest = found.replaces.max(before.as_ref().and_then(|before| before.replaces));
-    let former = before.filter(|_| found.replaces.is_some());
-    let former = former.map(|before| before.former.unwrap_or(before.instance));
-    let former = former.filter(|former| *former != found.instance);
-    let mut line = found.instance.to_string();
-    line.extend(latest.map(|time| format!(" {time}")));
-    line.extend(former.map(|former| format!(" {former}")));
-    format!("{line}\n{}", found.text)
+/// The instance on a line, with the latest time of a document that replaced others and the former
+/// machines, and the document. Before any document is placed, there is no instance, and the release
+/// before this one takes the record for a damaged one.
+fn record(known: &Known) -> String {
+    let placed = known.placed.as_ref();
+    let (instance, text) = placed.map_or(("", ""), |(instance, text)| (instance.as_str(), text));
+    let time = known.latest.or((!known.former.is_empty()).then_some(NEVER));
+    let mut line = instance.to_owned();
+    line.extend(time.map(|time| format!(" {time}")));
+    line.extend(known.former.iter().map(|former| format!(" {former}")));
+    format!("{line}\n{text}")
 }
 
-fn parse_record(record: &str) -> Option<Found> {
+fn parse_record(record: &str) -> Option<Known> {
     let (line, text) = record.split_once('\n')?;
     let mut words = line.split(' ');
-    let instance = Instance::parse(words.next()?).ok()?;
-    let replaces = words.next().map(str::parse).transpose().ok()?;
-    let former = words.next().map(Instance::parse).transpose().ok()?;
-    Some(Found { instance, replaces, former, text: text.to_owned() })
+    let placed = match words.next()? {
+        "" => None,
+        instance => Some((Instance::parse(instance).ok()?, text.to_owned())),
+    };
+    let latest = words.next().map(str::parse).transpose().ok()?.filter(|time| *time != NEVER);
+    let former = words.map(Instance::parse).collect::<Outcome<_>>().ok()?;
+    Some(Known { placed, latest, former })
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Outcome {
@@ -95,7 +134,7 @@ mod tests {
 
     fn found(instance: &str, text: &str) -> Found {
         let instance = Instance::parse(instance).unwrap();
-        Found { instance, replaces: None, former: None, text: text.to_owned() }
+        Found { instance, replaces: None, text: text.to_owned() }
     }
 
     #[test]
@@ -128,6 +167,46 @@ mod tests {
         }
         assert_eq!(settle(&found("i-2", "a = 3\n")), Decision::Place, "the disk is a copy");
         assert_eq!(settle(&of_cloud), Decision::Place);
+    }
+
+    #[test]
+    fn a_recovery_document_stays_when_a_cloud_has_the_one_that_the_owners_kept_out() {
+        let (of_cloud, of_copy) = (found("i-1", "a = 1\n"), found("i-2", "a = 2\n"));
+        let recovery = Found { replaces: Some(7), ..found("stick", "a = 7\n") };
+        for (instance, record) in [(None, None), (None, Some("damaged")), (Some("i-0"), None)] {
+            let folder = tempfile::tempdir().unwrap();
+            let settle = |found: &Found| settle(folder.path(), found).unwrap();
+            if let Some(instance) = instance {
+                assert_eq!(settle(&found(instance, "a = 0\n")), Decision::Place);
+            }
+            if let Some(record) = record {
+                fs::write(folder.path().join(RECORD), record).unwrap();
+            }
+            fs::write(folder.path().join(DOCUMENT), "own").unwrap();
+            assert_eq!(settle(&of_cloud), Decision::Owners);
+            let placed = last_instance(folder.path()).unwrap();
+            assert_eq!(placed.as_ref().map(Instance::as_str), instance, "no other was placed");
+            assert_eq!(settle(&recovery), Decision::Place);
+            assert_eq!(settle(&of_cloud), Decision::Owners);
+            assert_eq!(settle(&of_cloud), Decision::Owners);
+            assert_eq!(settle(&recovery), Decision::Keep);
+            if let Some(instance) = instance {
+                assert_eq!(settle(&found(instance, "a = 0\n")), Decision::Owners);
+            }
+            assert_eq!(settle(&of_copy), Decision::Place, "the disk is a copy");
+        }
+    }
+
+    #[test]
+    fn a_document_is_placed_once_the_owner_has_removed_the_one_that_kept_it_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let settle = |found: &Found| settle(folder.path(), found).unwrap();
+        let of_cloud = found("i-1", "a = 1\n");
+        fs::write(folder.path().join(DOCUMENT), "own").unwrap();
+        assert_eq!(settle(&of_cloud), Decision::Owners);
+        fs::remove_file(folder.path().join(DOCUMENT)).unwrap();
+        assert_eq!(settle(&of_cloud), Decision::Place);
+        assert_eq!(settle(&of_cloud), Decision::Keep);
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn read(settings: &Settings, source: &str, given: Given) -> Outcome<Found> {
     let text = Trust::Anyone.open(&text, here.as_ref()).explain(what())?.text;
     Document::parse(&text).explain(what())?;
     settings.say(&format!("{} has a node document", what()));
-    Ok(Found { instance, replaces: None, former: None, text })
+    Ok(Found { instance, replaces: None, text })
 }
 
 /// The document of the machine's volumes. All that are good have to have the same one.
@@ -141,7 +141,7 @@ fn on_volumes(settings: &Settings, trust: &Trust) -> Outcome<Answer> {
         },
         (None, Trust::Anyone) => Instance::parse(UNNAMED)?,
     };
-    Ok(Some(Ok(Found { instance, replaces, former: None, text })))
+    Ok(Some(Ok(Found { instance, replaces, text })))
 }
 
 /// All volumes, once there is one; none after a while.
