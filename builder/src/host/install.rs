@@ -109,10 +109,10 @@ fn needs_sudo(words: &[String], is_root: bool) -> bool {
     words[0] == "apt-get" && !is_root
 }
 
-/// Has sudo ask for a password, if it needs one, before any step shows its progress: that would
-/// overwrite the question. sudo remembers the answer for the commands that follow.
+/// Has sudo ask for a password, if `apt-get` needs one, before any step shows its progress: that
+/// would overwrite the question. sudo remembers the answer for the commands that follow.
 fn ask_for_password() -> Result<()> {
-    match Command::new("sudo").arg("-v").status() {
+    match password_question().status() {
         Ok(status) if !status.success() => {
             stop::check()?;
             Err(Error::build("`sudo` has refused").hint("run it as root, or install the tools"))
@@ -120,6 +120,14 @@ fn ask_for_password() -> Result<()> {
         // The first command explains why there is no sudo.
         _ => Ok(()),
     }
+}
+
+/// The command with which sudo asks. It runs `apt-get`, as all that follow do: `sudo -v` wants a
+/// password as soon as one of the user's rules does, also if the one of `apt-get` does not.
+fn password_question() -> Command {
+    let mut command = Command::new("sudo");
+    command.args(["apt-get", "--version"]).stdout(Stdio::null());
+    command
 }
 
 /// Runs one command, `apt-get` as root. If it fails, the error shows the end of its output.
@@ -165,6 +173,8 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::report::{Color, Verbosity};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn each_installer_runs_once_for_all_of_its_packages() {
@@ -187,6 +197,16 @@ mod tests {
                 "rustup target add some-target"
             ]
         );
+    }
+
+    #[test]
+    fn a_user_whose_sudo_runs_apt_get_without_a_password_is_not_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let sudo = folder.path().join("sudo");
+        let script = "#!/bin/sh\n[ \"$1\" = apt-get ]\n";
+        fs::write(&sudo, script).unwrap();
+        fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(password_question().env("PATH", folder.path()).status().unwrap().success());
     }
 
     #[test]
