@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 /// The replacement for a secret.
 const REMOVED: &str = "[removed]";
 
-/// The forms of secrets. The group `before`, if there is one, stays.
+/// The forms of secrets. The group `before`, if there is one, stays, and so does all of a match
+/// with the group `harmless`: what only resembles a secret.
 static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // A private key in PEM, also without its end.
@@ -23,12 +24,17 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // The header of a request.
         r"(?<before>\bBearer )[A-Za-z0-9._~+/=-]{16,}",
         r#"(?i)(?<before>\bauthorization"?\s*[:=]\s*"?basic )[A-Za-z0-9+/=]+"#,
-        // A password in a URL, perhaps without a user.
-        r"(?<before>://)[^/\s:@]*:[^\s@]+(?:@)",
-        // A value with the name of a secret, on a command line, in JSON or in YAML.
+        // A password in a URL, perhaps without a user. After the port of a host, an `@` belongs to
+        // something else, such as a digest or the next value.
+        concat!(
+            r#"(?<harmless>://(?:\[[0-9A-Fa-f:.]+\]|[^/\s:@"]*):[0-9]{1,5}[/?#"',])"#,
+            r#"|(?<before>://)[^/\s:@"]*:[^\s@"]+@"#
+        ),
+        // A value with the name of a secret, on a command line, in JSON or in YAML. A switch with
+        // such a name has none.
         concat!(
             r#"(?i)(?<before>(?:password|passwd|secret|token|api[-_]?key)(?:=|"\s*:\s*"|: +"?))"#,
-            r#"[^\s"',;&{\[][^\s"',;&]*"#
+            r#"(?:(?<harmless>(?:true|false)(?:[\s"',;&}\]]|$))|[^\s"',;&{\[][^\s"',;&]*)"#
         ),
         // A key of WireGuard, which a public one resembles.
         r#"(?i)(?<before>(?:private|preshared)[-_]?key(?:=|"?\s*:\s*"?))[A-Za-z0-9+/]{43}="#,
@@ -41,11 +47,14 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// The text without what looks like a secret.
 pub fn redacted(text: &str) -> String {
     SECRETS.iter().fold(text.to_owned(), |text, secret| {
-        let stays = |found: &regex_lite::Captures| {
+        let clean = |found: &regex_lite::Captures| {
+            if found.name("harmless").is_some() {
+                return found[0].to_owned();
+            }
             let before = found.name("before").map_or("", |before| before.as_str());
             format!("{before}{REMOVED}")
         };
-        secret.replace_all(&text, stays).into_owned()
+        secret.replace_all(&text, clean).into_owned()
     })
 }
 
@@ -75,12 +84,18 @@ mod tests {
             ("proxy http://bob:pw@10.0.0.1:3128/".into(), "proxy http://[removed]10.0.0.1:3128/"),
             ("redis://:pw@10.0.0.5:6379".into(), "redis://[removed]10.0.0.5:6379"),
             ("postgres://app:p/w@db a".into(), "postgres://[removed]db a"),
+            ("postgres://o'app,1:it's,1@db a".into(), "postgres://[removed]db a"),
+            ("http://bob:123@10.0.0.1:3128/".into(), "http://[removed]10.0.0.1:3128/"),
+            ("https://a:1/ http://b:pw@c".into(), "https://a:1/ http://[removed]c"),
             ("Authorization: Basic dXNlcjpwdw==".into(), "Authorization: Basic [removed]"),
             ("password: hunter2\na: b".into(), "password: [removed]\na: b"),
             ("run --token=hunter2 -v".into(), "run --token=[removed] -v"),
             (format!("made private-key={KEY} b"), "made private-key=[removed] b"),
             (format!("privateKey: {KEY}\nb"), "privateKey: [removed]\nb"),
             (r#"{"Password": "hunter2", "a": 1}"#.into(), r#"{"Password": "[removed]", "a": 1}"#),
+            ("bootstrapToken: abc".into(), "bootstrapToken: [removed]"),
+            ("token: false-start".into(), "token: [removed]"),
+            ("useToken: true, password: a".into(), "useToken: true, password: [removed]"),
         ] {
             assert_eq!(redacted(&text), clean);
         }
@@ -94,6 +109,13 @@ mod tests {
             "sha256:788a08205ffa06405256d6932637e62e7b46f01f57de4a8d60765b20a1d824b9",
             "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
             "version 1.35.8, registry.k8s.io/pause:3.10, fd00::1, 10.0.2.15/24",
+            r#"{"server":"https://10.0.0.1:6443","context":"admin@kubernetes"}"#,
+            r#"{"server":"https://example","context":"a:admin@kubernetes"}"#,
+            "docker://registry.example:5000/pause@sha256:788a08205ffa",
+            "docker://[fd00::1]:5000/pause@sha256:788a08205ffa",
+            "{'server':'https://10.0.0.1:6443','context':'admin@kubernetes'}",
+            "automountServiceAccountToken: false\nhostNetwork: true",
+            "set --rotate-token=true",
         ] {
             assert_eq!(redacted(text), text);
         }
