@@ -33,6 +33,7 @@ use crate::own_node::OwnNode;
 use crate::pace::Pace;
 use crate::report::Reporter;
 use crate::repository::{Repository, for_each_piece, wait_for_first_piece};
+use crate::request::Offered;
 use crate::request_for_check;
 use crate::settings::Settings;
 use crate::slot::{Slot, Uki};
@@ -106,7 +107,7 @@ pub enum CheckOutcome {
 /// No release could be verified, or it could not be installed. The running slot is unchanged.
 pub async fn check(updater: &Updater) -> Outcome<CheckOutcome> {
     let (repository, document) = offered(updater).await?;
-    follow_offered(updater, &repository, document).await
+    follow(updater, Some(&repository), document).await
 }
 
 /// Like [`check`], but goes on with the release in `asked`, for which the node has asked its
@@ -125,7 +126,7 @@ pub async fn check_or_resume(
         (Ok((repository, document)), before) => {
             // Its rollout may be another one by now.
             *asked = before.filter(|before| is_same(before, &document)).map(|_| document.clone());
-            follow_offered(updater, &repository, document).await
+            follow(updater, Some(&repository), document).await
         }
         (Err(failure), Some(document)) => {
             eprintln!("{failure}");
@@ -147,15 +148,6 @@ async fn offered(updater: &Updater) -> Outcome<(Repository, Document)> {
     Ok((repository, document))
 }
 
-async fn follow_offered(
-    updater: &Updater,
-    repository: &Repository,
-    document: Document,
-) -> Outcome<CheckOutcome> {
-    fits(&document, &updater.settings)?;
-    follow(updater, Some(repository), document).await
-}
-
 /// Whether two documents are of the same release, perhaps with different rollouts.
 fn is_same(one: &Document, other: &Document) -> bool {
     (&one.version, &one.files) == (&other.version, &other.files)
@@ -167,11 +159,15 @@ async fn follow(
     document: Document,
 ) -> Outcome<CheckOutcome> {
     let slots = updater.init()?.slots().explain("ask init for the state of the slots")?;
-    let decision = decide(&slots, &document);
+    let (decision, fits) = (decide(&slots, &document), fits(&document, &updater.settings));
     let is_idle = matches!(decision, Decision::Idle(_));
     let hold = if decision.is_nothing() { None } else { updater.hold(&document)? };
-    // A stopped release is no longer wanted.
-    updater.settle(&slots, is_idle || hold == Some(Hold::Stopped)).await;
+    // A stopped release is no longer wanted, and neither is one that this one supersedes, also if
+    // this one cannot be installed: the cluster must not drain the node for it.
+    let is_unwanted = is_idle || hold == Some(Hold::Stopped) || fits.is_err();
+    let offered = if is_unwanted { Offered::Nothing } else { Offered::Version(&document.version) };
+    updater.settle(&slots, offered).await;
+    fits?;
     if let Some(hold) = hold {
         return Ok(held(&document, hold));
     }
@@ -248,8 +244,8 @@ impl Updater {
     }
 
     /// Reports to the cluster what became of a request. It is repeated at the next check.
-    async fn settle(&self, slots: &Slots, is_idle: bool) {
-        if let Err(failure) = self.settled(slots, is_idle).await {
+    async fn settle(&self, slots: &Slots, offered: Offered<'_>) {
+        if let Err(failure) = self.settled(slots, offered).await {
             eprintln!("report to the cluster: {failure}");
         }
     }
@@ -279,15 +275,15 @@ impl Updater {
     pub async fn has_to_report(&self) -> bool {
         let slots = self.init().and_then(|mut init| init.slots().explain("ask init for the slots"));
         match slots {
-            Ok(slots) => self.settled(&slots, false).await.unwrap_or(true),
+            Ok(slots) => self.settled(&slots, Offered::Unknown).await.unwrap_or(true),
             Err(_) => false,
         }
     }
 
     /// Reports what became of a request, and returns whether that is not known yet.
-    async fn settled(&self, slots: &Slots, is_idle: bool) -> Outcome<bool> {
+    async fn settled(&self, slots: &Slots, offered: Offered<'_>) -> Outcome<bool> {
         let Some(mut node) = self.own_node().await? else { return Ok(false) };
-        node.settle(slots, is_idle).await?;
+        node.settle(slots, offered).await?;
         Ok(node.is_on_trial(slots))
     }
 

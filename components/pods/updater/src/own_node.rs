@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::objects::Node;
-use crate::request::{self, Changes};
+use crate::request::{self, Changes, Offered};
 
 /// Where a client asks who it is.
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -48,10 +48,9 @@ impl OwnNode {
         request::is_on_trial(&self.node.metadata.annotations, slots)
     }
 
-    /// Reports what became of the request. `is_idle`: the node has nothing to do until the channel
-    /// offers another release.
-    pub async fn settle(&mut self, slots: &Slots, is_idle: bool) -> Outcome {
-        let changes = request::settle(&self.node.metadata.annotations, slots, is_idle);
+    /// Reports what became of the request.
+    pub async fn settle(&mut self, slots: &Slots, offered: Offered<'_>) -> Outcome {
+        let changes = request::settle(&self.node.metadata.annotations, slots, offered);
         self.annotate(&changes).await
     }
 

@@ -25,6 +25,17 @@ pub type Changes = BTreeMap<&'static str, Option<String>>;
 /// The annotations that belong to one request.
 const OF_A_REQUEST: [&str; 6] = [WANTED, SINCE, REASON, GRANTED, GRANTED_SINCE, WAITS];
 
+/// The version that a request may still be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered<'v> {
+    /// Any: it is not known what the channel offers.
+    Unknown,
+    /// None: the node has nothing to do until the channel offers another release.
+    Nothing,
+    /// This one.
+    Version(&'v str),
+}
+
 /// Whether the node may reboot into this version.
 pub fn is_granted(found: &Annotations, version: &str) -> bool {
     let is = |key| found.get(key).is_some_and(|value| value == version);
@@ -60,13 +71,18 @@ pub fn ask(found: &Annotations, version: &str, now: Timestamp) -> Changes {
 }
 
 /// Returns the changes that end the request: with the result if the release was tried, and without
-/// one if the channel no longer offers it (`is_idle`).
-pub fn settle(found: &Annotations, slots: &Slots, is_idle: bool) -> Changes {
+/// one if the channel no longer offers it.
+pub fn settle(found: &Annotations, slots: &Slots, offered: Offered) -> Changes {
     let (Some(wanted), Slots::Known(slots)) = (found.get(WANTED), slots) else {
         return Changes::new();
     };
     let mut changes = Changes::from(OF_A_REQUEST.map(|key| (key, None)));
-    match (tried(slots, wanted), is_idle) {
+    let is_withdrawn = match offered {
+        Offered::Unknown => false,
+        Offered::Nothing => true,
+        Offered::Version(version) => version != wanted,
+    };
+    match (tried(slots, wanted), is_withdrawn) {
         (Tried::Succeeded, _) => {
             changes.insert(RESULT, Some(format!("{wanted} {SUCCEEDED}")));
         }
@@ -192,10 +208,10 @@ mod tests {
     #[test]
     fn a_release_that_became_good_or_did_not_is_a_result() {
         let granted = annotations(&[(WANTED, "2"), (SINCE, DAY), (GRANTED, "2"), (WAITS, "x")]);
-        let after = |slots, is_idle| apply(settle(&granted, &slots, is_idle), granted.clone());
+        let after = |slots| apply(settle(&granted, &slots, Offered::Nothing), granted.clone());
         let succeeded = annotations(&[(RESULT, "2 succeeded")]);
-        assert_eq!(after(slots(("2", GOOD), ("1", GOOD)), true), succeeded);
-        let failed = after(slots(("1", GOOD), ("2", on_trial(0))), true);
+        assert_eq!(after(slots(("2", GOOD), ("1", GOOD))), succeeded);
+        let failed = after(slots(("1", GOOD), ("2", on_trial(0))));
         assert_eq!((failed[RESULT].as_str(), failed.get(GRANTED)), ("2 failed", None));
         assert!(failed[REASON].contains("SLOT-B did not become good"));
     }
@@ -205,7 +221,8 @@ mod tests {
         let granted = annotations(&[(WANTED, "2"), (SINCE, DAY), (GRANTED, "2")]);
         let Slots::Known(tried) = slots(("1", GOOD), ("2", on_trial(0))) else { unreachable!() };
         let outage = Slots::Known(SlotsStatus { is_outage: true, ..tried });
-        assert_eq!(settle(&granted, &outage, false), Changes::new(), "the grant counts");
+        let same = Offered::Version("2");
+        assert_eq!(settle(&granted, &outage, same), Changes::new(), "the grant counts");
         let failed = annotations(&[(RESULT, "2 failed"), (REASON, "x")]);
         let again = apply(ask(&failed, "2", at(DAY)), failed.clone());
         assert_eq!(again, annotations(&[(WANTED, "2"), (SINCE, DAY)]));
@@ -220,7 +237,8 @@ mod tests {
             slots(("1", GOOD), ("2", on_trial(3))),
             Slots::Unknown,
         ] {
-            assert_eq!(settle(&granted, &slots, true), Changes::new(), "{slots:?}");
+            let settled = settle(&granted, &slots, Offered::Nothing);
+            assert_eq!(settled, Changes::new(), "{slots:?}");
             assert_eq!(is_on_trial(&granted, &slots), slots != Slots::Unknown);
         }
         assert!(!is_on_trial(&granted, &slots(("2", GOOD), ("1", GOOD))));
@@ -231,8 +249,13 @@ mod tests {
     fn a_request_for_a_release_that_was_withdrawn_is_too() {
         let asks = annotations(&[(WANTED, "2"), (SINCE, DAY)]);
         let waits = slots(("1", GOOD), ("2", SlotState::NotBootable));
-        assert_eq!(settle(&asks, &waits, false), Changes::new());
-        assert_eq!(apply(settle(&asks, &waits, true), asks), Annotations::new());
-        assert_eq!(settle(&Annotations::new(), &waits, true), Changes::new());
+        for offered in [Offered::Unknown, Offered::Version("2")] {
+            assert_eq!(settle(&asks, &waits, offered), Changes::new());
+        }
+        for offered in [Offered::Nothing, Offered::Version("3")] {
+            let after = apply(settle(&asks, &waits, offered), asks.clone());
+            assert_eq!(after, Annotations::new());
+            assert_eq!(settle(&Annotations::new(), &waits, offered), Changes::new());
+        }
     }
 }

@@ -215,6 +215,7 @@ fn a_newer_release_that_fails_is_reported_although_the_node_waits() {
         let failure = world.wait(check_or_resume(&updater, &mut asked)).unwrap_err().to_string();
         assert!(failure.contains(word), "{failure}");
         assert_eq!(asked, None, "the channel does not offer it any more");
+        assert_eq!(api.annotations(), [].into(), "the node asks for it no more");
         assert!(!world.init.verbs().contains(&"reboot".to_owned()), "{:?}", world.init.verbs());
     }
 }
