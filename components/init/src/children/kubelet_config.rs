@@ -60,23 +60,28 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     }
     let kubeconfig = Path::new(credentials::kubeconfig());
     // It takes precedence over the one in the kubeconfig.
-    let rotated = Path::new(node_certificate::FOLDER).join(node_certificate::CLIENT);
+    let certificates = Path::new(node_certificate::FOLDER);
+    let rotated = certificates.join(node_certificate::CLIENT);
     let name = certified_name(&rotated, kubeconfig).unwrap_or_else(|failure| {
         println!("{failure}");
         None
     });
     run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
     let folder = Path::new(NODE_DOCUMENT).parent().unwrap_or(Path::new("/"));
-    let in_effect = node_document::in_effect(folder, kubeconfig.exists());
-    let clients = in_effect.as_ref().and_then(|document| document.api.as_ref());
+    let cluster = cluster_join::requested();
+    let has_joined = || has_joined(kubeconfig, certificates, cluster.as_ref());
+    let document = node_document::in_effect(folder, has_joined);
+    let (in_effect, refusal) = (document.as_ref().ok(), document.as_ref().err());
+    let clients = in_effect.and_then(|document| document.api.as_ref());
     run_files::set(DOCUMENT_CLIENTS, clients.map(|api| api.clients.as_str()))?;
-    document::write(&in_effect.as_ref().map(Document::settings).unwrap_or_default())?;
-    let kubelet = in_effect.as_ref().map(|document| document.kubelet.clone()).unwrap_or_default();
+    document::write(&in_effect.map(Document::settings).unwrap_or_default())?;
+    let kubelet = in_effect.map(|document| document.kubelet.clone()).unwrap_or_default();
     let registered = Registered::new(&kubelet, &requested);
-    let cluster = join(in_effect.as_ref().and_then(|document| document.cluster.clone()))?;
-    let has_providers = write_providers(in_effect.as_ref(), &requested)?;
+    let cluster = cluster.or_else(|| in_effect.and_then(|document| document.cluster.clone()));
+    let cluster = join(cluster, refusal)?;
+    let has_providers = write_providers(in_effect, &requested)?;
     let flags = || document_settings::flags(&kubelet, &registered, has_providers);
-    let flags = in_effect.as_ref().map(|_| flags());
+    let flags = in_effect.map(|_| flags());
     // Without them the node does not join, so they are the last.
     run_files::set(FLAGS, flags.map(|flags| flags.join("\n")).as_deref())?;
     let bootstrap = Credentials::observe().and_then(|credentials| credentials.bootstrap);
@@ -88,7 +93,7 @@ pub fn apply(arguments: &[&str]) -> Outcome {
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     let configuration = document_settings::configuration(cluster.as_ref(), &kubelet, &registered);
     settings.set(&configuration);
-    let swap = in_effect.as_ref().and_then(|document| document.swap);
+    let swap = in_effect.and_then(|document| document.swap);
     settings.set(&document_settings::swap(swap, &requested));
     let fields = kubelet_fields::overlay(allowed_fields(&kubelet), &fields);
     settings.set(&document_settings::fields(fields.values()));
@@ -129,11 +134,16 @@ fn write_providers(document: Option<&Document>, requested: &[Setting]) -> Outcom
     credential_providers::write(document.unwrap_or_default(), requested)
 }
 
-/// Writes the kubelet's files for the cluster that requests name, or else for that of the document,
-/// and removes those that it does not need. Says why the node does not join the cluster, if it does
-/// not. Returns the cluster whose certificates can be read.
-fn join(document: Option<ClusterJoin>) -> Outcome<Option<ClusterJoin>> {
-    let cluster = cluster_join::requested().or(document);
+/// Whether the node is in a cluster: it has a kubeconfig, or a certificate from the cluster that
+/// requests name. The kubeconfig of such a cluster is in memory, so it is missing at each boot.
+fn has_joined(kubeconfig: &Path, certificates: &Path, requested: Option<&ClusterJoin>) -> bool {
+    kubeconfig.exists() || requested.is_some_and(|cluster| Origin::is_in(certificates, cluster))
+}
+
+/// Writes the kubelet's files for the cluster, and removes those that it does not need. Says why
+/// the node does not join the cluster, if it does not: `refusal` is that of the document, for want
+/// of which it joins none. Returns the cluster whose certificates can be read.
+fn join(cluster: Option<ClusterJoin>, refusal: Option<&Failure>) -> Outcome<Option<ClusterJoin>> {
     let roots = cluster.as_ref().map(|join| client_certificate::roots(&join.authority().to_pem()));
     let unreadable = roots.and_then(Outcome::err).map(|failure| failure.to_string());
     let joined = cluster.clone().filter(|_| unreadable.is_none());
@@ -144,7 +154,7 @@ fn join(document: Option<ClusterJoin>) -> Outcome<Option<ClusterJoin>> {
     run_files::set(JOIN_KUBECONFIG, kubeconfig.as_deref())?;
     run_files::set(JOIN_BOOTSTRAP, bootstrap.map(|config| config.to_string()).as_deref())?;
     run_files::set(JOIN_CA, authority.as_deref())?;
-    let reason = unreadable.or(reason);
+    let reason = unreadable.or(reason).or(refusal.map(Failure::to_string));
     if let Some((cluster, reason)) = cluster.as_ref().zip(reason.as_ref()) {
         println!("the node does not join {}: {reason}", cluster.server());
     }
@@ -209,6 +219,7 @@ fn node_of(pem: &str) -> Outcome<Option<String>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::node_certificate::tests::cluster_with_certificate;
     use super::*;
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
@@ -291,6 +302,25 @@ JFqCckZ8CIyktxJc1LYP8oM=
             std::thread::spawn(move || done.send(node_of(&pem).is_err()));
             let outcome = outcomes.recv_timeout(Duration::from_secs(10));
             assert_eq!(outcome, Ok(true), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_refused_document_at_boot_leaves_a_node_in_the_cluster_of_requests() {
+        let [(own, certificate), (other, _)] =
+            [cluster_with_certificate(), cluster_with_certificate()];
+        for (name, requested, stays) in [
+            (node_certificate::CLIENT, Some(&own), true),
+            (node_certificate::FORMER_CLIENT, Some(&own), true),
+            (node_certificate::CLIENT, Some(&other), false),
+            (node_certificate::CLIENT, None, false),
+        ] {
+            let files = Files::new(&[("node.toml", "labels = 1\n"), (name, &certificate)]);
+            let folder = files.0.path();
+            // The kubeconfig of a cluster that requests name is in memory.
+            let has_joined = || has_joined(&folder.join("kubelet.conf"), folder, requested);
+            let document = node_document::in_effect(folder, has_joined);
+            assert_eq!(document.is_ok(), stays, "{name}, {requested:?}");
         }
     }
 

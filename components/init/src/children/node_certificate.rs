@@ -18,7 +18,7 @@ pub const FOLDER: &str = "/var/lib/kubelet/pki";
 pub const CLIENT: &str = "kubelet-client-current.pem";
 const SERVING: &str = "kubelet-server-current.pem";
 /// The same of the cluster before, to which the node may come back.
-const FORMER_CLIENT: &str = "osbuild-client-former.pem";
+pub const FORMER_CLIENT: &str = "osbuild-client-former.pem";
 const FORMER_SERVING: &str = "osbuild-server-former.pem";
 /// Each link, and that of the cluster before. One CA has signed both of a cluster.
 const LINKS: [(&str, &str); 2] = [(CLIENT, FORMER_CLIENT), (SERVING, FORMER_SERVING)];
@@ -50,6 +50,13 @@ impl Origin {
         println!("the node has a certificate from an earlier time in {}", cluster.server());
         take_back(folder)?;
         Ok(Self::Cluster)
+    }
+
+    /// Whether [`settle`](Self::settle) would find a certificate from the cluster in `folder`.
+    /// Changes nothing.
+    pub fn is_in(folder: &Path, cluster: &ClusterJoin) -> bool {
+        let paths = [CLIENT, FORMER_CLIENT].map(|name| folder.join(name));
+        paths.iter().any(|path| Self::observe(path, cluster) == Self::Cluster)
     }
 
     fn observe(path: &Path, cluster: &ClusterJoin) -> Self {
@@ -137,7 +144,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #[test]
     fn others_find_the_certificates_of_clients() {
         let paths = [CLIENT, FORMER_CLIENT].map(|name| Path::new(FOLDER).join(name));
@@ -222,7 +229,7 @@ mod tests {
     }
 
     /// A cluster, and a certificate that its authority has signed.
-    fn cluster_with_certificate() -> (ClusterJoin, String) {
+    pub fn cluster_with_certificate() -> (ClusterJoin, String) {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let own = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
