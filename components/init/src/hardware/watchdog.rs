@@ -16,6 +16,10 @@ const NAME: &str = "watchdog";
 /// The folder of their device files.
 const DEVICES: &str = "/dev";
 
+/// The timeout that counts for a watchdog that does not report its own, in seconds. Most of them
+/// have a longer one.
+const UNKNOWN: u32 = 4;
+
 /// The watchdogs that were started.
 #[derive(Default)]
 pub struct Watchdog {
@@ -40,6 +44,10 @@ pub struct Started {
 /// Starts every watchdog of the machine. `seconds` is the board's, if it has one; otherwise a line
 /// says what stays uncovered.
 pub fn start(seconds: Option<u32>) -> Started {
+    start_in(Path::new(DEVICES), seconds)
+}
+
+fn start_in(folder: &Path, seconds: Option<u32>) -> Started {
     let mut started = Started { watchdog: Watchdog::default(), lines: Vec::new(), missing: None };
     let Some(seconds) = seconds else {
         started.lines.push(
@@ -49,18 +57,22 @@ pub fn start(seconds: Option<u32>) -> Started {
         );
         return started;
     };
-    for path in devices(Path::new(DEVICES)) {
+    let mut shortest = seconds;
+    for path in devices(folder) {
         let name = path.display();
-        match open(&path, seconds) {
-            Ok(timer) => {
-                let line = format!("{name} resets the machine after {seconds} s without `init`");
-                started.lines.push(line);
+        match OpenOptions::new().write(true).open(&path) {
+            Ok(mut timer) => {
+                let (timeout, line) = set(&timer, seconds);
+                started.lines.push(format!("{name} {line}"));
+                shortest = timeout.max(1).min(shortest);
+                // One that cannot be held off resets the machine, which is its purpose.
+                let _ = timer.write(b"\0");
                 started.watchdog.timers.push(timer);
             }
             Err(error) => started.lines.push(format!("{name} cannot be used: {error}")),
         }
     }
-    started.watchdog.every = Duration::from_secs(seconds.into()) / 4;
+    started.watchdog.every = Duration::from_secs(shortest.into()) / 4;
     if started.watchdog.timers.is_empty() {
         started.missing = Some(Failure::new(
             "the board names one, and the kernel finds none: a hang lasts until somebody resets \
@@ -114,12 +126,26 @@ fn devices(folder: &Path) -> Vec<PathBuf> {
     found.iter().map(|(_, path)| path.clone()).chain(unnumbered).collect()
 }
 
-/// Opens a watchdog, which starts it.
-fn open(path: &Path, seconds: u32) -> std::io::Result<File> {
-    let mut timer = OpenOptions::new().write(true).open(path)?;
-    sys::set_watchdog(&timer, seconds)?;
-    timer.write_all(b"\0")?;
-    Ok(timer)
+/// Sets the timeout of an open watchdog. That has started it for good, so one that refuses the
+/// timeout keeps its own. Returns the timeout that counts, in seconds, and a line about it.
+fn set(timer: &File, seconds: u32) -> (u32, String) {
+    let resets = |timeout| format!("resets the machine after {timeout} s without `init`");
+    let error = match sys::set_watchdog(timer, seconds) {
+        Ok(timeout) => return (timeout, resets(timeout)),
+        Err(error) => error,
+    };
+    match sys::watchdog(timer) {
+        Ok(timeout) => {
+            (timeout, format!("does not take {seconds} s, and {}: {error}", resets(timeout)))
+        }
+        Err(_) => (
+            UNKNOWN,
+            format!(
+                "does not take {seconds} s, and resets the machine after an unknown time without \
+                 `init`: {error}"
+            ),
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +166,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("watchdog")).unwrap();
         assert_eq!(devices(folder.path()), [folder.path().join("watchdog")]);
+    }
+
+    #[test]
+    fn a_watchdog_that_refuses_the_timeout_is_still_held_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watchdog0");
+        File::create(&path).unwrap();
+        let mut started = start_in(folder.path(), Some(60));
+        assert!(started.missing.is_none());
+        let [line] = &started.lines[..] else { panic!("{:?}", started.lines) };
+        assert!(line.contains("watchdog0 does not take 60 s, and resets the machine"), "{line}");
+        for second in 0..4 {
+            started.watchdog.hold_off(Duration::from_secs(second));
+        }
+        assert_eq!(fs::read(&path).unwrap().len(), 5, "once when it starts, and each second");
     }
 
     #[test]

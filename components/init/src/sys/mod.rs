@@ -193,15 +193,23 @@ pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
 }
 
 /// Sets after how many seconds an open watchdog resets the machine (`WDIOC_SETTIMEOUT` of
-/// `linux/watchdog.h`).
-pub fn set_watchdog(timer: impl AsFd, seconds: u32) -> io::Result<()> {
-    let request = libc::_IOWR::<c_int>(u32::from(b'W'), 6);
-    let mut seconds =
+/// `linux/watchdog.h`). Returns the time that the driver has chosen for that.
+pub fn set_watchdog(timer: impl AsFd, seconds: u32) -> io::Result<u32> {
+    let seconds =
         c_int::try_from(seconds).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    ask_watchdog(timer, libc::_IOWR::<c_int>(u32::from(b'W'), 6), seconds)
+}
+
+/// After how many seconds an open watchdog resets the machine (`WDIOC_GETTIMEOUT`).
+pub fn watchdog(timer: impl AsFd) -> io::Result<u32> {
+    ask_watchdog(timer, libc::_IOR::<c_int>(u32::from(b'W'), 7), 0)
+}
+
+fn ask_watchdog(timer: impl AsFd, request: libc::Ioctl, mut seconds: c_int) -> io::Result<u32> {
     // SAFETY: the kernel reads and writes one `int` behind the pointer, which lives until the call
     // returns.
-    checked(unsafe { libc::ioctl(timer.as_fd().as_raw_fd(), request as _, &raw mut seconds) })?;
-    Ok(())
+    checked(unsafe { libc::ioctl(timer.as_fd().as_raw_fd(), request, &raw mut seconds) })?;
+    u32::try_from(seconds).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
 /// Whether an input device has a key (`EVIOCGBIT` of `linux/input.h`, for `EV_KEY`).
