@@ -75,7 +75,7 @@ impl Dispatcher {
     /// Starts a program whose time has come.
     pub(super) fn start_again(&mut self, program: Program) {
         let Some(process) = self.processes.get_mut(program) else { return };
-        if !matches!(process.state, State::Waiting { until } if until <= uptime()) {
+        if !process.is_due(uptime()) {
             return;
         }
         if self.end.is_some() && program.life() != Life::Daemon {
@@ -83,6 +83,11 @@ impl Dispatcher {
             process.stop(uptime(), Duration::ZERO);
         } else if let Err(failure) = self.run(program) {
             self.console.say(program.name(), failure);
+            // It may have failed before there was a process, as with a full `/run`.
+            let process = self.processes.get_mut(program);
+            if let Some(process) = process.filter(|process| process.is_due(uptime())) {
+                process.back_off(uptime());
+            }
         }
     }
 
@@ -243,8 +248,32 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::tests::{node, set_field};
+    use super::super::settings::tests::{node, on_a_node, set_field};
     use super::*;
+
+    use osbuild_protocol::Setting;
+    use osbuild_ranks::Source;
+    use rustix::mount::{MountFlags, mount_remount};
+
+    #[test]
+    fn a_program_that_cannot_be_started_is_tried_again_after_a_pause() {
+        on_a_node(|node| {
+            let line = "cluster-join server=https://a ca=MIIB token=abcdef.0123456789abcdef";
+            let Ok(Setting::ClusterJoin(join)) = Setting::parse(line) else { panic!("{line}") };
+            node.settings.cluster_mut().set(Source::Api, Some(join), uptime());
+            let program = Program::KubeletConfig;
+            node.run_as(program, Launch::new(vec!["/no/such".to_owned()])).unwrap_err();
+            // As one that is full, it takes no file with the cluster.
+            mount_remount("/run", MountFlags::RDONLY, "").unwrap();
+            for pause in [Duration::from_secs(1), Duration::from_secs(2)] {
+                let now = uptime();
+                node.processes.get_mut(program).unwrap().run_again(now);
+                node.start_again(program);
+                let due = node.processes.deadline().unwrap();
+                assert!(due >= now + pause, "{due:?} is not {pause:?} after {now:?}");
+            }
+        });
+    }
 
     #[test]
     fn a_node_that_gets_ready_during_a_try_proves_nothing_of_it() {

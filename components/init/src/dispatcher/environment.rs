@@ -69,29 +69,12 @@ impl Dispatcher {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::tests::{node, requested};
+    use super::super::settings::tests::{on_a_node, requested};
     use super::*;
-    use crate::sys::own_mounts;
     use osbuild_protocol::{Setting, SettingName, TryState, TryTime};
     use osbuild_ranks::Source;
-    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
     const REASON: &str = "containerd has failed 3 times in a row";
-
-    /// Runs a test on a thread where `/run` is as on a node.
-    fn on_a_node(work: impl FnOnce(&mut Dispatcher) + Send) {
-        let inside = || {
-            own_mounts().expect("these tests require uid 0 and CAP_SYS_ADMIN");
-            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-            mount_change("/", private).unwrap();
-            mount("node", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).unwrap();
-            let folder = tempfile::tempdir().unwrap();
-            let (mut node, _clients) = node(folder.path());
-            work(&mut node);
-        };
-        let ended = std::thread::scope(|scope| scope.spawn(inside).join());
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    }
 
     fn set_proxy(node: &mut Dispatcher) {
         let proxy = Setting::parse("proxy http=http://a:1").unwrap();

@@ -367,12 +367,14 @@ pub(super) mod tests {
 
     use osbuild_failure::Failure;
     use osbuild_protocol::{Socket, TryState};
+    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
     use crate::console::Console;
     use crate::disk_worker::Done;
     use crate::facts::Facts;
     use crate::hardware::watchdog::Watchdog;
     use crate::host::settings::fallback::Kept;
+    use crate::sys::own_mounts;
 
     /// How long a turn may wait.
     const INTERVAL: Duration = Duration::from_millis(5);
@@ -398,6 +400,21 @@ pub(super) mod tests {
             client
         });
         (node, clients)
+    }
+
+    /// Runs a test with such a node on a thread where `/run` is as on a node.
+    pub fn on_a_node(work: impl FnOnce(&mut Dispatcher) + Send) {
+        let inside = || {
+            own_mounts().expect("these tests require uid 0 and CAP_SYS_ADMIN");
+            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+            mount_change("/", private).unwrap();
+            mount("node", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let (mut node, _clients) = node(folder.path());
+            work(&mut node);
+        };
+        let ended = std::thread::scope(|scope| scope.spawn(inside).join());
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     }
 
     /// Runs turns of the node until the client has received a whole reply, and returns its text:

@@ -107,7 +107,10 @@ impl Processes {
 
     /// The programs whose time to be started again has come.
     pub fn due(&self, now: Duration) -> Vec<Program> {
-        let is_due = |one: &&Process| matches!(one.state, State::Waiting { until } if until <= now);
-        self.started.iter().filter(is_due).map(|process| process.program).collect()
+        self.started
+            .iter()
+            .filter(|process| process.is_due(now))
+            .map(|process| process.program)
+            .collect()
     }
 }

@@ -181,13 +181,18 @@ impl Process {
                 Ok(())
             }
             Err(failure) => {
-                self.state = match self.program.life() {
-                    Life::Task { .. } => State::Ended,
-                    _ => State::Waiting { until: now + self.backoff.after(Duration::ZERO) },
-                };
+                match self.program.life() {
+                    Life::Task { .. } => self.state = State::Ended,
+                    Life::Daemon | Life::Job => self.back_off(now),
+                }
                 Err(failure)
             }
         }
+    }
+
+    /// It could not be started, so it waits before it is tried again.
+    pub fn back_off(&mut self, now: Duration) {
+        self.state = State::Waiting { until: now + self.backoff.after(Duration::ZERO) };
     }
 
     fn spawn(&self, launch: Launch) -> Outcome<Pid> {
@@ -284,6 +289,11 @@ impl Process {
             self.signal(Signal::KILL);
         }
         late
+    }
+
+    /// Whether it is to be started now.
+    pub fn is_due(&self, now: Duration) -> bool {
+        matches!(self.state, State::Waiting { until } if until <= now)
     }
 
     /// Runs it once more: restarts it if it runs, starts it now if it has exited.
