@@ -197,6 +197,7 @@ impl Dispatcher {
     /// The cluster reports the node as Ready.
     fn on_cluster_ready(&mut self) {
         self.cluster_report.on_ready(uptime());
+        self.last_errors.on_cluster_ready();
         let is_first = self.settings.registration_mut().on_found(node_object::read(), uptime());
         if is_first {
             let text = format!("node `{}`{JOINED}", self.node_name.name());

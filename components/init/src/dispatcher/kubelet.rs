@@ -11,7 +11,7 @@ use crate::daemons::static_pods::Placed;
 use crate::disk_worker::{Job, JobId};
 use crate::host::environment::Daemon;
 use crate::host::kubelet_fields;
-use crate::processes::process::{Launch, State};
+use crate::processes::process::{Launch, Process, State};
 use crate::uptime::uptime;
 
 impl Dispatcher {
@@ -275,15 +275,24 @@ impl Dispatcher {
         }
     }
 
-    /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins.
+    /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins;
+    /// again if the node has left its cluster since.
     pub(super) fn follow_cluster(&mut self) {
-        let joins = self.node_name.joins();
-        if self.ready.is_none() || !joins || self.processes.get(Program::Cluster).is_some() {
+        if self.ready.is_none() || !self.node_name.joins() || self.cluster_report.was_ready() {
             return;
         }
-        if let Err(failure) = self.run(Program::Cluster) {
-            self.console.say(Program::Cluster.name(), failure);
+        let asks = |process: &Process| process.state != State::Ended;
+        if !self.processes.get(Program::Cluster).is_some_and(asks) {
+            self.run_again(Program::Cluster);
         }
+    }
+
+    /// The kubelet is about to start on a node that joins no cluster.
+    fn on_no_cluster(&mut self) {
+        self.ask(Job::ForgetNodeName);
+        self.cluster_report.on_left();
+        let actions = self.reach.on_left();
+        self.carry_out_reach(actions);
     }
 
     pub(super) fn carry_out_name(&mut self, actions: Vec<node_name::Action>) {
@@ -291,7 +300,7 @@ impl Dispatcher {
             match action {
                 node_name::Action::Say(text) => self.console.say(Program::Kubelet.name(), text),
                 node_name::Action::Keep(name) => drop(self.ask(Job::KeepNodeName(name))),
-                node_name::Action::Forget => drop(self.ask(Job::ForgetNodeName)),
+                node_name::Action::Forget => self.on_no_cluster(),
                 node_name::Action::RestartKubelet => self.restart_kubelet(),
             }
         }

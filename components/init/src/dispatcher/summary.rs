@@ -123,7 +123,7 @@ impl Dispatcher {
     }
 
     fn cluster(&self) -> Cluster {
-        let was_ready = self.processes.is_done(Program::Cluster);
+        let was_ready = self.cluster_report.was_ready();
         let reason = match was_ready {
             true => self.cluster_report.not_ready(),
             false => self.last_errors.cluster(),
@@ -153,4 +153,65 @@ fn time() -> String {
     let since = Duration::from_secs(seconds.try_into().unwrap_or_default());
     DateTime::from_unix_duration(since)
         .map_or_else(|_| "unknown".to_owned(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::tests::on_a_node;
+    use super::*;
+
+    use rustix::process::{WaitOptions, waitpid};
+
+    use crate::daemons::node_name::Action;
+    use crate::processes::process::Launch;
+
+    /// A node that the cluster reports as Ready, after it has not for a reason.
+    fn ready_in_cluster(node: &mut Dispatcher) {
+        node.ready = Some(uptime());
+        node.node_name.on_started(true);
+        node.last_errors.on_line(Program::Cluster, "not Ready: refused", uptime());
+        assert_eq!(node.cluster(), Cluster::NotReady("refused".to_owned()));
+        end_cluster(node);
+        assert_eq!(node.cluster(), Cluster::Ready);
+    }
+
+    /// The child that waits until the cluster reports the node as Ready ends.
+    fn end_cluster(node: &mut Dispatcher) {
+        let launch = Launch::new(vec!["/bin/true".to_owned()]);
+        node.run_as(Program::Cluster, launch).unwrap();
+        let pid = node.processes.get(Program::Cluster).and_then(Process::pid).unwrap();
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+        let (program, exit) = node.processes.on_exit(pid, status, uptime()).unwrap();
+        node.on_exit(program, exit);
+    }
+
+    #[test]
+    fn a_node_whose_labels_change_stays_ready() {
+        on_a_node(|node| {
+            ready_in_cluster(node);
+            node.run_again(Program::Cluster);
+            assert_eq!(node.cluster(), Cluster::Ready);
+            node.on_cluster_report("not Ready: no CNI\n");
+            assert_eq!(node.cluster(), Cluster::NotReady("no CNI".to_owned()));
+        });
+    }
+
+    #[test]
+    fn a_node_that_joins_again_is_asked_about_again() {
+        on_a_node(|node| {
+            ready_in_cluster(node);
+            node.follow_cluster();
+            assert!(node.processes.is_done(Program::Cluster));
+            node.carry_out_name(vec![Action::Forget]);
+            node.node_name.on_started(false);
+            node.follow_cluster();
+            assert!(node.processes.is_done(Program::Cluster), "it is in no cluster");
+            node.node_name.on_started(true);
+            assert_eq!(node.cluster(), Cluster::Unknown);
+            node.follow_cluster();
+            assert_eq!(node.processes.due(uptime()), [Program::Cluster]);
+            end_cluster(node);
+            assert_eq!(node.cluster(), Cluster::Ready);
+        });
+    }
 }

@@ -1,8 +1,8 @@
-//! The goals of a slot on trial, besides its gate. If the slot before it had an address in its
-//! last boot, or was Ready in a cluster, the slot on trial needs the same: a release that loses the
-//! network or the cluster is not a good one. But either may fail by itself: when the older slot,
-//! back again, does not get there within the same time either, the release is not at fault, and may
-//! be tried again.
+//! The goals of a slot on trial, besides its gate. If the slot before it had an address in its last
+//! boot, or was Ready in a cluster that the node has not left since, the slot on trial needs the
+//! same: a release that loses the network or the cluster is not a good one. But either may fail by
+//! itself: when the older slot, back again, does not get there within the same time either, the
+//! release is not at fault, and is tried once more.
 //!
 //! It is pure: events in, actions out.
 
@@ -67,7 +67,8 @@ impl Goal {
 /// The record of the goals of both slots, on DATA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// The goals that each slot reached in its last boot.
+    /// The goals that each slot reached in its last boot, without the cluster if the slot was good
+    /// and the node has left it.
     reached: BTreeSet<(Goal, String)>,
     /// The release that was given up, and the goal that it missed, until the older slot has shown
     /// whether the release was at fault.
@@ -175,6 +176,11 @@ impl Record {
         self.lost = self.lost.take().filter(|(lost, _)| *lost != goal);
     }
 
+    /// The good slot that runs has left its cluster.
+    fn leave(&mut self, name: &str) {
+        self.reached.remove(&(Goal::Cluster, name.to_owned()));
+    }
+
     /// The good slot that runs did not get there in time either.
     fn miss(&mut self) {
         let lost = self.lost.take().map(|(_, held)| held);
@@ -220,6 +226,18 @@ impl Reach {
         }
         let waited = self.waits.take_if(|waits| *waits == goal);
         waited.map(|_| Action::HoldAgain).into_iter().collect()
+    }
+
+    /// The node has left its cluster, or joins none: no other slot has to be Ready there. A slot on
+    /// trial still has to, unless it was before, as its release may have lost the credentials.
+    pub fn on_left(&mut self) -> Vec<Action> {
+        if self.reached.remove(&Goal::Cluster) {
+            self.needs.remove(&Goal::Cluster);
+        }
+        match self.slot {
+            Some(name) if !self.on_trial => self.change(|record| record.leave(name)),
+            _ => Vec::new(),
+        }
     }
 
     /// The slot that runs has become a good one.
@@ -360,6 +378,34 @@ mod tests {
         both.reach(SLOT_A, Goal::Cluster);
         assert_eq!(both.begin(SLOT_B, true, None), (Goal::ALL.into(), None));
         assert_eq!(Record::default().begin(SLOT_B, true, None), nothing());
+    }
+
+    #[test]
+    fn a_slot_that_has_left_its_cluster_asks_it_of_no_other() {
+        let (mut reach, _) = Reach::new(Some(SLOT_A), back_again(), "", Some(DEADLINE));
+        assert_eq!(reach.on_left(), [], "it has not been in one");
+        reach.on_reached(Goal::Address);
+        reach.on_reached(Goal::Cluster);
+        assert_eq!(reach.record.clone().begin(SLOT_B, true, None), (Goal::ALL.into(), None));
+        assert_eq!(reach.on_left(), [kept(&before(Goal::Address))]);
+        assert_eq!(reach.record.clone().begin(SLOT_B, true, None), only(Goal::Address));
+        assert_eq!(reach.on_left(), []);
+        reach.on_reached(Goal::Cluster);
+        assert_eq!(reach.record.begin(SLOT_B, true, None), (Goal::ALL.into(), None));
+    }
+
+    #[test]
+    fn a_slot_on_trial_has_to_be_ready_in_the_cluster_before_it_leaves() {
+        let text = before(Goal::Cluster).to_text();
+        for was_ready in [true, false] {
+            let (mut reach, _) = Reach::new(Some(SLOT_B), on_trial(), &text, Some(DEADLINE));
+            if was_ready {
+                reach.on_reached(Goal::Cluster);
+            }
+            assert_eq!(reach.on_left(), []);
+            assert_eq!(reach.on_held().0, !was_ready);
+            assert_eq!(reach.on_good(), [], "its own record does not have the cluster");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct ClusterReport {
     shown: Vec<Kind>,
     /// Until when the node's certificate is valid, in seconds since 1970.
     certificate_until: Option<u64>,
+    /// Whether the cluster has had the node as Ready since the node joined it in this boot.
+    was_ready: bool,
     /// Why the cluster does not have the node as Ready, if that is its last answer.
     not_ready: Option<String>,
     /// Why it could not be shown the problems. Empty if it was.
@@ -58,8 +60,19 @@ impl ClusterReport {
     /// Another child has found that the cluster has the node as Ready: an earlier answer does not
     /// count any more, and the node's object can be written to.
     pub fn on_ready(&mut self, now: Duration) {
+        self.was_ready = true;
         self.not_ready = None;
         self.next = now;
+    }
+
+    /// The node has left its cluster.
+    pub fn on_left(&mut self) {
+        (self.was_ready, self.not_ready, self.certificate_until) = (false, None, None);
+    }
+
+    /// Whether the cluster has had the node as Ready since the node joined it in this boot.
+    pub fn was_ready(&self) -> bool {
+        self.was_ready
     }
 
     /// The child has ended with this report. Returns the failure that the console has to show, if
@@ -159,6 +172,11 @@ mod tests {
         report.on_report("not Ready: the kubelet has no kubeconfig yet\n");
         report.on_ready(at(110));
         assert_eq!((report.not_ready(), report.deadline()), (None, Some(at(110))));
+        assert!(report.was_ready());
+        report.on_report("not Ready: no CNI\n");
+        assert!(report.was_ready(), "it is not any more");
+        report.on_left();
+        assert_eq!((report.was_ready(), report.not_ready()), (false, None));
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl LastErrors {
         }
     }
 
+    /// The cluster reports the node as Ready.
+    pub fn on_cluster_ready(&mut self) {
+        self.cluster = None;
+    }
+
     /// Why the cluster does not report the node as Ready, as far as that was said.
     pub fn cluster(&self) -> Option<&str> {
         self.cluster.as_deref()
@@ -117,5 +122,7 @@ mod tests {
         let mut last = LastErrors::default();
         last.on_line(Program::Cluster, "not Ready: ask 10.0.2.2:6443: refused", Duration::ZERO);
         assert_eq!(last.cluster(), Some("ask 10.0.2.2:6443: refused"));
+        last.on_cluster_ready();
+        assert_eq!(last.cluster(), None);
     }
 }
