@@ -21,7 +21,7 @@ use crate::data::{
 };
 use crate::host::settings::fallback::{Fallback, Proof};
 use crate::host::settings::kept;
-use crate::host::{clock, credential_providers, host_name};
+use crate::host::{clock, credential_providers, host_name, registration};
 use crate::processes::program::Program;
 use crate::slot::boot_source::{self, BootSource, Occupied, OpenedSlot, TrialFacts};
 use crate::slot::reached;
@@ -100,6 +100,8 @@ pub enum Job {
     KeepHostName(String),
     /// Keeps the settings that requests have set: the text of the file.
     KeepSettings(String),
+    /// Keeps the names of the labels that requests set on the node's object: the text of the file.
+    KeepLabels(String),
     /// Keeps the number of starts that have failed with the newest settings or earlier ones.
     CountFailedStarts(u32),
     /// Keeps what the node has shown about its settings by being ready.
@@ -127,6 +129,8 @@ pub enum Done {
     Plain(Outcome),
     /// [`Job::KeepSettings`].
     SettingsKept(Outcome),
+    /// [`Job::KeepLabels`].
+    LabelsKept(Outcome),
     /// [`Job::KeepAcknowledged`].
     Acknowledged(Outcome),
     /// Of [`Job::ReadSecurity`].
@@ -155,9 +159,15 @@ pub enum Done {
         /// The last one that the network gave.
         kept: Option<String>,
     },
-    /// Of [`Job::ReadSettings`]: the choice, and whether the newest settings were read and the
-    /// start is counted.
-    Settings(Fallback, Outcome),
+    /// Of [`Job::ReadSettings`].
+    Settings {
+        /// The choice.
+        fallback: Fallback,
+        /// The names of the labels that requests have set on the node's object.
+        labels: Outcome<String>,
+        /// Whether the newest settings were read and the start is counted.
+        counted: Outcome,
+    },
     /// Of [`Job::ReadSlots`].
     Slots(Outcome<Slots>),
     /// Of [`Job::OpenSlot`].
@@ -238,6 +248,7 @@ impl Job {
             Self::ClearForJoining => "clear-for-joining",
             Self::KeepHostName(_) => "keep-host-name",
             Self::KeepSettings(_) => "keep-settings",
+            Self::KeepLabels(_) => "keep-labels",
             Self::CountFailedStarts(_) => "count-failed-starts",
             Self::KeepProof(_) => "keep-proof",
             Self::KeepAcknowledged => "keep-acknowledged",
@@ -309,6 +320,7 @@ impl Job {
             }
             Self::KeepHostName(name) => Done::Plain(host_name::keep(&name)),
             Self::KeepSettings(text) => Done::SettingsKept(kept::write(&text)),
+            Self::KeepLabels(text) => Done::LabelsKept(registration::kept::keep(&text)),
             Self::CountFailedStarts(failures) => Done::Plain(kept::count(failures)),
             Self::KeepProof(proof) => Done::Plain(kept::prove(&proof)),
             Self::KeepAcknowledged => Done::Acknowledged(kept::acknowledge()),
@@ -351,7 +363,8 @@ fn start_settings(is_on_trial: bool) -> Done {
     let (kept, read) = kept::read();
     let fallback = Fallback::new(kept, is_on_trial);
     let counted = fallback.count().map_or(Ok(()), kept::count);
-    Done::Settings(fallback, read.and(counted))
+    let labels = registration::kept::read();
+    Done::Settings { fallback, labels, counted: read.and(counted) }
 }
 
 fn mark_good(source: &BootSource) -> Done {

@@ -175,7 +175,11 @@ impl Dispatcher {
                 Ok(())
             }
             Done::HostNames { of_machine, kept } => self.set_host_names(of_machine, kept),
-            Done::Settings(fallback, counted) => {
+            Done::Settings { fallback, labels, counted } => {
+                match labels {
+                    Ok(labels) => self.settings.registration_mut().restore(&labels),
+                    Err(failure) => self.say_about_settings([failure.to_string()]),
+                }
                 self.start_settings(fallback);
                 counted
             }

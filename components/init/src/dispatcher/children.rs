@@ -199,6 +199,7 @@ impl Dispatcher {
         self.cluster_report.on_ready(uptime());
         self.last_errors.on_cluster_ready();
         let is_first = self.settings.registration_mut().on_found(node_object::read(), uptime());
+        self.keep_labels();
         if is_first {
             let text = format!("node `{}`{JOINED}", self.node_name.name());
             self.console.say(Program::Kubelet.name(), text);

@@ -122,6 +122,7 @@ impl Dispatcher {
             // A DATA that does not take it fails other jobs, whose lines say so.
             Done::SeccompProfilesLinked(Ok(false) | Err(_)) => {}
             Done::SettingsKept(outcome) => self.on_settings_kept(client, outcome),
+            Done::LabelsKept(outcome) => self.on_labels_kept(outcome),
             Done::Acknowledged(outcome) => self.on_acknowledged(client, outcome),
             Done::Plain(outcome) => match (client, outcome) {
                 (Some(client), outcome) => self.reply(Some(client), outcome),
@@ -140,7 +141,7 @@ impl Dispatcher {
             | Done::WritableMounted(_)
             | Done::PanicsMoved(_)
             | Done::HostNames { .. }
-            | Done::Settings(..) => {}
+            | Done::Settings { .. } => {}
         }
     }
 

@@ -28,9 +28,29 @@ impl Dispatcher {
         self.reply(client, outcome);
     }
 
+    /// Writes which labels requests set on the node's object, unless DATA has that: before the
+    /// cluster gets them, and when it has removed some.
+    pub(super) fn keep_labels(&mut self) {
+        if let Some(text) = self.settings.registration().to_keep()
+            && self.ask(Job::KeepLabels(text.clone())).is_some()
+        {
+            self.settings.registration_mut().on_keeping(text);
+        }
+    }
+
+    /// They were written, or not.
+    pub(super) fn on_labels_kept(&mut self, outcome: Outcome) {
+        if let Err(failure) = outcome {
+            self.settings.registration_mut().on_not_kept();
+            self.say_about_settings([failure.to_string()]);
+        }
+    }
+
     /// Writes the settings again which could not be written. Those of a try are not kept, and
     /// earlier ones that are in effect because of a failure replace none.
     pub(super) fn on_keeping_due(&mut self, now: Duration) {
+        // The same disk may not have taken these either.
+        self.keep_labels();
         let may_keep = !self.settings.is_trying() && self.settings.admit().is_ok();
         match may_keep.then(|| self.ask(Job::KeepSettings(self.settings.text()))).flatten() {
             Some(_) => self.keeping.begin(),
@@ -59,10 +79,38 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use osbuild_failure::Failure;
+    use osbuild_protocol::NodeLabel;
+    use osbuild_ranks::Source;
 
     use crate::disk_worker::Done;
     use crate::dispatcher::settings::tests::{node_on, reply};
     use crate::host::settings::keeping::{Keeping, RETRY};
+    use crate::processes::process::Exit;
+    use crate::processes::program::Program;
+
+    #[test]
+    fn labels_that_the_cluster_has_are_kept_until_a_disk_takes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (writes, written) = channel();
+        let mut is_full = true;
+        let run = move |job| {
+            let Job::KeepLabels(text) = job else { return Done::Plain(Ok(())) };
+            writes.send(text).unwrap();
+            let full = std::mem::take(&mut is_full);
+            Done::LabelsKept(if full { Err(Failure::new("no space left")) } else { Ok(()) })
+        };
+        let (mut node, _clients) = node_on(folder.path(), run);
+        let label = NodeLabel::parse("rack", "8").unwrap();
+        node.settings.registration_mut().apply_label(Source::Api, &label, uptime()).unwrap();
+        node.on_exit(Program::Cluster, Exit::Done);
+        assert_eq!(written.recv().unwrap(), "rack\n");
+        while node.settings.registration().to_keep().is_none() {
+            node.turn();
+        }
+        node.on_keeping_due(uptime());
+        assert_eq!(written.recv().unwrap(), "rack\n");
+        assert_eq!(node.settings.registration().to_keep(), None);
+    }
 
     #[test]
     fn settings_that_a_disk_did_not_take_are_written_again() {

@@ -99,6 +99,7 @@ impl Dispatcher {
 
     /// Starts the child that asks the cluster about the node.
     pub(super) fn run_cluster(&mut self) -> Outcome {
+        self.keep_labels();
         let labels = self.settings.registration_mut().ask();
         self.run_for_node(Program::Cluster, &labels)
     }
@@ -129,6 +130,7 @@ impl Dispatcher {
         if self.processes.get(Program::Cluster).is_none() {
             self.settings.registration_mut().on_due();
         }
+        self.keep_labels();
         let registered = self.settings.registration_mut().write();
         let providers = self.settings.credential_providers_mut().ask();
         let swap = self.settings.swap_mut().ask_kubelet();

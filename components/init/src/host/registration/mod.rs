@@ -2,6 +2,7 @@
 //! child `init cluster` changes labels with the node's own credentials. A node may not change its
 //! taints, so those are compared alone.
 
+pub mod kept;
 pub mod node_object;
 pub mod object_watch;
 #[cfg(test)]
@@ -33,8 +34,11 @@ const TAINTS_LATER: &str =
 pub struct Registration {
     labels: BTreeMap<LabelKey, Ranked<NodeLabel>>,
     taints: BTreeMap<TaintName, Ranked<NodeTaint>>,
-    /// The labels of requests that have gone, until the cluster has them no more.
+    /// The labels of requests that were withdrawn, in this boot or an earlier one, until the child
+    /// has removed them from the node's object.
     gone: BTreeSet<LabelKey>,
+    /// The text of the [file](kept) on DATA.
+    kept: String,
     /// Those that the child has been asked to remove.
     asked: BTreeSet<LabelKey>,
     /// The labels and taints of the registered node, once the child has read them.
@@ -78,6 +82,33 @@ impl Registration {
         set(&mut self.taints, MAX_TAINTS, &taint.name, source, taint)?;
         self.on_change(source, now);
         Ok(())
+    }
+
+    /// Takes the text of the [file](kept) on DATA, before requests of earlier boots set their
+    /// labels: those that they do not set were withdrawn.
+    pub fn restore(&mut self, text: &str) {
+        let keys = text.lines().filter_map(|line| LabelKey::parse(line).ok());
+        self.gone = keys.take(kept::MAX_LABELS).collect();
+        text.clone_into(&mut self.kept);
+    }
+
+    /// The text for that file: the labels that requests set, and those that were withdrawn. Nothing
+    /// if the file has it already.
+    pub fn to_keep(&self) -> Option<String> {
+        let requested = self.labels.iter().filter(|(_, values)| values.get(Source::Api).is_some());
+        let keys: BTreeSet<&LabelKey> = requested.map(|(key, _)| key).chain(&self.gone).collect();
+        let text: String = keys.into_iter().map(|key| format!("{key}\n")).collect();
+        (text != self.kept).then_some(text)
+    }
+
+    /// The file is about to get this text.
+    pub fn on_keeping(&mut self, text: String) {
+        self.kept = text;
+    }
+
+    /// The file was not written, so the next text is another one than it has.
+    pub fn on_not_kept(&mut self) {
+        self.kept.clear();
     }
 
     /// Withdraws the value of `source`, so that the next one counts. `now` is the time since boot.

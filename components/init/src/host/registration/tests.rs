@@ -131,6 +131,41 @@ fn a_label_that_goes_is_removed_or_has_the_documents_value_again() {
     assert_eq!(observed(&node), ["node-label zone [a] []"]);
 }
 
+/// The text of the file on DATA, for the next boot.
+fn keep(node: &mut Registration) -> String {
+    if let Some(text) = node.to_keep() {
+        node.on_keeping(text);
+    }
+    node.kept.clone()
+}
+
+#[test]
+fn a_withdrawn_label_is_removed_after_a_reboot() {
+    let mut node = Registration::default();
+    for line in ["node-label rack 8", "node-label zone b"] {
+        apply(&mut node, Source::Api, line).unwrap();
+    }
+    assert_eq!(keep(&mut node), "rack\nzone\n");
+    node.on_found(Found::parse("node-label rack 8\nnode-label zone b\n"), NOW);
+    withdraw(&mut node, Source::Api, "node-label rack");
+    let text = keep(&mut node);
+    // The API server does not answer before the node reboots.
+    for _ in 0..2 {
+        node = Registration::default();
+        node.restore(&text);
+        apply(&mut node, Source::Api, "node-label zone b").unwrap();
+        assert_eq!(node.ask(), ["node-label zone b", "node-label rack"]);
+        assert_eq!(keep(&mut node), text);
+        node.on_found(Found { error: "away".to_owned(), ..Found::default() }, NOW);
+        assert_eq!(node.to_keep(), None);
+    }
+    node.ask();
+    node.on_found(Found::parse("node-label zone b\n"), NOW);
+    assert_eq!(keep(&mut node), "zone\n");
+    node.on_not_kept();
+    assert_eq!(node.to_keep().as_deref(), Some("zone\n"), "a full disk did not take it");
+}
+
 #[test]
 fn a_refusal_of_the_cluster_is_the_error_and_is_tried_again() {
     let mut node = Registration::default();
