@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use osbuild_abi::paths::KERNEL_PARAMETERS;
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_protocol::{
     KernelParameter, MAX_PARAMETERS, Observed, ParameterKey, ParameterValue, Refusal, RefusalCode,
     Setting, SettingName, words,
@@ -38,6 +38,8 @@ struct Held {
     written: String,
     /// The value that the kernel showed after that.
     shown: String,
+    /// Why the parameter could not be read or set when that was tried last.
+    failure: Option<String>,
 }
 
 impl Default for KernelParameters {
@@ -85,7 +87,7 @@ impl KernelParameters {
             held.values.set(source, former);
             // A list of values may have been taken in part.
             let _ = self.set(key, &before);
-            held.shown = self.read(key)?;
+            held.shown = self.read(key).unwrap_or(before);
         }
         self.keep(key, held, now);
         set.map_err(Refusal::from)
@@ -97,8 +99,8 @@ impl KernelParameters {
         let Some(mut held) = self.held.remove(key) else { return Ok(()) };
         held.values.set(source, None);
         let set = self.write(key, &mut held);
-        if set.is_err() {
-            held.give_up();
+        if let Err(failure) = &set {
+            held.on_failed(failure);
         }
         self.keep(key, held, now);
         set
@@ -117,8 +119,8 @@ impl KernelParameters {
         }
     }
 
-    /// Sets those again that another program has changed, and takes the next step to those that get
-    /// theirs in steps. Returns lines for the console.
+    /// Sets those again that another program has changed, takes the next step to those that get
+    /// theirs in steps, and tries those again that have failed. Returns lines for the console.
     pub fn hold(&mut self, now: Duration) -> Vec<String> {
         if self.next.is_none_or(|next| next > now) {
             return Vec::new();
@@ -130,8 +132,8 @@ impl KernelParameters {
                 Ok(None) => {}
                 Ok(Some(line)) => lines.push(line),
                 Err(failure) => {
-                    held.give_up();
-                    lines.push(failure.to_string());
+                    let is_new = held.on_failed(&failure);
+                    lines.extend(is_new.then(|| failure.to_string()));
                 }
             }
             self.keep(&key, held, now);
@@ -142,11 +144,10 @@ impl KernelParameters {
     fn hold_one(&self, key: &ParameterKey, held: &mut Held) -> Outcome<Option<String>> {
         let found = self.read(key)?;
         if found == held.shown {
-            return if held.is_on_its_way() {
-                self.write(key, held).map(|()| None)
-            } else {
-                Ok(None)
-            };
+            if held.is_on_its_way() || held.failure.is_some() {
+                self.write(key, held)?;
+            }
+            return Ok(None);
         }
         held.shown.clone_from(&found);
         self.write(key, held)?;
@@ -186,6 +187,7 @@ impl KernelParameters {
         let value = huge_pages::step(key, &held.shown, held.effective());
         self.set(key, &value)?;
         (held.written, held.shown) = (value, self.read(key)?);
+        held.failure = None;
         Ok(())
     }
 
@@ -199,7 +201,7 @@ impl Held {
     fn new(before: String) -> Held {
         let mut values = Ranked::new();
         values.set(Source::Image, Some(before.clone()));
-        Held { values, written: before.clone(), shown: before }
+        Held { values, written: before.clone(), shown: before, failure: None }
     }
 
     fn effective(&self) -> &str {
@@ -217,13 +219,21 @@ impl Held {
         self.written != self.effective() && self.shown == self.written
     }
 
-    /// Takes no more steps: the last one failed, and the next one would too, without an end.
-    fn give_up(&mut self) {
+    /// It could not be read or set. Takes no more steps at once: the next one would fail too,
+    /// without an end. Returns whether the failure is another one than before.
+    fn on_failed(&mut self, failure: &Failure) -> bool {
         self.written = self.effective().to_owned();
+        let failure = Some(failure.to_string());
+        let is_new = failure != self.failure;
+        self.failure = failure;
+        is_new
     }
 
     /// Why the parameter does not have the value in effect; empty if it has, or soon will.
     fn error(&self) -> String {
+        if let Some(failure) = &self.failure {
+            return failure.clone();
+        }
         let is_short = self.written != self.effective() && self.shown != self.written;
         if is_short { huge_pages::shortage(&self.shown, self.effective()) } else { String::new() }
     }

@@ -165,3 +165,25 @@ fn a_parameter_that_the_kernel_no_longer_has_is_not_tried_without_an_end() {
     assert!(parameters.withdraw(Source::Api, &key(KEY), NOW).is_err());
     assert_eq!((parameters.observe().count(), parameters.deadline()), (0, None));
 }
+
+#[test]
+fn a_parameter_that_is_gone_has_an_error_and_one_line() {
+    let (mut parameters, folder) = kernel();
+    parameters.apply(Source::Api, &wanted(KEY, "8192"), KEY, NOW).unwrap();
+    fs::remove_file(file(&folder)).unwrap();
+    let hold = |parameters: &mut KernelParameters| parameters.hold(parameters.next.unwrap());
+    let lines = hold(&mut parameters);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let error = |parameters: &KernelParameters| parameters.observe().next().unwrap().error;
+    assert_eq!(error(&parameters), lines[0]);
+    assert!(hold(&mut parameters).is_empty(), "that is known");
+    // The link is back, with the value of any new one or with the same as before.
+    for value in ["4096", "8192"] {
+        fs::write(file(&folder), value).unwrap();
+        hold(&mut parameters);
+        assert_eq!(fs::read_to_string(file(&folder)).unwrap(), "8192");
+        assert_eq!(error(&parameters), "");
+        fs::remove_file(file(&folder)).unwrap();
+        assert_eq!(hold(&mut parameters), lines);
+    }
+}
