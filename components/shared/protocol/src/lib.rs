@@ -1,6 +1,6 @@
 //! The protocol between `init` and its clients, and between slotboot and `init`.
 //!
-//! `init` serves five unix sockets (`SOCK_STREAM`, [`Socket`]), each of which is the right to one
+//! `init` serves six unix sockets (`SOCK_STREAM`, [`Socket`]), each of which is the right to one
 //! role. A [`Client`] sends a [`Request`] as one line and reads the [`Reply`]. slotboot leaves a
 //! [`BootReport`] in a volatile UEFI variable. `builder/docs/protocol.md` has all of it as tables,
 //! which a test compares with this crate.
