@@ -8,6 +8,7 @@ mod file_package;
 pub mod fragment;
 mod host_component;
 mod host_programs;
+pub mod image_name;
 mod installs;
 mod kernel;
 pub mod manifest;

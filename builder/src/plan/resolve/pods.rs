@@ -8,6 +8,7 @@ use crate::plan::keys::{
     ArchiveTable, ImageName, Name, PodEntry, PodOfComponent, PodOfManifest, RecipeFile,
     RelativePath, Sha256,
 };
+use crate::plan::node::image_name::normal_form;
 use crate::plan::node::manifest::{self, Manifest};
 use crate::plan::{ImageFrom, Pod, PodImage};
 use osbuild_abi::paths;
@@ -202,6 +203,7 @@ impl Resolver<'_> {
             self.problems.push(problem.cause(cause));
         }
         for image in &manifest.images {
+            self.check_name(image, spot, path);
             if !images.iter().any(|given| given.name == *image) {
                 let problem = Problem::new(format!(
                     "`{path}` runs `{image}`, which is not an image of the pod"
@@ -217,6 +219,19 @@ impl Resolver<'_> {
                 format!("`{path}` does not run `{}`, which is an image of the pod", image.name);
             self.problem(spot, message);
         }
+    }
+
+    /// The node stores an image under the name in the manifest, and containerd looks for its normal
+    /// form: with another name the node would wait for its images, and restart, without end.
+    fn check_name(&mut self, image: &str, spot: &Spot, path: &str) {
+        let normal = normal_form(image);
+        if normal == image {
+            return;
+        }
+        let message = format!("`{path}` runs `{image}`, which is not the whole name of an image");
+        let problem = Problem::new(message).at(spot.place());
+        let problem = problem.cause(format!("containerd looks for `{normal}`"));
+        self.problems.push(problem.hint(format!("write `{normal}` there")));
     }
 }
 
