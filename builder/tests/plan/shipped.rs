@@ -122,6 +122,25 @@ fn a_node_makes_no_control_plane_that_it_cannot_join() {
 }
 
 #[test]
+fn a_recipe_cannot_drop_the_words_that_boot_needs() {
+    let mut project = shipped();
+    let words = |project: &plan::Project, recipe: &str| {
+        let plan = plan::resolve(project, recipe, TODAY, Strictness::Build);
+        plan.unwrap_or_else(|error| panic!("{error}")).product.kernel.command_line
+    };
+    let text = "inherit = \"qemu-amd64\"\n\n[kernel]\n\
+                command-line = [\"nbd.nbds_max=8\", \"loglevel=7\", \"page-alloc.shuffle=0\"]\n";
+    project.files.insert("recipes/edge.toml".to_owned(), text.into());
+    let inherited = words(&project, "qemu-amd64").into_iter();
+    let kept = inherited
+        .filter(|word| !word.starts_with("loglevel=") && !word.starts_with("page_alloc.shuffle="));
+    let own = ["nbd.nbds_max=8", "loglevel=7", "page-alloc.shuffle=0"].map(str::to_owned);
+    let expected: Vec<String> = kept.chain(own).collect();
+    assert!(expected.iter().any(|word| word == "rootfstype=ramfs"), "{expected:?}");
+    assert_eq!(words(&project, "edge"), expected);
+}
+
+#[test]
 fn the_values_of_a_stick_come_from_its_own_board() {
     let project = shipped();
     for architecture in ["amd64", "arm64"] {

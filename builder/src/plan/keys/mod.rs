@@ -59,6 +59,9 @@ pub enum Need {
     Required,
     /// It must be present in this file or in one that it inherits from.
     Inherited,
+    /// It can be left out. Its list of words follows the inherited one, from which it removes the
+    /// words of the same names.
+    Extended,
 }
 
 /// The shape of a value.

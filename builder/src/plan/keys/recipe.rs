@@ -70,8 +70,9 @@ table! {
     RecipeKernelTable {
         /// The component that names the source and the fragments.
         component: Inherited Name,
-        /// Words of the kernel's command line, after the board's.
-        command_line: Optional List<Word>,
+        /// Words of the kernel's command line, after the board's and the inherited ones. A word
+        /// replaces the inherited ones of the same name.
+        command_line: Extended List<Word>,
         /// Groups of options of the component, and whether this node has them.
         groups: Optional Map<Name, bool>,
         /// Options that override the board's and the fragments', by name without `CONFIG_`.

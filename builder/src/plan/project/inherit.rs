@@ -188,8 +188,8 @@ fn merge_tables(
     }
 }
 
-/// `child` over `parent`: sections are merged key by key, entries with chosen names are replaced as
-/// a whole, and so is everything else.
+/// `child` over `parent`: sections are merged key by key, words of the kernel's command line are
+/// added, entries with chosen names are replaced as a whole, and so is everything else.
 fn merge(
     mut parent: Items,
     child: Items,
@@ -197,8 +197,11 @@ fn merge(
     problems: &mut Vec<Problem>,
 ) -> Items {
     for (name, over) in child {
-        let shape = keys.iter().find(|key| key.name == name).map(|key| &key.shape);
-        let merged = match (shape, parent.remove(&name)) {
+        let key = keys.iter().find(|key| key.name == name);
+        let merged = match (key.map(|key| &key.shape), parent.remove(&name)) {
+            (_, Some(under)) if key.is_some_and(|key| key.need == Need::Extended) => {
+                extend_words(under, over)
+            }
             (Some(Shape::Table(keys)), Some(under)) if keys.iter().all(is_inherited) => {
                 merge_tables(under, over, keys, problems)
             }
@@ -210,6 +213,25 @@ fn merge(
         parent.insert(name, merged);
     }
     parent
+}
+
+/// The words of `parent` and `child`, without those of `parent` that `child` sets anew.
+fn extend_words(parent: Item, child: Item) -> Item {
+    match (parent.value, child.value) {
+        (Value::List(mut words), Value::List(over)) => {
+            let is_set = |word: &Item| over.iter().any(|set| word_name(set) == word_name(word));
+            words.retain(|word| !is_set(word));
+            words.extend(over);
+            Item { value: Value::List(words), ..child }
+        }
+        (_, value) => Item { value, ..child },
+    }
+}
+
+/// The name of a word of the kernel's command line: the kernel reads `-` in it as `_`.
+fn word_name(word: &Item) -> Option<String> {
+    let name = word.text()?.split('=').next()?;
+    Some(name.replace('-', "_"))
 }
 
 /// Whether a section with this key can be merged from several files. One whose keys must all be in
