@@ -125,6 +125,18 @@ fn binaries_have_the_versions_and_components_that_they_need() {
 }
 
 #[test]
+fn a_kubelet_of_this_workspace_is_refused() {
+    let init = "programs = [\"init\"]";
+    let changes = [
+        ("components/init/component.toml", init, "programs = [\"init\", \"kubelet\"]"),
+        (BASE, "component = \"kubelet\", version = \"1.35.8\"", "component = \"init\""),
+    ];
+    refused("kubelet-without-version", &changes);
+    let (problems, _) = plan::check(&changed(&changes), crate::TODAY);
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+}
+
+#[test]
 fn a_module_with_a_wrapper_cannot_have_empty_packages() {
     let both = "wrapper = true\nempty-packages = [\"pkg/cloud\"]";
     refused("empty-packages", &[("components/kubelet/component.toml", "wrapper = true", both)]);

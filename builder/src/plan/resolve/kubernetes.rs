@@ -27,11 +27,13 @@ impl Resolver<'_> {
         let component = |name: BinaryName| {
             components?.iter().find(|component| component.binaries.contains(&name))
         };
+        let [kubelet, containerd] = [BinaryName::Kubelet, BinaryName::Containerd]
+            .map(|name| self.upstream_version(recipe, name, component(name)?));
         let section = recipe.kubernetes.as_ref();
         let api_servers = section.and_then(|section| section.api_servers.as_ref());
         let kubernetes = Kubernetes {
-            kubelet: component(BinaryName::Kubelet)?.version()?,
-            containerd: component(BinaryName::Containerd)?.version()?,
+            kubelet: kubelet?,
+            containerd: containerd?,
             api_servers: api_servers.iter().flat_map(|list| list.iter().map(|m| m.value)).collect(),
             exception: section
                 .and_then(|section| section.exception.as_ref())
@@ -52,6 +54,25 @@ impl Resolver<'_> {
         }
         self.check_own_control_plane(recipe, pods, kubernetes.kubelet);
         Some(kubernetes)
+    }
+
+    /// The version of a binary that the policy compares with others. A component of this workspace
+    /// has none, which is a problem.
+    fn upstream_version(
+        &mut self,
+        recipe: &RecipeFile,
+        name: BinaryName,
+        component: &HostComponent,
+    ) -> Option<Version> {
+        let version = component.version();
+        if version.is_none() {
+            let message = format!("`{name}` needs a component with an upstream version");
+            let cause = format!("component `{}` is a program of this workspace", component.name());
+            let entry = recipe.binaries.as_ref().and_then(|section| section.entry(name));
+            let place = entry.map(|entry| entry.spot.place());
+            self.problems.push(Problem { place, ..Problem::new(message).cause(cause) });
+        }
+        version
     }
 
     /// kubeadm in the image of a pod makes the node a control plane, whose API server has the same
