@@ -1,7 +1,7 @@
 //! AppArmor: the files of a node whose kernel has it, and the rules of its profile of pods.
 
-use crate::{TODAY, changed, refusal, resolve, shipped};
-use osbuild::plan::{self, Content, Plan, Project, RootFile, Strictness};
+use crate::{TODAY, changed, locks, refusal, resolve, shipped};
+use osbuild::plan::{self, Content, Locked, Plan, Project, RootFile, Strictness};
 use osbuild_abi::paths::APPARMOR_PROFILE;
 use osbuild_abi::program_names::APPARMOR_PARSER;
 use std::path::PathBuf;
@@ -36,6 +36,26 @@ fn a_node_has_the_files_for_apparmor_only_if_its_kernel_has_it() {
     let required = plan.requirements.files.iter().find(|file| file.package == "apparmor").unwrap();
     assert_eq!(required.architecture, "amd64", "it runs on the build machine");
     assert_eq!(plan.architecture.debian(), "arm64");
+}
+
+#[test]
+fn a_file_of_the_compilers_package_does_not_change_the_compiler() {
+    let mut project = with_option("SECURITY_APPARMOR = true");
+    let recipe = project.files.get_mut("recipes/small.toml").unwrap();
+    // The last section is `[files]`.
+    recipe.extend(b"\"/etc/x\" = { debian = \"apparmor\", path = \"etc/x\", mode = 0o644 }\n");
+    let plan = resolve(&project);
+    let lock = locks::lock(&plan);
+    let locked = plan.lock(lock).unwrap_or_else(|error| panic!("{error}"));
+    let architecture = |file: &RootFile<Locked>| match &file.content {
+        Content::AppArmorProfile { parser, .. } => Some(parser.lock.architecture.clone()),
+        Content::Debian { package, .. } if package.name == "apparmor" => {
+            Some(package.lock.architecture.clone())
+        }
+        _ => None,
+    };
+    let both: Vec<String> = locked.files.iter().filter_map(architecture).collect();
+    assert_eq!(both, ["arm64", "amd64"], "the file is the node's, the compiler the build's");
 }
 
 #[test]

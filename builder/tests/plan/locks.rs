@@ -14,7 +14,7 @@ fn package(required: &DebianRequirement) -> DebianPackage {
 }
 
 /// A lock that pins what the plan requires.
-fn lock(plan: &Plan) -> Lock {
+pub fn lock(plan: &Plan) -> Lock {
     let required = &plan.requirements;
     let packages = |required: &[DebianRequirement]| Packages {
         asked: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::{DebianPackage, DebianRequirement, GoLock, Lock, Requirements, RustToolchain};
 use crate::error::{Error, Result};
-use crate::plan::{GoComponent, Lockable, Locked, Plan, Unlocked};
+use crate::plan::{Architecture, BUILD_MACHINE, GoComponent, Lockable, Locked, Plan, Unlocked};
 
 impl<P: Lockable> Plan<Unlocked, P> {
     /// The plan with its lock, if the lock pins exactly what this plan requires.
@@ -24,7 +24,7 @@ impl<P: Lockable> Plan<Unlocked, P> {
             return Err(error.hint(relock(recipe)));
         }
         Ok(Plan {
-            product: self.product.lock(&Pins(&lock)),
+            product: self.product.lock(&Pins { lock: &lock, architecture: self.architecture }),
             recipe: self.recipe,
             architecture: self.architecture,
             requirements: self.requirements,
@@ -37,18 +37,34 @@ impl<P: Lockable> Plan<Unlocked, P> {
 
 /// The entries of a lock that has everything that a plan requires.
 #[derive(Clone, Copy, Debug)]
-pub struct Pins<'l>(&'l Lock);
+pub struct Pins<'l> {
+    lock: &'l Lock,
+    /// That of the product.
+    architecture: Architecture,
+}
 
 impl Pins<'_> {
     /// The modules of a Go component.
     pub(in crate::plan) fn modules(&self, component: &GoComponent) -> GoLock {
-        let found = self.0.go(&component.name, &component.module, &component.go_version());
+        let found = self.lock.go(&component.name, &component.module, &component.go_version());
         found.expect("the lock was compared with the requirements").clone()
     }
 
     /// The package with this name among those with files for the root or for images of pods.
     pub(in crate::plan) fn package(&self, name: &str) -> DebianPackage {
-        let found = self.0.files.packages.iter().find(|package| package.package == name);
+        self.package_for(name, self.architecture)
+    }
+
+    /// The package with this name among those with programs that make files of the root.
+    pub(in crate::plan) fn program(&self, name: &str) -> DebianPackage {
+        self.package_for(name, BUILD_MACHINE)
+    }
+
+    fn package_for(&self, name: &str, architecture: Architecture) -> DebianPackage {
+        let fits = |package: &&DebianPackage| {
+            package.package == name && is_for(package, architecture.debian())
+        };
+        let found = self.lock.files.packages.iter().find(fits);
         found.expect("the lock was compared with the requirements").clone()
     }
 }
@@ -148,5 +164,10 @@ fn differences(required: &Requirements, lock: &Lock) -> Vec<String> {
 fn meets(package: &DebianPackage, required: &DebianRequirement) -> bool {
     package.package == required.package
         && package.release == required.release
-        && (package.architecture == required.architecture || package.architecture == "all")
+        && is_for(package, &required.architecture)
+}
+
+/// Whether a machine of an architecture can use the package.
+fn is_for(package: &DebianPackage, architecture: &str) -> bool {
+    package.architecture == architecture || package.architecture == "all"
 }

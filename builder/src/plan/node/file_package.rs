@@ -18,8 +18,13 @@ impl FilePackage {
         FilePackage { name: name.into(), lock: () }
     }
 
-    /// The package with its entry from a lock.
+    /// The package for the node, with its entry from a lock.
     pub(in crate::plan) fn lock(self, pins: &Pins<'_>) -> FilePackage<Locked> {
         FilePackage { lock: pins.package(&self.name), name: self.name }
+    }
+
+    /// The package with a program that the build machine runs, with its entry from a lock.
+    pub(in crate::plan) fn lock_program(self, pins: &Pins<'_>) -> FilePackage<Locked> {
+        FilePackage { lock: pins.program(&self.name), name: self.name }
     }
 }

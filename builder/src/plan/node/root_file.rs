@@ -56,7 +56,7 @@ impl RootFile {
                 Content::Debian { package: package.lock(pins), path }
             }
             Content::AppArmorProfile { source, parser } => {
-                Content::AppArmorProfile { source, parser: parser.lock(pins) }
+                Content::AppArmorProfile { source, parser: parser.lock_program(pins) }
             }
         };
         RootFile { path: self.path, mode: self.mode, content }

@@ -46,7 +46,13 @@ impl Resolver<'_> {
             Content::AppArmorProfile { parser, .. } => Some(parser.name.clone()),
             _ => None,
         });
+        let names =
+            from_packages.chain(from_payloads).map(|package| package.name.clone()).collect();
+        let mut files = debian.all(names, architecture);
         let parsers = debian.all(parsers.collect(), BUILD_MACHINE);
+        // A node of the build machine's architecture may have files of the same package.
+        let parsers: Vec<_> = parsers.into_iter().filter(|each| !files.contains(each)).collect();
+        files.extend(parsers);
         let of_host = node.components.iter().filter_map(HostComponent::go);
         Some(Requirements {
             kernel_source: Some(debian.one(&node.kernel.package, BUILD_MACHINE)),
@@ -55,17 +61,7 @@ impl Resolver<'_> {
             launcher: debian.launcher(),
             pahole: pahole(&node.kernel),
             cross: debian.all(libraries(of_host), architecture),
-            files: [
-                debian.all(
-                    from_packages
-                        .chain(from_payloads)
-                        .map(|package| package.name.clone())
-                        .collect(),
-                    architecture,
-                ),
-                parsers,
-            ]
-            .concat(),
+            files,
             go_modules: go_modules(node, architecture),
             go_toolchain: self.go_version(recipe)?,
             rust_toolchain: Some(RustRequirement {
