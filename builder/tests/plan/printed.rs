@@ -22,7 +22,7 @@ fn the_kernel_fragment_has_the_merged_options() {
     let fragment = resolve(&project()).kernel.fragment();
     assert_eq!(
         fragment,
-        "# CONFIG_64BIT is not set\nCONFIG_ARM64_4K_PAGES=y\nCONFIG_CMDLINE=\"quiet\"\n\
+        "CONFIG_64BIT=n\nCONFIG_ARM64_4K_PAGES=y\nCONFIG_CMDLINE=\"quiet\"\n\
          CONFIG_EROFS_FS=y\nCONFIG_LOG_BUF_SHIFT=17\n"
     );
 }

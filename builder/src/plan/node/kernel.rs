@@ -50,12 +50,10 @@ impl Kernel {
         self.options.get(TYPES).is_some_and(|option| option.value == OptionValue::Yes)
     }
 
-    /// The options as a configuration fragment for `KCONFIG_ALLCONFIG`, in order of name.
+    /// The options as a build gives them to `make allnoconfig`, in order of name.
     pub fn fragment(&self) -> String {
-        let line = |(name, option): (&String, &KernelOption)| match option.value {
-            OptionValue::No => format!("# CONFIG_{name} is not set\n"),
-            _ => format!("CONFIG_{name}={}\n", option.value),
-        };
+        let line =
+            |(name, option): (&String, &KernelOption)| format!("CONFIG_{name}={}\n", option.value);
         self.options.iter().map(line).collect()
     }
 }

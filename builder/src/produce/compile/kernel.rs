@@ -10,7 +10,6 @@ use crate::produce::build::Build;
 use crate::produce::locked;
 use crate::produce::sandbox::{Compiler, STEP_TIME, Script};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// Output of [`configuration`]: the whole `.config`.
 const CONFIG: &str = "kernel.config";
@@ -60,7 +59,7 @@ pub fn compile(build: &Build<'_>) -> Result<CompiledKernel> {
 
 /// The script that turns the plan's options into a whole configuration.
 fn configuration(build: &Build<'_>) -> Result<Script<'static>> {
-    let requested = fragment(&build.plan.kernel);
+    let requested = build.plan.kernel.fragment();
     let mut input = sources(build)?;
     input.add_file("asked.config", build.options.store.put_bytes(requested.as_bytes())?, false)?;
     Ok(Script {
@@ -104,14 +103,6 @@ fn image(build: &Build<'_>, config: Digest) -> Result<Script<'static>> {
         input,
         outputs: vec![KERNEL.into(), RELEASE.into()],
         compiler: Compiler::Root,
-    })
-}
-
-/// The configuration fragment for `make allnoconfig`.
-fn fragment(kernel: &Kernel) -> String {
-    kernel.options.iter().fold(String::new(), |mut text, (name, option)| {
-        writeln!(text, "CONFIG_{name}={}", option.value).expect("a string accepts every write");
-        text
     })
 }
 
