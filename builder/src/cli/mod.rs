@@ -123,8 +123,8 @@ pub struct Common {
     #[arg(long, global = true, value_name = "MODE", hide_short_help = true)]
     #[arg(env = "OSBUILD_REMOTE_MODE", hide_env_values = true)]
     pub remote_mode: Option<RemoteMode>,
-    /// Set a recipe's key with a single value, in every recipe of the command: version=1.35.8-2,
-    /// kernel.groups.ipsec=true. The plan and a release's provenance show it
+    /// Set a recipe's key with a single value, in every recipe of the command that can have it:
+    /// version=1.35.8-2, kernel.groups.ipsec=true. The plan and a release's provenance show it
     #[arg(long, global = true, value_name = "KEY=VALUE", hide_short_help = true)]
     pub set: Vec<String>,
     /// Number of processors that steps may use [default: all]

@@ -1,7 +1,7 @@
 //! The printed plan.
 
-use crate::{changed, expect, project, refusal, resolve};
-use osbuild::plan::Overrides;
+use crate::{TODAY, changed, expect, project, refusal, resolve, shipped};
+use osbuild::plan::{self, Overrides, Project, Strictness};
 
 #[test]
 fn the_printed_plan_has_each_value_and_its_line() {
@@ -84,4 +84,32 @@ fn values_of_the_command_line_override_recipes_and_have_their_own_origin() {
     for part in ["`versio`", "did you mean `version`?", "--set:1", "`security-epoch` must be"] {
         assert!(error.contains(part), "{part}: {error}");
     }
+}
+
+/// This checkout with values of the command line.
+fn shipped_with(words: &[&str]) -> Project {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    Project { overrides: Overrides::parse(&words).unwrap(), ..shipped() }
+}
+
+#[test]
+fn values_of_the_command_line_change_only_recipes_that_can_have_them() {
+    let project = shipped_with(&["version=1.35.8-9", "toolchains.go=1.26.9"]);
+    assert_eq!(plan::check(&project, TODAY).0, []);
+    let lab = plan::resolve_programs(&project, "lab").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(lab.requirements.go_toolchain, "1.26.9");
+    let node = plan::resolve(&project, "qemu-amd64", TODAY, Strictness::Build);
+    assert_eq!(node.unwrap_or_else(|error| panic!("{error}")).version, "1.35.8-9");
+}
+
+#[test]
+fn a_value_of_an_installer_is_not_one_of_the_recipe_that_it_carries() {
+    let settings = "components/pods/installer/tests/every-key.toml";
+    let project = shipped_with(&[&format!("installs.settings={settings}")]);
+    let resolve = |recipe: &str| {
+        let plan = plan::resolve(&project, recipe, TODAY, Strictness::Build);
+        plan.unwrap_or_else(|error| panic!("{error}")).product.installs
+    };
+    assert_eq!(resolve("usb-installer-amd64").unwrap().settings, settings);
+    assert_eq!(resolve("uefi-amd64"), None);
 }

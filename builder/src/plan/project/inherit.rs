@@ -16,20 +16,23 @@ pub struct Kind<T> {
     prefix: &'static str,
     /// The end of its paths.
     suffix: &'static str,
-    /// Whether values from the command line override those of its files.
-    is_overridden: bool,
+    /// Which values from the command line override those of its files; `None` for none.
+    takes: Option<Takes>,
     table: PhantomData<fn() -> T>,
 }
+
+/// Whether a file, which is merged already, takes a key of the command line.
+pub type Takes = fn(&Items, &str) -> bool;
 
 impl<T> Kind<T> {
     /// The kind that messages call `what`, at paths with this prefix and suffix.
     pub const fn new(what: &'static str, prefix: &'static str, suffix: &'static str) -> Self {
-        Kind { what, prefix, suffix, is_overridden: false, table: PhantomData }
+        Kind { what, prefix, suffix, takes: None, table: PhantomData }
     }
 
-    /// The same, with values from the command line in place of those of its files.
-    pub const fn overridden(self) -> Self {
-        Kind { is_overridden: true, ..self }
+    /// The same, with those values from the command line in place of its files' that it `takes`.
+    pub const fn overridden(self, takes: Takes) -> Self {
+        Kind { takes: Some(takes), ..self }
     }
 
     /// The path of the file of this name.
@@ -122,16 +125,26 @@ impl<T: Table> Kind<T> {
                 }
             }
         }
-        if let Some(text) = project.overrides.text().filter(|_| self.is_overridden) {
-            let (document, _) = parse_text(text, keys, problems);
-            documents.insert(0, document);
-        }
         let nothing = Item { value: Value::Table(Items::new()), ..documents.last()?.clone() };
         let whole = documents
             .into_iter()
             .rev()
             .fold(nothing, |parent, child| merge_tables(parent, child, keys, problems));
-        Some((whole, is_incomplete))
+        Some((self.overridden_by(project, whole, problems), is_incomplete))
+    }
+
+    /// A merged file with those values of the command line that it takes.
+    fn overridden_by(&self, project: &Project, whole: Item, problems: &mut Vec<Problem>) -> Item {
+        let (Some(takes), Some(text)) = (self.takes, project.overrides.text()) else {
+            return whole;
+        };
+        let (mut document, _) = parse_text(text, T::KEYS, problems);
+        if let (Value::Table(values), Some(file)) = (&mut document.value, whole.table()) {
+            values.retain(|key, _| takes(file, key));
+        }
+        // The places of the file remain those of the whole.
+        let (key, spot) = (whole.key.clone(), whole.spot.clone());
+        Item { key, spot, ..merge_tables(whole, document, T::KEYS, problems) }
     }
 }
 

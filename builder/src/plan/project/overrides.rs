@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::document::{COMMAND_LINE, Text};
-use crate::plan::keys::{Key, RecipeFile, Shape, Table};
+use crate::plan::keys::{Key, Need, RecipeFile, Shape, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ impl Overrides {
                 return Err(Error::usage(format!("`--set` has `{key}` twice")));
             }
         }
+        check_entries(&values)?;
         Ok(Overrides { values })
     }
 
@@ -63,8 +64,32 @@ fn check_key(key: &str) -> Result<()> {
         Some(Shape::Table(_) | Shape::Map { .. }) => "is a section",
         _ => return Ok(()),
     };
-    Err(Error::usage(format!("`--set` cannot change `{key}`, which {what}"))
-        .hint("write it in a recipe that inherits from this one"))
+    Err(refused(key, what))
+}
+
+/// Checks that no key is one of an entry that recipes replace as a whole, unless all that the entry
+/// needs is set.
+fn check_entries(values: &BTreeMap<String, String>) -> Result<()> {
+    for key in values.keys() {
+        let Some((entry, _)) = key.rsplit_once('.') else { continue };
+        let kinds = match shape(entry) {
+            Some(Shape::Table(keys)) => vec![*keys],
+            Some(Shape::Choice(kinds)) => kinds.to_vec(),
+            _ => continue,
+        };
+        let is_set = |key: &Key| values.contains_key(&format!("{entry}.{}", key.name));
+        let is_whole =
+            |keys: &&[Key]| keys.iter().filter(|key| key.need == Need::Required).all(is_set);
+        if !kinds.iter().any(is_whole) {
+            return Err(refused(key, "is part of an entry that recipes replace as a whole"));
+        }
+    }
+    Ok(())
+}
+
+fn refused(key: &str, what: &str) -> Error {
+    Error::usage(format!("`--set` cannot change `{key}`, which {what}"))
+        .hint("write it in a recipe that inherits from this one")
 }
 
 /// A value as TOML: without quotes where the key takes something else than a string, and the value
@@ -108,13 +133,17 @@ mod tests {
             "kernel.groups.ipsec=true",
             "kernel.options.NR_CPUS=64",
             "kernel.options.EROFS_FS=m",
+            "pods.cni.component=cni",
+            "pods.cni.version=1.9.1",
             "pods.updater=false",
             "signing.key=a\"b=c",
             "unknown=1",
         ];
         let expected = "kernel.groups.ipsec = true\nkernel.options.EROFS_FS = \"m\"\n\
-                        kernel.options.NR_CPUS = 64\npods.updater = false\nsecurity-epoch = 3\n\
-                        signing.key = 'a\"b=c'\nunknown = \"1\"\nversion = \"1.35\"\n";
+                        kernel.options.NR_CPUS = 64\npods.cni.component = \"cni\"\n\
+                        pods.cni.version = \"1.9.1\"\npods.updater = false\n\
+                        security-epoch = 3\nsigning.key = 'a\"b=c'\nunknown = \"1\"\n\
+                        version = \"1.35\"\n";
         assert_eq!(parse(&words).unwrap().text().unwrap().text, expected);
         assert!(parse(&[]).unwrap().text().is_none());
     }
@@ -133,6 +162,16 @@ mod tests {
             (
                 &["inherit=a"],
                 "`--set` cannot change `inherit`, which decides which recipe is built",
+            ),
+            (
+                &["pods.cni.version=1.9.1"],
+                "`--set` cannot change `pods.cni.version`, which is part of an entry that recipes \
+                 replace as a whole",
+            ),
+            (
+                &["binaries.kubelet.version=1.35.9"],
+                "`--set` cannot change `binaries.kubelet.version`, which is part of an entry that \
+                 recipes replace as a whole",
             ),
         ] {
             assert_eq!(parse(words).unwrap_err().problems[0].message, problem);

@@ -33,10 +33,11 @@ use super::{
 use crate::error::{Error, Kind as ErrorKind, Problem, Result, each_once};
 use components::Components;
 use console::console_file;
+use programs::takes;
 use requirements::{Parts, cargo_packages};
 
 /// Recipes: `recipes/<name>.toml`.
-pub static RECIPES: Kind<RecipeFile> = Kind::new("recipe", "recipes/", ".toml").overridden();
+pub static RECIPES: Kind<RecipeFile> = Kind::new("recipe", "recipes/", ".toml").overridden(takes);
 /// Boards: `boards/<name>.toml`.
 pub static BOARDS: Kind<BoardFile> = Kind::new("board", "boards/", ".toml");
 

@@ -4,6 +4,7 @@ use super::components::Place;
 use super::host_components::Entry;
 use super::{BUILD_MACHINE, RECIPES, Resolver};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result, in_words};
+use crate::plan::document::Table as Items;
 use crate::plan::keys::{RecipeFile, Table};
 use crate::plan::{GoComponent, HostPrograms, Plan, ProgramComponent, Project, Unlocked};
 use std::collections::BTreeMap;
@@ -15,6 +16,18 @@ const KEYS: [&str; 4] = [
     key!(RecipeFile.toolchains),
     key!(RecipeFile.sandbox),
 ];
+
+/// Whether a recipe takes a key of the command line, which is for all recipes of a command: one of
+/// programs takes none of a node and vice versa, and only an installer takes those of `[installs]`,
+/// as the recipe that it carries is read with the same command line.
+pub fn takes(recipe: &Items, key: &str) -> bool {
+    const PROGRAMS: &str = key!(RecipeFile.programs);
+    const INSTALLS: &str = key!(RecipeFile.installs);
+    match key {
+        PROGRAMS | INSTALLS => recipe.contains_key(key),
+        key => !recipe.contains_key(PROGRAMS) || KEYS.contains(&key),
+    }
+}
 
 /// Whether a recipe makes programs for the build machine instead of a node: it has `[programs]`,
 /// itself or by inheritance.
