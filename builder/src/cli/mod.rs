@@ -79,6 +79,10 @@ pub struct Cli {
     pub common: Common,
 }
 
+/// The hint where `--set` cannot do what is wanted, because locks pin what recipes themselves need.
+pub const INHERIT_AND_LOCK: &str =
+    "write the key in a recipe that inherits from this one, and lock that";
+
 impl Verb {
     /// Whether `--set` has an effect on what it does. It has none on locks, which pin what recipes
     /// themselves need.

@@ -61,7 +61,7 @@ pub fn main(cli: Cli) -> ExitCode {
 fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
     let common = &cli.common;
     if !common.set.is_empty() && !cli.verb.reads_recipes() {
-        return Err(Error::usage("`--set` has no effect on this verb"));
+        return Err(Error::usage("`--set` has no effect on this verb").hint(cli::INHERIT_AND_LOCK));
     }
     let session = || Session::begin(common.clone(), report);
     let done = match cli.verb {

@@ -6,11 +6,11 @@ use crate::cli::{self, Common};
 use crate::engine::executor::{Rebuild, Workers};
 use crate::engine::remote::{Mode, Remote, Trust};
 use crate::engine::store::Store;
-use crate::error::{Context, Error, Result, each_once};
+use crate::error::{Context, Error, Result, each_once, in_words};
 use crate::host::{self, Tool};
 use crate::plan::{
-    Date, HostPrograms, Locked, Overrides, Plan, Project, Releases, Signing, Strictness, resolve,
-    resolve_programs, skew,
+    Date, HostPrograms, Lockable, Locked, Overrides, Plan, Project, Releases, Signing, Strictness,
+    Unlocked, resolve, resolve_programs, skew,
 };
 use crate::produce::build::BuildOptions;
 use crate::produce::compile::Workspace;
@@ -105,12 +105,34 @@ impl<'a> Session<'a> {
         for warning in &plan.warnings {
             self.report.warning(warning);
         }
-        plan.lock(self.checkout.lock(recipe)?)
+        self.lock(plan, |project| resolve(project, recipe, self.today, strictness))
     }
 
     /// The locked plan of a recipe that makes programs.
     pub fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms<Locked>>> {
-        resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
+        let resolve = |project: &Project| resolve_programs(project, recipe);
+        self.lock(resolve(&self.project)?, resolve)
+    }
+
+    /// The plan with its lock. `again` resolves its recipe: if the lock fits the recipe without the
+    /// values of `--set`, these are the cause, and no new lock helps.
+    fn lock<P: Lockable>(
+        &self,
+        plan: Plan<Unlocked, P>,
+        again: impl Fn(&Project) -> Result<Plan<Unlocked, P>>,
+    ) -> Result<Plan<Locked, P::Locked>> {
+        let lock = self.checkout.lock(&plan.recipe)?;
+        let error = match plan.lock(lock.clone()) {
+            Ok(plan) => return Ok(plan),
+            Err(error) => error,
+        };
+        let set = self.project.overrides.values();
+        let plain = Project { overrides: Overrides::default(), ..self.project.clone() };
+        if set.is_empty() || again(&plain).and_then(|plan| plan.lock(lock)).is_err() {
+            return Err(error);
+        }
+        let set = in_words(set.keys().map(String::as_str));
+        Err(error.cause(format!("`--set` changes {set}")).hint(cli::INHERIT_AND_LOCK))
     }
 
     /// The locked plan of a recipe, and the keys that sign its image: from the command line, or

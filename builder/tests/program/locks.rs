@@ -111,6 +111,26 @@ fn a_crate_is_found_in_each_of_cargos_caches() {
 }
 
 #[test]
+fn a_set_key_that_needs_another_lock_says_what_to_do() {
+    let scratch = Scratch::new();
+    let hint = "hint: write the key in a recipe that inherits from this one, and lock that\n";
+    let set = ["--set", "kernel.options.DEBUG_INFO_BTF=true", "--set", "version=7"];
+    let ran = scratch.osbuild(&[&["build", RECIPE], &set[..]].concat());
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("`pahole` for amd64 is not locked"), "{}", ran.stderr);
+    let cause = "caused by: `--set` changes `kernel.options.DEBUG_INFO_BTF` and `version`\n";
+    assert!(ran.stderr.contains(cause) && ran.stderr.ends_with(hint), "{}", ran.stderr);
+    let ran = scratch.osbuild(&["lock", RECIPE, "--set", "version=7"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.ends_with(hint), "{}", ran.stderr);
+    // A lock that is out of date without it needs a new one.
+    scratch.edit("components/runc/component.toml", "\"seccomp\", ", "");
+    let ran = scratch.osbuild(&["build", RECIPE, "--set", "version=7"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.ends_with("hint: run `cargo osbuild lock small`\n"), "{}", ran.stderr);
+}
+
+#[test]
 fn an_invalid_lock_is_pinned_again() {
     let scratch = Scratch::new();
     scratch.edit(&Lock::path(RECIPE), "version = 1\n", "version = one\n");
