@@ -54,6 +54,7 @@ pub use resolve::{
 };
 pub use upstream::{
     GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, set_go_toolchain, set_version, upstream,
+    version_lines,
 };
 
 use std::fmt::Debug;

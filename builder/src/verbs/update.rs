@@ -6,9 +6,9 @@ use super::lock::epoch;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{
-    Crate, GoUpstream, KUBERNETES, Lock, Minor, Moved, Peg, PreviousLock, Project, Releases,
-    Strictness, Upstream, Version, moved, moved_crates, moved_releases, nearest, resolve_any,
-    set_go_toolchain, set_version, upstream,
+    Crate, GoUpstream, KUBERNETES, Lock, Minor, Moved, Origin, Peg, PreviousLock, Project,
+    Releases, Strictness, Upstream, Version, moved, moved_crates, moved_releases, nearest,
+    resolve_any, set_go_toolchain, set_version, upstream, version_lines,
 };
 use crate::produce::fetch::Fetcher;
 use serde_json::{Value, json};
@@ -55,6 +55,9 @@ struct Update<'a> {
     files: BTreeMap<String, String>,
     /// The updates, each with the recipes whose locks have it.
     moved: BTreeMap<Moved, BTreeSet<String>>,
+    /// The new version of a component on each line that names one, with the recipe that asked for
+    /// it first.
+    versions: BTreeMap<(Origin, String), (String, Version)>,
     /// The newest minor of Kubernetes before the update, if there was a table of releases.
     newest_before: Option<Minor>,
 }
@@ -78,8 +81,18 @@ impl<'a> Update<'a> {
         }
         let names = names.iter().map(String::as_str).collect();
         let (project, files, moved) = (session.project.clone(), BTreeMap::new(), BTreeMap::new());
-        let newest_before = None;
-        Ok(Update { session, fetcher, names, recipes, project, files, moved, newest_before })
+        let (versions, newest_before) = (BTreeMap::new(), None);
+        Ok(Update {
+            session,
+            fetcher,
+            names,
+            recipes,
+            project,
+            files,
+            moved,
+            versions,
+            newest_before,
+        })
     }
 
     fn may_move(&self, name: &str) -> bool {
@@ -163,6 +176,7 @@ impl<'a> Update<'a> {
                     Some((_, newest)) => *newest,
                     None => self.newest(&go, table.as_ref())?,
                 };
+                self.agree(&name, &go, newest)?;
                 self.change(set_version(&self.project, &name, &go.component, newest)?);
                 known.push((go, newest));
             }
@@ -174,6 +188,26 @@ impl<'a> Update<'a> {
                 toolchains.insert(upstream.toolchain, newest);
                 self.change(set_go_toolchain(&self.project, &name, newest)?);
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses a second version on a line that several recipes inherit: the last of them would win.
+    fn agree(&mut self, recipe: &str, go: &GoUpstream, newest: Version) -> Result<()> {
+        let component = &go.component;
+        for (line, section) in version_lines(&self.project, recipe, component)? {
+            let first = self.versions.entry((line.clone(), component.clone()));
+            let (other, version) = first.or_insert_with(|| (recipe.to_owned(), newest));
+            if *version == newest {
+                continue;
+            }
+            // Only a recipe with an exception stays on its own minor.
+            let odd = if go.peg == Peg::Own { recipe } else { other.as_str() };
+            return Err(Error::usage(format!(
+                "{line}: `{other}` needs `{component}` {version}, and `{recipe}` needs {newest}"
+            ))
+            .cause("both inherit this line")
+            .hint(format!("give `{odd}` its own `{component}` in `[{section}]`")));
         }
         Ok(())
     }

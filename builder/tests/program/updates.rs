@@ -155,6 +155,34 @@ fn an_exception_keeps_the_kubelet_on_its_minor() {
 }
 
 #[test]
+fn an_exception_does_not_move_an_inherited_kubelet() {
+    let (scratch, proxy) = with_proxy();
+    proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
+    proxy.add(KUBERNETES, "v1.36.6", "", &[KUBELET]);
+    let edge = "inherit = \"small\"\n\n[kubernetes]\n\
+                exception = { reason = \"the cluster moves in spring\", until = 2999-03-31 }\n";
+    fs::write(scratch.project().join("recipes/edge.toml"), edge).unwrap();
+    let lock = Lock { recipe: "edge".into(), ..scratch.lock() };
+    scratch.write_lock(&lock);
+    scratch.edit("recipes/small.toml", "[\"1.35\", \"1.36\"]", "[\"1.36\"]");
+    let before = scratch.read(BASE);
+    let output = ran(&scratch, 2, &["update", "kubelet"]).stderr;
+    let error = "error: recipes/base.toml:9: `edge` needs `kubelet` 1.35.9, and `small` needs \
+                 1.36.6\n  caused by: both inherit this line\n\
+                 hint: give `edge` its own `kubelet` in `[binaries]`\n";
+    assert!(output.ends_with(error), "{output}");
+    assert_eq!(scratch.read(BASE), before);
+
+    let own = "[binaries]\nkubelet = { component = \"kubelet\", version = \"1.35.8\" }\n\n\
+               [kubernetes]";
+    scratch.edit("recipes/edge.toml", "[kubernetes]", own);
+    ran(&scratch, 0, &["update", "kubelet"]);
+    assert_eq!(kubelet(&scratch), "v1.36.6");
+    assert!(scratch.read("recipes/edge.toml").contains("version = \"1.35.9\""));
+    assert_eq!(scratch.read(BASE), before.replace("1.35.8", "1.36.6"));
+}
+
+#[test]
 fn a_missing_releases_table_is_written() {
     let (scratch, proxy) = with_proxy();
     for minor in 30..=37 {

@@ -2,7 +2,8 @@
 
 use super::{compiled, payloads, read};
 use crate::error::{Error, Kind, Result};
-use crate::plan::document::{Located, Spot};
+use crate::plan::document::{Located, Origin, Spot};
+use crate::plan::keys::RecipeFile;
 use crate::plan::print::quote;
 use crate::plan::resolve::components::Components;
 use crate::plan::{Project, Version};
@@ -20,6 +21,30 @@ pub fn set_version(
     component: &str,
     version: Version,
 ) -> Result<BTreeMap<String, String>> {
+    let places = places(project, recipe, component)?;
+    Ok(rewrite(places.iter().map(|(_, version)| version).collect(), version))
+}
+
+/// The lines on which the recipe, or one that it inherits from, names a version of `component`,
+/// each with its section.
+///
+/// # Errors
+/// The recipe cannot be read.
+pub fn version_lines(
+    project: &Project,
+    recipe: &str,
+    component: &str,
+) -> Result<Vec<(Origin, &'static str)>> {
+    let places = places(project, recipe, component)?.into_iter();
+    Ok(places.map(|(section, version)| (version.spot.origin(), section)).collect())
+}
+
+/// The versions of `component`, each with its section.
+fn places(
+    project: &Project,
+    recipe: &str,
+    component: &str,
+) -> Result<Vec<(&'static str, Located<Version>)>> {
     let document = read(project, recipe)?;
     let mut problems = Vec::new();
     let carried = payloads(&document, &mut Components::new(project), &mut problems);
@@ -27,9 +52,10 @@ pub fn set_version(
         return Err(Error::many(Kind::Usage, problems));
     }
     let compiled = compiled(&document).filter(|entry| &*entry.component.value == component);
-    let compiled = compiled.filter_map(|entry| entry.version);
-    let carried = carried.iter().filter(|(name, _)| name == component).map(|(_, version)| version);
-    Ok(rewrite(compiled.chain(carried).collect(), version))
+    let compiled = compiled.filter_map(|entry| Some((entry.section, entry.version?.clone())));
+    let carried = carried.into_iter().filter(|(name, _)| name == component);
+    let carried = carried.map(|(_, version)| (key!(RecipeFile.pods), version));
+    Ok(compiled.chain(carried).collect())
 }
 
 /// The files of a recipe, by path, with the version of the Go toolchain set where the recipe or one

@@ -3,7 +3,7 @@
 
 mod edit;
 
-pub use edit::{set_go_toolchain, set_version};
+pub use edit::{set_go_toolchain, set_version, version_lines};
 
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::document::Located;
@@ -139,6 +139,8 @@ fn payloads(
 
 /// An entry of `[binaries]` or `[programs]`.
 struct Compiled<'r> {
+    /// `binaries` or `programs`.
+    section: &'static str,
     /// Where its component is looked up.
     place: Place,
     /// Whether it is the kubelet of a node.
@@ -156,6 +158,7 @@ fn compiled(recipe: &RecipeFile) -> impl Iterator<Item = Compiled<'_>> {
         BinaryName::ALL.into_iter().filter_map(move |name| {
             let entry = section.entry(name)?;
             Some(Compiled {
+                section: key!(RecipeFile.binaries),
                 place: Place::Host,
                 is_kubelet: name == BinaryName::Kubelet,
                 component: entry.component.as_ref()?,
@@ -166,6 +169,7 @@ fn compiled(recipe: &RecipeFile) -> impl Iterator<Item = Compiled<'_>> {
     let programs = recipe.programs.iter().flat_map(|section| section.values());
     let programs = programs.filter_map(|entry| {
         Some(Compiled {
+            section: key!(RecipeFile.programs),
             place: Place::Lab,
             is_kubelet: false,
             component: entry.component.as_ref()?,
