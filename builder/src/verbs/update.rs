@@ -60,6 +60,8 @@ struct Update<'a> {
     versions: BTreeMap<(Origin, String), (String, Version)>,
     /// The newest minor of Kubernetes before the update, if there was a table of releases.
     newest_before: Option<Minor>,
+    /// Whether the update has found a newer one.
+    has_new_minor: bool,
 }
 
 impl<'a> Update<'a> {
@@ -81,7 +83,7 @@ impl<'a> Update<'a> {
         }
         let names = names.iter().map(String::as_str).collect();
         let (project, files, moved) = (session.project.clone(), BTreeMap::new(), BTreeMap::new());
-        let (versions, newest_before) = (BTreeMap::new(), None);
+        let (versions, newest_before, has_new_minor) = (BTreeMap::new(), None, false);
         Ok(Update {
             session,
             fetcher,
@@ -92,11 +94,19 @@ impl<'a> Update<'a> {
             moved,
             versions,
             newest_before,
+            has_new_minor,
         })
     }
 
     fn may_move(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.contains(name)
+    }
+
+    /// Whether the version of a component may be updated. With a new minor of Kubernetes, all that
+    /// is built from its module is: a kubelet joins no older control plane, and the distance of a
+    /// lab's from the newest minor is known only in this update.
+    fn may_move_go(&self, go: &GoUpstream) -> bool {
+        self.may_move(&go.component) || self.has_new_minor && go.module == KUBERNETES
     }
 
     fn refuse_unknown(&self) -> Result<()> {
@@ -143,6 +153,7 @@ impl<'a> Update<'a> {
         let before = self.table()?;
         let after = self.fetcher.releases(before.as_ref(), self.session.today)?;
         self.newest_before = before.as_ref().map(Releases::newest);
+        self.has_new_minor = self.newest_before.is_some_and(|before| before < after.newest());
         self.moved.extend(
             moved_releases(before.as_ref(), &after)
                 .into_iter()
@@ -165,13 +176,8 @@ impl<'a> Update<'a> {
         for index in 0..self.recipes.len() {
             let Recipe { name, upstream, .. } = &self.recipes[index];
             let (name, upstream) = (name.clone(), upstream.clone());
-            for go in upstream
-                .go
-                .iter()
-                .filter(|go| self.may_move(&go.component))
-                .cloned()
-                .collect::<Vec<_>>()
-            {
+            let moving = upstream.go.iter().filter(|go| self.may_move_go(go)).cloned();
+            for go in moving.collect::<Vec<_>>() {
                 let newest = match known.iter().find(|(known, _)| *known == go) {
                     Some((_, newest)) => *newest,
                     None => self.newest(&go, table.as_ref())?,

@@ -144,6 +144,61 @@ fn a_new_minor_moves_the_peg_and_keeps_known_ends_of_life() {
 }
 
 #[test]
+fn a_new_minor_moves_the_control_plane_that_a_node_makes() {
+    let (scratch, proxy) = with_proxy();
+    component(&scratch, "kubeadm", "kubeadm");
+    scratch.edit(
+        "components/pods/dhcp/component.toml",
+        "program = \"pod-dhcp\"",
+        "program = \"pod-dhcp\"\n\n[image.payload]\ncomponent = \"kubeadm\"",
+    );
+    let pod = "dhcp = { component = \"dhcp\", version = \"1.35.8\" }";
+    scratch.edit(BASE, "dhcp = { component = \"dhcp\" }", pod);
+    scratch.edit("recipes/small.toml", "[\"1.35\", \"1.36\"]", "[\"1.36\"]");
+    scratch.relock();
+    proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
+    proxy.add(KUBERNETES, "v1.36.6", "", &[KUBELET]);
+    ran(&scratch, 0, &["update", "kubelet"]);
+    assert_eq!(kubelet(&scratch), "v1.36.6");
+    assert!(scratch.read(BASE).contains(&pod.replace("1.35.8", "1.36.6")));
+}
+
+#[test]
+fn programs_of_the_lab_stay_on_one_minor_after_the_update_of_one() {
+    let (mut scratch, proxy) = with_proxy();
+    let recipe = |version: &str| {
+        format!(
+            "[programs]\nkube-apiserver = {{ component = \"kubernetes\", version = \
+             \"{version}\" }}\nkubeadm = {{ component = \"kubeadm\", version = \"{version}\" }}\n\n\
+             [sandbox]\npackages = [\"bash\"]\n\n[toolchains]\n"
+        )
+    };
+    component(&scratch, "lab/kubernetes", "kube-apiserver");
+    component(&scratch, "lab/kubeadm", "kubeadm");
+    let go = scratch.read(BASE);
+    let go = go.lines().find(|line| line.starts_with("go = ")).unwrap();
+    scratch.add_programs("lab", &format!("{}{go}\n", recipe("1.37.2")));
+    scratch.edit("recipes/small.toml", "[\"1.35\", \"1.36\"]", "[\"1.36\"]");
+    proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
+    proxy.add(KUBERNETES, "v1.36.6", "", &[KUBELET]);
+    with_archive(&mut scratch, &["1"]);
+    ran(&scratch, 0, &["update", "kubernetes"]);
+    ran(&scratch, 0, &["update"]);
+    assert!(scratch.read("recipes/lab.toml").starts_with(&recipe("1.38.0")));
+}
+
+/// Adds a component of Kubernetes that makes one program.
+fn component(scratch: &Scratch, path: &str, program: &str) {
+    let text = format!(
+        "about = \"A program of Kubernetes\"\n\n[go]\nmodule = \"{KUBERNETES}\"\nwrapper = true\n\n\
+         [go.programs]\n{program} = \"{KUBERNETES}/cmd/kubelet\"\n"
+    );
+    let folder = scratch.project().join("components").join(path);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("component.toml"), text).unwrap();
+}
+
+#[test]
 fn an_exception_keeps_the_kubelet_on_its_minor() {
     let (scratch, proxy) = with_proxy();
     proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);

@@ -94,7 +94,8 @@ impl Resolver<'_> {
             );
             let problem = Problem::new(message).cause(cause);
             let place = version.map(|version| version.spot.place());
-            self.problems.push(Problem { place, ..problem });
+            let hint = format!("give `{}` and the kubelet versions of one minor", go.name);
+            self.problems.push(Problem { place, ..problem.hint(hint) });
         }
     }
 
