@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::cli;
-use crate::error::{Kind, Result};
+use crate::error::{Kind, Problem, Result};
 use crate::host;
 use crate::plan::{Lock, PreviousLock, Strictness, moved, resolve_any};
 use crate::produce::fetch::{Fetcher, SourceOrigin};
@@ -20,9 +20,10 @@ fn one(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Lock)?;
     let before = match session.checkout.find_lock(recipe) {
         Err(error) if error.kind == Kind::Lock => {
-            session
-                .report
-                .warning(format!("{}: pinning everything again", error.problems[0].message));
+            let Problem { message, place, .. } = &error.problems[0];
+            let place = place.as_ref().map(|place| format!("{}:{}: ", place.file, place.line));
+            let place = place.unwrap_or_default();
+            session.report.warning(format!("{place}{message}: pinning everything again"));
             None
         }
         other => other?,
