@@ -27,11 +27,11 @@ pub fn run(session: &Session, recipe: &str) -> Result<()> {
         let line = |row: &Row| {
             let until = match row.until {
                 Some(date) if row.supported => format!("until {date}"),
-                Some(date) => format!("unsupported since {date}"),
+                Some(date) => format!("support ended {date}"),
                 None => String::new(),
             };
             format!(
-                "{:12} {:6} {until:28} {}",
+                "{:12} {:6} {until:25} {}",
                 row.api_server.to_string(),
                 if row.obstacle.is_none() { "joins" } else { "no" },
                 row.obstacle.as_deref().unwrap_or("")

@@ -84,7 +84,7 @@ fn the_end_of_life_stops_locks_but_not_builds() {
     let day = Date { year: 2027, month: 3, day: 1 };
     assert_eq!(
         on(day, Strictness::Build, &[]).unwrap().warnings,
-        ["kubelet 1.35.8 has been out of support since 2027-02-28"]
+        ["the support of kubelet 1.35.8 ended on 2027-02-28"]
     );
     expect("skew-end-of-life.txt", &format!("{}\n", on(day, Strictness::Lock, &[]).unwrap_err()));
 }

@@ -51,6 +51,19 @@ fn a_date_is_a_date_in_json() {
 }
 
 #[test]
+fn the_skew_table_has_the_last_day_of_support_and_a_separate_reason() {
+    let scratch = Scratch::new();
+    let released = "released = 2025-04-23, end-of-life = ";
+    let table = "components/kubelet/releases.toml";
+    scratch.edit(table, &format!("{released}2999"), &format!("{released}2020"));
+    let output = scratch.osbuild(&["skew", RECIPE]).stdout;
+    let lines: Vec<&str> = output.lines().collect();
+    assert!(lines.contains(&"1.35         joins  until 2999-02-28"), "{output}");
+    let ended = "1.33         no     support ended 2020-06-28  a kubelet must not be newer";
+    assert!(lines.iter().any(|line| line.starts_with(ended)), "{output}");
+}
+
+#[test]
 fn a_full_disk_behind_stdout_is_an_error() {
     let scratch = Scratch::new();
     let mut plan = scratch.command(&[], &["plan", RECIPE]);

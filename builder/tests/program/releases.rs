@@ -155,7 +155,7 @@ fn an_end_of_life_minor_makes_no_release() {
     done(&scratch.osbuild(&["build", RECIPE]));
     let ran = release(&scratch, &[]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("has been out of support since 2025"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the support of kubelet 1.35.8 ended on 2025"), "{}", ran.stderr);
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn peg(kubernetes: &Kubernetes, releases: &Releases, today: Date) -> Option<Find
 fn end_of_life(kubelet: Version, releases: &Releases, today: Date) -> Option<Finding> {
     let problem = match releases.minors.get(&kubelet.minor) {
         Some(release) if release.end_of_life < today => Problem::new(format!(
-            "kubelet {kubelet} has been out of support since {}",
+            "the support of kubelet {kubelet} ended on {}",
             release.end_of_life
         ))
         .cause(format!("see {SUPPORT}")),
