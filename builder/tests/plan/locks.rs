@@ -44,7 +44,6 @@ pub fn lock(plan: &Plan) -> Lock {
         recipe: plan.recipe.clone(),
         epoch: 1_790_000_000,
         requirements: required.digest(),
-        suite: required.suite().map(str::to_owned),
         kernel_source: required.kernel_source.as_ref().map(package),
         stub: required.stub.as_ref().map(package),
         sandbox: closure(&required.sandbox),
@@ -172,11 +171,6 @@ fn only_released_and_unfit_entries_are_not_kept() {
         (required.stub.as_ref().unwrap(), required.kernel_source.as_ref().unwrap());
     let mut previous = PreviousLock::of(Some(lock(&plan)));
     assert!(previous.package(stub).is_some() && previous.closure(&required.sandbox).is_some());
-    assert!(
-        previous
-            .package(&DebianRequirement { suite: Some("sid".into()), ..stub.clone() })
-            .is_none()
-    );
     assert!(
         previous
             .package(&DebianRequirement { version: Some("2".into()), ..stub.clone() })

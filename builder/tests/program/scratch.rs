@@ -218,7 +218,6 @@ impl Scratch {
             recipe: plan.recipe().into(),
             epoch: 1_790_000_000,
             requirements: required.digest(),
-            suite: None,
             kernel_source: required.kernel_source.as_ref().map(package),
             stub: required.stub.as_ref().map(package),
             sandbox: closure(&required.sandbox),

@@ -411,7 +411,5 @@ table! {
     SandboxTable {
         /// Debian packages that every build needs, in addition to those of components.
         packages: Optional List<DebianName>,
-        /// The Debian suite that all packages come from; by default the build machine's own.
-        suite: Optional Name,
     }
 }

@@ -42,9 +42,6 @@ pub struct Lock {
     /// [`Requirements::digest`] of the plan that was locked.
     #[serde(rename = "wanted")]
     pub requirements: String,
-    /// The suite that Debian packages come from; `None` for the build machine's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suite: Option<String>,
     /// The kernel's source; `None` for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_source: Option<DebianPackage>,
@@ -254,7 +251,6 @@ impl Lock {
             recipe,
             epoch,
             requirements,
-            suite,
             kernel_source,
             stub,
             sandbox,
@@ -276,7 +272,6 @@ impl Lock {
             Some(files.print("files")),
         ];
         let go: Vec<String> = go.iter().map(GoLock::print).collect();
-        let suite = suite.as_ref().map(|suite| format!("suite = {}\n", quote(suite)));
         let single = [("kernel-source", kernel_source), ("stub", stub)];
         let single = single.map(|(key, package)| {
             package.as_ref().map(|package| format!("{key} = {}\n", package.inline()))
@@ -285,7 +280,6 @@ impl Lock {
             HEADER.to_owned(),
             format!("version = {version}\nrecipe = {}\n", quote(recipe)),
             format!("epoch = {epoch}\nwanted = {}\n", quote(requirements)),
-            suite.unwrap_or_default(),
             single.into_iter().flatten().collect(),
             lists.into_iter().flatten().collect(),
             go.concat(),
@@ -468,7 +462,6 @@ mod tests {
             recipe: "qemu-amd64".into(),
             epoch: 1_790_000_000,
             requirements: "ef".into(),
-            suite: Some("bookworm-backports".into()),
             kernel_source: Some(package("linux-source-6.12")),
             stub: Some(package("systemd-boot-efi")),
             sandbox: packages(&["gcc"]),
@@ -538,7 +531,7 @@ mod tests {
         let misspelt = lock(None).print().replace("kernel-source", "kernel-sauce");
         let error = Lock::parse("recipes/a.lock", &misspelt).unwrap_err();
         assert_eq!(error.kind, Kind::Lock);
-        assert_eq!(error.problems[0].place.as_ref().unwrap().line, 7);
+        assert_eq!(error.problems[0].place.as_ref().unwrap().line, 6);
     }
 
     proptest! {

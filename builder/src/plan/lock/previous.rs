@@ -46,7 +46,7 @@ impl PreviousLock {
         self.find(|lock, is_kept| {
             let lists = [&lock.cross.packages, &lock.files.packages].into_iter().flatten();
             let mut packages = [&lock.kernel_source, &lock.stub].into_iter().flatten().chain(lists);
-            packages.find(pins).filter(|package| lock.suite == required.suite && is_kept(package))
+            packages.find(pins).filter(|package| is_kept(package))
         })
     }
 

@@ -49,8 +49,8 @@ pub struct DebianRequirement {
     pub architecture: String,
     /// Its version; `None` for the newest.
     pub version: Option<String>,
-    /// The suite that it comes from; `None` for the build machine's own.
-    pub suite: Option<String>,
+    /// Nothing: recipes had a suite once, which [`Requirements::digest`] of every lock contains.
+    pub suite: (),
     /// The release of Debian that it comes from.
     #[serde(skip_serializing_if = "DebianRelease::is_default")]
     pub release: DebianRelease,
@@ -111,12 +111,6 @@ impl Requirements {
         hex(&Sha256::digest(text))
     }
 
-    /// The suite that Debian packages come from; `None` for the build machine's own.
-    pub fn suite(&self) -> Option<&str> {
-        let lists = [&self.sandbox, &self.cross, &self.files].into_iter().flatten();
-        self.kernel_source.iter().chain(lists).find_map(|package| package.suite.as_deref())
-    }
-
     /// SHA-256 over `NAME VERSION SHA256` lines, one for each crate, in hexadecimal.
     pub fn crates_digest(&self) -> String {
         crates_digest(&self.crates)
@@ -133,12 +127,11 @@ pub fn crates_digest(crates: &[Crate]) -> String {
 }
 
 impl DebianRequirement {
-    /// The argument for apt: `NAME`, `NAME=VERSION` or `NAME/SUITE`.
+    /// The argument for apt: `NAME` or `NAME=VERSION`.
     pub fn asked(&self) -> String {
-        match (&self.version, &self.suite) {
-            (Some(version), _) => format!("{}={version}", self.package),
-            (None, Some(suite)) => format!("{}/{suite}", self.package),
-            (None, None) => self.package.clone(),
+        match &self.version {
+            Some(version) => format!("{}={version}", self.package),
+            None => self.package.clone(),
         }
     }
 }

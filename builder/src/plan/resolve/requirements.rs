@@ -33,7 +33,6 @@ impl Resolver<'_> {
         parts: &Parts,
     ) -> Option<Requirements> {
         let Parts { architecture, node, ref packages } = *parts;
-        let debian = Debian::of(recipe);
         let stub = recipe.uki.as_ref()?.stub.as_ref()?;
         self.note("uki.stub", &stub.spot);
         let payloads = node.payloads().flat_map(|payload| &payload.debian);
@@ -48,19 +47,19 @@ impl Resolver<'_> {
         });
         let names =
             from_packages.chain(from_payloads).map(|package| package.name.clone()).collect();
-        let mut files = debian.all(names, architecture);
-        let parsers = debian.all(parsers.collect(), BUILD_MACHINE);
+        let mut files = all(names, architecture);
+        let parsers = all(parsers.collect(), BUILD_MACHINE);
         // A node of the build machine's architecture may have files of the same package.
         let parsers: Vec<_> = parsers.into_iter().filter(|each| !files.contains(each)).collect();
         files.extend(parsers);
         let of_host = node.components.iter().filter_map(HostComponent::go);
         Some(Requirements {
-            kernel_source: Some(debian.one(&node.kernel.package, BUILD_MACHINE)),
-            stub: Some(debian.one(stub, architecture)),
-            sandbox: debian.all(self.sandbox(recipe, architecture), BUILD_MACHINE),
-            launcher: debian.launcher(),
+            kernel_source: Some(debian(&node.kernel.package, BUILD_MACHINE)),
+            stub: Some(debian(stub, architecture)),
+            sandbox: all(self.sandbox(recipe, architecture), BUILD_MACHINE),
+            launcher: launcher(),
             pahole: pahole(&node.kernel),
-            cross: debian.all(libraries(of_host), architecture),
+            cross: all(libraries(of_host), architecture),
             files,
             go_modules: go_modules(node, architecture),
             go_toolchain: self.go_version(recipe)?,
@@ -80,15 +79,14 @@ impl Resolver<'_> {
         recipe: &RecipeFile,
         programs: &HostPrograms,
     ) -> Option<Requirements> {
-        let debian = Debian::of(recipe);
         let components = programs.components.iter().map(|component| &component.go);
         Some(Requirements {
             kernel_source: None,
             stub: None,
-            sandbox: debian.all(self.sandbox(recipe, BUILD_MACHINE), BUILD_MACHINE),
-            launcher: debian.launcher(),
+            sandbox: all(self.sandbox(recipe, BUILD_MACHINE), BUILD_MACHINE),
+            launcher: launcher(),
             pahole: Vec::new(),
-            cross: debian.all(libraries(components), BUILD_MACHINE),
+            cross: all(libraries(components), BUILD_MACHINE),
             files: Vec::new(),
             go_modules: go_modules(programs, BUILD_MACHINE),
             go_toolchain: self.go_version(recipe)?,
@@ -135,46 +133,30 @@ impl Resolver<'_> {
     }
 }
 
-/// Requirements of Debian packages from the suite that a recipe names.
-struct Debian {
-    suite: Option<String>,
+/// The newest version of a Debian package.
+fn debian(package: &str, architecture: Architecture) -> DebianRequirement {
+    DebianRequirement {
+        package: package.to_owned(),
+        architecture: architecture.debian().to_owned(),
+        version: None,
+        suite: (),
+        release: DebianRelease::default(),
+    }
 }
 
-impl Debian {
-    fn of(recipe: &RecipeFile) -> Self {
-        let suite = recipe.sandbox.as_ref().and_then(|sandbox| sandbox.suite.as_ref());
-        Debian { suite: suite.map(|suite| suite.to_string()) }
-    }
+fn all(packages: BTreeSet<String>, architecture: Architecture) -> Vec<DebianRequirement> {
+    packages.iter().map(|package| debian(package, architecture)).collect()
+}
 
-    fn one(&self, package: &str, architecture: Architecture) -> DebianRequirement {
-        let (package, architecture) = (package.to_owned(), architecture.debian().to_owned());
-        let (suite, release) = (self.suite.clone(), DebianRelease::default());
-        DebianRequirement { package, architecture, version: None, suite, release }
-    }
-
-    fn launcher(&self) -> Vec<DebianRequirement> {
-        self.all(LAUNCHER.map(str::to_owned).into(), BUILD_MACHINE)
-    }
-
-    fn all(
-        &self,
-        packages: BTreeSet<String>,
-        architecture: Architecture,
-    ) -> Vec<DebianRequirement> {
-        packages.iter().map(|package| self.one(package, architecture)).collect()
-    }
+fn launcher() -> Vec<DebianRequirement> {
+    all(LAUNCHER.map(str::to_owned).into(), BUILD_MACHINE)
 }
 
 /// The program that writes the kernel's types, if the kernel has them. That of Debian 12 cannot
 /// write the same bytes each time with several threads.
 fn pahole(kernel: &Kernel) -> Vec<DebianRequirement> {
-    let requirement = || DebianRequirement {
-        package: "pahole".to_owned(),
-        architecture: BUILD_MACHINE.debian().to_owned(),
-        version: None,
-        suite: None,
-        release: DebianRelease::Trixie,
-    };
+    let requirement =
+        || DebianRequirement { release: DebianRelease::Trixie, ..debian("pahole", BUILD_MACHINE) };
     kernel.has_types().then(requirement).into_iter().collect()
 }
 

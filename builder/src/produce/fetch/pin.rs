@@ -32,7 +32,6 @@ impl Fetcher<'_> {
             recipe: plan.recipe().to_owned(),
             epoch,
             requirements: required.digest(),
-            suite: required.suite().map(str::to_owned),
             kernel_source: required
                 .kernel_source
                 .as_ref()
