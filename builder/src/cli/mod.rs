@@ -222,7 +222,7 @@ pub enum Verb {
         #[arg(value_name = "RECIPE", value_parser = recipe_name)]
         recipes: Vec<String>,
     },
-    /// Print the resolved plan of a recipe, with the origin of each value
+    /// Print the resolved plan of a recipe, with the line of each value that one line sets
     Plan {
         /// The recipe
         #[arg(value_parser = recipe_name)]
