@@ -336,6 +336,39 @@ fn a_repository_rolled_back_or_mixed_from_two_is_refused() {
 }
 
 #[test]
+fn a_memory_refuses_older_metadata_and_hidden_keys_after_a_rotation() {
+    let scratch = released();
+    let memory = scratch.path("memory").display().to_string();
+    let memory = ["--memory", memory.as_str()];
+    let first = files(&folder(&scratch));
+    done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "release", "--as-of", DAY]));
+    let stable = |flags: &[&str]| {
+        done(&release(&scratch, &[&["--channel", "stable"], flags].concat()));
+        files(&folder(&scratch))
+    };
+    let second = stable(&["--promote", "1.35.8"]);
+    let third = stable(&["--rollout", "stop"]);
+    assert_eq!(wrong(&verify(&scratch, &memory)), [""; 0]);
+    let timestamp = folder(&scratch).join("metadata/timestamp.json");
+    let serve = |of: &BTreeMap<String, Vec<u8>>| {
+        fs::write(&timestamp, &of["metadata/timestamp.json"]).unwrap();
+    };
+    serve(&second);
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0], "without a memory it cannot be detected");
+    let ran = verify(&scratch, &memory);
+    assert!(wrong(&ran).concat().contains("older than version 3 seen before"), "{}", ran.stdout);
+    let root = folder(&scratch).join("metadata/2.root.json");
+    fs::remove_file(&root).unwrap();
+    serve(&first);
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0], "without a memory it cannot be detected");
+    let ran = verify(&scratch, &memory);
+    assert!(wrong(&ran).concat().contains("keys of version 1, which version 2"), "{}", ran.stdout);
+    fs::write(&root, &third["metadata/2.root.json"]).unwrap();
+    serve(&third);
+    assert_eq!(wrong(&verify(&scratch, &memory)), [""; 0]);
+}
+
+#[test]
 fn a_release_is_promoted_unchanged_and_never_replaced() {
     let scratch = released();
     let first = files(&folder(&scratch));

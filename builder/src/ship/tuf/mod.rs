@@ -2,6 +2,7 @@
 //! trust has authorized, and nothing older than what it has seen.
 
 mod lock;
+mod memory;
 mod metadata;
 mod repository;
 mod root;

@@ -1,5 +1,6 @@
 //! Reads the folder of a repository as a client does.
 
+use super::memory::Newest;
 use super::metadata::last_day;
 use super::root::Root;
 use super::wait::wait;
@@ -65,7 +66,7 @@ impl Repository {
     /// has seen, and refuses older ones.
     ///
     /// # Errors
-    /// A signature, a digest or a version is wrong (`Kind::Digest`).
+    /// A signature, a digest or a version is wrong (`Kind::Digest`), or the memory is unusable.
     pub fn read(&self, root: &Root, memory: Option<&Path>) -> Result<Client> {
         let shown = self.folder.display();
         let folder = self.folder.canonicalize().at("read", &self.folder)?;
@@ -86,7 +87,15 @@ impl Repository {
         };
         let inner =
             wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be trusted")) });
-        Ok(Client { folder, inner: inner.map_err(untrusted)? })
+        let client = Client { folder, inner: inner.map_err(untrusted)? };
+        if let Some(memory) = memory {
+            let newest = Newest {
+                root: client.version(RoleType::Root),
+                timestamp: client.version(RoleType::Timestamp),
+            };
+            newest.advance(memory, root)?;
+        }
+        Ok(client)
     }
 }
 

@@ -291,7 +291,7 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Replaces a file atomically. Its mode lets web servers read it.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, bytes)?.persist(path).map(drop).at("write", path)
 }
 
