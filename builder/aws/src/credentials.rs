@@ -26,9 +26,18 @@ const LOCAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// takes its place, as that may be an identity in another account. The type has no `Debug`, and
 /// nothing writes its contents.
 pub struct Credentials {
-    sources: Vec<(&'static str, Box<dyn ProvideCredentialDyn<Credential = Credential>>)>,
+    sources: Vec<Source>,
     context: Context,
     current: Mutex<Option<Arc<Credential>>>,
+}
+
+/// A source in the chain.
+struct Source {
+    name: &'static str,
+    /// Variables that configure this source. If one is set and the source has no credentials, it
+    /// has failed: a section may be missing, or half a key.
+    variables: &'static [&'static str],
+    provider: Box<dyn ProvideCredentialDyn<Credential = Credential>>,
 }
 
 impl Credentials {
@@ -48,19 +57,7 @@ impl Credentials {
     fn new(retry: &Retry, environment: impl Env) -> io::Result<Self> {
         let http = Http::new(retry, &environment)?;
         Ok(Credentials {
-            sources: vec![
-                ("the environment (AWS_ACCESS_KEY_ID)", Box::new(EnvCredentialProvider::new())),
-                ("the files in ~/.aws", Box::new(ProfileCredentialProvider::default())),
-                (
-                    "a web identity (AWS_WEB_IDENTITY_TOKEN_FILE)",
-                    Box::new(AssumeRoleWithWebIdentityCredentialProvider::default()),
-                ),
-                (
-                    "the container (AWS_CONTAINER_CREDENTIALS_FULL_URI)",
-                    Box::new(ECSCredentialProvider::default()),
-                ),
-                ("the instance", Box::new(IMDSv2CredentialProvider::default())),
-            ],
+            sources: sources(),
             context: Context::new()
                 .with_file_read(Files)
                 .with_http_send(http)
@@ -94,21 +91,57 @@ impl Credentials {
         current.is_some()
     }
 
+    fn is_set(&self, variable: &str) -> bool {
+        self.context.env_var(variable).is_some()
+    }
+
     async fn find(&self) -> Result<Credential, Failure> {
-        for (name, source) in &self.sources {
-            match source.provide_credential_dyn(&self.context).await {
+        for Source { name, variables, provider } in &self.sources {
+            let reason = match provider.provide_credential_dyn(&self.context).await {
                 Ok(Some(found)) if !found.access_key_id.is_empty() => return Ok(found),
-                // Nothing configures this source.
-                Ok(_) => {}
+                Ok(_) => match variables.iter().find(|name| self.is_set(name)) {
+                    Some(variable) => format!("{variable} is set, but gives no credentials"),
+                    // Nothing configures this source.
+                    None => continue,
+                },
                 // Its text may quote a response, which may hold a token: only its kind is shown.
-                Err(error) => {
-                    let reason = format!("{name}: {:?}", error.kind());
-                    return Err(Failure::NoCredentials(Some(reason)));
-                }
-            }
+                Err(error) => format!("{:?}", error.kind()),
+            };
+            return Err(Failure::NoCredentials(Some(format!("{name}: {reason}"))));
         }
         Err(Failure::NoCredentials(None))
     }
+}
+
+/// The chain.
+fn sources() -> Vec<Source> {
+    vec![
+        Source {
+            name: "the environment (AWS_ACCESS_KEY_ID)",
+            variables: &["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"],
+            provider: Box::new(EnvCredentialProvider::new()),
+        },
+        Source {
+            name: "the files in ~/.aws",
+            variables: &["AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"],
+            provider: Box::new(ProfileCredentialProvider::default()),
+        },
+        Source {
+            name: "a web identity (AWS_WEB_IDENTITY_TOKEN_FILE)",
+            variables: &["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"],
+            provider: Box::new(AssumeRoleWithWebIdentityCredentialProvider::default()),
+        },
+        Source {
+            name: "the container (AWS_CONTAINER_CREDENTIALS_FULL_URI)",
+            variables: &[],
+            provider: Box::new(ECSCredentialProvider::default()),
+        },
+        Source {
+            name: "the instance",
+            variables: &[],
+            provider: Box::new(IMDSv2CredentialProvider::default()),
+        },
+    ]
 }
 
 /// An environment in which an empty variable counts as unset.

@@ -492,9 +492,19 @@ fn a_configured_identity_that_fails_is_not_replaced_by_the_instance() {
     ];
     let container = vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", address("/container"))];
     let files = vec![("AWS_SHARED_CREDENTIALS_FILE", broken.display().to_string())];
+    let absent = vec![("AWS_PROFILE", "absent".to_owned())];
+    let half = vec![("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned())];
+    let no_role = identity[..2].to_vec();
     // An empty variable configures nothing.
     let nothing = vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", String::new())];
-    let cases = [("web identity", identity), ("container", container), ("files", files)];
+    let cases = [
+        ("web identity", identity),
+        ("container", container),
+        ("files", files),
+        ("files", absent),
+        ("environment", half),
+        ("web identity", no_role),
+    ];
     for (name, variables) in cases.into_iter().chain([("", nothing)]) {
         let (cloud, retry) = (Cloud::start(), retry(1));
         let instance = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", address(""));
