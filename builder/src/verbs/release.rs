@@ -31,10 +31,10 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         session.trust = Trust::Here;
     }
     let rollout = rollout_change(flags)?;
-    let plan = match changes_only_the_rollout(flags) {
-        // Whatever the recipe says today: a release has to be stopped at once.
-        true => None,
-        false => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),
+    let plan = match builds(flags) {
+        true => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),
+        // What is released can be promoted and stopped at once, whatever the recipe says today.
+        false => None,
     };
     let before = plan.as_ref().and_then(|_| commit(&session));
     let signing = &signing(&session, flags, plan.as_ref())?;
@@ -62,14 +62,17 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     };
     let busy = format!("waiting for another release to `{}`", folder.display());
     let writer = || repository.writer(|| session.report.note(&busy));
-    let published = match (plan.as_ref().zip(signer.as_ref()), &flags.promote) {
-        (_, Some(version)) => promote(&place(&writer()?), &flags.recipe, version)?,
-        (None, None) => {
+    let published = match plan.as_ref().zip(signer.as_ref()) {
+        None => {
             let writer = writer()?;
             let place = place(&writer);
-            promote(&place, &flags.recipe, &current(&place, &flags.recipe)?)?
+            let version = match &flags.promote {
+                Some(version) => version.clone(),
+                None => current(&place, &flags.recipe)?,
+            };
+            promote(&place, &flags.recipe, &version)?
         }
-        (Some((plan, signer)), None) => {
+        Some((plan, signer)) => {
             let from = session.from(flags.sources.clone())?;
             session.need(&image::tools(&from))?;
             let sign = SignWith { keys: signing, signer: &**signer };
@@ -114,9 +117,10 @@ fn folder(session: &Session, flags: &cli::Release) -> PathBuf {
     flags.to.clone().unwrap_or_else(default)
 }
 
-/// Whether the command applies to the release that the channel has, and builds nothing.
-fn changes_only_the_rollout(flags: &cli::Release) -> bool {
-    flags.promote.is_none() && matches!(flags.rollout, cli::Rollout::All | cli::Rollout::Stop)
+/// Whether the command makes a release. It applies to an earlier one otherwise, that of `--promote`
+/// or that of the channel, and only signs metadata.
+fn builds(flags: &cli::Release) -> bool {
+    flags.promote.is_none() && !matches!(flags.rollout, cli::Rollout::All | cli::Rollout::Stop)
 }
 
 /// The change that the publisher wants for the release's rollout.

@@ -1,6 +1,7 @@
 //! The rollout of a release: its publisher makes, changes, stops and ends it.
 
 use crate::builds::done;
+use crate::keys::keys;
 use crate::releases::{folder, release, target, verify, workshop, wrong};
 use crate::scratch::Scratch;
 use serde_json::Value;
@@ -81,4 +82,26 @@ fn a_rollout_that_makes_no_sense_makes_no_release() {
     let why = "channel stable has no release of `small` here";
     assert!(ran.code == Some(2) && ran.stderr.contains(why), "{}", ran.stderr);
     assert!(!folder(&scratch).join("metadata").exists());
+}
+
+#[test]
+fn a_release_is_promoted_whatever_the_recipe_has_become() {
+    let scratch = workshop();
+    done(&release(&scratch, &[]));
+    scratch.edit("recipes/small.toml", "inherit", "nonsense = 1\ninherit");
+    fs::remove_file(keys(&scratch, "mine").join("db.key")).unwrap();
+    done(&release(&scratch, &["--promote", "1.35.8", "--channel", "stable"]));
+    assert_eq!(wrong(&verify(&scratch, &["--channel", "stable"])), [""; 0]);
+}
+
+#[test]
+fn a_release_with_a_damaged_file_is_stopped_but_not_continued() {
+    let scratch = workshop();
+    done(&release(&scratch, &["--channel", "stable"]));
+    fs::write(target(&scratch, "small_1.35.8_node.efi"), "damaged").unwrap();
+    done(&release(&scratch, &["--channel", "stable", "--rollout", "stop"]));
+    assert_eq!(rollout(&scratch)["stopped"], true);
+    let ran = release(&scratch, &["--channel", "stable", "--rollout", "all"]);
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert_eq!(rollout(&scratch)["stopped"], true);
 }
