@@ -225,7 +225,7 @@ pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
     if until < session.today {
         return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
             .cause(format!("its last day was {until}"))
-            .hint("make new keys with `cargo osbuild keys new NAME`, and use `--key NAME`"));
+            .hint(format!("cargo osbuild keys rotate {name}")));
     }
     if name != DEV && is_for_development(&certificate) {
         session.report.warning(format!(

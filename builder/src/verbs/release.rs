@@ -7,7 +7,7 @@ use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::{IoContext, remove};
 use crate::engine::remote::Trust;
 use crate::error::{Error, Kind, Result, in_words};
-use crate::plan::{Locked, Plan, Signing, Strictness, parse_as, resolve};
+use crate::plan::{Date, Locked, Plan, Signing, Strictness, parse_as, resolve};
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
@@ -17,7 +17,7 @@ use crate::ship::keys::{Keys, Role, is_for_development};
 use crate::ship::release::{
     Commit, Parts, Place, Published, RolloutChange, current, promote, publish,
 };
-use crate::ship::tuf::{Repository, TARGETS};
+use crate::ship::tuf::{ROOT, Repository, Root, TARGETS};
 use osbuild_release::{Document, target};
 use serde_json::json;
 use std::fs;
@@ -47,6 +47,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let folder = folder(&session, flags);
     let repository = Repository::at(&folder);
     repository.check_roots(&keys.roots()?, name)?;
+    refuse_expired_root(&keys, session.today)?;
     let release_signer = release_signer(&session, flags, &keys)?;
     let until = session.today.plus_days(flags.days);
     let keep = flags.keep.map(usize::from);
@@ -92,7 +93,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             published
         }
     };
-    report(&session, flags, &published, &folder);
+    report(&session, flags, &keys, &published, &folder);
     Ok(())
 }
 
@@ -109,6 +110,18 @@ fn refuse_development(keys: &Keys) -> Result<()> {
         "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or pass \
          `--allow-dev-key`",
     ))
+}
+
+/// Refuses keys whose root of trust has expired: nodes would refuse all releases with it.
+fn refuse_expired_root(keys: &Keys, today: Date) -> Result<()> {
+    let roots = keys.roots()?;
+    let Some(until) = roots.last().map(Root::until).filter(|until| *until < today) else {
+        return Ok(());
+    };
+    let name = &keys.name;
+    Err(Error::build(format!("the root of trust of the keys `{name}` has expired"))
+        .cause(format!("the last day of `root.json` was {until}: nodes refuse what it signs"))
+        .hint(format!("cargo osbuild keys rotate {name} --role root")))
 }
 
 /// The folder of the release.
@@ -208,7 +221,13 @@ fn copy_documents(out: &Out, folder: &Path, document: &Document) -> Result<()> {
     Ok(())
 }
 
-fn report(session: &Session, flags: &cli::Release, published: &Published, folder: &Path) {
+fn report(
+    session: &Session,
+    flags: &cli::Release,
+    keys: &Keys,
+    published: &Published,
+    folder: &Path,
+) {
     let (document, (until, first)) = (&published.document, &published.times.until);
     let (recipe, version, channel) = (&document.recipe, &document.version, flags.channel);
     session.report.note(format!("channel {channel} has version {version} of {recipe}"));
@@ -219,9 +238,12 @@ fn report(session: &Session, flags: &cli::Release, published: &Published, folder
         let dropped = in_words(published.dropped.iter().map(String::as_str));
         session.report.note(format!("removed {dropped} of {recipe} from the repository"));
     }
+    let renewal = match first.as_str() {
+        ROOT => format!("`cargo osbuild keys rotate {} --role root` and `--promote", keys.name),
+        _ => "make a release or `--promote".to_owned(),
+    };
     session.report.note(format!(
-        "nodes accept it until {until}, when {first} expires: make a release or `--promote \
-         {version}` before"
+        "nodes accept it until {until}, when {first} expires: {renewal} {version}` before"
     ));
     let json = || {
         json!({

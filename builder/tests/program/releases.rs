@@ -163,10 +163,43 @@ fn an_expired_certificate_makes_no_release() {
     let ran = workshop().osbuild(&["release", RECIPE, "--key", "mine", "--as-of", "2036-01-02"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.stderr.contains("error: the certificate of the keys `mine` has expired\n"),
+        ran.stderr.contains("error: the certificate of the keys `mine` has expired\n")
+            && ran.stderr.ends_with("hint: cargo osbuild keys rotate mine\n"),
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn an_expired_root_makes_no_release() {
+    let scratch = released();
+    let promote = |day: &str| {
+        scratch.osbuild(&[
+            "release",
+            RECIPE,
+            "--key",
+            "mine",
+            "--promote",
+            "1.35.8",
+            "--as-of",
+            day,
+        ])
+    };
+    let ran = promote("2035-12-31");
+    done(&ran);
+    let hint =
+        "when root.json expires: `cargo osbuild keys rotate mine --role root` and `--promote";
+    assert!(ran.stderr.contains(&format!("until 2036-01-01, {hint} 1.35.8`")), "{}", ran.stderr);
+    let before = files(&folder(&scratch));
+    let ran = promote("2036-01-02");
+    let hint = "hint: cargo osbuild keys rotate mine --role root\n";
+    assert!(ran.code == Some(1) && ran.stderr.ends_with(hint), "{}", ran.stderr);
+    assert!(before == files(&folder(&scratch)));
+    let rotate = ["keys", "rotate", "mine", "--role", "root", "--as-of", "2036-01-02"];
+    done(&scratch.osbuild(&rotate));
+    done(&promote("2036-01-02"));
+    let ran = verify_on("2036-01-02", &scratch, &[]);
+    assert!(ran.stdout.contains("ok     metadata dates"), "{}", ran.stdout);
 }
 
 /// The digests of the named targets, which python-tuf fetches from a web server, trusting this

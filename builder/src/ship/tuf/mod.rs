@@ -9,6 +9,6 @@ mod root;
 mod wait;
 mod writer;
 
-pub use repository::{Client, Repository, TARGETS, Target, Times};
+pub use repository::{Client, ROOT, Repository, TARGETS, Target, Times};
 pub use root::{Root, sign_root};
 pub use writer::{Change, Writer};

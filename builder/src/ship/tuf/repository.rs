@@ -20,6 +20,8 @@ use url::Url;
 pub(super) const METADATA: &str = "metadata";
 /// The subfolder with the targets, named `SHA256.NAME`.
 pub const TARGETS: &str = "targets";
+/// The root of trust, as [`Times`] names it.
+pub const ROOT: &str = "root.json";
 pub(super) const TIMESTAMP: &str = "timestamp.json";
 
 /// The folder of a repository, which need not exist.
@@ -159,7 +161,7 @@ impl Client {
     /// The version and expiry of the metadata.
     pub fn times(&self) -> Result<Times> {
         let roles: [(&str, &dyn Expires); 4] = [
-            ("root.json", &self.inner.root().signed),
+            (ROOT, &self.inner.root().signed),
             (TIMESTAMP, &self.inner.timestamp().signed),
             ("snapshot.json", &self.inner.snapshot().signed),
             ("targets.json", &self.inner.targets().signed),
