@@ -36,7 +36,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         // What is released can be promoted and stopped at once, whatever the recipe says today.
         false => None,
     };
-    let before = plan.as_ref().and_then(|_| commit(&session));
+    let before = plan.as_ref().and_then(|_| commit(&session, flags));
     let signing = &signing(&session, flags, plan.as_ref())?;
     let name = &signing.key;
     let signer = plan.as_ref().map(|_| image_signer(&session, flags, name)).transpose()?;
@@ -80,7 +80,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let built = image::with_signer(&session, plan, from, Rebuild::Nothing, Some(sign))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
-            let commit = before.map(|before| before.until(commit(&session)));
+            let commit = before.map(|before| before.until(commit(&session, flags)));
             let (date, made) = (session.today, built.steps.made);
             let set = session.project.overrides.values().clone();
             let parts = Parts { plan, set, node, boot, date, commit, made };
@@ -188,9 +188,14 @@ fn release_signer(
     Ok(Arc::new(OfflineReleaseSigner::open(folder, keys.release_public()?, &to_sign)?))
 }
 
-/// The commit of the project.
-fn commit(session: &Session) -> Option<Commit> {
-    Some(Commit { id: session.checkout.commit()?, is_dirty: git::is_dirty(session.root()) })
+/// The commit of the project. The folders of the command line are no part of it, although pipelines
+/// have them in the checkout.
+fn commit(session: &Session, flags: &cli::Release) -> Option<Commit> {
+    let to = folder(session, flags);
+    let others = [&flags.sources, &flags.attach].into_iter().flatten();
+    let beside: Vec<&Path> = others.chain([&to]).map(PathBuf::as_path).collect();
+    let is_dirty = git::is_dirty(session.root(), &beside);
+    Some(Commit { id: session.checkout.commit()?, is_dirty })
 }
 
 fn release(session: &Session, place: &Place, parts: Parts) -> Result<Published> {

@@ -7,6 +7,8 @@ use crate::cloud::{ACCESS_KEY, ARN, Cloud, P256_ARN, SECRET_KEY};
 use crate::keys::tool;
 use crate::scratch::{RECIPE, Ran, Scratch, copy};
 use crate::workshop::open_with_layers;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use osbuild::cli::Cli;
 use serde_json::{Value, json};
@@ -381,6 +383,18 @@ fn a_release_is_built_twice_compared_signed_and_published() {
     for end in ["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"] {
         assert!(released.join(format!("{RECIPE}_{version}_{end}")).is_file(), "{end}");
     }
+    let provenance = released.join(format!("{RECIPE}_{version}_provenance.dsse.json"));
+    assert_eq!(commit(&provenance)["annotations"]["dirty"], false);
+}
+
+/// The commit in a provenance.
+fn commit(provenance: &Path) -> Value {
+    let envelope: Value = serde_json::from_slice(&fs::read(provenance).unwrap()).unwrap();
+    let payload = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
+    let mut statement: Value = serde_json::from_slice(&payload).unwrap();
+    let inputs = &mut statement["predicate"]["buildDefinition"]["resolvedDependencies"];
+    let mut inputs = inputs.as_array_mut().unwrap().iter_mut();
+    inputs.find(|one| one["name"] == "project").unwrap().take()
 }
 
 #[test]

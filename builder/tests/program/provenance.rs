@@ -4,7 +4,7 @@ use crate::builds::done;
 use crate::interrupted::{runs, slow, wait_until};
 use crate::keys::{keys, tool};
 use crate::releases::{folder, release, released, target, verify, workshop, wrong};
-use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::scratch::{RECIPE, Ran, Scratch, copy};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -54,6 +54,23 @@ fn the_provenance_names_the_commit_and_whether_it_was_clean() {
             (&head.into(), &is_dirty.into())
         );
         assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+    }
+}
+
+#[test]
+fn the_folders_of_a_release_within_the_checkout_leave_it_clean() {
+    let scratch = workshop();
+    check_in(&scratch);
+    done(&scratch.osbuild(&["sources", "export", RECIPE, "sources[1]"]));
+    let both = ["--sources", "sources[1]", "--to", "updates"];
+    // The second time, the folder of the release is there already.
+    for (flags, is_dirty) in [(&both[..], false), (&both, false), (&["--to", "other"], true)] {
+        done(&release(&scratch, flags));
+        let to = scratch.project().join(flags.last().unwrap());
+        copy(&to.join("targets"), &folder(&scratch).join("targets"));
+        copy(&to.join("metadata"), &folder(&scratch).join("metadata"));
+        assert_eq!(commit(&scratch).unwrap()["annotations"]["dirty"], is_dirty, "{flags:?}");
+        fs::remove_dir_all(folder(&scratch)).unwrap();
     }
 }
 

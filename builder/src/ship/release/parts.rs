@@ -28,7 +28,8 @@ pub struct Parts<'a> {
 pub struct Commit {
     /// Its hash in hexadecimal.
     pub id: String,
-    /// Whether the working tree had other changes or untracked files; `None` if unknown.
+    /// Whether the working tree had other changes or untracked files, except in the folders of the
+    /// release itself and of its sources and signatures; `None` if unknown.
     pub is_dirty: Option<bool>,
 }
 
