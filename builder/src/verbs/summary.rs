@@ -3,7 +3,7 @@
 use super::Session;
 use crate::cli;
 use crate::error::{Error, Result};
-use crate::plan::{Strictness, resolve};
+use crate::plan::{Strictness, makes_programs, resolve};
 use crate::produce::out::{IMAGE, Out};
 use crate::ship::audit::diff::{is_repository, last_release};
 use crate::ship::audit::summary::Summary;
@@ -14,7 +14,11 @@ const RELEASE: &str = "release";
 
 /// `osbuild summary`: compares the last build of each recipe with a release, and prints reports.
 pub fn run(session: &Session, recipes: &cli::Recipes, against: Option<PathBuf>) -> Result<()> {
-    let recipes = session.selected(recipes)?;
+    let (all, mut recipes) = (recipes.all, session.selected(recipes)?);
+    if all {
+        // Programs for the build machine have no image to report on.
+        recipes.retain(|recipe| !makes_programs(&session.project, recipe));
+    }
     let summaries = recipes.iter().map(|recipe| summary(session, recipe, against.clone()));
     let summaries = summaries.collect::<Result<Vec<_>>>()?;
     if session.common.json {

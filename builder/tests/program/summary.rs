@@ -3,7 +3,9 @@
 
 use crate::builds::done;
 use crate::diff::{NEW, OLD, disk, expected, uki};
+use crate::releases::release;
 use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::open_with_layers;
 use osbuild_slots::State;
 use std::fs;
 use std::process::Command;
@@ -92,4 +94,28 @@ fn a_folder_of_something_else_is_an_error() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "recipes"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("`recipes` is not a folder of releases"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_release_with_a_rollout_is_compared() {
+    let scratch = open_with_layers();
+    done(&scratch.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
+    let file = scratch.path("rollout.toml");
+    fs::write(&file, "waves = [{ nodes = '1%' }]").unwrap();
+    done(&release(&scratch, &["--rollout", &file.display().to_string()]));
+    let ran = scratch.osbuild(&["summary", RECIPE]);
+    done(&ran);
+    assert!(ran.stdout.contains("release@small_1.35.8"), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn all_recipes_of_nodes_are_reported_beside_one_of_programs() {
+    let scratch = project();
+    let recipes = scratch.project().join("recipes");
+    fs::write(recipes.join("lab.toml"), "[programs]\n").unwrap();
+    fs::write(recipes.join("lab.lock"), "").unwrap();
+    let ran = scratch.osbuild(&["summary", "--all", "--against", "old.efi"]);
+    done(&ran);
+    let alone = scratch.osbuild(&["summary", RECIPE, "--against", "old.efi"]);
+    assert_eq!(ran.stdout, alone.stdout);
 }

@@ -19,7 +19,7 @@ pub const SBOM: &str = "sbom.spdx.json";
 /// The provenance: an in-toto statement in a DSSE envelope.
 pub const PROVENANCE: &str = "provenance.dsse.json";
 
-/// The document of a version; its channel has a copy.
+/// The document of a version. A channel has it under the name [`document`], with its rollout there.
 pub const DOCUMENT: &str = "release.json";
 
 /// The name of the document of a channel's release for a recipe: `stable_qemu-amd64.json`.

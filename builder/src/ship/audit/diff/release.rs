@@ -3,7 +3,7 @@
 
 use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
-use osbuild_release::{Channel, target};
+use osbuild_release::{Channel, Document, target};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,10 +77,8 @@ impl Release {
         };
         let file = |end: &str| -> Result<PathBuf> {
             let name = format!("{name}{end}");
-            let digest = targets.get(&name).and_then(|target| target.hashes.get("sha256"));
-            let digest = digest
-                .ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
-            Ok(folder.join("targets").join(format!("{digest}.{name}")))
+            path(folder, &targets, &name)
+                .ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))
         };
         Ok(Release { uki: file(UKI)?, boot: file(BOOT)?, sbom: file(SBOM)? })
     }
@@ -118,16 +116,15 @@ impl Release {
 /// The repository cannot be read.
 pub fn last_release(folder: &Path, recipe: &str) -> Result<Option<PathBuf>> {
     let targets = targets(folder)?;
-    let hash = |name: &str| targets.get(name).and_then(|target| target.hashes.get("sha256"));
     let documents =
         [Channel::Candidate, Channel::Stable].map(|channel| target::document(channel, recipe));
-    let Some(has) = documents.iter().find_map(|name| hash(name)) else { return Ok(None) };
-    // The document of a channel is a copy of its release's document.
-    let end = format!("_{}", target::DOCUMENT);
-    let mut releases = targets
-        .keys()
-        .filter_map(|name| name.strip_suffix(&end).filter(|_| hash(name) == Some(has)));
-    Ok(releases.next().map(|name| PathBuf::from(format!("{}@{name}", folder.display()))))
+    let Some(path) = documents.iter().find_map(|name| path(folder, &targets, name)) else {
+        return Ok(None);
+    };
+    let document = Document::parse(&fs::read(&path).at("read", &path)?)
+        .or_build(|| format!("`{}` is not a release document", path.display()))?;
+    let (folder, version) = (folder.display(), document.version);
+    Ok(Some(PathBuf::from(format!("{folder}@{recipe}_{version}"))))
 }
 
 /// Whether a folder is a TUF repository.
@@ -146,6 +143,12 @@ fn targets(folder: &Path) -> Result<BTreeMap<String, Target>> {
     let newest = newest
         .ok_or_else(|| Error::usage(format!("`{}` has no `N.targets.json`", metadata.display())))?;
     json::<Metadata>(&newest).map(|metadata| metadata.signed.targets)
+}
+
+/// The path of a target; `None` if the repository has none of this name.
+fn path(folder: &Path, targets: &BTreeMap<String, Target>, name: &str) -> Option<PathBuf> {
+    let digest = targets.get(name)?.hashes.get("sha256")?;
+    Some(folder.join("targets").join(format!("{digest}.{name}")))
 }
 
 fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
