@@ -25,9 +25,9 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     let session = || Session::begin(common.clone(), report);
     if let Some(name) = &flags.key {
         let session = session()?;
-        let trust = session.keys(name)?.trust()?;
-        policy.db.extend(trust.db);
-        policy.dbx.extend(trust.dbx);
+        let (db, dbx) = session.keys(name)?.image_trust()?;
+        policy.db.extend(db);
+        policy.dbx.extend(dbx);
     }
     if flags.file.is_dir() {
         let reader = Reader {

@@ -1,7 +1,8 @@
 //! `osbuild keys`, with openssl, efitools and virt-firmware as oracles.
 
 use crate::builds::done;
-use crate::scratch::Scratch;
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::open;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -226,4 +227,26 @@ fn keys_show_names_folders_without_a_certificate() {
     done(&ran);
     assert!(ran.stderr.contains("`keys/half` has no `db.crt`"), "{}", ran.stderr);
     assert!(ran.stdout.contains("mine") && !ran.stdout.contains("half"), "{}", ran.stdout);
+}
+
+#[test]
+fn keys_of_which_only_db_crt_is_here_are_shown() {
+    let scratch = open();
+    for name in ["builder", "mine"] {
+        done(&scratch.osbuild(&["keys", "new", name]));
+    }
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "builder"]));
+    for entry in fs::read_dir(keys(&scratch, "builder")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.ends_with("db.crt") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let ran = scratch.osbuild(&["keys", "show"]);
+    done(&ran);
+    let of = |name: &str| ran.stdout.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!((of("builder      db "), of("builder"), of("mine")), (1, 1, 6), "{}", ran.stdout);
+    let uki = scratch.project().join("out").join(RECIPE).join("node.efi");
+    let ran = scratch.osbuild(&["verify", &uki.display().to_string(), "--key", "builder"]);
+    assert!(ran.stdout.contains("ok     signature "), "{}{}", ran.stdout, ran.stderr);
 }

@@ -123,7 +123,12 @@ impl Keys {
 
     /// Whether they exist.
     pub fn exist(&self) -> bool {
-        self.file(Role::Db, "crt").is_file()
+        self.has(Role::Db)
+    }
+
+    /// Whether the certificate of a role exists.
+    fn has(&self, role: Role) -> bool {
+        self.file(role, "crt").is_file()
     }
 
     /// Their folder.

@@ -36,11 +36,15 @@ pub struct Shown {
     pub development: bool,
 }
 
-/// Every key of these names, and whether it is valid on the day `today`.
+/// Every key of these names that is here, and whether it is valid on the day `today`. A machine
+/// that only builds has `db.crt` alone.
+///
+/// # Errors
+/// There is no `db.crt`, or a file cannot be read.
 pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     let revoked = keys.revoked()?;
     let mut shown = Vec::new();
-    for role in Role::ALL {
+    for role in Role::ALL.into_iter().filter(|role| *role == Role::Db || keys.has(*role)) {
         shown.push(certificate(keys, role.name(), &keys.certificate(role)?, today));
     }
     for (name, retired) in keys.retired()? {
@@ -48,10 +52,10 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
         shown.push(Shown { revoked, ..certificate(keys, &name, &retired, today) });
     }
     let development = shown.iter().any(|key| key.development);
-    shown.push(Shown {
-        development,
-        ..plain(keys, "release", of_pem(keys, RELEASE[1], "public key")?)
-    });
+    if keys.folder().join(RELEASE[1]).exists() {
+        let sha256 = of_pem(keys, RELEASE[1], "public key")?;
+        shown.push(Shown { development, ..plain(keys, "release", sha256) });
+    }
     if let Some(root) = keys.roots()?.last() {
         let until = root.until();
         let plain = plain(keys, "root", Digest::of(&root.bytes).hex());

@@ -28,18 +28,19 @@ pub struct Trust {
 impl Keys {
     /// The trust of machines that enroll these keys.
     pub fn trust(&self) -> Result<Trust> {
+        let (pk, kek) = (self.certificate(Role::Pk)?, self.certificate(Role::Kek)?);
+        let (db, dbx) = self.image_trust()?;
+        let changes = self.retired()?.len() + dbx.len();
+        Ok(Trust { pk, kek, db, dbx, changes })
+    }
+
+    /// The part of [`Keys::trust`] that decides about images: the contents of db and dbx. It does
+    /// not need the certificates of PK and KEK, which sign only changes of the others.
+    pub fn image_trust(&self) -> Result<(Vec<Certificate>, Vec<Listed>)> {
         let (retired, dbx) = (self.retired()?, self.revoked()?);
-        let changes = retired.len() + dbx.len();
         let stays = |certificate: &Certificate| !dbx.contains(&certificate.clone().into());
         let retired = retired.into_iter().map(|(_, certificate)| certificate).filter(stays);
-        let db = [self.certificate(Role::Db)?].into_iter().chain(retired).collect();
-        Ok(Trust {
-            pk: self.certificate(Role::Pk)?,
-            kek: self.certificate(Role::Kek)?,
-            db,
-            dbx,
-            changes,
-        })
+        Ok(([self.certificate(Role::Db)?].into_iter().chain(retired).collect(), dbx))
     }
 
     /// The retired certificates of db, each with the name of its files, the newest first.
