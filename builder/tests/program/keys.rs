@@ -48,7 +48,7 @@ fn keys_have_their_modes_names_and_days() {
         let output = tool(&folder, "openssl", &dates);
         assert!(
             output.contains("notBefore=Feb 29 00:00:00 2024")
-                && output.contains("notAfter=Feb 28 00:00:00 2029"),
+                && output.contains("notAfter=Feb 28 23:59:59 2029"),
             "{output}"
         );
         assert!(
@@ -124,7 +124,7 @@ fn openssl_verifies_the_certificates_of_api_clients() {
     assert_eq!(
         shown,
         "subject=O = operator, CN = alice@example.org\nnotBefore=Feb 29 00:00:00 2024 GMT\n\
-         notAfter=Feb 28 00:00:00 2026 GMT\n"
+         notAfter=Feb 28 23:59:59 2026 GMT\n"
     );
     let key = tool(&folder, "openssl", &["openssl", "pkey", "-pubout", "-in", "admin.pem"]);
     let words = ["openssl", "x509", "-noout", "-pubkey", "-in", "admin.pem"];

@@ -1,12 +1,11 @@
 //! The keys of the node API: a CA, which nodes trust, and the certificates of its clients.
 
 use super::public_file::write_public;
-use super::terms::{Terms, last_day};
+use super::terms::{Terms, set_validity};
 use super::{API, DEV, DEV_UNIT, Keys};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::remove;
 use crate::error::{Context, Error, Result};
-use crate::plan::Date;
 use crate::produce::sign::ApiKey;
 use osbuild_abi::osd;
 use rcgen::{
@@ -169,12 +168,6 @@ fn subject(keys: &Keys, organization: &str, name: &str) -> DistinguishedName {
     }
     subject.push(DnType::CommonName, name);
     subject
-}
-
-fn set_validity(params: &mut CertificateParams, terms: Terms) {
-    let [since, until] = [terms.since, last_day(terms)]
-        .map(|Date { year, month, day }| rcgen::date_time_ymd(year.into(), month, day));
-    (params.not_before, params.not_after) = (since, until);
 }
 
 fn cannot() -> String {

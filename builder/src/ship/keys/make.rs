@@ -3,7 +3,7 @@
 use super::api::write_api;
 use super::public_file::write_public;
 use super::release::write_release;
-use super::terms::{Terms, last_day};
+use super::terms::{Terms, last_day, set_validity};
 use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{IoContext, remove};
@@ -133,9 +133,7 @@ fn certificate(
     let cannot = || "cannot make a certificate".to_owned();
     let mut params = CertificateParams::default();
     params.distinguished_name = subject;
-    let [since, until] = [terms.since, last_day(terms)]
-        .map(|Date { year, month, day }| rcgen::date_time_ymd(year.into(), month, day));
-    (params.not_before, params.not_after) = (since, until);
+    set_validity(&mut params, terms);
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     if role == Role::Db {
