@@ -136,3 +136,26 @@ fn prune_removes_only_its_owners_images_and_a_dry_run_lists_them() {
     let left: BTreeSet<String> = everything(&cloud).intersection(&before).cloned().collect();
     assert_eq!(before.difference(&left).cloned().collect::<BTreeSet<_>>(), removed);
 }
+
+#[test]
+fn a_dry_run_does_not_list_a_shared_snapshot() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    let published = result(&publish(&scratch, &[]));
+    let image = published["images"][REGION].as_str().unwrap();
+    {
+        // The same disk with other keys in its firmware: an older image with the same snapshot.
+        let mut state = cloud.state.lock().unwrap();
+        let mut older = state.images[&(REGION.to_owned(), image.to_owned())].clone();
+        older.created = "2020-01-01T00:00:00.000Z".to_owned();
+        state.images.insert((REGION.to_owned(), "ami-older".to_owned()), older);
+    }
+    let dry = publish(&scratch, &["--prune", "1", "--dry-run"]);
+    done(&dry);
+    let lines = dry.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let listed: Vec<String> =
+        lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
+    assert_eq!(listed, ["ami-older"]);
+    let pruned = result(&publish(&scratch, &["--prune", "1"]));
+    assert_eq!(pruned["removed"].as_array().unwrap().len(), 1, "{pruned}");
+}

@@ -15,7 +15,7 @@ const COPIED: &str = "Copied for DestinationAmi ";
 
 /// The resources to remove from one region.
 pub(super) struct Prune {
-    /// Images, the newest first.
+    /// Images, the newest first, each with the snapshots that no image of ours that stays uses.
     images: Vec<Image>,
     /// Snapshots that no image of ours uses.
     orphans: Vec<Snapshot>,
@@ -46,7 +46,7 @@ pub(super) fn plan(
     });
     // The current image counts, even if it does not exist yet or has another owner.
     let absent = usize::from(!images.iter().any(|image| current == Some(&image.id)));
-    let old = images.split_off(images.len().min(keep.max(1) - absent));
+    let mut old = images.split_off(images.len().min(keep.max(1) - absent));
     let used: BTreeSet<&String> =
         images.iter().chain(&old).flat_map(|image| &image.snapshots).collect();
     let mut orphans = here.snapshots(&ours)?;
@@ -55,6 +55,9 @@ pub(super) fn plan(
         let is_old = day(&snapshot.started).is_some_and(|day| day < today);
         is_old && !used.contains(&snapshot.id) && is_our_snapshot(subject, snapshot)
     });
+    // Images of one disk share its snapshot, which stays with the last of them.
+    let kept: BTreeSet<&String> = images.iter().flat_map(|image| &image.snapshots).collect();
+    old.iter_mut().for_each(|image| image.snapshots.retain(|snapshot| !kept.contains(snapshot)));
     Ok(Prune { images: old, orphans })
 }
 
