@@ -1,7 +1,7 @@
 //! `osbuild diff`: needs no project.
 
 use crate::cli::Common;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::ship::audit::diff::diff;
 use std::path::Path;
@@ -18,5 +18,7 @@ pub fn run(common: &Common, report: &Report, a: &Path, b: &Path) -> Result<ExitC
     } else {
         found.to_string()
     });
+    // A full disk must not look like a difference either.
+    report.all_written().map_err(Error::of_usage)?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }

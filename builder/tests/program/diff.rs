@@ -340,3 +340,15 @@ fn an_unreadable_file_never_exits_1() {
         assert!(ran.stderr.contains(other), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn output_that_cannot_be_written_is_no_difference() {
+    let folder = Folder::with([("a.efi", uki(&OLD)), ("b.efi", uki(&OLD))]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_osbuild"));
+    command.args(["diff", "a.efi", "b.efi"]).current_dir(folder.0.path()).stdout(full);
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("cannot write to stdout"), "{error}");
+    assert_eq!(output.status.code(), Some(2), "{error}");
+}

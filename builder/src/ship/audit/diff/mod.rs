@@ -15,7 +15,7 @@ pub use release::{is_repository, last_release};
 use super::inspect::{self, DiskLayout, File, Inspection, Partition, Signature, Slot, Uki};
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::Architecture;
 use crate::produce::image::removable_path;
 use change::changes;
@@ -109,8 +109,9 @@ impl Part {
 /// One of the files cannot be read. The exit code is never 1, which means that they differ.
 pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
     let (a, b) = (Input::read(a)?, Input::read(b)?);
+    let without_data = |input: &Input| input.without_data().map_err(Error::of_usage);
     let whole = if a.side.kind == b.side.kind {
-        Some((a.without_data()?, b.without_data()?))
+        Some((without_data(&a)?, without_data(&b)?))
     } else {
         None
     };
