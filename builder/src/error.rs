@@ -1,5 +1,6 @@
 //! Errors for people: one line about the problem, the causes, and a hint with a command to paste.
 
+use crate::printable::{lines, printable};
 use std::fmt;
 use std::io;
 
@@ -244,14 +245,17 @@ pub fn remedy(error: &io::Error) -> Option<&'static str> {
     }
 }
 
+/// Messages and causes may quote files that nobody has vouched for, so control characters are
+/// escaped.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => {
-                writeln!(f, "{}:{}: {}", place.file, place.line, self.message)?;
+                write!(f, "{}:{}: ", printable(&place.file), place.line)?;
+                lines(f, "  ", &self.message)?;
                 let number = place.line.to_string();
                 let (text, indent) = place.part();
-                writeln!(f, "  {number} | {text}")?;
+                writeln!(f, "\n  {number} | {}", printable(&text))?;
                 write!(
                     f,
                     "  {:width$} | {:indent$}{}",
@@ -261,19 +265,21 @@ impl fmt::Display for Problem {
                     width = number.len(),
                 )?;
             }
-            None => write!(f, "{}", self.message)?,
+            None => lines(f, "  ", &self.message)?,
         }
         for cause in &self.causes {
-            write!(f, "\n  caused by: {cause}")?;
+            f.write_str("\n  caused by: ")?;
+            lines(f, "    ", cause)?;
         }
         if let Some(log) = &self.log {
             for line in &log.lines {
-                write!(f, "\n  | {line}")?;
+                write!(f, "\n  | {}", printable(line))?;
             }
-            write!(f, "\n  the whole log: {}", log.path)?;
+            write!(f, "\n  the whole log: {}", printable(&log.path))?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\nhint: {hint}")?;
+            f.write_str("\nhint: ")?;
+            lines(f, "  ", hint)?;
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 //! image, an image a running node.
 //!
 //! Dependencies run one way: [`plan`] is pure, [`engine`] runs actions, and neither knows the
-//! other; [`produce`] turns a plan into files with both, and [`ship`] uses these files. [`error`]
-//! and [`report`] are beneath all of them.
+//! other; [`produce`] turns a plan into files with both, and [`ship`] uses these files. [`error`],
+//! [`report`] and [`printable`] are beneath all of them.
 
 pub mod checkout;
 pub mod cli;
@@ -12,6 +12,7 @@ pub mod error;
 pub mod host;
 pub mod pipeline;
 pub mod plan;
+pub mod printable;
 pub mod produce;
 pub mod report;
 pub mod ship;

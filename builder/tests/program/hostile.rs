@@ -2,9 +2,9 @@
 //! user.
 
 use crate::builds::done;
-use crate::keys::tool;
+use crate::keys::{keys, tool};
 use crate::scratch::{RECIPE, Ran, Scratch};
-use crate::workshop::open;
+use crate::workshop::{open, open_with_layers};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -177,4 +177,41 @@ fn a_new_store_is_private_whatever_the_umask() {
         ));
         assert_eq!(fs::metadata(&store).unwrap().permissions().mode() & 0o777, 0o700);
     }
+}
+
+#[test]
+fn names_in_a_file_do_not_control_the_terminal() {
+    let scratch = open_with_layers();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let signer = "/CN=mine\rok     forged\u{1b}[2J\u{202e}\nok     forged";
+    let words = ["-newkey", "rsa:2048", "-nodes", "-keyout", "db.key", "-out", "db.crt", "-utf8"];
+    let words = [&["openssl", "req", "-x509"], &words[..], &["-subj", signer]].concat();
+    tool(&keys(&scratch, "mine"), "openssl", &words);
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    let uki = scratch.project().join("out").join(RECIPE).join("node.efi");
+    let signed = scratch.path("signed.efi").display().to_string();
+    fs::copy(&uki, &signed).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    let certificate = keys(&scratch, "mine").join("db.crt").display().to_string();
+    let revoked = scratch.path("revoked.crt").display().to_string();
+    fs::copy(&certificate, &revoked).unwrap();
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    done(&scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &revoked]));
+    for (words, code) in [
+        (&["verify", &signed, "--cert", &revoked][..], 0),
+        (&["verify", &signed, "--key", "mine"], 4),
+        (&["inspect", &signed], 0),
+        (&["diff", &signed, uki.to_str().unwrap()], 1),
+    ] {
+        let ran = scratch.osbuild(words);
+        assert_eq!(ran.code, Some(code), "{words:?}: {}", ran.stderr);
+        let shown = format!("{}{}", ran.stdout, ran.stderr);
+        let is_obeyed = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
+        assert!(!shown.contains(is_obeyed), "{words:?}: {shown:?}");
+        let escaped = r"mine\rok     forged\u{1b}[2J\u{202e}\nok     forged";
+        assert!(shown.contains(escaped), "{words:?}: {shown}");
+        assert!(!shown.lines().any(|line| line.starts_with("ok     forged")), "{shown}");
+    }
+    let json = scratch.osbuild(&["inspect", &signed, "--json"]).stdout;
+    assert!(json.contains(r"mine\rok     forged\u001b[2J"), "{json}");
 }

@@ -1,6 +1,7 @@
 //! A difference as text for people: a block for each thing that differs, a line for each change.
 
 use super::{Change, Difference, Kind, Part, Side, Words};
+use crate::printable::printable;
 use crate::report::bytes;
 use crate::ship::audit::inspect::{File, FileKind, Partition, Slot};
 use std::fmt::{self, Display, Formatter};
@@ -42,7 +43,8 @@ impl Display for Side {
             Kind::Initramfs => "initramfs",
             Kind::Release => "release",
         };
-        write!(f, "{}, {kind}, {}", self.file.display(), bytes(self.size))
+        let file = self.file.display().to_string();
+        write!(f, "{}, {kind}, {}", printable(&file), bytes(self.size))
     }
 }
 
@@ -67,7 +69,7 @@ fn block<T>(
             (None, Some(other)) => ('+', show(other)),
             (None, None) => continue,
         };
-        write!(f, "\n  {mark} {name:width$}  {value}")?;
+        write!(f, "\n  {}", printable(&format!("{mark} {name:width$}  {value}")))?;
     }
     Ok(())
 }
@@ -77,8 +79,8 @@ fn words(f: &mut Formatter<'_>, title: &str, words: &Words) -> fmt::Result {
         return Ok(());
     }
     write!(f, "\n\n{title}")?;
-    words.removed.iter().try_for_each(|word| write!(f, "\n  - {word}"))?;
-    words.added.iter().try_for_each(|word| write!(f, "\n  + {word}"))?;
+    words.removed.iter().try_for_each(|word| write!(f, "\n  - {}", printable(word)))?;
+    words.added.iter().try_for_each(|word| write!(f, "\n  + {}", printable(word)))?;
     if words.reordered { f.write_str("\n  ~ the same words in a different order") } else { Ok(()) }
 }
 

@@ -12,6 +12,7 @@ pub use release::Reader;
 use super::inspect::{Inspection, Kind, Opened, open};
 use crate::error::{Context, Error, Problem, Result};
 use crate::plan::Date;
+use crate::printable::printable;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::Listed;
 use osbuild_signatures::{authenticode, detached};
@@ -238,8 +239,9 @@ impl Verification {
     /// All failed checks (`Kind::Digest`).
     pub fn outcome(&self) -> Result<()> {
         let wrong = self.checks.iter().filter(|check| !check.holds);
-        let problem =
-            |check: &Check| Problem::new(format!("`{}`: {}", self.file.display(), check.found));
+        let problem = |check: &Check| {
+            Problem::new(printable(&format!("`{}`: {}", self.file.display(), check.found)))
+        };
         let problems: Vec<Problem> = wrong.map(problem).collect();
         if problems.is_empty() {
             Ok(())
@@ -252,12 +254,8 @@ impl Verification {
 impl fmt::Display for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |check: &Check| {
-            format!(
-                "{:5}  {:15}  {}",
-                if check.holds { "ok" } else { "WRONG" },
-                check.name,
-                check.found
-            )
+            let outcome = if check.holds { "ok" } else { "WRONG" };
+            format!("{outcome:5}  {:15}  {}", check.name, printable(&check.found))
         };
         f.write_str(&self.checks.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
