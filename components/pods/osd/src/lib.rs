@@ -41,5 +41,6 @@ pub mod socket;
 pub mod state;
 pub mod talos;
 pub mod tried;
+pub mod watch;
 pub mod watches;
 pub mod wire;

@@ -1,4 +1,4 @@
-//! The store, shared by all calls, and the watches that wait for its changes.
+//! The store, shared by all calls, which wakes the watches at its changes.
 
 use crate::access::Caller;
 use crate::apply::{self, Step};
@@ -11,12 +11,13 @@ use crate::limits::{MAX_WATCHES, STORE};
 use crate::observed;
 use crate::plugins::finalizers::Finalizers;
 use crate::tried::{PartOf, Tried};
+use crate::watch::Watch;
 use crate::wire;
 use osbuild_failure::{Explain, Outcome};
 use osbuild_protocol::{SettingName, StartSettings};
 use osbuild_resources::{
-    Bookmark, Change, Content, Cookie, Cursor, Error, Event, Kind, Overrun, Phase, Query, Resource,
-    Start, Store, Target,
+    Bookmark, Change, Content, Cookie, Error, Event, Kind, Phase, Query, Resource, Start, Store,
+    Target,
 };
 use prost::bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -483,7 +484,27 @@ impl SharedStore {
         let (events, cursor) =
             inner.store.watch(target, start, announced).map_err(|error| wire::status(&error))?;
         let changed = inner.changes(cursor.target().kind());
-        Ok((events, Watch { store: self.clone(), cursor, changed, _permit: permit }))
+        Ok((events, Watch::new(self.clone(), cursor, changed, permit)))
+    }
+
+    /// Takes note that a watch of a kind ends. The last one takes the sender with it: clients may
+    /// watch kinds of any name.
+    pub(crate) fn end_watch(&self, kind: &Kind) {
+        let changed = &mut self.lock().changed;
+        if changed.get(kind).is_some_and(|watches| watches.receiver_count() == 1) {
+            changed.remove(kind);
+        }
+    }
+
+    /// The bytes of the event of a change, which `encode` makes unless another watch has sent them.
+    pub(crate) fn encoded(
+        &self,
+        change: &Change,
+        bookmark: &Bookmark,
+        encode: impl FnOnce() -> Bytes,
+    ) -> Bytes {
+        let mut encoded = self.encoded.lock().expect("no thread panics while it encodes");
+        encoded.of(change, bookmark, encode)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -546,54 +567,6 @@ fn of_types(types: impl Iterator<Item = ClientType>, store: &Store) -> Vec<Arc<R
 fn running(store: &Store) -> Vec<Arc<Resource>> {
     let is_running = |one: &Arc<Resource>| one.content.phase == Phase::Running;
     settings(store).into_iter().filter(is_running).collect()
-}
-
-/// A watch of one client.
-pub struct Watch {
-    store: Arc<SharedStore>,
-    cursor: Cursor,
-    changed: watch::Receiver<()>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Watch {
-    /// Waits until there are events, and returns them, up to about `max_bytes`.
-    pub async fn next(&mut self, max_bytes: usize) -> Result<Vec<Event>, Overrun> {
-        loop {
-            let events = self.read(max_bytes)?;
-            if !events.is_empty() {
-                return Ok(events);
-            }
-            self.changed.changed().await.expect("a sender outlives its receivers");
-        }
-    }
-
-    /// The events until now, up to about `max_bytes`.
-    pub fn read(&mut self, max_bytes: usize) -> Result<Vec<Event>, Overrun> {
-        self.store.read(|store| store.read(&mut self.cursor, max_bytes))
-    }
-
-    /// The bytes of the event of a change, which `encode` makes unless another watch has sent them.
-    pub fn encoded(
-        &self,
-        change: &Change,
-        bookmark: &Bookmark,
-        encode: impl FnOnce() -> Bytes,
-    ) -> Bytes {
-        let mut encoded = self.store.encoded.lock().expect("no thread panics while it encodes");
-        encoded.of(change, bookmark, encode)
-    }
-}
-
-/// The last watch of a kind takes the sender with it: clients may watch kinds of any name.
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let kind = self.cursor.target().kind();
-        let changed = &mut self.store.lock().changed;
-        if changed.get(kind).is_some_and(|watches| watches.receiver_count() == 1) {
-            changed.remove(kind);
-        }
-    }
 }
 
 #[cfg(test)]

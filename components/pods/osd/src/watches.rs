@@ -2,7 +2,8 @@
 
 use crate::access::{Caller, Verb};
 use crate::limits::MAX_MESSAGE;
-use crate::shared::{SharedStore, Watch};
+use crate::shared::SharedStore;
+use crate::watch::Watch;
 use crate::wire;
 use futures_util::stream::unfold;
 use osbuild_cosi::resource as proto;

@@ -4,7 +4,7 @@ use super::access::{Input, InputKind};
 use super::limits::RECONCILE_INTERVAL;
 use super::registry::SessionId;
 use super::sessions::Sessions;
-use crate::shared::Watch;
+use crate::watch::Watch;
 use futures_util::future::{Either, select, select_all};
 use futures_util::stream::unfold;
 use osbuild_cosi::runtime::ReconcileEventsResponse;
