@@ -17,7 +17,7 @@ pub struct Generation {
     pub time: SystemTime,
     /// The caller that made the changes.
     pub caller: String,
-    /// All settings.
+    /// All settings, without finalizers: these belong to controllers, which put them anew.
     pub settings: Vec<Arc<Resource>>,
 }
 
@@ -57,6 +57,7 @@ impl Generations {
     /// Records the settings as a generation, if they are others than those of the newest. No other
     /// generation makes room for one that does not fit by itself, so there is none of those.
     pub fn record(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
+        let settings = without_finalizers(settings);
         if self.changes_with(&settings) && fit(&settings) {
             self.push(caller, now, settings);
             self.is_open = false;
@@ -66,6 +67,7 @@ impl Generations {
     /// Records the settings after a write of one resource. The writes of a caller within a second
     /// are one generation, or none if the last of them undo the first.
     pub fn record_write(&mut self, caller: &str, now: SystemTime, settings: Vec<Arc<Resource>>) {
+        let settings = without_finalizers(settings);
         if !self.changes_with(&settings) || !fit(&settings) {
             return;
         }
@@ -140,6 +142,16 @@ impl Generations {
     fn bytes(&self) -> usize {
         self.all.iter().map(|one| bytes(&one.settings)).sum()
     }
+}
+
+fn without_finalizers(settings: Vec<Arc<Resource>>) -> Vec<Arc<Resource>> {
+    let without = |mut setting: Arc<Resource>| {
+        if !setting.content.finalizers.is_empty() {
+            Arc::make_mut(&mut setting).content.finalizers.clear();
+        }
+        setting
+    };
+    settings.into_iter().map(without).collect()
 }
 
 fn bytes(settings: &[Arc<Resource>]) -> usize {

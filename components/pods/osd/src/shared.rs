@@ -402,12 +402,16 @@ impl SharedStore {
     }
 
     /// The resources that outlast the process, other than roles and revocations: confirmed
-    /// settings, and the resources of types that this release does not know. The finalizers of
-    /// plugins are removed.
+    /// settings, and the resources of types that this release does not know. They have the
+    /// finalizers of now, also while changes are tried, without those of plugins.
     pub fn kept(&self) -> Vec<Arc<Resource>> {
         let Inner { store, tried, finalizers, .. } = &*self.lock();
-        let before = tried.as_ref().map(|tried| tried.before.clone());
-        let confirmed = before.unwrap_or_else(|| settings(store));
+        let confirmed = match tried {
+            Some(Tried { before, .. }) => {
+                before.iter().filter_map(|one| store.taken_back(one)).collect()
+            }
+            None => settings(store),
+        };
         let others = store.all().filter(|one| {
             let kind = one.content.key.kind();
             is_kept(kind) && ClientType::of(kind).is_none()
@@ -633,6 +637,54 @@ mod tests {
         create("Hostnames.osbuild", "while it is confirmed");
         store.confirm_try(&to_confirm).unwrap();
         assert_eq!((kept().len(), store.is_trying()), (3, false), "it is taken back");
+    }
+
+    /// A host name that a finalizer of a plugin holds.
+    fn held(store: &SharedStore) -> Key {
+        let kind = Kind::new("system", "Hostnames.osbuild").unwrap();
+        let key = Key::new(kind.clone(), "held").unwrap();
+        let (content, now) = (Content::new(key.clone(), Spec::default()), SystemTime::now());
+        store.write(&kind, |store| store.create(content, Owner::default(), now)).unwrap();
+        let put = |held: &mut Finalizers, store: &mut Store| held.put(store, &key, &plugins());
+        store.change_finalizers(&kind, put).unwrap();
+        key
+    }
+
+    fn plugins() -> BTreeSet<String> {
+        ["plugin".to_owned()].into()
+    }
+
+    fn release_and_destroy(store: &SharedStore, key: &Key) {
+        let take = |held: &mut Finalizers, store: &mut Store| held.take(store, key, &plugins());
+        store.change_finalizers(key.kind(), take).unwrap();
+        store.write(key.kind(), |store| store.destroy(key, &Owner::default())).unwrap();
+    }
+
+    #[test]
+    fn a_finalizer_released_in_a_try_is_not_kept() {
+        let store = SharedStore::new().unwrap();
+        let key = held(&store);
+        store.begin_try("local");
+        release_and_destroy(&store, &key);
+        let kept = store.kept();
+        assert_eq!((kept.len(), &kept[0].content.key), (1, &key));
+        assert!(kept[0].content.finalizers.is_empty());
+        store.take_back().unwrap();
+        let back = store.read(|store| store.get(&key)).unwrap();
+        assert!(back.content.finalizers.is_empty(), "nobody could remove it");
+    }
+
+    #[test]
+    fn a_generation_has_no_finalizers() {
+        let store = SharedStore::new().unwrap();
+        let key = held(&store);
+        store.record_generation("me");
+        release_and_destroy(&store, &key);
+        assert!(store.go_back(|settings| settings.len() == 1, |_| false).unwrap());
+        let back = store.read(|store| store.get(&key)).unwrap();
+        assert!(back.content.finalizers.is_empty());
+        let generations = store.generations();
+        assert!(generations.get(1).unwrap().settings[0].content.finalizers.is_empty());
     }
 
     #[test]

@@ -112,8 +112,8 @@ impl Store {
     }
 
     /// Gives the resources of a kind the content again that they had when `before` was read, of all
-    /// owners. Those that are not among them are destroyed, also with finalizers. The others keep
-    /// the finalizers that they have now, which belong to those who put them.
+    /// owners. Those that are not among them are destroyed, also with finalizers. The others are as
+    /// [`Store::taken_back`] says.
     pub fn take_back(
         &mut self,
         kind: &Kind,
@@ -137,7 +137,24 @@ impl Store {
         }
         let is_found = |key: &Key| found.iter().any(|found| found.content.key == *key);
         let missing = before.iter().filter(|before| !is_found(&before.content.key));
-        missing.into_iter().try_for_each(|before| self.put(None, before))
+        let missing: Vec<_> = missing.filter_map(|before| self.taken_back(before)).collect();
+        missing.iter().try_for_each(|before| self.put(None, before))
+    }
+
+    /// A resource of before as [`Store::take_back`] leaves it: with the finalizers that it has now,
+    /// which belong to those who put them. One that is gone had to lose all of them first, so it has
+    /// none. Nothing is left of one that was being torn down and is gone: its end had begun before.
+    pub fn taken_back(&self, before: &Arc<Resource>) -> Option<Arc<Resource>> {
+        let found = self.get(&before.content.key).ok();
+        if found.is_none() && before.content.phase == Phase::TearingDown {
+            return None;
+        }
+        let finalizers = found.map(|found| found.content.finalizers.clone()).unwrap_or_default();
+        if finalizers == before.content.finalizers {
+            return Some(before.clone());
+        }
+        let content = Content { finalizers, ..before.content.clone() };
+        Some(Arc::new(Resource { content, ..Resource::clone(before) }))
     }
 
     /// Creates a resource, which belongs to `owner` from then on.
@@ -378,14 +395,22 @@ pub(crate) mod tests {
             Content { spec, ..content(id) }
         };
         for id in ["changed", "destroyed", "same"] {
-            store.create(with(id, "old"), owner("me"), NOW).unwrap();
+            let mut created = with(id, "old");
+            created.finalizers.extend((id == "destroyed").then(|| "other".to_owned()));
+            store.create(created, owner("me"), NOW).unwrap();
         }
+        let mut ended = with("ended", "old");
+        ended.phase = Phase::TearingDown;
+        store.create(ended, owner("me"), NOW).unwrap();
         let before: Vec<_> = store.list(&kind(), &Query::default()).collect();
         let expected = Expected { version: version(1), owner: owner("me"), phase: None };
         let mut changed = with("changed", "new");
         changed.finalizers.insert("other".into());
-        store.update(changed, expected, later(1)).unwrap();
-        store.destroy(&key("destroyed"), &owner("me")).unwrap();
+        store.update(changed, expected.clone(), later(1)).unwrap();
+        store.update(with("destroyed", "old"), expected, later(1)).unwrap();
+        for id in ["destroyed", "ended"] {
+            store.destroy(&key(id), &owner("me")).unwrap();
+        }
         let mut created = with("created", "new");
         created.finalizers.insert("other".into());
         store.create(created, owner("you"), later(1)).unwrap();
@@ -396,11 +421,13 @@ pub(crate) mod tests {
         };
         let mut expected = contents(&before);
         expected[0].finalizers.insert("other".into());
+        expected[1].finalizers.clear();
+        expected.retain(|content| content.phase == Phase::Running);
         assert_eq!(contents(&after), expected);
         let versions =
             ["changed", "destroyed", "same"].map(|id| store.get(&key(id)).unwrap().version);
         assert_eq!(versions.map(Some), [version(3), version(1), version(1)]);
-        assert_eq!(store.history(&kind()).unwrap().len(), 9);
+        assert_eq!(store.history(&kind()).unwrap().len(), 12);
     }
 
     #[test]
