@@ -342,6 +342,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_setting_that_is_held_is_withdrawn_when_it_is_released() {
+        let init = FakeInit::start(|_| {});
+        init.state().settings = vec![held("host-name edge-7", Source::Api)];
+        let store = Arc::new(SharedStore::new().unwrap());
+        create(&store, "Hostnames.osbuild", "name", "hostname: edge-7");
+        let (nobody, now) = (Owner::default(), SystemTime::now());
+        let key = Key::new(Kind::new("system", "Hostnames.osbuild").unwrap(), "name").unwrap();
+        let hold = |finalizers: &[&str]| {
+            let found = store.read(|store| store.get(&key)).unwrap();
+            let finalizers = finalizers.iter().map(|one| (*one).to_owned()).collect();
+            let content = Content { finalizers, ..found.content.clone() };
+            let expected = Expected { version: Some(found.version), ..Expected::default() };
+            store.write(key.kind(), |store| store.update(content, expected, now)).unwrap();
+        };
+        hold(&["plugin"]);
+        store.write(key.kind(), |store| store.tear_down(&key, &nobody, now)).unwrap();
+        applied(&init, &store).await;
+        assert_eq!(init.state().requests, [""; 0], "the plugin undoes something first");
+        hold(&[]);
+        applied(&init, &store).await;
+        assert_eq!(init.state().requests, ["withdraw host-name"]);
+    }
+
+    #[tokio::test]
     async fn a_setting_that_the_console_outranks_is_not_applied_again() {
         let init = FakeInit::start(|_| {});
         let store = Arc::new(SharedStore::new().unwrap());

@@ -294,14 +294,14 @@ impl SharedStore {
         stays: impl Fn(&Resource) -> bool,
     ) -> Result<bool, Error> {
         let Inner { store, generations, changed, .. } = &mut *self.lock();
-        if is_it(&running(store)) {
+        if is_it(&in_effect(store)) {
             return Ok(true);
         }
         let found = generations.iter().rev().find(|generation| is_it(&generation.settings));
         let is_found = found.is_some();
         let before = match found {
             Some(generation) => generation.settings.clone(),
-            None => running(store).into_iter().filter(|one| stays(one)).collect(),
+            None => in_effect(store).into_iter().filter(|one| stays(one)).collect(),
         };
         let of_host = ClientType::all().filter(|one| one.of_host().is_some());
         let put_back = put_back_of(of_host, store, &before, SystemTime::now());
@@ -565,6 +565,11 @@ fn settings(store: &Store) -> Vec<Arc<Resource>> {
 fn of_types(types: impl Iterator<Item = ClientType>, store: &Store) -> Vec<Arc<Resource>> {
     let query = Query::default();
     types.flat_map(|one| store.list(&one.kind(), &query).collect::<Vec<_>>()).collect()
+}
+
+/// All settings that are in effect.
+fn in_effect(store: &Store) -> Vec<Arc<Resource>> {
+    settings(store).into_iter().filter(|one| one.content.is_in_effect()).collect()
 }
 
 /// All settings that are not being torn down.

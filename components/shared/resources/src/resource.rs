@@ -57,6 +57,12 @@ impl Content {
             spec,
         }
     }
+
+    /// Whether it is in effect: until its last finalizer is gone, controllers have something to
+    /// undo that may need it.
+    pub fn is_in_effect(&self) -> bool {
+        self.phase == Phase::Running || !self.finalizers.is_empty()
+    }
 }
 
 /// A stored resource: its content, and the fields that the store sets.

@@ -36,7 +36,7 @@ mod volumes;
 use crate::access::Role;
 use osbuild_cosi::SECRETS;
 use osbuild_protocol::{ClusterState, Observed, PodState, Setting, SettingName, WireGuardState};
-use osbuild_resources::{Kind, Names, Phase, PrintColumn, Query, Spec, Store};
+use osbuild_resources::{Kind, Names, PrintColumn, Query, Spec, Store};
 use prost_types::Timestamp;
 use std::collections::BTreeMap;
 
@@ -153,13 +153,14 @@ impl SettingType {
         kind(&self.status_names)
     }
 
-    /// Returns the settings of the resources in the store that are not being torn down.
+    /// Returns the settings of the resources in the store. One that is being torn down counts until
+    /// its last finalizer is gone.
     pub fn wanted(&self, store: &Store) -> Vec<Wanted> {
         let query = Query::default();
         let kind = self.kind();
         let found = store.list(&kind, &query);
-        let running = found.filter(|found| found.content.phase == Phase::Running);
-        let wanted = running.map(|found| {
+        let in_effect = found.filter(|found| found.content.is_in_effect());
+        let wanted = in_effect.map(|found| {
             let (settings, unreadable) = match (self.read)(&found.content.spec) {
                 Ok(settings) => (settings, None),
                 Err(reason) => {
