@@ -1,10 +1,11 @@
 //! Reads the files of a log, from a line near the end, and on while they grow.
 
 use super::below;
-use super::log_line::{Lines, MAX_LINE};
-use super::logs::Log;
+use super::log_line::{Form, Lines, MAX_LINE};
+use super::logs::{self, Log, Run};
 use osbuild_cosi::v1::LogLine;
 use rustix::fs::fstat;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -18,12 +19,26 @@ pub struct LogFile {
     /// The folder of all logs.
     folder: PathBuf,
     /// The files that come after the open one.
-    next: std::vec::IntoIter<PathBuf>,
-    /// The file that is read, and its path.
-    open: Option<(File, PathBuf)>,
+    next: VecDeque<Next>,
+    /// The file that is read, if it is there.
+    open: Option<File>,
+    /// Its path.
+    path: PathBuf,
     /// The start of a line whose end is not read yet.
     begun: Vec<u8>,
     lines: Lines,
+    /// Whether later runs of a container belong to the log.
+    has_later_runs: bool,
+}
+
+/// A file that comes after the open one.
+enum Next {
+    /// A file of the log.
+    Part(PathBuf),
+    /// The file that has replaced the open one. It is open already: another may replace it, too.
+    Replacement(File),
+    /// The file of a later run.
+    Run(PathBuf),
 }
 
 impl LogFile {
@@ -42,9 +57,11 @@ impl LogFile {
             }
         }
         let mut files = log.files[skipped..].iter().cloned();
-        let (first, next) = (files.next(), files.collect::<Vec<_>>().into_iter());
+        let (first, next) = (files.next(), files.map(Next::Part).collect());
         let (folder, lines) = (log.folder.clone(), Lines::new(log.form));
-        let mut log = LogFile { folder, next, open: None, begun: Vec::new(), lines };
+        let has_later_runs = log.form == Form::Cri && log.run == Run::Current;
+        let (open, path, begun) = (None, PathBuf::new(), Vec::new());
+        let mut log = LogFile { folder, next, open, path, begun, lines, has_later_runs };
         if let Some(path) = first {
             log.go_on_with(path, position)?;
         }
@@ -54,48 +71,56 @@ impl LogFile {
     /// The next lines, about [`BLOCK`] bytes of them; nothing at the end for now.
     pub fn read(&mut self) -> io::Result<Vec<LogLine>> {
         loop {
-            let Some((file, _)) = &mut self.open else {
-                let Some(path) = self.next.next() else { return Ok(Vec::new()) };
-                self.go_on_with(path, 0)?;
-                continue;
-            };
-            let mut block = vec![0u8; BLOCK];
-            let read = file.read(&mut block)?;
-            if read > 0 {
-                let lines = self.take(&block[..read]);
-                if lines.is_empty() {
-                    continue;
+            if let Some(file) = &mut self.open {
+                let mut block = vec![0u8; BLOCK];
+                let read = file.read(&mut block)?;
+                if read > 0 {
+                    let lines = self.take(&block[..read]);
+                    if lines.is_empty() {
+                        continue;
+                    }
+                    return Ok(lines);
                 }
-                return Ok(lines);
             }
-            match self.next.next() {
-                Some(path) => self.go_on_with(path, 0)?,
-                None => return Ok(Vec::new()),
+            let Some(next) = self.next.pop_front() else { return Ok(Vec::new()) };
+            let lines = self.finish(&next);
+            match next {
+                Next::Part(path) | Next::Run(path) => self.go_on_with(path, 0)?,
+                Next::Replacement(file) => self.open = Some(file),
+            }
+            if !lines.is_empty() {
+                return Ok(lines);
             }
         }
     }
 
-    /// Goes on with the file that has replaced the open one, if one has. There are no more lines in
-    /// the open one then.
+    /// Looks for files that come after the open one, once that was read to its end: the one that
+    /// has replaced it, and those of later runs of a container. What was written to the open one in
+    /// the meantime is read before them.
     pub fn follow(&mut self) -> io::Result<()> {
-        let Some((file, path)) = &self.open else { return Ok(()) };
-        let Some(new) = below::file(&self.folder, path)? else { return Ok(()) };
-        let identity = |file: &File| fstat(file).map(|found| (found.st_dev, found.st_ino));
-        if identity(&new)? != identity(file)? {
-            let path = path.clone();
-            self.open = Some((new, path));
+        if !self.next.is_empty() {
+            return Ok(());
+        }
+        if let Some(new) = below::file(&self.folder, &self.path)? {
+            let identity = |file: &File| fstat(file).map(|found| (found.st_dev, found.st_ino));
+            let open = self.open.as_ref().map(identity).transpose()?;
+            if open != Some(identity(&new)?) {
+                self.next.push_back(Next::Replacement(new));
+            }
+        }
+        if self.has_later_runs {
+            let later = logs::later_runs(&self.folder, &self.path)?;
+            self.next.extend(later.into_iter().map(Next::Run));
         }
         Ok(())
     }
 
     fn go_on_with(&mut self, path: PathBuf, position: u64) -> io::Result<()> {
-        self.open = match below::file(&self.folder, &path)? {
-            Some(mut file) => {
-                file.seek(SeekFrom::Start(position))?;
-                Some((file, path))
-            }
-            None => None,
-        };
+        self.open = below::file(&self.folder, &path)?;
+        self.path = path;
+        if let Some(file) = &mut self.open {
+            file.seek(SeekFrom::Start(position))?;
+        }
         Ok(())
     }
 
@@ -111,6 +136,15 @@ impl LogFile {
             }
         }
         lines
+    }
+
+    /// The lines that have no end and go on in no other file. A container may write the parts of a
+    /// line to two files, but not in two runs.
+    fn finish(&mut self, next: &Next) -> Vec<LogLine> {
+        let bytes = std::mem::take(&mut self.begun);
+        let last = (!bytes.is_empty()).then(|| self.lines.read(&bytes)).flatten();
+        let begun = matches!(next, Next::Run(_)).then(|| self.lines.finish()).flatten();
+        last.into_iter().chain(begun).collect()
     }
 }
 
@@ -144,10 +178,10 @@ fn tail_of(file: &File, wanted: u64) -> io::Result<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::log_line::Form;
     use super::*;
     use std::fs;
     use std::io::Write;
+    use std::path::Path;
 
     fn log(folder: &tempfile::TempDir, files: &[(&str, &str)]) -> Log {
         for (name, text) in files {
@@ -155,7 +189,7 @@ mod tests {
         }
         let names = ["kubelet.log.old", "kubelet.log"];
         let files = names.map(PathBuf::from).to_vec();
-        Log { folder: folder.path().to_owned(), files, form: Form::Plain }
+        Log { folder: folder.path().to_owned(), files, form: Form::Plain, run: Run::Current }
     }
 
     fn all(file: &mut LogFile) -> Vec<String> {
@@ -209,11 +243,51 @@ mod tests {
         fs::File::options().append(true).open(&path).unwrap().write_all(b" 3\n").unwrap();
         file.follow().unwrap();
         assert_eq!(all(&mut file), ["2 3"]);
+        let mut old = fs::File::options().append(true).open(&path).unwrap();
+        old.write_all(b"x\ntorn").unwrap();
         fs::rename(&path, folder.path().join("kubelet.log.old")).unwrap();
         file.follow().unwrap();
         fs::write(&path, "4\n").unwrap();
         file.follow().unwrap();
-        assert_eq!(all(&mut file), ["4"]);
+        assert_eq!(all(&mut file), ["x", "torn", "4"]);
+    }
+
+    #[test]
+    fn a_container_that_restarts_is_followed_unless_its_run_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let container = Path::new("pods/kube-system_dhcp-edge_5d0c/dhcp");
+        fs::create_dir_all(folder.path().join(container)).unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(container).join(name);
+            let mut file = fs::File::options().append(true).create(true).open(path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        write("0.log", "T1 stdout F one\n");
+        let open = |run| {
+            let log = Log {
+                folder: folder.path().to_owned(),
+                files: vec![container.join("0.log")],
+                form: Form::Cri,
+                run,
+            };
+            LogFile::open(&log, None).unwrap()
+        };
+        let (mut current, mut previous) = (open(Run::Current), open(Run::Previous));
+        assert_eq!(
+            (all(&mut current), all(&mut previous)),
+            (vec!["one".into()], vec!["one".into()])
+        );
+        write("0.log", "T2 stdout F two\nT3 stdout P begun\n");
+        write("1.log", "T4 stdout F three\n");
+        write("2.log", "T5 stdout F four\n");
+        for file in [&mut current, &mut previous] {
+            file.follow().unwrap();
+        }
+        assert_eq!(all(&mut current), ["two", "begun", "three", "four"]);
+        assert_eq!(all(&mut previous), ["two"]);
+        write("2.log", "T6 stdout F five\n");
+        current.follow().unwrap();
+        assert_eq!(all(&mut current), ["five"]);
     }
 
     #[test]

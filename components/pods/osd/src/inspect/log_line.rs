@@ -28,6 +28,11 @@ impl Lines {
         Lines { form, begun: None }
     }
 
+    /// The line whose last part is missing, if no part comes any more.
+    pub fn finish(&mut self) -> Option<LogLine> {
+        self.begun.take()
+    }
+
     /// Reads a line of the file, without its end. Returns the line of the log that is whole then.
     pub fn read(&mut self, bytes: &[u8]) -> Option<LogLine> {
         let text = String::from_utf8_lossy(bytes);
@@ -92,6 +97,9 @@ mod tests {
         assert_eq!(lines.read(b"T2 stdout P two "), None);
         assert_eq!(lines.read(b"T3 stdout F three"), line("one two three", "T1", "stdout"));
         assert_eq!(lines.read(b"T4 stdout F four"), line("four", "T4", "stdout"));
+        assert_eq!(lines.finish(), None);
+        assert_eq!(lines.read(b"T5 stdout P five"), None);
+        assert_eq!(lines.finish(), line("five", "T5", "stdout"));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Log {
     pub files: Vec<PathBuf>,
     /// The form of its lines.
     pub form: Form,
+    /// Whether it is the log of now or an earlier one.
+    pub run: Run,
 }
 
 /// Which log of a name.
@@ -50,7 +52,7 @@ pub fn find(folder: &Path, name: &str, run: Run) -> io::Result<Option<Log>> {
             Run::Current => vec![file(".old"), file("")],
             Run::Previous => vec![file(".1")],
         };
-        return Ok(Some(Log { folder: folder.to_owned(), files, form: Form::Plain }));
+        return Ok(Some(Log { folder: folder.to_owned(), files, form: Form::Plain, run }));
     }
     let Some(container) = containers(folder)?.remove(name) else { return Ok(None) };
     let runs = runs(folder, &container)?;
@@ -60,7 +62,16 @@ pub fn find(folder: &Path, name: &str, run: Run) -> io::Result<Option<Log>> {
     };
     let file = number.map(|number| container.join(format!("{number}.log")));
     let folder = folder.to_owned();
-    Ok(file.map(|file| Log { folder, files: vec![file], form: Form::Cri }))
+    Ok(file.map(|file| Log { folder, files: vec![file], form: Form::Cri, run }))
+}
+
+/// The files of the runs of a container that came after the one with this file, the oldest first.
+pub fn later_runs(folder: &Path, file: &Path) -> io::Result<Vec<PathBuf>> {
+    let number = file.file_name().and_then(|name| number(name.to_str()?));
+    let (Some(number), Some(container)) = (number, file.parent()) else { return Ok(Vec::new()) };
+    let runs = runs(folder, container)?.into_iter();
+    let later = runs.filter(|run| *run > number);
+    Ok(later.map(|run| container.join(format!("{run}.log"))).collect())
 }
 
 /// The name of a pod, by the identifier of each.
@@ -98,10 +109,14 @@ fn containers(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
 /// The numbers of the runs of a container, in order.
 fn runs(folder: &Path, container: &Path) -> io::Result<Vec<u64>> {
     let names = below::names(folder, container)?.into_iter();
-    let mut runs: Vec<u64> =
-        names.filter_map(|name| name.strip_suffix(".log")?.parse().ok()).collect();
+    let mut runs: Vec<u64> = names.filter_map(|name| number(&name)).collect();
     runs.sort_unstable();
     Ok(runs)
+}
+
+/// The number of a run, from the name of its file.
+fn number(file: &str) -> Option<u64> {
+    file.strip_suffix(".log")?.parse().ok()
 }
 
 /// The name of a pod, `NAMESPACE/POD`, and its identifier, from the name of its folder.
