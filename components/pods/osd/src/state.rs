@@ -18,7 +18,7 @@ use osbuild_cosi::resource::{
     TeardownRequest, TeardownResponse, UpdateRequest, UpdateResponse, WatchRequest,
 };
 use osbuild_resources::{
-    Change, Content, Error, Event, Expected, Key, Owner, Start, Store, Target,
+    Change, Content, Error, Event, Expected, Key, Owner, Phase, Resource, Start, Store, Target,
 };
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,8 +60,21 @@ impl StateService {
         StateService { store, catalog, keeper }
     }
 
-    /// Changes the resource, if the caller may write its kind.
+    /// Changes the resource, if the caller may write its kind, and waits until that is kept.
     async fn write<T>(
+        &self,
+        writer: &Writer,
+        verb: Verb,
+        key: &Key,
+        write: impl FnOnce(&mut Store) -> Result<T, Error>,
+    ) -> Result<T, Status> {
+        let written = self.change(writer, verb, key, write)?;
+        self.keep().await?;
+        Ok(written)
+    }
+
+    /// Changes the resource, if the caller may write its kind.
+    fn change<T>(
         &self,
         Writer { caller, part_of }: &Writer,
         verb: Verb,
@@ -77,10 +90,15 @@ impl StateService {
         if is_setting {
             self.store.record_write(&caller.to_string());
         }
-        if let Some(keeper) = &self.keeper {
-            keeper.keep().await?;
-        }
         Ok(written)
+    }
+
+    /// Waits until the resources of now are on the disk.
+    async fn keep(&self) -> Result<(), Status> {
+        match &self.keeper {
+            Some(keeper) => keeper.keep().await,
+            None => Ok(()),
+        }
     }
 
     /// Changes the content of a resource to one that the catalog accepts.
@@ -98,8 +116,12 @@ impl StateService {
     }
 
     /// Waits until the resource has no finalizers, or is gone. Returns whether it is gone: another
-    /// of the same name that was created since is not the caller's. There is one thread, so what it
-    /// returns is true until the caller waits for something.
+    /// of the same name that was created since is not the caller's. Calls share one thread, so none
+    /// creates another before the caller waits for something; conversations with `init`, which end
+    /// tries, have threads of their own.
+    ///
+    /// # Errors
+    /// The resource is in use again, such as after a try that was taken back.
     async fn is_gone(&self, caller: &Caller, key: &Key) -> Result<bool, Status> {
         let target = Target::Resource(key.clone());
         let (mut events, mut watch) = self.store.watch(caller, target, &Start::Now, false)?;
@@ -111,8 +133,14 @@ impl StateService {
                 return Ok(true);
             }
             let found = self.store.read(|store| store.get(key));
-            if found.is_ok_and(|found| found.content.finalizers.is_empty()) {
-                return Ok(false);
+            if let Ok(Resource { content, .. }) = found.as_deref() {
+                if content.phase == Phase::Running {
+                    let message = format!("{key} is in use again, and not deleted");
+                    return Err(Status::aborted(message));
+                }
+                if content.finalizers.is_empty() {
+                    return Ok(false);
+                }
             }
             events = watch.next(usize::MAX).await.map_err(|overrun| watches::lost(&overrun))?;
         }
@@ -216,12 +244,16 @@ impl State for StateService {
         let key = wire::key(&namespace, &r#type, &id)?;
         let owner = Owner(options.unwrap_or_default().owner);
         let now = SystemTime::now();
-        let is_ready = self
-            .write(&writer, Verb::Destroy, &key, |store| store.tear_down(&key, &owner, now))
-            .await?;
-        if is_ready || !self.is_gone(&writer.caller, &key).await? {
-            self.write(&writer, Verb::Destroy, &key, |store| store.destroy(&key, &owner)).await?;
+        let destroy = |store: &mut Store| store.tear_down_and_destroy(&key, &owner, now);
+        if !self.change(&writer, Verb::Destroy, &key, destroy)? {
+            // If the disk does not take the beginning of the deletion, it goes on: the last write
+            // has all of it, and says whether that is kept.
+            let _ = self.keep().await;
+            if !self.is_gone(&writer.caller, &key).await? {
+                self.change(&writer, Verb::Destroy, &key, |store| store.destroy(&key, &owner))?;
+            }
         }
+        self.keep().await?;
         Ok(Changed::of([&key], TeardownAndDestroyResponse {}))
     }
 }

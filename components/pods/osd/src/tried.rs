@@ -52,14 +52,17 @@ mod tests {
     use crate::catalog::{Accepts, Catalog};
     use crate::configuration::tests::{from, service};
     use crate::fake_init::FakeInit;
+    use crate::shared::SharedStore;
     use crate::state::StateService;
-    use osbuild_cosi::resource::DestroyRequest;
     use osbuild_cosi::resource::state_server::State;
+    use osbuild_cosi::resource::{DestroyRequest, TeardownAndDestroyRequest};
     use osbuild_cosi::v1::configuration_server::Configuration;
     use osbuild_cosi::v1::{
         ApplyRequest, BeginTryRequest, ConfirmTryRequest, GetTryRequest, RestoreGenerationRequest,
         RevertTryRequest,
     };
+    use osbuild_resources::{Content, Key, Kind, Owner, Phase, Spec};
+    use std::time::SystemTime;
     use tonic::{Code, Request};
 
     /// A request of the node itself that is part of a try.
@@ -125,5 +128,25 @@ mod tests {
         malformed.metadata_mut().insert(TRY_METADATA, "mine".parse().unwrap());
         let refused = service.revert_try(malformed).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    }
+    #[tokio::test]
+    async fn a_deletion_that_waits_ends_with_the_try_that_is_taken_back() {
+        let store = Arc::new(SharedStore::new().unwrap());
+        let state = StateService::new(store.clone(), Catalog::new(Accepts::Known), None);
+        let kind = Kind::new("system", "Hostnames.osbuild").unwrap();
+        let key = Key::new(kind.clone(), "a").unwrap();
+        let mut held = Content::new(key.clone(), Spec::default());
+        held.finalizers.insert("plugin".to_owned());
+        let (nobody, now) = (Owner::default(), SystemTime::now());
+        store.write(&kind, |store| store.create(held, nobody, now)).unwrap();
+        store.begin_try("local");
+        let (namespace, r#type) = ("system".to_owned(), "Hostnames.osbuild".to_owned());
+        let id = "a".to_owned();
+        let request = TeardownAndDestroyRequest { namespace, r#type, id, options: None };
+        let deletion = state.teardown_and_destroy(from(&Caller::local(), request));
+        let (deleted, ()) = tokio::join!(deletion, async { store.take_back().unwrap() });
+        assert_eq!(deleted.unwrap_err().code(), Code::Aborted);
+        let found = store.read(|store| store.get(&key)).unwrap();
+        assert_eq!(found.content.phase, Phase::Running);
     }
 }

@@ -212,6 +212,21 @@ impl Store {
         Ok(())
     }
 
+    /// Has controllers undo what they did for a resource, and destroys it if there is nothing to
+    /// undo. Returns whether it is destroyed.
+    pub fn tear_down_and_destroy(
+        &mut self,
+        key: &Key,
+        owner: &Owner,
+        now: SystemTime,
+    ) -> Result<bool, Error> {
+        let is_ready = self.tear_down(key, owner, now)?;
+        if is_ready {
+            self.destroy(key, owner)?;
+        }
+        Ok(is_ready)
+    }
+
     /// Destroys a resource, or has controllers undo what they did for it: then a later call
     /// destroys it.
     pub fn withdraw(&mut self, key: &Key, owner: &Owner, now: SystemTime) -> Result<(), Error> {
@@ -483,6 +498,21 @@ pub(crate) mod tests {
         store.update(released, expected, NOW).unwrap();
         assert_eq!(store.tear_down(&key("a"), &Owner::default(), NOW), Ok(true));
         assert_eq!(store.destroy(&key("a"), &Owner::default()), Ok(()));
+    }
+
+    #[test]
+    fn a_resource_that_nobody_holds_is_torn_down_and_destroyed_at_once() {
+        let mut store = store();
+        let mut held = content("held");
+        held.finalizers.insert("network".into());
+        for content in [content("free"), held] {
+            store.create(content, Owner::default(), NOW).unwrap();
+        }
+        let nobody = Owner::default();
+        assert_eq!(store.tear_down_and_destroy(&key("free"), &nobody, NOW), Ok(true));
+        assert_eq!(store.get(&key("free")), Err(Error::NotFound(key("free"))));
+        assert_eq!(store.tear_down_and_destroy(&key("held"), &nobody, NOW), Ok(false));
+        assert_eq!(store.get(&key("held")).unwrap().content.phase, Phase::TearingDown);
     }
 
     #[test]

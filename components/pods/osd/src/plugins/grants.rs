@@ -10,7 +10,7 @@ use crate::settings::spec;
 use futures_util::future::{AbortHandle, abortable, select};
 use osbuild_cosi::v1::PluginGrantSpec;
 use osbuild_failure::{Explain, Outcome};
-use osbuild_resources::{Definition, Error, Key, Kind, Owner, Phase, Query, Store};
+use osbuild_resources::{Definition, Kind, Owner, Phase, Query};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,9 +159,11 @@ impl Grants {
             for found in &found {
                 let Owner(owner) = &found.owner;
                 if !self.sessions.may_still_write(owner, &kind) {
+                    let (key, now) = (&found.content.key, SystemTime::now());
                     let destroyed = store.write_beside(&kind, |store| {
-                        destroy(store, &found.content.key, &found.owner)
+                        store.tear_down_and_destroy(key, &found.owner, now)
                     });
+                    let destroyed = destroyed.map(drop);
                     self.report(destroyed.explain("destroy what a plugin has left"));
                 }
             }
@@ -182,14 +184,6 @@ impl Grants {
             eprintln!("error: {error}");
             self.printed = error;
         }
-    }
-}
-
-/// Tears a resource down, and destroys it if nobody has to undo something.
-fn destroy(store: &mut Store, key: &Key, owner: &Owner) -> Result<(), Error> {
-    match store.tear_down(key, owner, SystemTime::now())? {
-        true => store.destroy(key, owner),
-        false => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Resources that outlast the program.
 
 use crate::osd::{Client, NAMESPACE, Osd, code, create, metadata, thing, update};
-use osbuild_cosi::resource::{GetRequest, Resource, Spec};
+use osbuild_cosi::resource::{GetRequest, Resource, Spec, TeardownAndDestroyRequest};
 use std::path::Path;
 use tonic::{Code, Status};
 
@@ -55,6 +55,24 @@ async fn a_damaged_file_costs_its_resources_and_not_the_program() {
     let client = &mut osd.client().await;
     assert_eq!(code(get(client, "a").await), Code::NotFound);
     create(client, parameter("a", "key: vm.swappiness\nvalue: 10\n")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deletion_that_the_disk_does_not_take_is_in_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let [flag, value] = keep(&kept);
+    let osd = Osd::start_with(&[&flag, &value]);
+    let client = &mut osd.client().await;
+    create(client, parameter("a", "key: vm.swappiness\nvalue: 10\n")).await.unwrap();
+    std::fs::remove_dir_all(&kept).unwrap();
+    let (namespace, r#type, id) = (NAMESPACE.into(), TYPE.into(), "a".into());
+    let request = TeardownAndDestroyRequest { namespace, r#type, id, options: None };
+    let refused = client.teardown_and_destroy(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(refused.message().contains("is in effect"), "{refused}");
+    assert_eq!(code(get(client, "a").await), Code::NotFound);
 }
 
 #[tokio::test]
