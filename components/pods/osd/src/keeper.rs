@@ -162,18 +162,19 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     }))
 }
 
-/// Reads the roles and revocations in the folder's file `access`. Without the file there are none.
+/// Reads the roles and revocations in the folder's file `access`. Before a release that seals it has
+/// written the folder, nobody has any without the file.
 ///
 /// # Errors
-/// The file cannot be read, or is damaged.
+/// The file cannot be read, is damaged, or is lost.
 pub fn read_access(folder: &Path) -> Outcome<KeptAccess> {
     let cannot = format!("read `{}`", folder.join(ACCESS_FILE).display());
     let folder = Folder::open(folder, ASIDE).explain(&cannot)?;
     let bytes = folder.read(ACCESS_FILE, MAX_LENGTH).explain(&cannot)?;
-    let bytes = bytes.filter(|bytes| !bytes.is_empty() || is_access_sealed(&folder));
-    let Some(bytes) = bytes else {
+    let bytes = bytes.unwrap_or_default();
+    if bytes.is_empty() && !is_access_sealed(&folder) {
         return Ok(KeptAccess { resources: Vec::new(), are_lost: false });
-    };
+    }
     let contents = unsealed(&bytes).explain(&cannot)?;
     let AccessFile { resources, are_lost } = AccessFile::decode(contents).explain(&cannot)?;
     Ok(KeptAccess { resources: stored(resources).explain(&cannot)?, are_lost })
@@ -195,7 +196,7 @@ fn sealed(contents: &[u8]) -> Vec<u8> {
 /// message.
 fn unsealed(bytes: &[u8]) -> Result<&[u8], &'static str> {
     if bytes.is_empty() {
-        return Err("it is empty");
+        return Err("it is missing or empty");
     }
     let Some(rest) = bytes.strip_prefix(&DIGEST) else { return Ok(bytes) };
     let (digest, contents) = rest.split_at_checked(32).ok_or("its digest is cut")?;
@@ -493,6 +494,9 @@ mod tests {
         assert!(!std::fs::read(folder.join(ACCESS_FILE)).unwrap().is_empty());
         std::fs::write(folder.join(ACCESS_FILE), []).unwrap();
         assert!(read_access(&folder).is_err(), "it was sealed");
+        std::fs::remove_file(folder.join(ACCESS_FILE)).unwrap();
+        let lost = read_access(&folder).unwrap_err().to_string();
+        assert!(lost.contains("it is missing"), "{lost}");
     }
 
     #[test]
