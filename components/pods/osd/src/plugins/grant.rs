@@ -5,7 +5,7 @@ use super::limits::{MAX_COLUMNS, MAX_GRANTED_INPUTS, MAX_GRANTED_OUTPUTS, MAX_NA
 use super::{CONTROLLER_STATUSES, PLUGINS};
 use crate::catalog;
 use osbuild_cosi::v1::{PluginGrantSpec, PluginInput, PluginOutput};
-use osbuild_resources::{Definition, Kind, Names, PrintColumn};
+use osbuild_resources::{Definition, Key, Kind, Names, PrintColumn};
 
 /// The rights of a plugin.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,13 @@ impl Rights {
             Some(input) => Err(format!("the grant has no input `{input}`")),
             None => Ok(()),
         }
+    }
+
+    /// Whether the plugin may put finalizers on the resource.
+    pub fn may_hold(&self, key: &Key) -> bool {
+        let Rights::Grant(grant) = self else { return true };
+        let mut strong = grant.inputs.iter().filter(|input| input.role == InputKind::Strong);
+        strong.any(|input| input.covers(key.kind(), Some(key.id())))
     }
 
     /// Whether outputs may be in the namespace.

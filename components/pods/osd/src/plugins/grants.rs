@@ -90,7 +90,8 @@ impl Grants {
         granted.chain(test_plugin).collect()
     }
 
-    /// Adds and removes plugins. One whose grant has changed has to connect again.
+    /// Adds and removes plugins. One whose grant has changed has to connect again, and keeps the
+    /// finalizers that it may still put.
     fn follow(&mut self) {
         let wanted = self.wanted();
         let is_wanted = |name: &String, one: &Served| wanted.get(name) == Some(&one.rights);
@@ -104,11 +105,15 @@ impl Grants {
             let closed = socket::close(&folder);
             self.report(closed);
             listener.abort();
-            self.sessions.remove(&name);
-            if !wanted.contains_key(&name) {
-                self.report(socket::remove(&folder));
+            match wanted.get(&name) {
+                Some(rights) => self.sessions.add(&name, rights.clone()),
+                None => self.report(socket::remove(&folder)),
             }
         }
+        // Also those without a socket, as none could be made since their grant has changed.
+        let mut gone = self.sessions.names();
+        gone.retain(|name| !wanted.contains_key(name));
+        gone.iter().for_each(|name| self.sessions.remove(name));
         self.define(&wanted);
         for (name, rights) in wanted {
             if !self.served.contains_key(&name) {

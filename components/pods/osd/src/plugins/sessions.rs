@@ -38,8 +38,11 @@ struct Plugin {
     pace: Pace,
     connections: BTreeMap<SessionId, Connected>,
     /// The finalizers that it has put on the resources of others.
-    held: BTreeMap<Key, BTreeSet<String>>,
+    held: Held,
 }
+
+/// Finalizers of a plugin, by the resources that they are on.
+type Held = BTreeMap<Key, BTreeSet<String>>;
 
 /// A connection of a plugin.
 struct Connected {
@@ -86,28 +89,32 @@ impl Sessions {
         self.changed.subscribe()
     }
 
-    /// Adds a plugin.
+    /// Adds a plugin, or gives it other rights. Then its connections end, and it keeps the
+    /// finalizers that it may still put: what it has to undo did not change with its rights.
     pub fn add(&self, name: &str, rights: Rights) {
-        let plugin = Plugin {
-            rights: Arc::new(rights),
-            pace: Pace::default(),
-            connections: BTreeMap::new(),
-            held: BTreeMap::new(),
-        };
-        self.lock().plugins.insert(name.to_owned(), plugin);
+        let mut inner = self.lock();
+        let (held, released) =
+            inner.end(name).into_iter().partition(|(key, _)| rights.may_hold(key));
+        let (rights, pace, connections) = (Arc::new(rights), Pace::default(), BTreeMap::new());
+        inner.plugins.insert(name.to_owned(), Plugin { rights, pace, connections, held });
+        drop(inner);
+        self.let_go(name, released);
     }
 
     /// Removes a plugin: it closes its connections, and takes its finalizers from the resources of
     /// others. Those that are its own stay.
     pub fn remove(&self, name: &str) {
-        let mut inner = self.lock();
-        let Some(Plugin { connections, held, .. }) = inner.plugins.remove(name) else { return };
-        for (session, connected) in connections {
-            inner.registry.end(session);
-            // It may be closed already.
-            let _ = connected.stream.shutdown(Shutdown::Both);
-        }
-        drop(inner);
+        let held = self.lock().end(name);
+        self.let_go(name, held);
+    }
+
+    /// The names of all plugins.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().plugins.keys().cloned().collect()
+    }
+
+    /// Takes these finalizers of a plugin from the resources of others.
+    fn let_go(&self, name: &str, held: Held) {
         for (key, finalizers) in held {
             let released = self
                 .store
@@ -395,6 +402,19 @@ impl Inner {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-', '/']))
         };
         self.plugins.keys().filter(begins).max_by_key(|plugin| plugin.len())
+    }
+
+    /// Ends a plugin and its connections. Returns the finalizers that it has put.
+    fn end(&mut self, name: &str) -> Held {
+        let Some(Plugin { connections, held, .. }) = self.plugins.remove(name) else {
+            return Held::new();
+        };
+        for (session, connected) in connections {
+            self.registry.end(session);
+            // It may be closed already.
+            let _ = connected.stream.shutdown(Shutdown::Both);
+        }
+        held
     }
 
     fn connected(&mut self, session: &Session) -> Result<&mut Connected, Status> {

@@ -102,3 +102,22 @@ async fn a_changed_grant_ends_the_connection() {
     plugin.register("greeter", vec![], outputs()).await.unwrap();
     assert_eq!(plugin.list(PLUGINS, GREETINGS).await.unwrap(), 1);
 }
+
+#[tokio::test]
+async fn a_changed_grant_keeps_the_finalizers_of_its_strong_inputs() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    plugin.add_finalizer(HOSTNAMES, "a").await.unwrap();
+    let mut events = plugin.events().await;
+    let shared = GRANT.replace("exclusive", "shared");
+    node.apply(&shared).await.unwrap();
+    while end(events.message()).await.is_none() {}
+    assert_eq!(code(node.destroy(HOSTNAMES, "a").await), Code::FailedPrecondition);
+    let mut plugin = node.connect().await;
+    plugin.register("greeter", inputs(), vec![]).await.unwrap();
+    let mut events = plugin.events().await;
+    node.apply(&shared.replace("strong", "weak")).await.unwrap();
+    while end(events.message()).await.is_none() {}
+    node.destroy(HOSTNAMES, "a").await.expect("no right covers the finalizer any more");
+}
