@@ -3,7 +3,9 @@
 use crate::client_type::ClientType;
 use crate::documents::Draft;
 use crate::wire;
-use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Query, Resource, Store};
+use osbuild_resources::{
+    Content, Error, Expected, Key, Kind, Owner, Phase, Query, Resource, Store,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -61,23 +63,45 @@ fn set_different_things(store: &Store, steps: &[Step]) -> Result<(), Status> {
         let kept = store.list(&kind, &query).map(|found| found.content.clone());
         let kept = kept.filter(|content| !changed.contains(&&content.key));
         let new = steps.iter().map(|step| step.after.clone());
-        let mut subjects: BTreeMap<String, Key> = BTreeMap::new();
         let contents: Vec<_> =
             kept.chain(new.filter(|content| *content.key.kind() == kind)).collect();
-        if contents.len() > one.max_count() {
-            let message = format!("there are at most {} resources of {kind}", one.max_count());
-            return Err(Status::resource_exhausted(message));
-        }
-        if let Some(reason) = one.conflict(contents.iter().map(|content| &content.spec)) {
-            return Err(Status::invalid_argument(reason));
-        }
-        for content in contents {
-            let Ok(checked) = one.check(content.key.id(), &content.spec) else { continue };
-            let Some(subject) = checked.subject else { continue };
-            if let Some(other) = subjects.insert(subject.clone(), content.key.clone()) {
-                let message = format!("both {other} and {} set {subject}", content.key);
-                return Err(Status::invalid_argument(message));
-            }
+        agree(one, &contents)?;
+    }
+    Ok(())
+}
+
+/// Refuses resources of these kinds in the store that set the same, or exclude each other.
+///
+/// # Errors
+/// There are such resources, or too many.
+pub fn check_kinds<'a>(store: &Store, kinds: impl Iterator<Item = &'a Kind>) -> Result<(), Status> {
+    let query = Query::default();
+    for one in kinds.filter_map(ClientType::of) {
+        let found = store.list(&one.kind(), &query).map(|found| found.content.clone());
+        agree(one, &found.collect::<Vec<_>>())
+            .map_err(|status| Status::failed_precondition(status.message()))?;
+    }
+    Ok(())
+}
+
+/// Refuses contents of a type that set the same, or exclude each other.
+fn agree(one: ClientType, contents: &[Content]) -> Result<(), Status> {
+    if contents.len() > one.max_count() {
+        let (count, kind) = (one.max_count(), one.kind());
+        return Err(Status::resource_exhausted(format!(
+            "there are at most {count} resources of {kind}"
+        )));
+    }
+    if let Some(reason) = one.conflict(contents.iter().map(|content| &content.spec)) {
+        return Err(Status::invalid_argument(reason));
+    }
+    let mut subjects: BTreeMap<String, &Key> = BTreeMap::new();
+    for content in contents {
+        let Ok(checked) = one.check(content.key.id(), &content.spec) else { continue };
+        let Some(subject) = checked.subject else { continue };
+        if let Some(other) = subjects.insert(subject.clone(), &content.key) {
+            let message = format!("both {other} and {} set {subject}", content.key);
+            return Err(Status::invalid_argument(message));
         }
     }
     Ok(())

@@ -197,6 +197,30 @@ pub fn differences(before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Vec<Dif
     changed.map(difference).collect()
 }
 
+/// The differences that restoring a generation makes. They leave alone what has an owner, now or in
+/// the generation, and what is being torn down.
+pub fn to_restore(
+    store: &Store,
+    now: &[Arc<Resource>],
+    generation: &Generation,
+) -> Vec<Difference> {
+    let is_owned = |one: &Resource| one.owner != Owner::default();
+    let of_owners: BTreeSet<&Key> = generation
+        .settings
+        .iter()
+        .filter(|one| is_owned(one))
+        .map(|one| &one.content.key)
+        .collect();
+    let mut differences = differences(now, &generation.settings);
+    differences.retain(|Difference { key, .. }| {
+        let found = store.get(key);
+        let is_free =
+            found.map_or(true, |found| !is_owned(&found) && found.content.phase == Phase::Running);
+        is_free && !of_owners.contains(key)
+    });
+    differences
+}
+
 fn is_setting(key: &Key) -> bool {
     ClientType::of(key.kind()).is_some_and(ClientType::is_setting)
 }
@@ -204,7 +228,7 @@ fn is_setting(key: &Key) -> bool {
 /// Changes exactly these settings, which belong to nobody. An error leaves some changed.
 ///
 /// # Errors
-/// A resource has an owner, is being torn down, or is held by finalizers.
+/// A resource that has to go is held by finalizers, or there is no room for one.
 pub fn carry_out(
     store: &mut Store,
     differences: &[Difference],

@@ -246,12 +246,12 @@ impl SharedStore {
         self.lock().generations = generations;
     }
 
-    /// Gives all settings the content of a generation, unless this is a dry run. Returns what
-    /// changes.
+    /// Gives the settings the content of a generation, unless this is a dry run. What has an owner or
+    /// is being torn down stays as it is. Returns what changes.
     ///
     /// # Errors
-    /// The try that this is part of has ended, there is no such generation, or `permit` refuses the
-    /// changes.
+    /// The try that this is part of has ended, there is no such generation, `permit` refuses the
+    /// changes, or they do not go together with what stays.
     pub fn restore_generation(
         &self,
         part_of: PartOf,
@@ -264,13 +264,15 @@ impl SharedStore {
         let generation = generations.get(number).ok_or_else(|| {
             Status::not_found(format!("there is no generation {number} any more, or not yet"))
         })?;
-        let differences = generations::differences(&running(store), &generation.settings);
+        let differences = generations::to_restore(store, &running(store), generation);
         permit(&differences)?;
         if is_dry {
             return Ok(differences);
         }
         let (before, now) = (settings(store), SystemTime::now());
-        let carried_out = generations::carry_out(store, &differences, now);
+        let carried_out = generations::carry_out(store, &differences, now)
+            .map_err(|error| wire::status(&error))
+            .and_then(|()| apply::check_kinds(store, differences.iter().map(|one| one.key.kind())));
         if carried_out.is_err() {
             put_back(store, &before, now).map_err(|error| wire::status(&error))?;
         }
@@ -278,7 +280,7 @@ impl SharedStore {
             tried.changed = Some(Instant::now());
         }
         wake(changed);
-        carried_out.map_err(|error| wire::status(&error))?;
+        carried_out?;
         Ok(differences)
     }
 

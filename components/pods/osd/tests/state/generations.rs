@@ -87,6 +87,8 @@ async fn a_generation_leaves_alone_what_is_torn_down_or_has_an_owner() {
     let mut held = resource("KernelParameters.osbuild", "key: vm.swappiness\nvalue: 10\n");
     metadata(&mut held).finalizers.push("controller".into());
     create(state, held).await.unwrap();
+    apply(client, "{type: Hostname, id: name, spec: {hostname: edge-7}}").await;
+    let with_it = generations(client).await[0].number;
     let teardown = TeardownRequest {
         namespace: "system".into(),
         r#type: "KernelParameters.osbuild".into(),
@@ -98,8 +100,18 @@ async fn a_generation_leaves_alone_what_is_torn_down_or_has_an_owner() {
     assert_eq!(restore(client, newest, false).await.unwrap(), []);
     let found = get_of(state, "KernelParameters.osbuild", "held").await.unwrap();
     assert_eq!(found.metadata.unwrap().phase, "tearingDown");
+    apply(client, "{type: Hostname, id: name, spec: {hostname: edge-8}}").await;
+    let changes = restore(client, with_it, false).await.unwrap();
+    assert_eq!(outcomes(&changes), [("name", Outcome::Updated)]);
+    let found = get_of(state, "KernelParameters.osbuild", "held").await.unwrap();
+    assert_eq!(found.metadata.unwrap().phase, "tearingDown");
 
+    apply(client, "{type: Resolver, id: dns, spec: {search: local}}").await;
+    let with_other = generations(client).await[0].number;
+    restore(client, with_it, false).await.unwrap();
     create_as(state, resource(RESOLVER, "search: local\n"), "controller").await.unwrap();
-    assert_eq!(code(restore(client, 1, false).await), Code::PermissionDenied);
+    assert_eq!(code(restore(client, with_other, false).await), Code::FailedPrecondition);
+    let changes = restore(client, 1, false).await.unwrap();
+    assert_eq!(outcomes(&changes), [("name", Outcome::Destroyed)]);
     get_of(state, RESOLVER, "held").await.unwrap();
 }
