@@ -342,7 +342,11 @@ impl Sessions {
         let plugin = inner.plugins.get_mut(&*caller.plugin).ok_or_else(no_grant)?;
         plugin.held.retain(|key, _| self.store.read(|store| store.get(key).is_ok()));
         let count: usize = plugin.held.values().map(BTreeSet::len).sum();
-        if count + finalizers.len() > MAX_FINALIZERS {
+        let held = plugin.held.get(key);
+        let is_new = |one: &&String| held.is_none_or(|held| !held.contains(*one));
+        let new = finalizers.iter().filter(is_new).count();
+        // A plugin that connects again puts those that it has again.
+        if new > 0 && count + new > MAX_FINALIZERS {
             let message = format!("a plugin has at most {MAX_FINALIZERS} finalizers");
             return Err(Status::resource_exhausted(message));
         }

@@ -8,7 +8,9 @@ use osbuild_cosi::engine::engine_client::EngineClient;
 use osbuild_cosi::resource::GetRequest;
 use osbuild_cosi::resource::state_client::StateClient;
 use osbuild_cosi::runtime::controller_runtime_client::ControllerRuntimeClient;
-use osbuild_cosi::runtime::{ControllerOutputKind, StartRequest, StopRequest};
+use osbuild_cosi::runtime::{
+    ControllerOutputKind, RuntimeAddFinalizerRequest, StartRequest, StopRequest,
+};
 use std::process::Command;
 use std::time::Duration;
 use tonic::Code;
@@ -45,6 +47,28 @@ async fn a_plugin_that_writes_and_calls_without_end_is_refused() {
     assert_eq!(too_fast.code(), Code::ResourceExhausted);
     assert!(too_fast.message().contains("too often"), "{too_fast}");
     assert_eq!(node.ids(PLUGINS, GREETINGS).await.len(), 512, "others are not refused");
+}
+
+#[tokio::test]
+async fn a_plugin_at_its_limit_of_finalizers_may_put_those_that_it_has_again() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    let add = async |finalizers: Vec<String>| {
+        let request = RuntimeAddFinalizerRequest {
+            controller_token: plugin.token.clone(),
+            namespace: "system".to_owned(),
+            r#type: HOSTNAMES.to_owned(),
+            id: "a".to_owned(),
+            finalizers,
+        };
+        plugin.adapter().add_finalizer(request).await.map(drop)
+    };
+    let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
+    add(all.clone()).await.unwrap();
+    add(all).await.unwrap();
+    add(vec!["7".to_owned()]).await.unwrap();
+    assert_eq!(code(add(vec!["256".to_owned()]).await), Code::ResourceExhausted);
 }
 
 #[tokio::test]
