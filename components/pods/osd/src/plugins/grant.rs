@@ -6,6 +6,7 @@ use super::{CONTROLLER_STATUSES, PLUGINS};
 use crate::catalog;
 use osbuild_cosi::v1::{PluginGrantSpec, PluginInput, PluginOutput};
 use osbuild_resources::{Definition, Key, Kind, Names, PrintColumn};
+use std::collections::BTreeMap;
 
 /// The rights of a plugin.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,11 +80,24 @@ impl Grant {
     /// The definitions of the types of its outputs.
     ///
     /// # Errors
-    /// Names do not follow COSI's rules, or a type of the node has them.
+    /// Names do not follow COSI's rules, a type of the node has them, or two types differ only in
+    /// case: a definition is found by the name in lower case.
     pub fn definitions(&self) -> Result<Vec<Definition<'_>>, String> {
         let own = catalog::definitions().map_err(|error| error.to_string())?;
         let own: Vec<&Definition> = own.iter().collect();
-        self.outputs.iter().map(|output| definition(output, &own)).collect()
+        let mut types = BTreeMap::new();
+        let mut definitions = Vec::new();
+        for output in &self.outputs {
+            let definition = definition(output, &own)?;
+            if let Some(other) = types.insert(definition.id(), &output.r#type) {
+                return Err(format!(
+                    "the outputs `{other}` and `{}` differ only in case",
+                    output.r#type
+                ));
+            }
+            definitions.push(definition);
+        }
+        Ok(definitions)
     }
 
     /// An output of the plugin's own has notices like a weak input.
@@ -262,6 +276,7 @@ mod tests {
         assert!(refused("greetings.example", "Greeting").ends_with("is not in camel case"));
         assert!(refused("Greetings", "Greeting").ends_with("no suffix of lower-case labels"));
         assert!(refused("Letters.example", "Letter").ends_with("is there twice"));
+        assert!(refused("LetTers.example", "LetTer").ends_with("differ only in case"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Grants {
     accepted: Accepted,
     test_plugin: Option<String>,
     served: BTreeMap<String, Served>,
-    /// The types of plugins that have a definition.
+    /// The types of plugins, each with a definition.
     defined: BTreeSet<String>,
     /// The error that was printed last.
     printed: String,
@@ -135,7 +135,8 @@ impl Grants {
     }
 
     /// Publishes the definitions of all outputs. If two grants have the same one, the first plugin
-    /// decides about columns.
+    /// decides about columns. The types of two grants may differ only in case: then they have one
+    /// definition.
     fn define(&mut self, wanted: &BTreeMap<String, Rights>) {
         let definitions = wanted.values().filter_map(|rights| match rights {
             Rights::Grant(grant) => grant.definitions().ok(),
@@ -149,8 +150,9 @@ impl Grants {
             let store = self.sessions.store();
             let published = catalog::define(store, definition).explain("define a type");
             self.report(published);
-            self.defined.insert(definition.kind.type_name().to_owned());
         }
+        let kinds = wanted.values().flat_map(Rights::output_kinds);
+        self.defined.extend(kinds.map(|kind| kind.type_name().to_owned()));
     }
 
     /// Destroys what no plugin can write any more, and the definitions of types that are nobody's.
@@ -172,12 +174,14 @@ impl Grants {
                     self.report(destroyed.explain("destroy what a plugin has left"));
                 }
             }
-            let is_granted =
-                self.served.values().any(|one| one.rights.output_kinds().contains(&kind));
-            if found.is_empty() && !is_granted {
-                let undefined = catalog::undefine(&store, kind.type_name());
-                self.report(undefined.explain("take a definition back"));
+            let granted = || self.served.values().flat_map(|one| one.rights.output_kinds());
+            if found.is_empty() && !granted().any(|granted| granted == kind) {
                 self.defined.remove(kind.type_name());
+                let is_same = |other: &String| other.eq_ignore_ascii_case(kind.type_name());
+                if !self.defined.iter().any(is_same) {
+                    let undefined = catalog::undefine(&store, kind.type_name());
+                    self.report(undefined.explain("take a definition back"));
+                }
             }
         }
     }

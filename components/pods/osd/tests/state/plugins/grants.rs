@@ -1,8 +1,9 @@
 //! The life of a grant, and of what its plugin has written.
 
-use super::connected::{end, greeting, inputs, outputs};
+use super::connected::{Connected, end, greeting, inputs, output, outputs, resource};
 use super::node::{GRANT, GREETINGS, HOSTNAMES, Node, PLUGINS};
-use crate::osd::{code, metadata};
+use crate::osd::{channel, code, metadata};
+use osbuild_cosi::runtime::ControllerOutputKind;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use osbuild_cosi::v1::{ListGenerationsRequest, RestoreGenerationRequest};
 use std::time::Duration;
@@ -120,4 +121,26 @@ async fn a_changed_grant_keeps_the_finalizers_of_its_strong_inputs() {
     node.apply(&shared.replace("strong", "weak")).await.unwrap();
     while end(events.message()).await.is_none() {}
     node.destroy(HOSTNAMES, "a").await.expect("no right covers the finalizer any more");
+}
+
+#[tokio::test]
+async fn types_of_two_grants_that_differ_only_in_case_leave_nothing_behind() {
+    let node = Node::granted().await;
+    let other = GRANT.replace("greeter", "other").replace("Greeting", "GreetIng");
+    node.apply(&other).await.unwrap();
+    let other_type = "GreetIngs.example";
+    let mut plugin =
+        Connected { channel: channel(&node.socket("other")).await, token: String::new() };
+    let outputs = vec![output(ControllerOutputKind::Exclusive, other_type)];
+    plugin.register("other", vec![], outputs).await.unwrap();
+    plugin.create(resource(PLUGINS, other_type, "a")).await.unwrap();
+    node.destroy("PluginGrants.osbuild", "other").await.unwrap();
+    for _ in 0..100 {
+        if node.ids(PLUGINS, other_type).await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(node.ids(PLUGINS, other_type).await, [""; 0]);
+    assert!(node.definitions().await.contains(&"greetings.example".to_owned()));
 }
