@@ -17,7 +17,8 @@ pub struct Token(pub String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
-/// A controller that is registered, or was: its name is its plugin's as long as its resources are.
+/// A controller that is registered, or was. Its name is its plugin's as long as it has resources or
+/// the plugin has a grant; one without resources goes when its plugin needs the place for another.
 #[derive(Clone, Debug)]
 pub struct Controller {
     /// Its plugin.
