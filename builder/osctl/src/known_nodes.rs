@@ -5,6 +5,7 @@ use crate::credentials::Credentials;
 use crate::error::{Error, Malformed, Result};
 use osbuild_protocol::Fingerprint;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;
@@ -119,14 +120,14 @@ impl KnownNodes {
         let path = self.path(name)?;
         let text = fs::read_to_string(&path).map_err(|error| cannot("read", &path, &error))?;
         let written: Written =
-            toml::from_str(&text).map_err(|error| cannot("read", &path, &error))?;
+            toml::from_str(&text).map_err(|error| malformed(&path, &in_line(&text, &error)))?;
         Ok(KnownNode {
             address: written
                 .address
                 .parse()
-                .map_err(|error: Malformed| cannot("read", &path, &error))?,
+                .map_err(|error: Malformed| malformed(&path, &error))?,
             fingerprint: Fingerprint::parse(&written.fingerprint)
-                .map_err(|refusal| cannot("read", &path, &refusal))?,
+                .map_err(|refusal| malformed(&path, &refusal))?,
             credentials: self.credentials(&path, written.certificate, written.token_file)?,
         })
     }
@@ -144,7 +145,7 @@ impl KnownNodes {
             (None, None, Some(file)) => Ok(Credentials::TokenFile(file)),
             (None, ..) => {
                 let wrong = Malformed("it has `certificate` or `token-file`, and not both");
-                Err(cannot("read", path, &wrong))
+                Err(malformed(path, &wrong))
             }
         }
     }
@@ -211,9 +212,24 @@ fn cannot(what: &str, path: &Path, error: &dyn std::error::Error) -> Error {
     Error::failed(format!("cannot {what} `{}`", path.display())).caused_by(error)
 }
 
+/// The error of a node's file that the user has to correct.
+fn malformed(path: &Path, why: &dyn Display) -> Error {
+    Error::usage(format!("`{}` is not the file of a node", path.display())).cause(why.to_string())
+}
+
+/// What is wrong with a text of TOML, in one line: the library's own text has a picture of several.
+fn in_line(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join(", ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::ExitCode;
 
     #[test]
     fn a_node_is_known_until_it_is_removed() {
@@ -254,6 +270,28 @@ mod tests {
         for name in ["", ".", "..", "a/b", ".toml"] {
             assert!(nodes.add(name, &node(3)).is_err(), "{name}");
             assert!(nodes.remove(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_node_is_a_wrong_file_in_one_readable_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = KnownNodes { folder: folder.path().into(), token_file: None };
+        let path = folder.path().join("edge-7.toml");
+        let address = "address = \"edge-7\"\n";
+        for (text, why) in [
+            ("address = 1", "line 1: invalid type: integer `1`, expected a string"),
+            ("\n\naddres = \"a\"", "line 3: unknown field `addres`"),
+            (&format!("{address}fingerprint = \"sha256:0\""), ""),
+            ("= \n", "line 1: "),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = nodes.get(None).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::from(2), "{error}");
+            let error = error.to_string();
+            let start = format!("error: `{}` is not the file of a node\n", path.display());
+            assert!(error.starts_with(&format!("{start}  caused by: {why}")), "{error}");
+            assert!(error.lines().count() == 2 && !error.contains("\\n"), "{error}");
         }
     }
 
