@@ -185,7 +185,7 @@ pub enum Verb {
     Top(Top),
     /// Show nodes on a screen: readiness, load, pods, network and logs
     ///
-    /// It needs a terminal of 80 columns and 24 lines or more, and connects again by itself when a
+    /// It needs a terminal of 40 columns and 12 lines or more, and connects again by itself when a
     /// node is lost. `1` to `4` or Tab switch between an overview, pods and processes, the network,
     /// and the log; `n` and `p` between nodes. The arrow keys scroll, `/` filters the log, `l`
     /// shows one log after the other alone, `m` sorts by memory, and `q` leaves. Without colours if

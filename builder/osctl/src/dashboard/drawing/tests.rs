@@ -2,7 +2,8 @@
 //!
 //! `WRITE_SCREENS=1 cargo test --package osctl screens` writes them in the place of comparing them.
 
-use super::draw;
+use super::{MIN_SIZE, draw};
+use crate::cli::Cli;
 use crate::dashboard::action::{Action, Scroll, View};
 use crate::dashboard::log::Line;
 use crate::dashboard::network::Resources;
@@ -13,6 +14,7 @@ use crate::dashboard::state::Dashboard;
 use crate::dashboard::theme::Theme;
 use crate::error::is_deceptive;
 use crate::rates::Sample;
+use clap::CommandFactory;
 use jiff::Timestamp;
 use osbuild_cosi::v1::process::State;
 use osbuild_cosi::v1::{
@@ -440,4 +442,13 @@ proptest! {
             dashboard.take(0, reading, at(1));
         }
     }
+}
+
+#[test]
+fn the_help_names_the_smallest_screen() {
+    let (width, height) = MIN_SIZE;
+    let command = Cli::command();
+    let dashboard = command.find_subcommand("dashboard").unwrap();
+    let help = dashboard.get_long_about().unwrap().to_string();
+    assert!(help.contains(&format!(" {width} columns and {height} lines ")), "{help}");
 }
