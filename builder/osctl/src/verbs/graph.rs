@@ -41,10 +41,10 @@ pub async fn show(connection: &Connection, form: GraphForm) -> Result<Output> {
     for controller in &controllers {
         edges.extend(of_plugin(&resource::metadata(controller).id, &resource::spec(controller)));
     }
-    Ok(Output::Text(match form {
-        GraphForm::Dot => dot(&edges),
-        GraphForm::Mermaid => mermaid(&edges),
-    }))
+    Ok(match form {
+        GraphForm::Dot => Output::Text(dot(&edges)),
+        GraphForm::Mermaid => Output::Mermaid(mermaid(&edges)),
+    })
 }
 
 /// The edges of the node's own programs: `init` holds the node to settings, which have statuses;

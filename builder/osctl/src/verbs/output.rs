@@ -16,6 +16,8 @@ pub enum Output {
     Json(Value),
     /// YAML documents with `---` between.
     Yaml(String),
+    /// A graph in the language of Mermaid.
+    Mermaid(String),
     /// Another text of several lines.
     Text(String),
 }
@@ -32,7 +34,7 @@ impl Output {
             Output::Table(rows) => lines_of(&Table::with(&rows).1),
             Output::Lines(lines) => lines_of(&lines),
             Output::Json(value) => json_of(&value),
-            Output::Yaml(text) | Output::Text(text) => text,
+            Output::Yaml(text) | Output::Mermaid(text) | Output::Text(text) => text,
         }
     }
 
@@ -58,8 +60,9 @@ impl Output {
                     rows.extend(lines.into_iter().map(|line| row(&node, &[line])));
                 }
                 Output::Json(value) => drop(data.insert(node, value)),
-                Output::Yaml(text) => documents.push(under(&node, &text)),
-                Output::Text(text) => texts.push(under(&node, &text)),
+                Output::Yaml(text) => documents.push(under("#", &node, &text)),
+                Output::Mermaid(text) => texts.push(under("%%", &node, &text)),
+                Output::Text(text) => texts.push(under("#", &node, &text)),
             }
         }
         let mut all = Vec::new();
@@ -71,9 +74,9 @@ impl Output {
     }
 }
 
-/// The text under its node, which is a comment in YAML.
-fn under(node: &str, text: &str) -> String {
-    format!("# node: {}\n{text}", printable(node))
+/// The text under its node, which is a comment in the language of the text.
+fn under(mark: &str, node: &str, text: &str) -> String {
+    format!("{mark} node: {}\n{text}", printable(node))
 }
 
 #[cfg(test)]
@@ -111,7 +114,9 @@ mod tests {
         let texts = ["x: 1\n", "y: 1\n"].map(str::to_owned);
         let text = |separator| format!("# node: a\nx: 1\n{separator}# node: b\ny: 1\n");
         assert_eq!(several(texts.clone().map(Output::Yaml)), Output::Yaml(text("---\n")));
-        assert_eq!(several(texts.map(Output::Text)), Output::Text(text("\n")));
+        assert_eq!(several(texts.clone().map(Output::Text)), Output::Text(text("\n")));
+        let graphs = text("\n").replace("# ", "%% ");
+        assert_eq!(several(texts.map(Output::Mermaid)), Output::Text(graphs));
         assert_eq!(Output::of_several(Vec::new()), []);
     }
 }
