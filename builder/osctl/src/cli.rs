@@ -4,10 +4,12 @@ use crate::address::Address;
 use crate::error::Malformed;
 use crate::form::Form;
 use crate::selection::Selection;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::Resettable;
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::SignedDuration;
 use osbuild_protocol::{DebugTime, Fingerprint};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -61,6 +63,29 @@ pub struct Cli {
     /// The nodes.
     #[command(flatten)]
     pub nodes: Selection,
+}
+
+impl Cli {
+    /// Reads the command line, and ends the program if it is wrong.
+    pub fn of_program() -> Cli {
+        let command = without_empty_variables(Cli::command(), |name| std::env::var_os(name));
+        let read = Cli::from_arg_matches(&command.get_matches());
+        read.unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// The same command line, for which a variable with an empty value is not set.
+pub fn without_empty_variables(
+    command: Command,
+    value: impl Fn(&OsStr) -> Option<OsString>,
+) -> Command {
+    command.mut_args(|argument| {
+        let set = argument.get_env().and_then(&value);
+        match set.is_some_and(|value| value.is_empty()) {
+            true => argument.env(Resettable::Reset),
+            false => argument,
+        }
+    })
 }
 
 /// The verbs.
@@ -564,7 +589,6 @@ fn debug_seconds(text: &str) -> Result<u32, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {

@@ -33,13 +33,12 @@ mod table;
 mod template;
 mod verbs;
 
-use clap::Parser;
 use cli::Cli;
 use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::of_program();
     let outcome = match runtime() {
         Ok(runtime) => {
             let outcome = runtime.block_on(verbs::run(cli));

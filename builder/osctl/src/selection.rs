@@ -71,8 +71,16 @@ impl Selection {
     /// # Errors
     /// There are several.
     pub fn only(&self) -> Result<Option<String>> {
-        match self.names()? {
+        self.names()?.only()
+    }
+}
+
+impl Names {
+    /// The one node. All known nodes may be one.
+    fn only(self) -> Result<Option<String>> {
+        match self {
             Names::One(name) => Ok(name),
+            Names::Several(mut names) if names.len() == 1 => Ok(names.pop()),
             Names::Several(names) => Err(Error::usage("this takes one node")
                 .cause(format!("these are several: {}", names.join(", ")))
                 .hint("name one with `--node`")),
@@ -83,8 +91,8 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
-    use clap::Parser;
+    use crate::cli::{self, Cli};
+    use clap::{CommandFactory, Parser};
 
     fn selection(words: &[&str]) -> Selection {
         Cli::try_parse_from([&["osctl"], words].concat()).unwrap().nodes
@@ -100,6 +108,30 @@ mod tests {
         assert_eq!(names(&["-n", "a,a", "ps"]), Names::One(Some("a".to_owned())));
         assert_eq!(names(&["ps", "-n", "b,a"]), several(&["b", "a"]));
         assert_eq!(names(&["ps", "-n", "b", "--node", "a", "-n", "b"]), several(&["b", "a"]));
+    }
+
+    #[test]
+    fn one_known_node_is_one() {
+        let all = |names: &[&str]| Names::Several(names.iter().map(|&n| n.to_owned()).collect());
+        assert_eq!(all(&["edge-1"]).only().unwrap().as_deref(), Some("edge-1"));
+        assert!(all(&["edge-1", "edge-2"]).only().is_err());
+    }
+
+    #[test]
+    fn an_empty_variable_names_no_node() {
+        let variables = |value: &'static str| {
+            let command = cli::without_empty_variables(Cli::command(), |_| Some(value.into()));
+            let variable = |id: &str| {
+                let argument = command.get_arguments().find(|argument| argument.get_id() == id);
+                argument.unwrap().get_env().map(|name| name.to_owned())
+            };
+            (variable("node"), variable("token_file"))
+        };
+        assert_eq!(variables(""), (None, None));
+        let names = (Some("OSCTL_NODE".into()), Some("OSCTL_TOKEN_FILE".into()));
+        assert_eq!(variables("edge-1"), names);
+        // As in a script whose own variable is empty: the default node is not meant.
+        assert_eq!(selection(&["reboot", "-n", ""]).only().unwrap().as_deref(), Some(""));
     }
 
     #[test]
