@@ -6,6 +6,7 @@ use crate::releases::{folder, release, target, verify, workshop, wrong};
 use crate::scratch::Scratch;
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
 /// The document of the channel `stable`.
 fn stable(scratch: &Scratch) -> Vec<u8> {
@@ -104,4 +105,24 @@ fn a_release_with_a_damaged_file_is_stopped_but_not_continued() {
     let ran = release(&scratch, &["--channel", "stable", "--rollout", "all"]);
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert_eq!(rollout(&scratch)["stopped"], true);
+}
+
+#[test]
+fn the_documented_rollout_leaves_check_without_problems() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/release-pipeline.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, page) = page.split_once("\n## Rollouts\n").unwrap();
+    let (before, rest) = page.split_once("\n```toml\n").unwrap();
+    let (text, rest) = rest.split_once("```\n").unwrap();
+    let path = before.split('`').rev().nth(1).unwrap();
+    assert!(rest.contains(&format!("--rollout {path} ")), "{path}");
+
+    let scratch = workshop();
+    let file = scratch.project().join(path);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+    done(&scratch.osbuild(&["check"]));
+    let ran = release(&scratch, &["--channel", "stable", "--rollout", path]);
+    done(&ran);
+    assert!(ran.stderr.contains("0.1% from 2026-11-21T00:00:00Z"), "{}", ran.stderr);
 }
