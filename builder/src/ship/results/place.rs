@@ -29,12 +29,28 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self> {
         let Some(name) = text.strip_prefix(OCI) else { return Ok(Place::Folder(text.into())) };
-        let reference = name.parse().map_err(|error| {
+        let wrong = || {
             Error::usage(format!("`{text}` names no artifact in a registry"))
-                .cause(error)
                 .hint("for example: oci://registry.example/team/results:edge")
-        })?;
+        };
+        match name.split_once('/') {
+            None | Some(("", _)) => return Err(wrong()),
+            Some((host, rest)) => check_host(text, host, rest)?,
+        }
+        let reference = name.parse().map_err(|error| wrong().cause(error))?;
         Ok(Place::Registry(Box::new(reference)))
+    }
+}
+
+/// Refuses a host that the syntax of references takes for a part of a name on Docker Hub, where an
+/// export would go with the user's credentials.
+fn check_host(text: &str, host: &str, rest: &str) -> Result<()> {
+    match host == "localhost" || host.contains(['.', ':']) {
+        true => Ok(()),
+        false => Err(Error::usage(format!(
+            "`{host}` in `{text}` has no dot and no port, so it would be a name on Docker Hub"
+        ))
+        .hint(format!("write the port: oci://{host}:443/{rest}"))),
     }
 }
 
@@ -114,5 +130,29 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_a_dot_is_not_docker_hub() {
+        let parsed = |text: &str| text.parse::<Place>().map(|place| place.to_string());
+        for (text, hint) in [
+            ("oci://registry/team/results", "write the port: oci://registry:443/team/results"),
+            ("oci://registry/results:edge", "write the port: oci://registry:443/results:edge"),
+            ("oci://results", "for example: oci://registry.example/team/results:edge"),
+            ("oci:///results", "for example: oci://registry.example/team/results:edge"),
+        ] {
+            let problem = parsed(text).unwrap_err().problems.remove(0);
+            assert_eq!(problem.hint.as_deref(), Some(hint), "{text}");
+        }
+        for host in ["registry:443", "registry.example", "localhost", "docker.io", "127.0.0.1:80"] {
+            let text = format!("oci://{host}/team/results:edge");
+            assert_eq!(parsed(&text).unwrap(), text);
+        }
+        assert_eq!(parsed("registry/team").unwrap(), "registry/team");
     }
 }
