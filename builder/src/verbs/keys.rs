@@ -30,7 +30,7 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
     };
     match what {
         cli::Keys::New { name, terms } => {
-            let keys = named(&name)?;
+            let keys = session.keys_to_make(&name)?;
             make(&keys, of(&terms), terms.token.as_deref())?;
             data(session, &show(&keys, session.today)?);
             Ok(())
@@ -193,7 +193,7 @@ fn data(session: &Session, shown: &[Shown]) {
 /// # Errors
 /// There are no such keys, or their certificate has expired.
 pub fn signer(session: &Session, name: &str) -> Result<Certified> {
-    let keys = session.keys(name)?;
+    let keys = session.keys_to_make(name)?;
     if name == DEV {
         make_dev(session, &keys)?;
     }

@@ -183,7 +183,17 @@ impl<'a> Session<'a> {
     }
 
     /// The keys of this name. With `--offline`, they do not use the network.
+    ///
+    /// # Errors
+    /// There are no such keys.
     pub fn keys(&self, name: &str) -> Result<Keys> {
+        let keys = self.keys_to_make(name)?;
+        keys.check_folder()?;
+        Ok(keys)
+    }
+
+    /// The same, of keys that need not exist.
+    pub fn keys_to_make(&self, name: &str) -> Result<Keys> {
         Ok(Keys::named(self.root(), name)?.offline(self.common.offline))
     }
 

@@ -43,6 +43,7 @@ mod kms;
 mod lacking;
 mod locks;
 mod loops;
+mod messages;
 mod mirrors;
 mod moto;
 mod node_documents;

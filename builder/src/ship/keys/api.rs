@@ -106,10 +106,11 @@ pub fn issue(
     }
     let key = keys.folder.join(API[0]);
     if !key.exists() {
-        return Err(Error::build(format!("there is no key `{}`", key.display())).hint(
+        return Err(Error::build(format!("there is no key `{}`", key.display())).hint(format!(
             "run this on the machine with the key; for keys that never had one: `cargo osbuild \
-             keys rotate NAME --role api`",
-        ));
+             keys rotate {} --role api`",
+            keys.name
+        )));
     }
     let path = to.unwrap_or_else(|| keys.folder.join(format!("{user}.pem")));
     let fingerprint = write_client(&path, keys, &ApiKey::read(&key)?, user, role, terms)?;

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::produce::sign::{Certified, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
 use osbuild_aws::KeyArn;
 use osbuild_signatures::certificate::Certificate;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The name of the keys that the first signature makes.
@@ -131,6 +132,14 @@ impl Keys {
         self.file(role, "crt").is_file()
     }
 
+    /// Refuses keys without a folder, before a verb misses one of their files.
+    ///
+    /// # Errors
+    /// They have none.
+    pub fn check_folder(&self) -> Result<()> {
+        if self.folder.is_dir() { Ok(()) } else { Err(self.no_keys(&self.folder)) }
+    }
+
     /// Their folder.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -215,13 +224,15 @@ impl Keys {
 
     fn absent(&self, error: std::io::Error, path: &Path) -> Error {
         match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::usage(format!("there are no keys `{}`", self.name))
-                    .cause(format!("`{}` is missing", path.display()))
-                    .hint(format!("cargo osbuild keys new {}", self.name))
-            }
+            ErrorKind::NotFound => self.no_keys(path),
             _ => Error::build(format!("cannot read `{}`", path.display())).cause(error),
         }
+    }
+
+    fn no_keys(&self, missing: &Path) -> Error {
+        Error::usage(format!("there are no keys `{}`", self.name))
+            .cause(format!("`{}` is missing", missing.display()))
+            .hint(format!("cargo osbuild keys new {}", self.name))
     }
 }
 
