@@ -183,7 +183,15 @@ fn release_signer(
     flags: &cli::Release,
     keys: &Keys,
 ) -> Result<Arc<dyn ReleaseSigner>> {
-    let Some(folder) = &flags.attach else { return keys.release_key() };
+    let Some(folder) = &flags.attach else {
+        let hint = "`--attach DIR` lists what has to be signed on the machine with the key, and \
+                    reads the signatures";
+        let with_hint = |error: Error| match keys.has_release_key() {
+            true => error,
+            false => error.hint(hint),
+        };
+        return keys.release_key().map_err(with_hint);
+    };
     let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
     Ok(Arc::new(OfflineReleaseSigner::open(folder, keys.release_public()?, &to_sign)?))
 }

@@ -1,10 +1,47 @@
 //! Messages and hints as a new user meets them: what they name exists, and mistakes are named.
 
+use crate::builds::done;
 use crate::diff::uki;
 use crate::keys::keys;
-use crate::scratch::RECIPE;
+use crate::scratch::{RECIPE, Ran};
 use crate::workshop::open;
 use std::fs;
+
+/// The options that hints of this output name alone, without a command that has them.
+fn options_in_hints(ran: &Ran) -> Vec<&str> {
+    let hints = ran.stderr.lines().filter_map(|line| line.strip_prefix("hint: "));
+    let code = hints.flat_map(|hint| hint.split('`').skip(1).step_by(2));
+    let options = code.filter(|code| code.starts_with("--"));
+    options.filter_map(|option| option.split([' ', '=']).next()).collect()
+}
+
+#[test]
+fn no_hint_names_an_option_that_the_verb_lacks() {
+    let scratch = open();
+    scratch.fill_store(|_| false);
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["keys", "new", "other"]));
+    fs::remove_file(keys(&scratch, "mine").join("release.key")).unwrap();
+    fs::write(scratch.project().join("node.toml"), "").unwrap();
+    for (verb, arguments) in [
+        (&["node", "sign"][..], &["node.toml", "--key", "mine"][..]),
+        (&["results", "export"], &[RECIPE, "--to", "results", "--key", "mine"]),
+        (&["results", "export"], &[RECIPE, "--to", "results", "--key", "other", "--offline"]),
+        (&["sources", "export"], &[RECIPE, "sources", "--offline"]),
+        (&["build"], &[RECIPE, "--unsigned", "--offline"]),
+        (&["release"], &[RECIPE, "--key", "mine"]),
+    ] {
+        let ran = scratch.osbuild(&[verb, arguments].concat());
+        assert!(ran.code != Some(0) && ran.stderr.contains("\nhint: "), "{verb:?}: {ran:?}");
+        let help = scratch.osbuild(&[verb, &["--help"]].concat()).stdout;
+        for option in options_in_hints(&ran) {
+            let is_there = help.split_whitespace().any(|word| word == option);
+            assert!(is_there, "{verb:?} has no {option}: {}", ran.stderr);
+        }
+    }
+    let ran = scratch.osbuild(&["release", RECIPE, "--key", "mine"]);
+    assert_eq!(options_in_hints(&ran), ["--attach"], "{}", ran.stderr);
+}
 
 #[test]
 fn keys_that_do_not_exist_are_named_by_every_verb() {

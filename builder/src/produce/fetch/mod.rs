@@ -299,7 +299,10 @@ fn unreachable_sources(missing: &[Source]) -> Error {
         missing.len()
     ))
     .cause(format!("among them: {some}"))
-    .hint("run it once without `--offline`, or with `--sources DIR`")
+    .hint(
+        "run it once without `--offline`, or import exported sources: `cargo osbuild sources \
+         import DIR`",
+    )
 }
 
 /// Checks a digest against the lock.

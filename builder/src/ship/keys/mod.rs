@@ -212,8 +212,8 @@ impl Keys {
                 self.name
             ))
             .hint(
-                "omit `--offline`, or build with `--unsigned` and sign later with `cargo osbuild \
-                     sign`",
+                "omit `--offline`; an image can be signed later: `cargo osbuild build RECIPE \
+                 --unsigned`, then `cargo osbuild sign`",
             )),
         }
     }

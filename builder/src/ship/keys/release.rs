@@ -27,9 +27,7 @@ impl Keys {
     pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
         let named = self.folder.join(RELEASE_KMS);
         if self.folder.join(RELEASE[0]).exists() || !named.exists() {
-            let hint = "`--attach DIR` lists what has to be signed on the machine with the key, \
-                        and reads the signatures";
-            return self.secret(RELEASE[0]).map_err(|error| error.hint(hint));
+            return self.secret(RELEASE[0]);
         }
         let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));
         let arn = self.kms(&fs::read_to_string(&named).at("read", &named)?).map_err(of)?;
@@ -41,6 +39,11 @@ impl Keys {
                 self.folder.join(RELEASE[1]).display()
             )))),
         }
+    }
+
+    /// Whether the release key is here: in a file, or named in AWS KMS.
+    pub fn has_release_key(&self) -> bool {
+        [RELEASE[0], RELEASE_KMS].iter().any(|file| self.folder.join(file).exists())
     }
 
     /// The public half of the release key.
@@ -78,7 +81,8 @@ impl Keys {
     fn secret(&self, name: &str) -> Result<Arc<dyn ReleaseSigner>> {
         let path = self.folder.join(name);
         if !path.exists() {
-            return Err(Error::build(format!("there is no key `{}`", path.display())));
+            return Err(Error::build(format!("there is no key `{}`", path.display()))
+                .hint("run this on the machine with the key"));
         }
         Ok(Arc::new(ReleaseKey::read(&path)?))
     }
