@@ -22,11 +22,7 @@ pub fn run(session: &Session, recipes: &cli::Recipes, against: Option<PathBuf>) 
     let summaries = recipes.iter().map(|recipe| summary(session, recipe, against.clone()));
     let summaries = summaries.collect::<Result<Vec<_>>>()?;
     if session.common.json {
-        let json = |one| match summaries.len() {
-            1 => serde_json::to_string_pretty(one),
-            _ => serde_json::to_string(one),
-        };
-        let line = |one| json(one).expect("a summary always serializes");
+        let line = |one| serde_json::to_string(one).expect("a summary always serializes");
         summaries.iter().for_each(|one| session.report.data(line(one)));
     } else {
         let texts: Vec<_> =

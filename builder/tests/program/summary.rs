@@ -48,6 +48,13 @@ fn the_same_report_is_there_as_json() {
 }
 
 #[test]
+fn each_recipe_is_a_line_of_json() {
+    let ran = project().osbuild(&["summary", RECIPE, "--against", "old.efi", "--json"]);
+    done(&ran);
+    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+}
+
+#[test]
 fn a_summary_needs_no_release_but_needs_a_build() {
     let scratch = project();
     let ran = scratch.osbuild(&["summary", RECIPE]);
