@@ -113,6 +113,12 @@ fn read_argument(path: &Path) -> Result<Vec<u8>> {
         .map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
 }
 
+/// The error for a folder that is not a repository of releases.
+fn not_releases(folder: &Path) -> Error {
+    Error::usage(format!("`{}` is not a folder of releases", folder.display()))
+        .hint("`cargo osbuild release RECIPE --to FOLDER` writes one")
+}
+
 /// Seconds since 1970.
 fn now() -> Result<u64> {
     let since = SystemTime::now()

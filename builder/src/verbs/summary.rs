@@ -1,6 +1,6 @@
 //! `osbuild summary`
 
-use super::Session;
+use super::{Session, not_releases};
 use crate::cli;
 use crate::error::{Error, Result};
 use crate::plan::{Strictness, makes_programs, resolve};
@@ -57,8 +57,7 @@ fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
     }
     let is_shown = |file: std::fs::DirEntry| !file.file_name().as_encoded_bytes().starts_with(b".");
     match std::fs::read_dir(&path).map(|files| files.flatten().any(is_shown)) {
-        Ok(true) => Err(Error::usage(format!("`{}` is not a folder of releases", path.display()))
-            .hint("`cargo osbuild release RECIPE --to FOLDER` writes one")),
+        Ok(true) => Err(not_releases(&path)),
         Ok(false) => Ok(None),
         Err(_) => Ok(Some(path)),
     }

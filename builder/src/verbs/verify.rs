@@ -1,6 +1,6 @@
 //! `osbuild verify`: needs a project only for `--key` and `--against`.
 
-use super::{Session, image, now, read_argument};
+use super::{Session, image, not_releases, now, read_argument};
 use crate::cli::{self, Common};
 use crate::engine::executor::Rebuild;
 use crate::engine::remote::Trust;
@@ -8,6 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::out::Built;
 use crate::report::Report;
+use crate::ship::audit::diff::is_repository;
 use crate::ship::audit::verify::{Policy, Reader, Rebuilt, Verification, verify, verify_release};
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
@@ -30,12 +31,10 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
         policy.dbx.extend(dbx);
     }
     if flags.file.is_dir() {
-        let reader = Reader {
-            root: root(flags, session)?,
-            channel: flags.channel,
-            all: flags.all,
-            memory: flags.memory.clone(),
-        };
+        let root = root(flags, session)?;
+        check_folder(&flags.file)?;
+        let reader =
+            Reader { root, channel: flags.channel, all: flags.all, memory: flags.memory.clone() };
         return print(common, report, &verify_release(&flags.file, &reader, &policy)?);
     }
     if flags.unsigned {
@@ -75,6 +74,12 @@ fn check(flags: &cli::Verify) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Refuses a folder without metadata, such as `out/RECIPE`, which nobody has signed: its signature
+/// is not wrong. One whose metadata is incomplete is left to the check of signatures.
+fn check_folder(folder: &Path) -> Result<()> {
+    if is_repository(folder) { Ok(()) } else { Err(not_releases(folder)) }
 }
 
 fn print(common: &Common, report: &Report, found: &Verification) -> Result<()> {

@@ -149,6 +149,19 @@ fn the_dev_key_makes_no_release_without_the_flag() {
 }
 
 #[test]
+fn a_folder_without_a_repository_is_a_wrong_argument() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let out = scratch.project().join("out/small");
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("image.raw"), "").unwrap();
+    let ran = scratch.osbuild(&["verify", "out/small", "--key", "mine"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
+    let expected = "error: `out/small` is not a folder of releases\nhint: `cargo osbuild release ";
+    assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
+}
+
+#[test]
 fn an_end_of_life_minor_makes_no_release() {
     let scratch = workshop();
     scratch.edit("components/kubelet/releases.toml", "end-of-life = 2999", "end-of-life = 2025");
