@@ -3,7 +3,7 @@
 use super::value;
 use crate::plan::Date;
 use crate::ship::keys::ClientRole;
-use clap::{Args, Subcommand, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, value_parser};
 use std::path::PathBuf;
 
 /// The verbs of `osbuild keys`.
@@ -59,15 +59,16 @@ pub enum Keys {
         years: u16,
     },
     /// Revoke an image or an old certificate: it is added to dbx, which overrides db
+    #[command(group = ArgGroup::new("revoked").args(["uki", "certificate"]).required(true))]
     Revoke {
         /// The name of the keys
         name: String,
         /// A signed UKI that must no longer boot: `node.efi`
-        #[arg(long, value_name = "FILE", required_unless_present = "certificate")]
+        #[arg(long, value_name = "FILE")]
         uki: Option<PathBuf>,
         /// A certificate: nothing that its key signed boots any longer, even if another key signed
         /// it
-        #[arg(long, value_name = "FILE", conflicts_with = "uki")]
+        #[arg(long, value_name = "FILE")]
         certificate: Option<PathBuf>,
     },
     /// Write the files that enroll these keys on a machine: EFI signature lists (`.esl`) and signed

@@ -5,11 +5,12 @@ use clap::Args;
 
 /// The recipes of a verb.
 #[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
 pub struct Recipes {
     /// The recipes
-    #[arg(value_name = "RECIPE", value_parser = recipe_name, required_unless_present = "all")]
+    #[arg(value_name = "RECIPE", value_parser = recipe_name)]
     pub names: Vec<String>,
     /// All recipes that have a lock
-    #[arg(long, conflicts_with = "names")]
+    #[arg(long)]
     pub all: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::{recipe_name, value};
 use crate::ship::results::Place;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use std::path::PathBuf;
 
 /// The verbs of `osbuild results`.
@@ -29,15 +29,16 @@ pub enum Results {
     /// Their signer decides what your builds contain. Builds use them like results of a
     /// shared cache: `release` runs their steps again unless it has `--remote-trusted`, and `build
     /// --rebuild` compares.
+    #[command(group = ArgGroup::new("trusted").args(["key", "root"]).required(true))]
     Import {
         /// A folder, or oci://HOST[:PORT]/NAME[:TAG]
         #[arg(value_name = "PLACE", value_parser = value::<Place>)]
         from: Place,
         /// Trust the release keys of these keys in `keys/`
-        #[arg(long, value_name = "NAME", required_unless_present = "root")]
+        #[arg(long, value_name = "NAME")]
         key: Option<String>,
         /// Trust the release keys in this root of trust, keys/NAME/root.json
-        #[arg(long, value_name = "FILE", conflicts_with = "key")]
+        #[arg(long, value_name = "FILE")]
         root: Option<PathBuf>,
     },
 }

@@ -160,10 +160,7 @@ fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
                 .or_build(|| format!("cannot read `{}`", path.display()))
                 .map_err(Error::of_usage)
         }
-        (None, None) => Err(Error::usage("no image or certificate to revoke given").hint(
-            "use `--uki` or \
-            `--certificate`",
-        )),
+        (None, None) => unreachable!("the command line has one of them"),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::builds::done;
 use crate::diff::uki;
 use crate::keys::keys;
-use crate::scratch::{RECIPE, Ran};
+use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use std::fs;
 
@@ -70,5 +70,28 @@ fn keys_that_do_not_exist_are_named_by_every_verb() {
         assert!(ran.stderr.contains("error: there are no keys `nix`\n"), "{}", ran.stderr);
         assert!(ran.stderr.ends_with("\nhint: cargo osbuild keys new nix\n"), "{}", ran.stderr);
         assert!(!keys(&scratch, "nix").exists(), "{words:?}");
+    }
+}
+
+/// Asserts that the command is refused, and that the problem, without the usage that follows it,
+/// names both alternatives.
+#[track_caller]
+fn lacks_one_of(words: &[&str], both: [&str; 2]) {
+    let ran = Scratch::new().osbuild(words);
+    assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.stderr);
+    let problem = ran.stderr.split("Usage:").next().unwrap();
+    assert!(both.iter().all(|one| problem.contains(one)), "{words:?}: {problem}");
+}
+
+#[test]
+fn revoke_without_an_argument_names_both() {
+    lacks_one_of(&["keys", "revoke", "mine"], ["--uki", "--certificate"]);
+}
+
+#[test]
+fn a_missing_argument_is_named_with_its_alternative() {
+    lacks_one_of(&["results", "import", "folder"], ["--key", "--root"]);
+    for verb in ["build", "lock", "summary"] {
+        lacks_one_of(&[verb], ["RECIPE", "--all"]);
     }
 }
