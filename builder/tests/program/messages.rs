@@ -1,10 +1,11 @@
 //! Messages and hints as a new user meets them: what they name exists, and mistakes are named.
 
 use crate::builds::done;
-use crate::diff::uki;
+use crate::diff::{NEW, OLD, disk, uki};
 use crate::keys::keys;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
+use osbuild_slots::State;
 use std::fs;
 
 /// The options that hints of this output name alone, without a command that has them.
@@ -94,4 +95,21 @@ fn a_missing_argument_is_named_with_its_alternative() {
     for verb in ["build", "lock", "summary"] {
         lacks_one_of(&[verb], ["RECIPE", "--all"]);
     }
+}
+
+#[test]
+fn a_truncated_file_is_named_with_what_is_wrong() {
+    let scratch = Scratch::new();
+    let cut = |name: &str, bytes: Vec<u8>| {
+        fs::write(scratch.project().join(name), &bytes[..bytes.len() / 2]).unwrap();
+        scratch.osbuild(&["inspect", name])
+    };
+    let ran = cut("node.efi", uki(&OLD));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`node.efi`"), "{}", ran.stderr);
+    let state = State { priority: 1, tries: 15, successful: false };
+    let ran = cut("image.raw", disk(&NEW, state));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(4), ""), "{}", ran.stderr);
+    let hint = "\nhint: the end of the image is missing: copy, download or build it again\n";
+    assert!(ran.stderr.contains("`image.raw`") && ran.stderr.ends_with(hint), "{}", ran.stderr);
 }

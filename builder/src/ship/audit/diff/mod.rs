@@ -144,12 +144,7 @@ struct Input {
 
 impl Input {
     fn read(path: &Path) -> Result<Self> {
-        Input::open(path).map_err(|error| {
-            let error = error.of_usage();
-            let named = format!("`{}`", path.display());
-            let is_named = error.problems.iter().any(|problem| problem.message.contains(&named));
-            if is_named { error } else { error.cause(format!("while reading {named}")) }
-        })
+        Input::open(path).map_err(|error| inspect::of_file(error, path))
     }
 
     fn open(path: &Path) -> Result<Self> {

@@ -11,7 +11,7 @@ use osbuild_formats::fat;
 use osbuild_formats::gpt::{self, Geometry, Health, Label};
 use serde::Serialize;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 
 /// A disk with a GUID partition table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -95,8 +95,10 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
 /// Reads the partition table, the boot program, and the UKI of the slot that boots first. Returns a
 /// damaged UKI only if there is no other.
 pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<OpenedDisk> {
-    let geometry = Geometry::new(sector_size, size).map_err(|error| broken(size, error))?;
-    let label = Label::read(file, geometry).map_err(|error| broken(size, error))?;
+    let is_disk = file.metadata().is_ok_and(|about| about.file_type().is_block_device());
+    let broken = |error| broken(size, is_disk, error);
+    let geometry = Geometry::new(sector_size, size).map_err(broken)?;
+    let label = Label::read(file, geometry).map_err(broken)?;
     let table = label.table();
     let partitions: Vec<Partition> =
         table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
@@ -152,8 +154,9 @@ fn table_fault(file: &mut File, label: &Label, geometry: Geometry) -> Result<Opt
         .then(|| "it has other contents: boot code, MBR partitions or unknown bytes".to_owned()))
 }
 
-/// The error for a disk of `size` bytes whose partition table cannot be read.
-fn broken(size: u64, error: gpt::Error) -> Error {
+/// The error for a disk of `size` bytes, or for the file of an image, whose partition table cannot
+/// be read.
+fn broken(size: u64, is_disk: bool, error: gpt::Error) -> Error {
     match error {
         gpt::Error::BeyondDisk(_) | gpt::Error::OutOfRange(_) | gpt::Error::DiskTooSmall(_) => {
             let error = Error::digest(format!(
@@ -161,7 +164,10 @@ fn broken(size: u64, error: gpt::Error) -> Error {
                 bytes(size)
             ))
             .cause(error);
-            error.hint("write the image to a disk that is at least as large as the image")
+            error.hint(match is_disk {
+                true => "write the image to a disk that is at least as large as the image",
+                false => "the end of the image is missing: copy, download or build it again",
+            })
         }
         error => Error::digest("the partition table is damaged").cause(error),
     }

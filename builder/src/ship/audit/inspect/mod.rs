@@ -87,8 +87,22 @@ pub(super) struct Opened {
 }
 
 /// Inspects a file. Its first bytes determine its kind.
+///
+/// # Errors
+/// The file cannot be read, is of another kind, or is damaged, as [`of_file`] says.
 pub fn inspect(path: &Path) -> Result<Inspection> {
-    open(path)?.inspect()
+    open(path).and_then(Opened::inspect).map_err(|error| of_file(error, path))
+}
+
+/// An error of this file, which the user has named. It has the file's name, and the exit code is
+/// not that of a failed build.
+pub(super) fn of_file(error: Error, path: &Path) -> Error {
+    let error = error.of_usage();
+    let named = format!("`{}`", path.display());
+    let is_named = error.problems.iter().any(|problem| {
+        std::iter::once(&problem.message).chain(&problem.causes).any(|line| line.contains(&named))
+    });
+    if is_named { error } else { error.cause(format!("while reading {named}")) }
 }
 
 /// Returns the UKI of an image and its boot program, each with its signature.
