@@ -25,7 +25,8 @@ pub fn run(
 ) -> Result<()> {
     let started = Instant::now();
     let recipes = session.selected(recipes)?;
-    let rebuild = rebuild_of(rebuild, &recipes)?;
+    let has = |name: &str| session.project.files.contains_key(&format!("recipes/{name}.toml"));
+    let rebuild = rebuild_of(rebuild, &recipes, has)?;
     let from = session.from(sources)?;
     let makes_programs = |recipe: &String| makes_programs(&session.project, recipe);
     let (programs, nodes): (Vec<_>, Vec<_>) = recipes.into_iter().partition(makes_programs);
@@ -47,12 +48,24 @@ pub fn run(
 /// The steps to run again.
 ///
 /// # Errors
-/// There are several recipes: a step that they share would run again for each.
-fn rebuild_of(words: Option<Vec<String>>, recipes: &[String]) -> Result<Rebuild> {
+/// There are several recipes: a step that they share would run again for each. One that the project
+/// lacks is most likely a step, which has to follow an `=`.
+fn rebuild_of(
+    words: Option<Vec<String>>,
+    recipes: &[String],
+    is_there: impl Fn(&str) -> bool,
+) -> Result<Rebuild> {
     match words {
         None => Ok(Rebuild::Nothing),
-        Some(_) if recipes.len() > 1 => Err(Error::usage("`--rebuild` is for one recipe")
-            .hint(format!("cargo osbuild build {} --rebuild", recipes[0]))),
+        Some(_) if recipes.len() > 1 => {
+            let (known, steps): (Vec<&str>, Vec<&str>) =
+                recipes.iter().map(String::as_str).partition(|name| is_there(name));
+            let recipe = known.first().unwrap_or(&"RECIPE");
+            let steps =
+                if steps.is_empty() { String::new() } else { format!("={}", steps.join(",")) };
+            Err(Error::usage("`--rebuild` is for one recipe")
+                .hint(format!("cargo osbuild build {recipe} --rebuild{steps}")))
+        }
         Some(words) if words.is_empty() => Ok(Rebuild::Everything),
         Some(words) => Ok(Rebuild::Steps(words)),
     }

@@ -188,8 +188,10 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
 /// no certificate, with which a node would serve nobody.
 fn check_clients(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     let Some(name) = plan.api.as_ref().and_then(|api| api.clients.as_ref()) else { return Ok(()) };
+    let hint = "`[api] clients` names the certificates of CAs: keys/NAME/api.crt, which `cargo \
+                osbuild keys new NAME` makes";
     let path = session.root().join(name);
-    let text = std::fs::read(&path).at("read", &path)?;
+    let text = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
     let text = String::from_utf8_lossy(&text);
     let begin = "-----BEGIN ";
     let mut labels = text.lines().filter_map(|line| line.trim().strip_prefix(begin)).peekable();
@@ -200,9 +202,7 @@ fn check_clients(session: &Session, plan: &Plan<Locked>) -> Result<()> {
             None => return Ok(()),
         },
     };
-    Err(Error::usage(format!("`{name}` is no file of certificates alone"))
-        .cause(cause)
-        .hint("`[api] clients` names the certificates of CAs: keys/NAME/api.crt"))
+    Err(Error::usage(format!("`{name}` is no file of certificates alone")).cause(cause).hint(hint))
 }
 
 /// For an installer: builds the image that it carries, with the installer's signer. Returns its

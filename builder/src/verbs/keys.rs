@@ -45,7 +45,12 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
                 .map(|keys| show(keys, session.today))
                 .collect::<Result<Vec<_>>>()?
                 .concat();
-            data(session, &shown);
+            if shown.is_empty() {
+                session.report.note("there are no keys: `cargo osbuild keys new NAME` makes some");
+            }
+            if !shown.is_empty() || session.common.json {
+                data(session, &shown);
+            }
             Ok(())
         }
         cli::Keys::Rotate { name, role, terms } => {

@@ -375,6 +375,9 @@ fn a_file_of_clients_with_a_key_or_without_a_certificate_is_refused() {
     scratch.relock();
     let block = |label| format!("-----BEGIN {label}-----\nMAA=\n-----END {label}-----\n");
     let with_key = block("CERTIFICATE") + &block("PRIVATE KEY");
+    let missing = scratch.osbuild(&["build", RECIPE]);
+    let hint = "\nhint: `[api] clients` names the certificates of CAs: keys/NAME/api.crt";
+    assert!(missing.code == Some(1) && missing.stderr.contains(hint), "{}", missing.stderr);
     for (text, cause) in [
         (with_key.as_str(), "it has a block `PRIVATE KEY`"),
         ("no PEM\n", "it has no certificate in PEM"),

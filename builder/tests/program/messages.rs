@@ -98,6 +98,25 @@ fn a_missing_argument_is_named_with_its_alternative() {
 }
 
 #[test]
+fn a_project_without_keys_has_a_note_and_no_line() {
+    let scratch = Scratch::new();
+    let ran = scratch.osbuild(&["keys", "show"]);
+    done(&ran);
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("there are no keys: `cargo osbuild keys new NAME`"), "{ran:?}");
+    let json = scratch.osbuild(&["keys", "show", "--json"]);
+    assert_eq!(json.stdout, "{\"keys\":[]}\n");
+}
+
+#[test]
+fn a_step_that_is_taken_for_a_recipe_is_shown_with_its_equals_sign() {
+    let ran = Scratch::new().osbuild(&["build", RECIPE, "--rebuild", "kernel"]);
+    assert_eq!(ran.code, Some(2));
+    let end = "\nhint: cargo osbuild build small --rebuild=kernel\n";
+    assert!(ran.stderr.ends_with(end), "{}", ran.stderr);
+}
+
+#[test]
 fn a_truncated_file_is_named_with_what_is_wrong() {
     let scratch = Scratch::new();
     let cut = |name: &str, bytes: Vec<u8>| {

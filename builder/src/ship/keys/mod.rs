@@ -114,7 +114,11 @@ impl Keys {
     pub fn all(root: &Path) -> Result<Vec<Self>> {
         let folder = root.join("keys");
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&folder).at("read", &folder)? {
+        let entries = match std::fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+            entries => entries.at("read", &folder)?,
+        };
+        for entry in entries {
             let Ok(name) = entry.at("read", &folder)?.file_name().into_string() else { continue };
             found.extend(Self::named(root, &name).ok().filter(|keys| keys.folder.is_dir()));
         }
