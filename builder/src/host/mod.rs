@@ -5,6 +5,7 @@
 mod amd64;
 mod install;
 mod lack;
+mod mirror;
 mod program;
 mod sandbox;
 mod tool;
@@ -68,6 +69,19 @@ pub fn for_sources() -> Vec<Tool> {
                 "fetches Go modules and the Go toolchain that the lock names",
                 "install Go (https://go.dev/dl)",
             )
+        },
+    ]
+}
+
+/// What else this machine needs: `osbuild` itself is compiled here, and some builds fetch packages.
+pub fn for_machine() -> Vec<Tool> {
+    let compiler = "compiles the C code in the crates of `osbuild` itself";
+    let mirror = "has the Debian packages that the lock names";
+    vec![
+        Tool::package("cc", "build-essential", compiler),
+        Tool {
+            probe: Probe::DebianMirror,
+            ..Tool::other("Debian mirror", mirror, "see builder/docs/hosts.md")
         },
     ]
 }

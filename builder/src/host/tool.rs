@@ -40,6 +40,8 @@ pub enum Probe {
     Sandbox,
     /// Programs for amd64 run in a sandbox, by the processor or by an emulator.
     Amd64,
+    /// A mirror of Debian in the settings of apt. If apt is missing, only its own check fails.
+    DebianMirror,
 }
 
 /// How to install a tool.
@@ -100,6 +102,7 @@ impl Tool {
             },
             Probe::Sandbox => return super::sandbox::lack(),
             Probe::Amd64 => return super::amd64::lack(),
+            Probe::DebianMirror => return super::mirror::lack(),
         };
         (!is_there).then(|| Lack {
             problem: format!("`{}` is not installed: it {}", self.name, self.why),

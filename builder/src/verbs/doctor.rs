@@ -9,7 +9,7 @@ use crate::report::Report;
 
 /// `osbuild doctor`
 pub fn run(common: &Common, report: &Report, fix: bool) -> Result<()> {
-    let mut tools = [host::for_steps(), host::for_sources()].concat();
+    let mut tools = [host::for_steps(), host::for_sources(), host::for_machine()].concat();
     for tool in Architecture::ALL.into_iter().flat_map(|a| host::for_run(a, true, true)) {
         if !tools.contains(&tool) {
             tools.push(tool);

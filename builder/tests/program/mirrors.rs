@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds on a host whose apt has only this entry and no trusted keys. `@` is the archive's folder,
-/// `%` that of the keys, and `!` an inline key.
-fn build(file: &str, entry: &str) -> Ran {
+/// A project on a host whose apt has only this entry and no trusted keys. `@` is the archive's
+/// folder, `%` that of the keys, and `!` an inline key.
+fn host(file: &str, entry: &str) -> Scratch {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
     archive.publish(&[("ca-certificates", "1", "")]);
@@ -31,6 +31,12 @@ fn build(file: &str, entry: &str) -> Ran {
         parts.display()
     );
     fs::write(scratch.path("apt.conf"), config).unwrap();
+    scratch
+}
+
+/// Fetches a package on such a host.
+fn build(file: &str, entry: &str) -> Ran {
+    let scratch = host(file, entry);
     scratch.fill_store_without("ca-certificates");
     scratch.osbuild(&["sources", "export", RECIPE, "exported"])
 }
@@ -117,4 +123,21 @@ fn a_host_without_a_debian_mirror_gets_a_hint_to_add_one() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(ran.stderr.contains("error: the host's apt has no Debian mirror\n"), "{}", ran.stderr);
     assert!(ran.stderr.contains("hint: builder/docs/hosts.md shows how"), "{}", ran.stderr);
+}
+
+#[test]
+fn doctor_says_whether_the_host_has_a_mirror_and_a_c_compiler() {
+    let row = |entry: &str, name: &str| {
+        let shown = host("a.sources", entry).osbuild(&["doctor"]).stdout;
+        let (_, rest) = shown.split_once(&format!(" {name} ")).unwrap_or_else(|| panic!("{shown}"));
+        let word = shown[..shown.len() - rest.len()].lines().last().unwrap();
+        (word.split(' ').next().unwrap().to_owned(), rest.to_owned())
+    };
+    assert_eq!(row(STANZA, "Debian mirror").0, "ok");
+    assert_eq!(row(STANZA, "cc").0, "ok");
+    let (word, rest) = row(&STANZA.replace("bookworm", "noble"), "Debian mirror");
+    assert_eq!(word, "fails");
+    let lines: Vec<&str> = rest.lines().skip(1).take(3).collect();
+    assert_eq!(lines[0], "  the host's apt has no Debian mirror");
+    assert!(lines[2].starts_with("  hint: builder/docs/hosts.md shows how"), "{rest}");
 }

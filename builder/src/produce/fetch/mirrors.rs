@@ -53,6 +53,14 @@ struct Entry {
     options: Vec<String>,
 }
 
+/// Checks that the host's apt has a mirror with the packages of a lock. Nothing is fetched.
+///
+/// # Errors
+/// The host's apt has no Debian mirror, or its settings cannot be read.
+pub fn check_mirrors() -> Result<()> {
+    of_host(DebianRelease::default()).map(drop)
+}
+
 /// The list of sources for a release from the host's mirrors, in stanzas.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ mod releases;
 mod rust;
 
 pub use go::{escaped, wrapper_program};
+pub use mirrors::check_mirrors;
 
 use super::exported::Exported;
 use crate::engine::digest::Digest;
