@@ -108,16 +108,16 @@ fn choose(
     carried: &Carried,
     console: &mut Console,
 ) -> Outcome<Disk> {
-    let disks = stick::settled();
+    let (disks, stick) = (stick::settled(), stick.map(|stick| stick.name.as_str()));
     let Some(rule) = &settings.disk else {
-        disks.iter().for_each(|disk| console.print(rule::describe(disk)));
+        let lines = rule::list(&disks, carried.requirements(), stick);
+        lines.iter().for_each(|line| console.print(line));
         return Err(Failure::new(format!(
             "`{}` has no section `[disk]`",
             SETTINGS.trim_start_matches('/')
         )));
     };
-    match rule::choose(&disks, rule, carried.requirements(), stick.map(|stick| stick.name.as_str()))
-    {
+    match rule::choose(&disks, rule, carried.requirements(), stick) {
         Ok(disk) => Ok(disk.clone()),
         Err(lines) => {
             lines[1..].iter().for_each(|line| console.print(line));

@@ -57,6 +57,29 @@ pub fn describe(disk: &Disk) -> String {
     )
 }
 
+/// Lists all disks for a user who has to write a rule: each with the line of the settings that
+/// selects it, or why no rule does.
+pub fn list(disks: &[Disk], required: Requirements, stick: Option<&str>) -> Vec<String> {
+    let of_disk = |disk: &Disk| match obstacle(disk, required, stick) {
+        Some(why) => vec![format!("{}: {why}", describe(disk))],
+        None => vec![describe(disk), format!("  {}", in_settings(disk))],
+    };
+    disks.iter().flat_map(of_disk).collect()
+}
+
+/// The rule that has all that is known of a disk, as a line of the settings.
+fn in_settings(disk: &Disk) -> String {
+    let rule = Rule {
+        bus: Some(disk.bus.clone()),
+        model: disk.model.clone(),
+        serial: disk.serial.clone(),
+        min_size_gib: Some(disk.size / GIB),
+        max_size_gib: Some(disk.size.div_ceil(GIB)),
+    };
+    let fields = toml::to_string(&rule).unwrap_or_default();
+    format!("disk = {{ {} }}", fields.lines().collect::<Vec<_>>().join(", "))
+}
+
 /// Why this disk never fits, whatever the rule.
 fn obstacle(disk: &Disk, required: Requirements, stick: Option<&str>) -> Option<String> {
     if stick == Some(disk.name.as_str()) {
@@ -110,6 +133,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
     use proptest::prelude::*;
 
     const REQUIRED: Requirements = Requirements { size: 600 << 20, sector_size: 512 };
@@ -193,6 +217,24 @@ mod tests {
         ] {
             assert!(chosen(&[wrong], &rule, None).unwrap_err().contains(why), "{why}");
         }
+    }
+
+    #[test]
+    fn a_listed_rule_selects_its_disk_and_no_other() {
+        let disks = [
+            Disk { size: 8 * GIB + 1, ..disk("nvme0n1", "nvme") },
+            Disk { model: text("a \"b\" *"), size: 8 * GIB - 1, ..disk("nvme1n1", "nvme") },
+            Disk { model: None, serial: None, ..disk("sda", "sata") },
+            disk("sdb", "usb"),
+        ];
+        let lines = list(&disks, REQUIRED, Some("sdb"));
+        assert!(lines[6].ends_with(": this machine was booted from it"), "{lines:?}");
+        for (disk, line) in disks.iter().zip(lines.iter().skip(1).step_by(2)) {
+            let settings = Settings::read("x", line.as_bytes()).unwrap();
+            let found = chosen(&disks, &settings.disk.unwrap(), Some("sdb"));
+            assert_eq!(found.as_ref(), Ok(&disk.name), "{line}");
+        }
+        assert_eq!(lines.len(), 7);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use osbuild_failure::{Failure, Outcome};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The whole file. Every missing key means off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Settings {
 }
 
 /// A rule that must fit exactly one disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
     /// The bus that it is connected to: `nvme`, `sata`, `scsi`, `virtio`, `mmc`, `usb`.
