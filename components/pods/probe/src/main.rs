@@ -217,7 +217,7 @@ fn fill(stream: &TcpStream) -> io::Result<String> {
     filled::write(Path::new(HOST), mib).map(|()| line("ok"))
 }
 
-/// Takes `NAME STOP` or `NAME KILL`, and stops or kills that program.
+/// Takes `NAME STOP`, `NAME CONT` or `NAME KILL`, and stops, continues or kills that program.
 fn signal(stream: &TcpStream) -> io::Result<String> {
     signals::send(Path::new("/proc"), &read(stream)?).map(|()| line("ok"))
 }
