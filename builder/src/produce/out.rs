@@ -3,16 +3,16 @@
 
 use crate::engine::digest::Digest;
 use crate::engine::executor::Steps;
-use crate::engine::fs_error::IoContext;
+use crate::engine::fs_error::{self, IoContext};
 use crate::engine::key::Key;
 use crate::engine::store::{Lock, Store};
 use crate::error::Result;
 use crate::report::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The disk image.
@@ -159,8 +159,9 @@ impl Out {
             return Ok(path);
         }
         let fresh = folder.join(format!(".{file}"));
-        fs::copy(store.path(program)?, &fresh).at("write", &fresh)?;
-        fs::set_permissions(&fresh, Permissions::from_mode(0o755)).at("write", &fresh)?;
+        // An interrupted build leaves it.
+        fs_error::remove(&fresh)?;
+        store.copy_to(program, &fresh, 0o755)?;
         fs::rename(&fresh, &path).at("write", &path)?;
         Ok(path)
     }
@@ -242,5 +243,25 @@ impl Out {
             inode: about.ino(),
             changed: (about.mtime(), about.mtime_nsec()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_program_is_written_again_after_an_interrupted_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        let out = Out::open(folder.path(), "tools").unwrap();
+        let program = store.put_bytes(b"a program").unwrap();
+        // The owner could write to a file that an earlier build left, if the test runs as root.
+        fs::create_dir_all(out.path("bin/.etcd/folder")).unwrap();
+        let path = out.program(&store, "etcd", &program).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"a program");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+        assert!(!out.path("bin/.etcd").exists());
     }
 }
