@@ -4,8 +4,8 @@
 use super::boot::Boot;
 use super::files::NodeFiles;
 use super::machine::{
-    Accelerator, Download, Firmware, Forward, Hardware, Reboot, SecureBoot, VirtualDisk, lock,
-    place, scratch,
+    Accelerator, DiskLock, Download, Firmware, Forward, Hardware, Reboot, Scratch, SecureBoot,
+    VirtualDisk, place,
 };
 use super::network::member::Member;
 use super::network::{Network, Port, Protocols, ipv4, switch};
@@ -13,7 +13,6 @@ use super::running_node::RunningNode;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use crate::report::{Outcome, Report};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +108,7 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<RunningNode
     std::fs::create_dir_all(logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
     std::fs::create_dir_all(&options.cache)
         .or_build(|| format!("cannot make `{}`", options.cache.display()))?;
-    let scratch = scratch(logs)?;
+    let scratch = Scratch::near(logs)?;
     let hardware = hardware(report, options, scratch.path())?;
     if options.show_console && report.can_ask() {
         report.note("the console follows; Ctrl-A x ends the machine");
@@ -156,14 +155,14 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
     })
 }
 
-/// Makes the disk, with the user's files, and locks it if it is kept.
+/// Makes the disk, with the user's files. A kept disk is locked.
 fn disk(
     report: &Report,
     options: &RunOptions,
     scratch: &Path,
-) -> Result<(VirtualDisk, Option<Arc<File>>)> {
+) -> Result<(VirtualDisk, Option<Arc<DiskLock>>)> {
     let (image, size, files) = (&options.image, options.disk_size_mib, &options.files);
-    let disk = match &options.keep {
+    let (disk, locked) = match &options.keep {
         Some(path) => {
             if VirtualDisk::is_outdated(image, path)? {
                 let disk = path.display();
@@ -173,17 +172,17 @@ fn disk(
                 ));
                 report.note(format!("to start over: rm {disk}"));
             }
-            VirtualDisk::kept(image, path.clone(), size)?
+            let (disk, lock) = VirtualDisk::kept(image, path.clone(), size)?;
+            (disk, Some(lock))
         }
         None if files.files.is_empty() => {
-            VirtualDisk::overlay(image, scratch.join("overlay"), size)?
+            (VirtualDisk::overlay(image, scratch.join("overlay"), size)?, None)
         }
-        None => VirtualDisk::copied(image, scratch.join("disk"), size)?,
+        None => (VirtualDisk::copied(image, scratch.join("disk"), size)?, None),
     };
-    let locked = options.keep.as_deref().map(lock).transpose()?;
     if !files.files.is_empty() {
         let step = report.step("files");
-        place(disk.path(), options.sector_size, files)?;
+        place(disk.path(), options.sector_size, files, scratch)?;
         let count = files.files.len();
         let product = format!("{count} file{} on DATA", if count == 1 { "" } else { "s" });
         step.done(&product, Some(files.size()), Outcome::Ran);

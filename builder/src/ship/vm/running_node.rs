@@ -2,7 +2,7 @@
 
 use super::boot::Boot;
 use super::console::{Console, Event, Line};
-use super::machine::{ConsoleInput, Hardware, Machine};
+use super::machine::{ConsoleInput, Hardware, Machine, Scratch};
 use crate::engine::stop;
 use crate::error::{Context, Error, LogTail, Result};
 use crate::report::{Report, duration};
@@ -11,7 +11,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// How many of the console's last lines an error shows.
 const TAIL: usize = 20;
@@ -44,7 +43,7 @@ impl<'a> RunningNode<'a> {
     pub fn start(
         report: &'a Report,
         hardware: &Hardware,
-        scratch: TempDir,
+        scratch: Scratch,
         log: &Path,
         show: bool,
     ) -> Result<Self> {

@@ -4,7 +4,7 @@
 
 use super::arguments::escaped;
 use super::kvm::{self, Access, DEVICE};
-use super::{package, program, scratch, text};
+use super::{Scratch, package, program, text};
 use crate::error::{Context, Result};
 use crate::plan::Architecture;
 use crate::report::Report;
@@ -177,7 +177,7 @@ fn payload_fails(
     architecture: Architecture,
     folder: &Path,
 ) -> Result<Option<String>> {
-    let scratch = scratch(folder)?;
+    let scratch = Scratch::near(folder)?;
     let path = scratch.path().join("payload");
     write_payload(architecture, &path).or_build(|| format!("cannot write `{}`", path.display()))?;
     let file = text(&path)?;

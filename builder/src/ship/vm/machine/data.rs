@@ -1,7 +1,7 @@
 //! DATA of a disk that no machine uses, changed with debugfs: it needs neither root nor a mount,
 //! and gives all files to root.
 
-use super::{absolute, not_started, scratch};
+use super::{Scratch, absolute, not_started};
 use crate::error::{Context, Error, Result};
 use crate::report::bytes;
 use crate::ship::vm::files::{NodeFile, NodeFiles};
@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
-use tempfile::TempDir;
 
 /// The Debian package with debugfs and e2fsck.
 const PACKAGE: &str = "e2fsprogs";
@@ -26,13 +25,14 @@ const BLOCK_SIZE: u64 = 4096;
 /// Blocks for a file's extents and for its part of a folder, at most.
 const MORE_BLOCKS: u64 = 2;
 
-/// Places files on DATA of a raw disk. The programs change a copy of DATA: e2fsck 1.47 can check a
-/// file system inside a file (`?offset=`), but loses the offset when it has replayed the journal.
+/// Places files on DATA of a raw disk. The programs change a copy of DATA in `folder`, which must
+/// have room for it: e2fsck 1.47 can check a file system inside a file (`?offset=`), but loses the
+/// offset when it has replayed the journal.
 ///
 /// # Errors
 /// DATA is damaged, or too small for the files. The disk is then unchanged.
-pub fn place(disk: &Path, sector_size: u32, files: &NodeFiles) -> Result<()> {
-    let data = Data::of(disk, sector_size)?;
+pub fn place(disk: &Path, sector_size: u32, files: &NodeFiles, folder: &Path) -> Result<()> {
+    let data = Data::of(disk, sector_size, Scratch::near(folder)?)?;
     data.replay_journal()?;
     data.has_room(files)?;
     let missing = data.remove(files)?;
@@ -43,7 +43,7 @@ pub fn place(disk: &Path, sector_size: u32, files: &NodeFiles) -> Result<()> {
 /// A copy of DATA.
 struct Data {
     /// Has the copy, and links to the files: a path may have characters that debugfs does not take.
-    folder: TempDir,
+    folder: Scratch,
     disk: File,
     /// Where DATA starts on the disk, in bytes.
     offset: u64,
@@ -55,7 +55,7 @@ struct Data {
 const COPY: &str = "data";
 
 impl Data {
-    fn of(path: &Path, sector_size: u32) -> Result<Self> {
+    fn of(path: &Path, sector_size: u32, folder: Scratch) -> Result<Self> {
         let cannot = || format!("cannot find {DATA} on `{}`", path.display());
         let mut disk = File::options().read(true).write(true).open(path).or_build(cannot)?;
         let size = disk.metadata().or_build(cannot)?.len();
@@ -64,8 +64,6 @@ impl Data {
         let partition = label.table().named(DATA).ok_or_else(|| Error::build(cannot()))?;
         let offset = partition.first * u64::from(sector_size);
         let size = partition.sectors() * u64::from(sector_size);
-        // Beside the disk, where there is room for it.
-        let folder = scratch(path.parent().unwrap_or(Path::new(".")))?;
         let copy = || -> io::Result<()> {
             let copy = File::create(folder.path().join(COPY))?;
             copy.set_len(size)?;
@@ -222,6 +220,7 @@ mod tests {
     use osbuild_formats::gpt::{self, Partition, Table, guid_from_name};
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
+    use tempfile::TempDir;
 
     const MIB: u64 = 1 << 20;
 
@@ -283,7 +282,11 @@ mod tests {
         fn place(&self, files: &[NodeFile]) -> Result<()> {
             let folder = |path: &str, mode| NodeFolder { path: path.into(), mode };
             let folders = vec![folder("kubernetes", 0o700), folder("kubernetes/a b", 0o1755)];
-            place(&self.disk(), 512, &NodeFiles { folders, files: files.to_vec() })
+            self.place_all(&NodeFiles { folders, files: files.to_vec() })
+        }
+
+        fn place_all(&self, files: &NodeFiles) -> Result<()> {
+            place(&self.disk(), 512, files, self.folder.path())
         }
 
         fn is_intact(&self) {
@@ -383,7 +386,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path().join("disk");
         fs::write(&disk, vec![0; 1 << 20]).unwrap();
-        let error = place(&disk, 512, &NodeFiles::default()).unwrap_err().to_string();
+        let error =
+            place(&disk, 512, &NodeFiles::default(), folder.path()).unwrap_err().to_string();
         assert!(error.starts_with("error: cannot find DATA on `"), "{error}");
     }
 }

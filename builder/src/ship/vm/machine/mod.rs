@@ -7,6 +7,7 @@ mod data;
 mod firmware;
 mod kvm;
 mod running;
+mod scratch;
 mod virtual_disk;
 
 pub use accelerator::Accelerator;
@@ -14,12 +15,12 @@ pub use arguments::Forward;
 pub use data::place;
 pub use firmware::{Download, Firmware, SecureBoot};
 pub use running::{ConsoleInput, Machine};
-pub use virtual_disk::{VirtualDisk, lock};
+pub use scratch::Scratch;
+pub use virtual_disk::{DiskLock, VirtualDisk};
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use crate::ship::vm::network::{Port, Protocols};
-use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct Hardware {
     /// The disk.
     pub disk: VirtualDisk,
     /// The lock of a kept disk, which the machine holds while it runs.
-    pub lock: Option<Arc<File>>,
+    pub lock: Option<Arc<DiskLock>>,
     /// Logical sector size of the disk in bytes.
     pub sector_size: u32,
     /// Forwarded ports.
@@ -110,15 +111,6 @@ fn text(path: &std::path::Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
         .ok_or_else(|| Error::build(format!("the path `{}` is not UTF-8", path.display())))
-}
-
-/// Makes a temporary folder, which is removed once its machine has opened its files.
-pub(super) fn scratch(near: &std::path::Path) -> Result<tempfile::TempDir> {
-    std::fs::create_dir_all(near).or_build(|| format!("cannot make `{}`", near.display()))?;
-    tempfile::Builder::new()
-        .prefix("machine-")
-        .tempdir_in(near)
-        .or_build(|| format!("cannot make a folder in `{}`", near.display()))
 }
 
 /// The absolute form of `path`, which need not exist.

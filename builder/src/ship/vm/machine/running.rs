@@ -1,11 +1,10 @@
 //! A running machine: QEMU's process and its console.
 
-use super::{Hardware, not_started, package, program};
+use super::{DiskLock, Hardware, Scratch, not_started, package, program};
 use crate::error::{Context, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,7 +12,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// How long QEMU may take to write its buffers and exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,11 +21,11 @@ pub struct Machine {
     child: Child,
     console: Receiver<Vec<u8>>,
     stderr: Option<JoinHandle<String>>,
-    scratch: Option<TempDir>,
+    scratch: Option<Scratch>,
     terminal: Option<Termios>,
     started: Instant,
     /// The lock of a kept disk.
-    _lock: Option<Arc<File>>,
+    _lock: Option<Arc<DiskLock>>,
 }
 
 /// The result of a wait for the console.
@@ -45,7 +43,7 @@ impl Machine {
     /// Powers on. `scratch` is removed as soon as QEMU has opened its files. If stdin is a
     /// terminal, it is connected to the console until the machine ends. The machine ends with the
     /// calling thread, even if the thread is killed.
-    pub fn start(hardware: &Hardware, scratch: TempDir) -> Result<Self> {
+    pub fn start(hardware: &Hardware, scratch: Scratch) -> Result<Self> {
         let name = program(hardware.architecture);
         let stdin = std::io::stdin();
         let terminal = if stdin.is_terminal() { tcgetattr(&stdin).ok() } else { None };

@@ -62,9 +62,19 @@ impl VirtualDisk {
     }
 
     /// Uses the raw file `path` from the last run, or copies `image` to it if it is missing. It
-    /// grows to `size_mib`, and never shrinks. A file beside it records which image was copied.
-    pub fn kept(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
+    /// grows to `size_mib`, and never shrinks. A file beside it records which image was copied. No
+    /// other machine uses the disk until the returned lock is dropped.
+    ///
+    /// # Errors
+    /// Another machine uses the disk, which is then unchanged.
+    pub fn kept(
+        image: &Path,
+        path: PathBuf,
+        size_mib: Option<u64>,
+    ) -> Result<(Self, Arc<DiskLock>)> {
         check_size(image, size_mib)?;
+        // Before the copy: two first runs would replace each other's.
+        let lock = DiskLock::take(&path)?;
         if !path.exists() {
             let part = path.with_extension("part");
             make_private(&part)?;
@@ -79,7 +89,7 @@ impl VirtualDisk {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))
             .or_build(|| format!("cannot change the mode of `{}`", path.display()))?;
         grow(&path, size_mib)?;
-        Ok(VirtualDisk::existing(path))
+        Ok((VirtualDisk::existing(path), Arc::new(lock)))
     }
 
     /// Its file.
@@ -150,18 +160,39 @@ fn grow(path: &Path, size_mib: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Locks a kept disk until the result is dropped: two machines, or a machine and a change to the
-/// file, would destroy its file systems.
-pub fn lock(path: &Path) -> Result<Arc<File>> {
-    let cannot = || format!("cannot lock `{}`", path.display());
-    let file = File::open(path).or_build(cannot)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Arc::new(file)),
+/// The lock of a kept disk until it is dropped: two machines, or a machine and a change to the
+/// file, would destroy its file systems. It is that of a file beside the disk, `disk.lock`, because
+/// the disk may not exist yet, and the user may remove it to start over.
+#[derive(Debug)]
+pub struct DiskLock {
+    _beside: File,
+    /// The lock of the disk itself, if it exists: the one of versions of osbuild before
+    /// `disk.lock`.
+    _disk: Option<File>,
+}
+
+impl DiskLock {
+    fn take(disk: &Path) -> Result<Self> {
+        let path = disk.with_extension("lock");
+        // NFS requires a file that is open for writing (flock(2)).
+        let beside = File::options().create(true).append(true).open(&path);
+        let beside = beside.or_build(|| format!("cannot open `{}`", path.display()))?;
+        exclude(&beside, disk)?;
+        let own = disk.exists().then(|| File::options().append(true).open(disk));
+        let own = own.transpose().or_build(|| format!("cannot open `{}`", disk.display()))?;
+        own.iter().try_for_each(|file| exclude(file, disk))?;
+        Ok(DiskLock { _beside: beside, _disk: own })
+    }
+}
+
+/// Locks a file, which stands for a kept disk.
+fn exclude(file: &File, disk: &Path) -> Result<()> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
-            Err(Error::usage(format!("another machine uses the disk `{}`", path.display()))
+            Err(Error::usage(format!("another machine uses the disk `{}`", disk.display()))
                 .hint("`--name NAME` gives this one a disk of its own"))
         }
-        Err(error) => Err(error).or_build(cannot),
+        other => other.or_build(|| format!("cannot lock `{}`", disk.display())),
     }
 }
 
@@ -225,7 +256,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
         for _ in 0..2 {
-            let kept = VirtualDisk::kept(&image, path.clone(), None).unwrap();
+            let (kept, _) = VirtualDisk::kept(&image, path.clone(), None).unwrap();
             let about = std::fs::metadata(kept.path()).unwrap();
             assert_eq!(about.permissions().mode() & 0o777, 0o600);
             std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
@@ -271,14 +302,52 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_disk_has_one_user() {
+    fn a_kept_disk_in_use_is_neither_grown_nor_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let path = image(dir.path());
-        let first = lock(&path).unwrap();
-        let error = lock(&path).unwrap_err().to_string();
-        assert!(error.contains("another machine uses the disk `") && error.contains("--name"));
+        let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
+        let kept = |size| VirtualDisk::kept(&image, path.clone(), size);
+        let first = kept(None).unwrap();
+        change(&path);
+        let error = kept(Some(8)).unwrap_err().to_string();
+        assert!(error.contains("disk.raw`\nhint: `--name NAME`"), "{error}");
+        assert_eq!((read(&path).as_str(), size_of(&path).unwrap()), ("changed!", 4 << 20));
+        // The first run may still copy the image.
+        std::fs::remove_file(&path).unwrap();
+        assert!(kept(None).is_err() && !path.exists());
         drop(first);
-        lock(&path).unwrap();
+        kept(None).unwrap();
+    }
+
+    #[test]
+    fn a_kept_disk_that_an_older_version_uses_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
+        let kept = || VirtualDisk::kept(&image, path.clone(), None);
+        drop(kept().unwrap());
+        let older = File::open(&path).unwrap();
+        flock(&older, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(kept().is_err());
+        drop(older);
+        kept().unwrap();
+    }
+
+    #[test]
+    fn first_runs_at_the_same_time_make_one_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
+        let start = std::sync::Barrier::new(4);
+        let run = || {
+            start.wait();
+            let kept = VirtualDisk::kept(&image, path.clone(), None).ok();
+            start.wait();
+            kept.is_some()
+        };
+        let users = std::thread::scope(|scope| {
+            let runs = [(); 4].map(|()| scope.spawn(run));
+            runs.into_iter().map(|run| run.join().unwrap()).filter(|used| *used).count()
+        });
+        assert_eq!(users, 1);
+        assert_eq!(read(&path), "as built");
     }
 
     #[test]
