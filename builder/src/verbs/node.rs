@@ -23,7 +23,7 @@ const NAME: &str = "node-document";
 pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
     match what {
         Node::Check { file } => {
-            check(&file, report)?;
+            checked(&file, report)?;
             report.note(format!("no problems in `{}`", file.display()));
             if common.json {
                 report.data(json!({ "problems": 0 }).to_string());
@@ -42,16 +42,12 @@ pub fn run(common: &Common, report: &Report, what: Node) -> Result<()> {
     Ok(())
 }
 
-/// Checks the node document in `file`, and warns of what its owner may not mean.
+/// Reads the node document in `file` once, checks it, warns of what its owner may not mean, and
+/// returns its text.
 ///
 /// # Errors
 /// It cannot be read, or has mistakes: the error has all of them.
-pub fn check(file: &Path, report: &Report) -> Result<()> {
-    checked(file, report).map(drop)
-}
-
-/// The text of the document in `file`, which has no mistakes.
-fn checked(file: &Path, report: &Report) -> Result<String> {
+pub fn checked(file: &Path, report: &Report) -> Result<String> {
     let shown = file.display().to_string();
     let text = String::from_utf8(read_argument(file)?)
         .map_err(|_| Error::usage(format!("`{shown}` is not UTF-8, and so not TOML")))?;

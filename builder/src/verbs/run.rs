@@ -17,6 +17,7 @@ use crate::ship::vm::run::{RunOptions, Until, nameless};
 use osbuild_abi::paths::NODE_DOCUMENT;
 use serde_json::json;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// `osbuild run`
@@ -89,9 +90,15 @@ fn given_files(plan: &Plan<Locked>, flags: &cli::Run, report: &Report) -> Result
         Some(folder) => NodeFiles::read(folder, &plan.writable)?,
         None => NodeFiles::default(),
     };
-    let Some(document) = &flags.node else { return Ok(files) };
-    node::check(document, report)?;
-    let document = NodeFiles::document(document)?;
+    match &flags.node {
+        Some(document) => with_document(files, document, report),
+        None => Ok(files),
+    }
+}
+
+/// Adds the node document in `file`, which may be a pipe.
+fn with_document(files: NodeFiles, file: &Path, report: &Report) -> Result<NodeFiles> {
+    let document = NodeFiles::document(node::checked(file, report)?);
     match document.files.iter().any(|file| files.has(&file.path())) {
         true => Err(Error::usage("`--node` and `--files` both have a node document")
             .hint(format!("remove `{NODE_DOCUMENT}` from the folder, or leave out `--node`"))),
@@ -213,4 +220,25 @@ fn machine(plan: &Plan<Locked>, flags: &cli::Run) -> Result<Qemu> {
         bus: flags.bus.unwrap_or(qemu.bus),
         ..qemu
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Color, Verbosity};
+    use crate::ship::vm::files::Content;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_node_document_can_come_from_a_pipe() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"hostname = \"edge\"\n").unwrap();
+        drop(writer);
+        let report = Report::new(Verbosity::Quiet, Color::Never);
+        let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let files = with_document(NodeFiles::default(), Path::new(&pipe), &report).unwrap();
+        assert_eq!(files.size(), 18);
+        assert_eq!(files.files[0].content, Content::Text("hostname = \"edge\"\n".to_owned()));
+    }
 }

@@ -6,6 +6,7 @@ use crate::plan::{Backing as Storage, WritablePath};
 use osbuild_abi::declared::DATA_FOLDER;
 use osbuild_abi::paths::NODE_DOCUMENT;
 use osbuild_abi::writable::{Backing, WRITABLE};
+use std::fmt;
 use std::fs::{self, File, FileType};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -32,11 +33,30 @@ pub struct NodeFolder {
     pub mode: u32,
 }
 
-/// A file for DATA, which gets the same permission bits.
+/// The content of a file for DATA.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A file of this host, whose permission bits it gets.
+    File(PathBuf),
+    /// A text. Only root may read the file.
+    Text(String),
+}
+
+impl fmt::Debug for Content {
+    /// A node document may have secrets, which no message may show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Content::File(source) => f.debug_tuple("File").field(source).finish(),
+            Content::Text(_) => f.write_str("Text"),
+        }
+    }
+}
+
+/// A file for DATA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFile {
-    /// The file on this host.
-    pub source: PathBuf,
+    /// Its content.
+    pub content: Content,
     /// The folder on DATA.
     pub folder: String,
     /// Its name in that folder.
@@ -87,21 +107,19 @@ impl NodeFiles {
         Err(Error::many(Kind::Usage, problems))
     }
 
-    /// A node document, for its place on DATA.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn document(source: &Path) -> Result<Self> {
-        let mut reader =
-            Reader { places: places(&[]), found: NodeFiles::default(), problems: Vec::new() };
-        let (folder, _) = NODE_DOCUMENT.rsplit_once('/').unwrap_or_default();
-        let has_place =
-            reader.add_folder(source, folder)? && reader.add_file(source, NODE_DOCUMENT)?;
-        assert!(has_place, "`{NODE_DOCUMENT}` is stored on DATA");
-        match reader.problems.is_empty() {
-            true => Ok(reader.found),
-            false => Err(Error::many(Kind::Usage, reader.problems)),
-        }
+    /// The text of a node document, for its place on DATA. It is the text that was checked: a pipe
+    /// can be read only once, and the file may change during the build.
+    pub fn document(text: String) -> Self {
+        let (folder, name) = NODE_DOCUMENT.rsplit_once('/').unwrap_or_default();
+        let place = places(&[]).into_iter().find(|place| place.path == folder);
+        let Place { folder, mode, .. } = place.expect("the folder of the document is on DATA");
+        let file = NodeFile {
+            size: text.len() as u64,
+            content: Content::Text(text),
+            folder: folder.clone(),
+            name: name.to_owned(),
+        };
+        NodeFiles { folders: vec![NodeFolder { path: folder, mode }], files: vec![file] }
     }
 
     /// These files and `more`, which replace those of the same path.
@@ -109,6 +127,7 @@ impl NodeFiles {
         let known = |folder: &NodeFolder| self.folders.iter().any(|one| one.path == folder.path);
         let new: Vec<_> = more.folders.into_iter().filter(|folder| !known(folder)).collect();
         self.folders.extend(new);
+        self.files.retain(|file| !more.files.iter().any(|one| one.path() == file.path()));
         self.files.extend(more.files);
         self
     }
@@ -161,9 +180,12 @@ impl Reader {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (source, kind) = (entry.path(), entry.file_type().or_build(cannot)?);
-            match entry.file_name().to_str().filter(|name| is_plain(name)) {
-                Some(name) => self.entry(source, &format!("{path}/{name}"), kind)?,
-                None => self.problem(&source, "has a name with quotes or control characters"),
+            match entry.file_name().to_str() {
+                Some(name) if is_plain(name) => {
+                    self.entry(source, &format!("{path}/{name}"), kind)?;
+                }
+                Some(_) => self.problem(&source, "has a name with quotes or control characters"),
+                None => self.problem(&source, "has a name that is not UTF-8"),
             }
         }
         Ok(())
@@ -212,7 +234,7 @@ impl Reader {
         let Some((folder, name)) = on_data.rsplit_once('/') else { return Ok(false) };
         match File::open(source).and_then(|file| file.metadata()) {
             Ok(about) => self.found.files.push(NodeFile {
-                source: source.to_owned(),
+                content: Content::File(source.to_owned()),
                 folder: folder.to_owned(),
                 name: name.to_owned(),
                 size: about.len(),
@@ -260,6 +282,8 @@ fn mode(path: &Path) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 
     fn declared() -> Vec<WritablePath> {
@@ -324,18 +348,23 @@ mod tests {
         assert!(!both.has("kubernetes/other.yaml"));
         let folders: Vec<_> = both.folders.iter().map(|folder| folder.path.as_str()).collect();
         assert_eq!(folders, ["kubernetes", "kubernetes/pki", "declared", "declared/longhorn"]);
-        // The last one counts.
-        assert!(both.files.iter().rev().any(|file| file.source.starts_with(second.path())));
+        let [ca]: [&NodeFile; 1] = both
+            .files
+            .iter()
+            .filter(|file| file.path() == "kubernetes/pki/ca.crt")
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        let of_second = second.path().join("etc/kubernetes/pki/ca.crt");
+        assert_eq!(ca.content, Content::File(of_second), "the last one replaces the first");
     }
 
     #[test]
-    fn a_node_document_goes_to_its_place_under_any_name() {
-        let root = tree(&["edge.toml"]);
-        let found = NodeFiles::document(&root.path().join("edge.toml")).unwrap();
+    fn a_node_document_goes_to_its_place_and_is_never_shown() {
+        let found = NodeFiles::document("a secret".to_owned());
         assert_eq!(found.folders, [NodeFolder { path: "osbuild".to_owned(), mode: 0o700 }]);
-        assert!(found.has("osbuild/node.toml") && found.files[0].size == 9, "{found:?}");
-        let error = NodeFiles::document(&root.path().join("none.toml")).unwrap_err();
-        assert_eq!(error.kind, Kind::Usage);
+        assert!(found.has("osbuild/node.toml") && found.files[0].size == 8, "{found:?}");
+        assert!(!format!("{found:?}").contains("secret"));
     }
 
     #[test]
@@ -361,11 +390,13 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(place.join("socket")).unwrap();
         fs::write(place.join("a\nb"), "").unwrap();
         fs::write(place.join("a\"b"), "").unwrap();
+        fs::write(place.join(OsStr::from_bytes(b"caf\xe9")), "").unwrap();
         let error = refusal(root.path());
         assert!(error.contains("`DIR/etc/kubernetes/link` is a symbolic link: only"), "{error}");
         assert!(error.contains("`DIR/opt` is a symbolic link: only"), "{error}");
         assert!(error.contains("`DIR/etc/kubernetes/socket` is a socket: only"), "{error}");
         assert_eq!(error.matches("has a name with quotes or control").count(), 2);
+        assert_eq!(error.matches("has a name that is not UTF-8").count(), 1);
         assert_eq!(special(fs::metadata("/dev/null").unwrap().file_type()), Some("a device"));
     }
 

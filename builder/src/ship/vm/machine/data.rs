@@ -4,15 +4,15 @@
 use super::{Scratch, absolute, not_started};
 use crate::error::{Context, Error, Result};
 use crate::report::bytes;
-use crate::ship::vm::files::{NodeFile, NodeFiles};
+use crate::ship::vm::files::{Content, NodeFile, NodeFiles};
 use osbuild_abi::disk::DATA;
 use osbuild_formats::gpt::{Geometry, Label};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{FileExt, symlink};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -136,11 +136,14 @@ impl Data {
             let _ = writeln!(commands, "mkdir \"/{path}\"\nsif \"/{path}\" mode 04{mode:04o}");
         }
         for (number, file) in files.files.iter().enumerate() {
-            let source = absolute(&file.source)?;
+            let NodeFile { folder, name, content, .. } = file;
             let link = format!("source-{number}");
-            symlink(source, self.folder.path().join(&link))
-                .or_build(|| cannot_write(&file.name))?;
-            let NodeFile { folder, name, .. } = file;
+            let path = self.folder.path().join(&link);
+            match content {
+                Content::File(source) => symlink(absolute(source)?, path),
+                Content::Text(text) => write_private(&path, text),
+            }
+            .or_build(|| cannot_write(name))?;
             // debugfs makes a file only in its current folder. It keeps the mode, and a command
             // that sets it would change whatever was in the way.
             let _ = writeln!(commands, "cd \"/{folder}\"\nwrite {link} \"{name}\"");
@@ -202,6 +205,11 @@ fn copy_data(from: (&File, u64), to: (&File, u64), size: u64) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Writes a file that its owner alone may read. debugfs gives its mode to the node's file.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }
 
 fn cannot_write(name: &str) -> String {
@@ -275,8 +283,8 @@ mod tests {
             let source = self.folder.path().join(format!("source \"of\" {name}"));
             fs::write(&source, content).unwrap();
             fs::set_permissions(&source, fs::Permissions::from_mode(mode)).unwrap();
-            let size = content.len() as u64;
-            NodeFile { source, folder: folder.into(), name: name.into(), size }
+            let (content, size) = (Content::File(source), content.len() as u64);
+            NodeFile { content, folder: folder.into(), name: name.into(), size }
         }
 
         fn place(&self, files: &[NodeFile]) -> Result<()> {
@@ -311,6 +319,17 @@ mod tests {
         assert!(second.contains("/104750/0/0/c d/70000/"), "{second}");
         lab.debugfs("dump \"/kubernetes/a b/c d\" dumped");
         assert_eq!(fs::read(lab.folder.path().join("dumped")).unwrap(), content);
+        lab.is_intact();
+    }
+
+    #[test]
+    fn a_text_is_placed_for_root_alone() {
+        let lab = Lab::new();
+        lab.place_all(&NodeFiles::document("hostname = \"a\"\n".to_owned())).unwrap();
+        assert!(lab.debugfs("ls -p /osbuild").contains("/100600/0/0/node.toml/15/"));
+        lab.debugfs("dump /osbuild/node.toml dumped");
+        let dumped = fs::read_to_string(lab.folder.path().join("dumped")).unwrap();
+        assert_eq!(dumped, "hostname = \"a\"\n");
         lab.is_intact();
     }
 
