@@ -1,10 +1,12 @@
 //! UEFI firmware for a machine: the user's, the distribution's, or a downloaded one.
 
-use crate::engine::fs_error::IoContext;
+use crate::engine::fs_error::{self, IoContext};
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
 use crate::ship::keys::{Trust, enrolled};
 use ovmf_prebuilt::{Arch, FileType, Prebuilt, Source};
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Firmware in two flash chips.
@@ -134,8 +136,12 @@ impl Firmware {
     /// exist.
     pub fn with_variables(self, path: PathBuf) -> Result<Self> {
         if !path.exists() {
-            std::fs::copy(&self.variables, &path)
-                .or_build(|| format!("cannot copy `{}`", self.variables.display()))?;
+            replace(&path, |mut part| {
+                let template = File::open(&self.variables);
+                template
+                    .and_then(|mut template| io::copy(&mut template, &mut part))
+                    .or_build(|| format!("cannot copy `{}`", self.variables.display()))
+            })?;
         }
         Ok(Firmware { code: self.code, variables: path })
     }
@@ -150,7 +156,7 @@ impl Firmware {
                 `--insecure`",
             )
         })?;
-        std::fs::write(path, after).at("write", path)
+        replace(path, |mut part| part.write_all(&after).at("write", path))
     }
 
     /// Firmware with the code at `code`, and the variables beside it, named the same but with
@@ -191,6 +197,17 @@ impl Firmware {
     }
 }
 
+/// Writes the file `path` beside its place and renames it. An interrupted run must not leave a part
+/// of the variables: a kept machine would not start again, or start without its keys.
+fn replace<T>(path: &Path, write: impl FnOnce(&File) -> Result<T>) -> Result<()> {
+    let mut part = path.to_owned().into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    fs_error::remove(&part)?;
+    write(&File::create_new(&part).at("write", &part)?)?;
+    std::fs::rename(&part, path).at("write", path)
+}
+
 fn missing(architecture: Architecture) -> Error {
     Error::build(format!("no UEFI firmware for {architecture} is installed")).hint(format!(
         "apt-get install {}, or allow the download with `--download-firmware`",
@@ -212,6 +229,7 @@ fn without_secure_boot(architecture: Architecture, mode: &SecureBoot) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn firmware_that_the_user_named_comes_first() {
@@ -268,5 +286,35 @@ mod tests {
         let again = firmware.with_variables(own.variables.clone()).unwrap();
         assert_eq!(std::fs::read_to_string(again.variables).unwrap(), "written");
         assert_eq!(std::fs::read_to_string(template).unwrap(), "empty");
+    }
+
+    #[test]
+    fn variables_that_cannot_be_written_stay_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk.variables");
+        // The kernel refuses to read the memory at 0.
+        let unreadable = Firmware { code: "/code".into(), variables: "/proc/self/mem".into() };
+        for _ in 0..2 {
+            unreadable.clone().with_variables(path.clone()).unwrap_err();
+            assert!(!path.exists());
+        }
+        std::fs::write(&path, "whole").unwrap();
+        let written = replace(&path, |mut part| {
+            part.write_all(b"half").unwrap();
+            Err::<(), _>(Error::build("the disk is full"))
+        });
+        written.unwrap_err();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "whole");
+    }
+
+    #[test]
+    fn a_machine_can_write_its_copy_of_read_only_variables() {
+        let dir = tempfile::tempdir().unwrap();
+        let template = dir.path().join("template");
+        std::fs::write(&template, "empty").unwrap();
+        std::fs::set_permissions(&template, PermissionsExt::from_mode(0o444)).unwrap();
+        let firmware = Firmware { code: "/code".into(), variables: template };
+        let own = firmware.with_variables(dir.path().join("own")).unwrap().variables;
+        assert_eq!(std::fs::metadata(own).unwrap().permissions().mode() & 0o200, 0o200);
     }
 }
