@@ -26,6 +26,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;
     check_name(flags)?;
+    check_download(session, flags)?;
     let files = given_files(&plan, flags, session.report)?;
     let out = Out::open(session.root(), &plan.recipe)?;
     let own = OwnCluster::of(session, &plan, flags, &files, &out)?;
@@ -178,6 +179,19 @@ fn check_name(flags: &cli::Run) -> Result<()> {
     match &flags.network.shared {
         Some(network) if flags.name.is_none() => Err(nameless(network)),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a download of firmware with `--offline`, before the build. Firmware that an earlier run
+/// has downloaded needs none.
+fn check_download(session: &Session, flags: &cli::Run) -> Result<()> {
+    if !flags.download_firmware || !session.common.offline {
+        return Ok(());
+    }
+    match Firmware::is_downloaded(&session.store()?.state("firmware")?) {
+        true => Ok(()),
+        false => Err(Error::usage("cannot download firmware with `--offline`")
+            .hint("omit `--download-firmware`, or run once without `--offline`")),
     }
 }
 

@@ -181,6 +181,16 @@ fn a_node_without_a_name_on_a_shared_network_is_refused_before_the_build() {
 }
 
 #[test]
+fn firmware_is_not_downloaded_offline() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--download-firmware"]);
+    let expected = "error: cannot download firmware with `--offline`\nhint: omit \
+                    `--download-firmware`, or run once without `--offline`\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
+    assert!(!scratch.project().join("out/small/image.raw").exists());
+}
+
+#[test]
 fn a_damaged_result_in_the_store_is_made_again() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));

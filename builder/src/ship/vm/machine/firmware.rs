@@ -109,6 +109,14 @@ impl Firmware {
         }
     }
 
+    /// Whether [`Firmware::find`] has downloaded firmware into this folder, so that it needs no
+    /// network.
+    pub fn is_downloaded(folder: &Path) -> bool {
+        // As the crate notes it.
+        let found = std::fs::read_to_string(folder.join("sha256"));
+        found.is_ok_and(|found| found == Source::LATEST.sha256)
+    }
+
     /// The Debian package with firmware for this architecture.
     pub fn package(architecture: Architecture) -> &'static str {
         match architecture {
