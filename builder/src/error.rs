@@ -236,7 +236,7 @@ impl<T, E: std::error::Error + 'static> Context<T> for std::result::Result<T, E>
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("free some space there, or run `cargo osbuild clean`")
+            Some("free some space there, or empty the store: `cargo osbuild clean --all`")
         }
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             Some("run it as the owner of this path, in a writable folder")

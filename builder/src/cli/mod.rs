@@ -403,7 +403,8 @@ pub enum Verb {
         /// Remove everything: the next build fetches and compiles all of it again
         #[arg(long)]
         all: bool,
-        /// Remove the least recently used entries until the store has at most N GiB
+        /// Remove the least recently used entries until the store has at most N GiB, also those of
+        /// today
         #[arg(long, value_name = "N", conflicts_with = "all")]
         #[arg(value_parser = value_parser!(u64).range(0..=MAX_GIB))]
         max_gib: Option<u64>,

@@ -283,7 +283,9 @@ fn a_full_disk_is_reported() {
             "{error}"
         );
         assert!(
-            error.contains("\nhint: free some space there, or run `cargo osbuild clean`"),
+            error.contains(
+                "\nhint: free some space there, or empty the store: `cargo osbuild clean --all`"
+            ),
             "{error}"
         );
     }

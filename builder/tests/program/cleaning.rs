@@ -2,7 +2,7 @@
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
-use crate::workshop::open;
+use crate::workshop::{kernel, open};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::fs_error::IoContext;
 use osbuild::engine::store::Store;
@@ -98,13 +98,23 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
         "{}",
         ran.stderr
     );
+    scratch.set("OSBUILD_STORE_MAX_GIB", "");
+    done(&scratch.osbuild(&["build", RECIPE]));
     done(&scratch.osbuild(&["clean", "--max-gib", "1"]));
     assert!(path.exists());
     done(&scratch.osbuild(&["clean", "--max-gib", "0"]));
     assert!(!path.exists(), "it was the least recently used");
-    scratch.set("OSBUILD_STORE_MAX_GIB", "");
-    assert!(
-        scratch.osbuild(&["build", RECIPE, "-v"]).stderr.contains(" stored"),
-        "entries that were used today stay"
-    );
+}
+
+#[test]
+fn a_limit_also_removes_what_the_last_build_used_and_counts_what_stays() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    let ran = scratch.osbuild(&["clean", "--max-gib", "0"]);
+    assert!(ran.stderr.contains(" entries that a running build may use\n"), "{}", ran.stderr);
+    drop(store);
+    let ran = scratch.osbuild(&["clean", "--max-gib", "0"]);
+    assert!(!ran.stderr.contains("kept "), "{}", ran.stderr);
+    assert!(!scratch.has_stored(&kernel()));
 }

@@ -291,7 +291,7 @@ fn a_disk_that_fills_during_a_step_is_named_and_loses_nothing() {
     );
     assert!(
         ran.stderr.contains("caused by: `kernel arm64` failed")
-            && ran.stderr.contains("cargo osbuild clean"),
+            && ran.stderr.contains("cargo osbuild clean --all"),
         "{}",
         ran.stderr
     );

@@ -38,8 +38,7 @@ impl Sizes {
 pub enum Collect {
     /// Those that no build has used for this long.
     Unused(Duration),
-    /// The least recently used ones, until this many bytes of disk are left. Entries that were used
-    /// within a day stay, and those that the build of this store may use.
+    /// The least recently used ones, until this many bytes of disk are left.
     DownTo(u64),
     /// All of them, and the caches of ecosystems' clients.
     Everything,
@@ -76,26 +75,30 @@ impl Store {
         })
     }
 
-    /// Removes the entries that `what` selects, except those that a running build may have found. A
-    /// use is recorded once a day, so these are the entries that were used after the oldest of
-    /// those builds started, or within a day before. For [`Collect::DownTo`], the build of this
-    /// store is one of them. No build can start meanwhile.
+    /// Removes the entries that `what` selects, except those that another running build may have
+    /// found. A use is recorded once a day, so these are the entries that were used after the
+    /// oldest of those builds started, or within a day before. No build can start meanwhile.
     ///
     /// # Errors
     /// The store cannot be read or written.
     pub fn collect(&self, what: Collect) -> Result<Collected> {
+        self.collect_beside(None, what)
+    }
+
+    /// Reduces the store to `limit` bytes at the end of a build, which may use its entries further:
+    /// those that it may have found stay too.
+    pub(super) fn collect_after_build(&self, limit: u64) -> Result<Collected> {
+        self.collect_beside(Some(self.inner.session.start()), Collect::DownTo(limit))
+    }
+
+    /// Removes entries as [`Store::collect`] does. `own` is the start of the build of this store if
+    /// it still uses its entries.
+    fn collect_beside(&self, own: Option<SystemTime>, what: Collect) -> Result<Collected> {
         let _gate = gate(self.root())?;
-        let (now, oldest) = (SystemTime::now(), self.inner.session.oldest_other(self.root())?);
-        let recorded_before =
-            |time: SystemTime| time.checked_sub(USE_INTERVAL).unwrap_or(SystemTime::UNIX_EPOCH);
-        let protected = match what {
-            // This runs at the end of a build, which may use its entries further.
-            Collect::DownTo(_) => {
-                let start = self.inner.session.start();
-                Some(recorded_before(oldest.map_or(start, |oldest| oldest.min(start))))
-            }
-            Collect::Unused(_) | Collect::Everything => oldest.map(recorded_before),
-        };
+        let (now, other) = (SystemTime::now(), self.inner.session.oldest_other(self.root())?);
+        let oldest = own.into_iter().chain(other).min();
+        let protected =
+            oldest.map(|start| start.checked_sub(USE_INTERVAL).unwrap_or(SystemTime::UNIX_EPOCH));
         let mut entries = self.entries()?;
         entries.sort_by(|one, other| (one.used, &one.path).cmp(&(other.used, &other.path)));
         let mut left = if let Collect::DownTo(_) = what { self.sizes()?.kept() } else { 0 };
@@ -110,7 +113,7 @@ impl Store {
                 Collect::Everything => true,
             };
             if goes && protected.is_some_and(|protected| entry.used >= protected) {
-                collected.in_use += u64::from(oldest.is_some());
+                collected.in_use += 1;
             } else if goes && let Some(bytes) = self.discard(&entry)? {
                 left = left.saturating_sub(bytes);
                 collected.bytes += bytes;
@@ -121,8 +124,8 @@ impl Store {
         Ok(collected)
     }
 
-    /// Reduces the store to `limit` bytes as [`Collect::DownTo`] does, at most once a day; `None`
-    /// if it did so within the last day.
+    /// Reduces the store to `limit` bytes at the end of a build, at most once a day; `None` if that
+    /// was done within the last day. Entries that were used within a day stay.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -136,7 +139,7 @@ impl Store {
             return Ok(None);
         }
         fs::write(&note, "").at("write", &note)?;
-        self.collect(Collect::DownTo(limit)).map(Some)
+        self.collect_after_build(limit).map(Some)
     }
 
     /// Removes an entry and returns its bytes of disk; `None` if it is gone or was just used.
@@ -157,8 +160,7 @@ impl Store {
     }
 
     /// Removes damaged entries, if no build runs locks, and for [`Collect::Everything`] the caches
-    /// of clients. [`Collect::DownTo`] keeps locks, because it runs inside a build that may hold
-    /// some.
+    /// of clients.
     fn discard_spent(
         &self,
         what: Collect,
@@ -166,7 +168,7 @@ impl Store {
         collected: &mut Collected,
     ) -> Result<()> {
         let mut spent = children(&self.root().join("damaged"))?;
-        if is_alone && !matches!(what, Collect::DownTo(_)) {
+        if is_alone {
             spent.extend(children(&self.root().join("locks"))?);
             // This process holds these two. A build that waits for one of them must not get a
             // second file of the same name.

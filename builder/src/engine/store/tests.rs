@@ -262,8 +262,23 @@ fn a_store_above_its_limit_loses_the_least_recently_used_entries() {
     assert_eq!(there(), [true; 4]);
     store.collect(Collect::DownTo(size() - 150_000)).unwrap();
     assert_eq!(there(), [false, false, true, true]);
-    store.collect(Collect::DownTo(0)).unwrap();
-    assert_eq!(there(), [false, false, false, true]);
+    store.collect_after_build(0).unwrap();
+    assert_eq!(there(), [false, false, false, true], "the build may use it further");
+    let collected = store.collect(Collect::DownTo(0)).unwrap();
+    assert_eq!((there(), collected.in_use), ([false; 4], 0));
+}
+
+#[test]
+fn a_limit_from_the_user_spares_only_what_another_build_may_use() {
+    let (directory, store) = store();
+    let [old, new] = ["old", "new"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
+    age(&store, &old, 25);
+    let other = Store::open(directory.path().join("store")).unwrap();
+    let collected = store.collect(Collect::DownTo(0)).unwrap();
+    assert_eq!((collected.entries, collected.in_use), (1, 1));
+    drop(other);
+    assert!(store.contains(&new) && !store.contains(&old));
+    assert_eq!(store.collect(Collect::DownTo(0)).unwrap().entries, 1);
 }
 
 #[test]
@@ -277,7 +292,7 @@ fn a_store_above_its_limit_keeps_what_its_own_build_may_use() {
     let start = SystemTime::now() - Duration::from_secs(2 * 3600);
     let alive = scratch.path().with_file_name("alive");
     File::open(alive).unwrap().set_modified(start).unwrap();
-    store.collect(Collect::DownTo(0)).unwrap();
+    store.collect_after_build(0).unwrap();
     assert!(store.contains(&used) && !store.contains(&unused));
 }
 
