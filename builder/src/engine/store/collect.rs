@@ -58,8 +58,25 @@ pub struct Collected {
 /// An entry that can be removed.
 pub(super) struct Entry {
     path: PathBuf,
-    /// The last recorded use.
+    /// The last use, as the file records it.
+    recorded: SystemTime,
+    /// The last use, as a collection counts it.
     used: SystemTime,
+}
+
+impl Entry {
+    /// The entry at `path`. A clock that was ahead has recorded a time to come. A recent one is
+    /// that of an entry in use; one more than a day ahead would otherwise stay recent for years,
+    /// and counts as old.
+    fn at(path: PathBuf, now: SystemTime) -> Self {
+        let recorded = used(&path);
+        let used = match recorded.duration_since(now) {
+            Ok(ahead) if ahead > USE_INTERVAL => SystemTime::UNIX_EPOCH,
+            Ok(_) => now,
+            Err(_) => recorded,
+        };
+        Entry { path, recorded, used }
+    }
 }
 
 impl Store {
@@ -132,8 +149,9 @@ impl Store {
     pub fn collect_daily(&self, limit: u64) -> Result<Option<Collected>> {
         let note = self.root().join("collected");
         let last = fs::metadata(&note).and_then(|about| about.modified());
+        // A note from the future was made by a clock that was ahead, and does not count.
         let is_early = last.is_ok_and(|last| {
-            SystemTime::now().duration_since(last).unwrap_or_default() < USE_INTERVAL
+            SystemTime::now().duration_since(last).is_ok_and(|age| age < USE_INTERVAL)
         });
         if is_early {
             return Ok(None);
@@ -150,7 +168,7 @@ impl Store {
             other => other.at("remove", &entry.path)?,
         }
         // A build that finds an entry records the use first and then checks that the entry exists.
-        if used(&away) != entry.used && !entry.path.exists() {
+        if used(&away) != entry.recorded && !entry.path.exists() {
             fs::rename(&away, &entry.path).at("write", &entry.path)?;
             return Ok(None);
         }
@@ -222,14 +240,14 @@ impl Store {
 
     /// Every entry that can be removed.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
-        let root = self.root();
+        let (root, now) = (self.root(), SystemTime::now());
         let mut paths = self.blobs()?;
         paths.extend(children(&root.join("ac"))?);
         for kind in children(&root.join("memo"))? {
             paths.extend(children(&kind)?);
         }
         paths.extend(children(&root.join("trees"))?);
-        Ok(paths.into_iter().map(|path| Entry { used: used(&path), path }).collect())
+        Ok(paths.into_iter().map(|path| Entry::at(path, now)).collect())
     }
 
     fn blobs(&self) -> Result<Vec<PathBuf>> {

@@ -140,10 +140,11 @@ impl Store {
     }
 }
 
-/// Records a use of a file, so that [`Store::collect`] keeps it.
+/// Records a use of a file, so that [`Store::collect`] keeps it. A time to come is corrected: a
+/// clock that was ahead has recorded it.
 fn note_use(path: &Path, metadata: &fs::Metadata) {
-    let age = metadata.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
-    if age.is_some_and(|age| age > USE_INTERVAL) {
+    let is_recent = |time| SystemTime::now().duration_since(time).map(|age| age <= USE_INTERVAL);
+    if metadata.modified().is_ok_and(|time| !is_recent(time).unwrap_or(false)) {
         // A read-only store still serves reads; its files only look unused for longer.
         let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
     }

@@ -142,9 +142,11 @@ fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, System
     Ok(found)
 }
 
-/// The start of the build with this lock file.
+/// The start of the build with this lock file. A start in the future was noted by a clock that was
+/// ahead, so it is unknown: the build may have found any entry.
 fn start_of(alive: &Path) -> SystemTime {
-    fs::metadata(alive).and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+    let start = fs::metadata(alive).and_then(|about| about.modified()).ok();
+    start.filter(|start| *start <= SystemTime::now()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Locks a directory, if nobody holds its lock and its file system supports such locks.

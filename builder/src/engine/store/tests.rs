@@ -282,6 +282,42 @@ fn a_limit_from_the_user_spares_only_what_another_build_may_use() {
 }
 
 #[test]
+fn a_clock_that_was_ahead_does_not_end_the_limit() {
+    let (_directory, store) = store();
+    let [far, near, found] =
+        ["far", "near", "found"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
+    let ahead = |path: &Path, hours: u64| {
+        let time = SystemTime::now() + Duration::from_secs(hours * 3600);
+        File::open(path).unwrap().set_modified(time).unwrap();
+    };
+    let note = store.root().join("collected");
+    fs::write(&note, "").unwrap();
+    for (path, hours) in [(&note, 9000), (&store.blob(&far), 9000), (&store.blob(&near), 2)] {
+        ahead(path, hours);
+    }
+    assert_eq!(store.collect_daily(0).unwrap().map(|freed| freed.entries), Some(1));
+    assert!(!store.blob(&far).exists() && store.blob(&near).exists());
+    assert_eq!(store.collect_daily(0).unwrap(), None, "the note has the right time now");
+    ahead(&store.blob(&found), 9000);
+    assert!(store.contains(&found));
+    let used = fs::metadata(store.blob(&found)).unwrap().modified().unwrap();
+    assert!(used <= SystemTime::now(), "a use corrects the time");
+}
+
+#[test]
+fn a_build_with_an_unknown_start_may_use_every_entry() {
+    let (directory, store) = store();
+    let old = store.put_bytes(b"old").unwrap();
+    age(&store, &old, 48);
+    let other = Store::open(directory.path().join("store")).unwrap();
+    let scratch = other.scratch().unwrap();
+    let alive = File::open(scratch.path().with_file_name("alive")).unwrap();
+    alive.set_modified(SystemTime::now() + Duration::from_secs(9000 * 3600)).unwrap();
+    assert_eq!(store.collect(Collect::Everything).unwrap().in_use, 1);
+    assert!(store.contains(&old));
+}
+
+#[test]
 fn a_store_above_its_limit_keeps_what_its_own_build_may_use() {
     let (_directory, store) = store();
     let [used, unused] = ["used", "unused"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
