@@ -400,7 +400,8 @@ pub enum Verb {
     /// OSBUILD_STORE_MAX_GIB [default: 50; 0 for no limit] once a day: they remove the least
     /// recently used entries first, and none that was used within a day.
     Clean {
-        /// Remove everything: the next build fetches and compiles all of it again
+        /// Remove everything: the next build fetches and compiles all of it again. The addresses of
+        /// nodes on shared networks stay
         #[arg(long)]
         all: bool,
         /// Remove the least recently used entries until the store has at most N GiB, also those of

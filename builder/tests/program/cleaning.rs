@@ -6,6 +6,7 @@ use crate::workshop::{kernel, open};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::fs_error::IoContext;
 use osbuild::engine::store::Store;
+use osbuild::ship::vm::network;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
@@ -117,4 +118,20 @@ fn a_limit_also_removes_what_the_last_build_used_and_counts_what_stays() {
     let ran = scratch.osbuild(&["clean", "--max-gib", "0"]);
     assert!(!ran.stderr.contains("kept "), "{}", ran.stderr);
     assert!(!scratch.has_stored(&kernel()));
+}
+
+#[test]
+fn a_name_keeps_its_address_after_clean_all() {
+    let scratch = Scratch::new();
+    let root = scratch.path("cache/osbuild");
+    let network = root.join("clients/run/networks/lab");
+    let number_of = |name| network::member::number(&network, name).unwrap();
+    assert_eq!((number_of("a"), number_of("b")), (0, 1));
+    let probe = root.join("clients/run/probe");
+    let apt = root.join("clients/apt");
+    fs::write(&probe, "").unwrap();
+    fs::create_dir(&apt).unwrap();
+    done(&scratch.osbuild(&["clean", "--all"]));
+    assert!(!probe.exists() && !apt.exists());
+    assert_eq!((number_of("c"), number_of("b"), number_of("a")), (2, 1, 0));
 }

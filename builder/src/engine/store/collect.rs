@@ -40,7 +40,8 @@ pub enum Collect {
     Unused(Duration),
     /// The least recently used ones, until this many bytes of disk are left.
     DownTo(u64),
-    /// All of them, and the caches of ecosystems' clients.
+    /// All of them, and the caches of ecosystems' clients, except those that last
+    /// ([`Store::state`]).
     Everything,
 }
 
@@ -195,7 +196,7 @@ impl Store {
             });
         }
         if is_alone && what == Collect::Everything {
-            spent.extend(children(&self.root().join("clients"))?);
+            spent.extend(self.states_that_do_not_last()?);
         }
         for path in spent {
             collected.bytes += disk_usage(&path)?;
@@ -259,7 +260,7 @@ impl Store {
     }
 }
 
-fn children(directory: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).at("read", directory)?;
     let mut paths =
         entries.map(|entry| Ok(entry.at("read", directory)?.path())).collect::<Result<Vec<_>>>()?;

@@ -10,6 +10,7 @@
 //! | `memo/<kind>/<hash>` | the digest of what a step in this process made, by its key |
 //! | `trees/<hash>/{root,stamp}` | an unpacked directory, and the digest of its content |
 //! | `clients/<name>/` | the cache of an ecosystem's client, which it can fetch or make again |
+//! | `clients/run/networks/` | the sockets and addresses of nodes on shared networks, which stay |
 //! | `locks/` | a lock for each action and tree in the making, and for each processor in use |
 //! | `tmp/<session>/` | unfinished files of a build; the next build removes those of a dead one |
 //! | `damaged/` | entries whose content was not that of their name |
