@@ -3,7 +3,7 @@
 use super::action::Toolchain;
 use super::digest::{Digest, Hasher};
 use super::fs_error::IoContext;
-use super::store::Store;
+use super::store::{Lock, Store};
 use crate::error::{Context, Error, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -53,7 +53,10 @@ pub fn unpack_rust(store: &Store, sha256: &str) -> Result<()> {
             unpacked => unpacked?,
         },
     };
-    if let Some(tar) = store.find(sha256) {
+    // An export that has restored the tar file holds the lock.
+    if let Some(tar) = store.find(sha256)
+        && let Some(_lock) = store.try_lock(&tar_lock(sha256))?
+    {
         let mut again = Hasher::new(io::sink());
         pack(&path, &files(&path)?, &mut again)?;
         if again.digest() == tar {
@@ -79,21 +82,28 @@ pub fn has_rust(store: &Store, sha256: &str) -> bool {
 }
 
 /// Puts the tar file of the Rust toolchain into the store again, made from the unpacked toolchain.
+/// No build removes it until the lock is dropped.
 ///
 /// # Errors
 /// The store has neither, or the unpacked toolchain was changed.
-pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
+pub fn restore_rust(store: &Store, sha256: &str) -> Result<Lock> {
+    let lock = store.lock(&tar_lock(sha256), || Ok(()))?;
     let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none())
     else {
-        return store.locked(sha256).map(drop);
+        return store.locked(sha256).map(|_| lock);
     };
     let mut incoming = store.incoming()?;
     pack(&root, &files(&root)?, &mut incoming)?;
     match incoming.finish()?.hex() == sha256 {
-        true => Ok(()),
+        true => Ok(lock),
         false => Err(Error::digest("the unpacked Rust toolchain differs from the locked one")
             .hint("cargo osbuild clean --damaged")),
     }
+}
+
+/// The name of the lock under which the tar file of the Rust toolchain is removed.
+fn tar_lock(sha256: &str) -> String {
+    format!("rust-tar-{sha256}")
 }
 
 /// Packs these files of a Rust toolchain, relative to its root, without owners and times: the bytes
@@ -188,5 +198,25 @@ mod tests {
             });
             assert!(has_rust(&store, &sha256) && store.find(&sha256).is_none());
         }
+    }
+
+    #[test]
+    fn a_restored_toolchain_stays_while_it_is_exported() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, root) = (folder.path().join("rust"), folder.path().join("store"));
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("rustc"), "a compiler").unwrap();
+        let (export, build) = (Store::open(root.clone()).unwrap(), Store::open(root).unwrap());
+        let mut tar = Vec::new();
+        pack(&source, &files(&source).unwrap(), &mut tar).unwrap();
+        let sha256 = export.put_bytes(&tar).unwrap().hex();
+        unpack_rust(&build, &sha256).unwrap();
+        assert!(export.find(&sha256).is_none());
+        let lock = restore_rust(&export, &sha256).unwrap();
+        unpack_rust(&build, &sha256).unwrap();
+        assert!(export.find(&sha256).is_some());
+        drop(lock);
+        unpack_rust(&build, &sha256).unwrap();
+        assert!(export.find(&sha256).is_none(), "the unpacked toolchain is enough");
     }
 }

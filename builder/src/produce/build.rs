@@ -159,8 +159,13 @@ impl<'a, P: Product<Locked>> Build<'a, P> {
                 let sources = self.plan.lock.get().sources(&self.plan.requirements.crates);
                 let sources = sources.into_iter().filter_map(digest).filter(is_here);
                 let sources = sources.collect::<Vec<_>>();
-                // The store has no file of an unpacked Rust toolchain.
-                let restore = |source: &Digest| toolchain::restore_rust(store, &source.hex());
+                // The store has no file of an unpacked Rust toolchain. The lock keeps the restored
+                // one until it is given.
+                let restored = RefCell::new(Vec::new());
+                let restore = |source: &Digest| {
+                    restored.borrow_mut().push(toolchain::restore_rust(store, &source.hex())?);
+                    Ok(())
+                };
                 remote.give_sources(store, &sources, &restore)
             }
             _ => Ok(()),

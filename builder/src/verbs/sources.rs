@@ -3,7 +3,7 @@
 
 use super::Session;
 use crate::cli::Sources;
-use crate::engine::store::Store;
+use crate::engine::store::{Lock, Store};
 use crate::engine::toolchain;
 use crate::error::Result;
 use crate::plan::{HostPrograms, ImageFrom, Locked, Plan, Source, makes_programs};
@@ -18,8 +18,8 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
     let (exported, moved) = match what {
         Sources::Export { recipe, folder } => {
             let fetcher = session.fetcher(&store);
-            let sources = match makes_programs(&session.project, &recipe) {
-                true => of_programs(&fetcher, &session.locked_programs(&recipe)?)?,
+            let (sources, _restored) = match makes_programs(&session.project, &recipe) {
+                true => (of_programs(&fetcher, &session.locked_programs(&recipe)?)?, None),
                 false => of_node(session, &fetcher, &store, &session.locked(&recipe)?)?,
             };
             let exported = Exported::at(&folder);
@@ -51,20 +51,20 @@ fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<V
     Ok(blobs)
 }
 
-/// Returns every source of a node, after fetching them into the store.
+/// Returns every source of a node, after fetching them into the store. The store keeps the archive
+/// of the Rust toolchain while the lock is held.
 fn of_node(
     session: &Session,
     fetcher: &Fetcher,
     store: &Store,
     plan: &Plan<Locked>,
-) -> Result<Vec<Source>> {
+) -> Result<(Vec<Source>, Option<Lock>)> {
     fetcher.fetch(plan)?;
-    if let Some(rust) = &plan.lock.get().toolchain.rust {
-        toolchain::restore_rust(store, &rust.sha256)?;
-    }
+    let rust = plan.lock.get().toolchain.rust.as_ref();
+    let restored = rust.map(|rust| toolchain::restore_rust(store, &rust.sha256)).transpose()?;
     let mut sources = plan.sources();
     sources.extend(pod_images(session, store, plan)?);
-    Ok(sources)
+    Ok((sources, restored))
 }
 
 /// Returns every source of programs for the build machine, after fetching them into the store.
