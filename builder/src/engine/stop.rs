@@ -1,8 +1,8 @@
-//! Requests to stop: the user's Ctrl-C, the system's SIGTERM, or a step of the same build that
-//! panicked.
+//! Requests to stop: the user's Ctrl-C, the system's SIGTERM, a terminal that is closed, or a step
+//! of the same build that panicked.
 
 use crate::error::{Context, Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,9 @@ fn signalled() -> &'static Arc<AtomicBool> {
 }
 
 /// Turns the first SIGINT or SIGTERM into a request that every step sees, and the second one into
-/// an immediate exit with code 130. The program calls this once; a library must not.
+/// an immediate exit with code 130. SIGHUP is only a request, because a shell and the kernel both
+/// send it when a terminal is closed. nohup(1) has it ignored, which stays so. The program calls
+/// this once; a library must not.
 ///
 /// # Errors
 /// A handler cannot be installed.
@@ -25,7 +27,22 @@ pub fn on_signals() -> Result<()> {
             .and_then(|_| flag::register(signal, Arc::clone(signalled())))
             .or_build(|| format!("cannot handle signal {signal}"))?;
     }
+    if !is_ignored(SIGHUP) {
+        flag::register(SIGHUP, Arc::clone(signalled()))
+            .or_build(|| format!("cannot handle signal {SIGHUP}"))?;
+    }
     Ok(())
+}
+
+/// Whether the process was started with this signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all zeros are a valid `sigaction`, and without a new action the call only writes to
+    // `action`.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// An error once the user has asked to stop. Everything that waits calls this repeatedly.

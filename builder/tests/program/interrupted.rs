@@ -61,7 +61,7 @@ fn assert_build_continues(scratch: &Scratch) {
 
 #[test]
 fn ctrl_c_ends_a_build_and_its_processes_with_code_130() {
-    for (name, seconds) in [("-INT", "6.015"), ("-TERM", "6.016")] {
+    for (name, seconds) in [("-INT", "6.015"), ("-TERM", "6.016"), ("-HUP", "6.017")] {
         let scratch = slow(seconds);
         let build = start(&scratch);
         wait_until(|| runs(&format!("sleep {seconds}")));
@@ -76,6 +76,16 @@ fn ctrl_c_ends_a_build_and_its_processes_with_code_130() {
             assert_build_continues(&scratch);
         }
     }
+}
+
+#[test]
+fn a_build_under_nohup_outlives_its_terminal() {
+    let scratch = slow("1.018");
+    let mut nohup = scratch.command(&["nohup"], &["build", RECIPE]);
+    let build = nohup.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until(|| runs("sleep 1.018"));
+    signal(&build, "-HUP");
+    done(&Ran::from(build.wait_with_output().unwrap()));
 }
 
 #[test]
