@@ -162,7 +162,10 @@ impl<'a> Session<'a> {
 
     pub fn store(&self) -> Result<Store> {
         let variable = |name| env::var_os(name).map(PathBuf::from);
-        Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)
+        let root = Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?;
+        Store::open_waiting(root, || {
+            self.report.note("waiting for another command that removes entries from the store");
+        })
     }
 
     /// The origin of sources: the user's folder, or [`Session::default_origin`].

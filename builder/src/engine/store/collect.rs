@@ -112,7 +112,7 @@ impl Store {
     /// Removes entries as [`Store::collect`] does. `own` is the start of the build of this store if
     /// it still uses its entries.
     fn collect_beside(&self, own: Option<SystemTime>, what: Collect) -> Result<Collected> {
-        let _gate = gate(self.root())?;
+        let _gate = gate(self.root(), || ())?;
         let (now, other) = (SystemTime::now(), self.inner.session.oldest_other(self.root())?);
         let oldest = own.into_iter().chain(other).min();
         let protected =

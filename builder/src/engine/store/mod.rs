@@ -98,6 +98,15 @@ impl Store {
     /// It belongs to another user or others may write to it, so that their bytes could end up in
     /// nodes; or it cannot be written.
     pub fn open(root: PathBuf) -> Result<Store> {
+        Store::open_waiting(root, || ())
+    }
+
+    /// Opens the store like [`Store::open`]. `waiting` is called once if a collection of another
+    /// build keeps it waiting for a while.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_waiting(root: PathBuf, waiting: impl FnOnce()) -> Result<Store> {
         owner::make(&root)?;
         owner::check(&root)?;
         for directory in ["cas/sha256", "ac", "clients", "memo", "trees", "locks", "tmp", "damaged"]
@@ -105,7 +114,7 @@ impl Store {
             let path = root.join(directory);
             fs::create_dir_all(&path).at("make the directory", &path)?;
         }
-        let session = Session::begin(&root)?;
+        let session = Session::begin(&root, waiting)?;
         Ok(Store {
             inner: Arc::new(Inner {
                 root,

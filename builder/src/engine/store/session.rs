@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The file in a session's directory whose lock shows that its build is alive. Its time of
 /// modification is the start of the build.
 const ALIVE: &str = "alive";
+
+/// How long the start of another session can take.
+const START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The directory of a running build in `tmp/`.
 pub(super) struct Session {
@@ -32,15 +35,15 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts a session, and removes those of dead builds.
-    pub(super) fn begin(root: &Path) -> Result<Session> {
+    /// Starts a session, and removes those of dead builds. `waiting` is that of [`gate`].
+    pub(super) fn begin(root: &Path, waiting: impl FnOnce()) -> Result<Session> {
         let (tmp, locks) = (root.join("tmp"), root.join("locks"));
         let in_use =
             Lock::acquire(&locks.join("in-use"), FlockOperation::NonBlockingLockShared, || Ok(()))?;
         let (directory, alive, locked, abandoned) = {
             // A session without a lock counts as abandoned, so no other build may look between the
             // creation of the directory and that of its lock.
-            let _gate = gate(root)?;
+            let _gate = gate(root, waiting)?;
             let abandoned =
                 sessions(&tmp)?.into_iter().filter_map(|(path, state)| Some((path, state.ok()?)));
             let mut abandoned = abandoned.collect::<Vec<_>>();
@@ -117,9 +120,17 @@ fn make_room(root: &Path, abandoned: Vec<(PathBuf, Lock)>) {
     }
 }
 
-/// A lock that keeps new sessions from starting.
-pub(super) fn gate(root: &Path) -> Result<Lock> {
-    Lock::acquire(&root.join("locks/sessions"), FlockOperation::NonBlockingLockExclusive, || Ok(()))
+/// A lock that keeps new sessions from starting. `waiting` is called once if another process holds
+/// it for longer than a start takes: a collection does.
+pub(super) fn gate(root: &Path, waiting: impl FnOnce()) -> Result<Lock> {
+    let (began, mut waiting) = (Instant::now(), Some(waiting));
+    let path = root.join("locks/sessions");
+    Lock::acquire(&path, FlockOperation::NonBlockingLockExclusive, || {
+        if let Some(waiting) = waiting.take_if(|_| began.elapsed() > START_TIMEOUT) {
+            waiting();
+        }
+        Ok(())
+    })
 }
 
 /// The directory of each session, with its lock if the build is dead and else the start of the
