@@ -12,8 +12,8 @@ const KILLED: [&str; 6] = [
     "Killed",
 ];
 
-/// The C library's message for a full disk.
-const FULL: &str = "No space left on device";
+/// The C library's messages for a full disk, and for a user's full part of one.
+const FULL: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
 /// A resource that a machine lacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,21 @@ impl Shortage {
     /// The shortage that the output of a failed step shows; `prints` is whether it has a phrase.
     pub fn of(prints: impl Fn(&str) -> bool) -> Option<Self> {
         let memory = || KILLED.iter().any(|phrase| prints(phrase)).then_some(Shortage::Memory);
-        if prints(FULL) { Some(Shortage::Disk) } else { memory() }
+        let disk = || FULL.iter().any(|phrase| prints(phrase)).then_some(Shortage::Disk);
+        disk().or_else(memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_quota_is_a_shortage_of_disk() {
+        let of = |log: &str| Shortage::of(|phrase| log.contains(phrase));
+        assert_eq!(of("write error: Disk quota exceeded"), Some(Shortage::Disk));
+        assert_eq!(of("No space left on device, Killed"), Some(Shortage::Disk));
+        assert_eq!(of("Killed"), Some(Shortage::Memory));
+        assert_eq!(of("exit status 1"), None);
     }
 }
