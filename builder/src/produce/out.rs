@@ -82,7 +82,8 @@ fn stamp_of(name: &str) -> String {
     format!(".stamp-{name}.json")
 }
 
-/// The metadata of a file when it was written: every change to the file changes one of these.
+/// The metadata of a file when it was written. Every change to the file changes one of these, also
+/// one that restores the time of modification: only the kernel sets the time of change (stat(2)).
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     size: u64,
@@ -241,7 +242,7 @@ impl Out {
         Ok(Seen {
             size: about.size(),
             inode: about.ino(),
-            changed: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
         })
     }
 }
@@ -263,5 +264,21 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"a program");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
         assert!(!out.path("bin/.etcd").exists());
+    }
+
+    #[test]
+    fn a_change_that_keeps_the_time_of_modification_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = Out::open(folder.path(), "node").unwrap();
+        let (key, image) = (Key::new("build"), out.path(IMAGE));
+        fs::write(&image, "as built").unwrap();
+        out.finish(&key, std::slice::from_ref(&image)).unwrap();
+        assert!(out.is_current(&key));
+        let built = fs::metadata(&image).unwrap().modified().unwrap();
+        // The times of files advance with the kernel's ticks.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        fs::write(&image, "changed!").unwrap();
+        fs::File::options().write(true).open(&image).unwrap().set_modified(built).unwrap();
+        assert!(!out.is_current(&key));
     }
 }
