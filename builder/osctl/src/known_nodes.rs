@@ -217,7 +217,7 @@ fn malformed(path: &Path, why: &dyn Display) -> Error {
     Error::usage(format!("`{}` is not the file of a node", path.display())).cause(why.to_string())
 }
 
-/// What is wrong with a text of TOML, in one line: the library's own text has a picture of several.
+/// The mistake in a text of TOML, in one line: the library's own text has a picture of several.
 fn in_line(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join(", ");
     match error.span().and_then(|span| text.get(..span.start)) {

@@ -33,7 +33,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let rollout = rollout_change(flags)?;
     let plan = match builds(flags) {
         true => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),
-        // What is released can be promoted and stopped at once, whatever the recipe says today.
+        // A release can be promoted and stopped at once, whatever its recipe says today.
         false => None,
     };
     let before = plan.as_ref().and_then(|_| commit(&session, flags));
@@ -41,13 +41,9 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let name = &signing.key;
     let signer = plan.as_ref().map(|_| image_signer(&session, flags, name)).transpose()?;
     let keys = session.keys(name)?;
-    if !flags.allow_dev_key {
-        refuse_development(&keys)?;
-    }
     let folder = folder(&session, flags);
     let repository = Repository::at(&folder);
-    repository.check_roots(&keys.roots()?, name)?;
-    refuse_expired_root(&keys, session.today)?;
+    check_keys(&session, flags, &keys, &repository)?;
     let release_signer = release_signer(&session, flags, &keys)?;
     let until = session.today.plus_days(flags.days);
     let keep = flags.keep.map(usize::from);
@@ -95,6 +91,20 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     };
     report(&session, flags, &keys, &published, &folder);
     Ok(())
+}
+
+/// Refuses keys whose releases nodes of this repository would not accept.
+fn check_keys(
+    session: &Session,
+    flags: &cli::Release,
+    keys: &Keys,
+    repository: &Repository,
+) -> Result<()> {
+    if !flags.allow_dev_key {
+        refuse_development(keys)?;
+    }
+    repository.check_roots(&keys.roots()?, &keys.name)?;
+    refuse_expired_root(keys, session.today)
 }
 
 /// Refuses keys that are for development only.

@@ -33,7 +33,7 @@ impl Store {
         Ok(path)
     }
 
-    /// What the clients can fetch or make again.
+    /// The folders of clients whose content they can fetch or make again.
     pub(super) fn states_that_do_not_last(&self) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for client in children(&self.root().join("clients"))? {

@@ -162,8 +162,8 @@ pub fn read(folder: &Path) -> Outcome<Option<Kept>> {
     }))
 }
 
-/// Reads the roles and revocations in the folder's file `access`. Before a release that seals it has
-/// written the folder, nobody has any without the file.
+/// Reads the roles and revocations in the folder's file `access`. Before a release that seals it
+/// has written the folder, nobody has any without the file.
 ///
 /// # Errors
 /// The file cannot be read, is damaged, or is lost.

@@ -246,8 +246,8 @@ impl SharedStore {
         self.lock().generations = generations;
     }
 
-    /// Gives the settings the content of a generation, unless this is a dry run. What has an owner or
-    /// is being torn down stays as it is. Returns what changes.
+    /// Gives the settings the content of a generation, unless this is a dry run. What has an owner
+    /// or is being torn down stays as it is. Returns what changes.
     ///
     /// # Errors
     /// The try that this is part of has ended, there is no such generation, `permit` refuses the
