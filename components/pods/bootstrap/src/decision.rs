@@ -13,7 +13,7 @@ pub struct Found {
     pub text: String,
 }
 
-/// What is known of the documents of earlier boots.
+/// The node's knowledge of the documents of earlier boots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// The machine whose document was placed last, and that document.

@@ -54,13 +54,13 @@ pub fn last_instance(folder: &Path) -> Outcome<Option<Instance>> {
     Ok(known(folder)?.placed.map(|(instance, _)| instance))
 }
 
-/// What the record says. One that is damaged says nothing.
+/// Reads the record. One that is damaged counts as an empty one.
 fn known(folder: &Path) -> Outcome<Known> {
     let record = read(&folder.join(RECORD))?;
     Ok(record.and_then(|record| parse_record(&record)).unwrap_or_default())
 }
 
-/// What is known once a document is placed.
+/// The knowledge after a document was placed.
 fn with_placed(before: Known, found: &Found) -> Known {
     let placed = Some((found.instance.clone(), found.text.clone()));
     let mut after = Known { placed, latest: found.replaces.max(before.latest), former: Vec::new() };
@@ -71,7 +71,7 @@ fn with_placed(before: Known, found: &Found) -> Known {
     after
 }
 
-/// What is known once the document of a machine was left out for the owner's.
+/// The knowledge after the document of a machine gave way to the owner's.
 fn with_left_out(mut before: Known, instance: &Instance) -> Known {
     add_former(&mut before, instance.clone());
     before

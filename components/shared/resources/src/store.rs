@@ -143,7 +143,8 @@ impl Store {
 
     /// A resource of before as [`Store::take_back`] leaves it: with the finalizers that it has now,
     /// which belong to those who put them. One that is gone had to lose all of them first, so it
-    /// has none. Nothing is left of one that was being torn down and is gone: its end had begun before.
+    /// has none. Nothing is left of one that was being torn down and is gone: its end had begun
+    /// before.
     pub fn taken_back(&self, before: &Arc<Resource>) -> Option<Arc<Resource>> {
         let found = self.get(&before.content.key).ok();
         if found.is_none() && before.content.phase == Phase::TearingDown {
