@@ -73,7 +73,8 @@ pub fn for_sources() -> Vec<Tool> {
     ]
 }
 
-/// The other needs of this machine: `osbuild` itself is compiled here, and some builds fetch packages.
+/// The other needs of this machine: `osbuild` itself is compiled here, and some builds fetch
+/// packages.
 pub fn for_machine() -> Vec<Tool> {
     let compiler = "compiles the C code in the crates of `osbuild` itself";
     let mirror = "has the Debian packages that the lock names";

@@ -166,9 +166,14 @@ impl Plane<'_> {
     /// has begun, and keeps nothing of that.
     fn is_made_once_it_is_correct(&self, outcome: &mut Outcome) -> Result<()> {
         let begun = wait(NEW_NODE_TIMEOUT, || {
-            let log = self.node_api.run(&["logs", "control-plane"])?.output;
-            let has_files = log.contains("runs kubeadm init phase kubelet-start");
-            Ok(if has_files { Seen::Yes(()) } else { Seen::NotYet(log) })
+            let logs = self.node_api.run(&["logs"])?.output;
+            // The pod has another name before the node has its own.
+            let mut of_pod = logs.lines().filter(|name| name.ends_with("/control-plane"));
+            let begins = |log: &str| log.contains("runs kubeadm init phase kubelet-start");
+            let has_begun = of_pod.try_fold(false, |has_begun, name| {
+                Ok::<_, Error>(has_begun || begins(&self.node_api.run(&["logs", name])?.output))
+            })?;
+            Ok(if has_begun { Seen::Yes(()) } else { Seen::NotYet(logs) })
         })?;
         outcome.claim("kubeadm begins with the node document", begun);
         let wrong = ["made: false", "setBy: document"];
