@@ -129,6 +129,7 @@ mod tests {
         let refused = service.revert_try(malformed).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     }
+
     #[tokio::test]
     async fn a_deletion_that_waits_ends_with_the_try_that_is_taken_back() {
         let store = Arc::new(SharedStore::new().unwrap());
