@@ -1,15 +1,16 @@
 //! The note of an unfinished attempt to make the control plane. kubeadm keeps the certificates and
 //! kubeconfigs that it finds, also those of an attempt with a configuration that was wrong.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use osbuild_failure::{Explain, Outcome};
+use serde::{Deserialize, Serialize};
 
 use crate::replace::replace;
 use crate::role::Role;
 
-/// The configuration with which the unfinished attempt began, below the root.
+/// The note of the unfinished attempt, below the root.
 const NOTE: &str = "control-plane-making";
 /// The key that signs the certificates of the API server and of kubeconfigs. It is missing where
 /// the owner signs them elsewhere: then kubeadm cannot make them again.
@@ -30,6 +31,15 @@ const ETCD_KEY: &str = "pki/etcd/ca.key";
 const OF_ETCD: [&str; 4] =
     ["pki/etcd/server.crt", "pki/etcd/server.key", "pki/etcd/peer.crt", "pki/etcd/peer.key"];
 
+/// The note.
+#[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
+struct Note {
+    /// The configuration with which the attempt began.
+    configuration: String,
+    /// The files that the first attempt found: they are the owner's.
+    owned: Vec<String>,
+}
+
 /// Begins an attempt with this configuration below `root`, which is `/etc/kubernetes`. If the
 /// attempt before it had another one, it removes what kubeadm would keep of that and can make
 /// again. Returns whether it had another one.
@@ -42,11 +52,22 @@ pub fn begin(root: &Path, role: Role, configuration: &str) -> Outcome<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         read => Some(read.explain(format_args!("read {}", note.display()))?),
     };
-    let is_corrected = before.is_some_and(|before| before != configuration);
+    // A damaged one cannot tell the owner's files.
+    let before = before.map(|text| serde_json::from_str::<Note>(&text).unwrap_or_default());
+    let is_corrected = before.as_ref().is_some_and(|before| before.configuration != configuration);
+    let owned = match before {
+        Some(before) => before.owned,
+        None => {
+            signed(root, role).filter(|name| root.join(name).exists()).map(Into::into).collect()
+        }
+    };
     if is_corrected {
-        leftovers(root, role).iter().try_for_each(|file| remove(file))?;
+        let made = signed(root, role).filter(|name| !owned.iter().any(|owned| owned == name));
+        made.map(|name| root.join(name)).try_for_each(|file| remove(&file))?;
     }
-    replace(&note, configuration).explain(format_args!("write {}", note.display()))?;
+    let text = serde_json::to_string(&Note { configuration: configuration.to_owned(), owned })
+        .explain("encode the note of an attempt")?;
+    replace(&note, &text).explain(format_args!("write {}", note.display()))?;
     Ok(is_corrected)
 }
 
@@ -58,16 +79,13 @@ pub fn end(root: &Path) -> Outcome {
     remove(&root.join(NOTE))
 }
 
-fn leftovers(root: &Path, role: Role) -> Vec<PathBuf> {
-    let mut names = Vec::new();
-    if root.join(CLUSTER_KEY).exists() {
-        names.extend(OF_CLUSTER);
-        names.extend(Some(OF_KUBELET).filter(|_| role == Role::First));
-    }
-    if root.join(ETCD_KEY).exists() {
-        names.extend(OF_ETCD);
-    }
-    names.into_iter().map(|name| root.join(name)).collect()
+/// The names of the files that kubeadm can sign on this node.
+fn signed(root: &Path, role: Role) -> impl Iterator<Item = &'static str> {
+    let of_kubelet = Some(OF_KUBELET).filter(|_| role == Role::First);
+    let of_cluster = OF_CLUSTER.into_iter().chain(of_kubelet);
+    let has = |key: &str| root.join(key).exists();
+    let of_cluster = Some(of_cluster).filter(|_| has(CLUSTER_KEY)).into_iter().flatten();
+    of_cluster.chain(Some(OF_ETCD).filter(|_| has(ETCD_KEY)).into_iter().flatten())
 }
 
 /// Removes a file that may not be there.
@@ -98,31 +116,47 @@ mod tests {
 
     #[test]
     fn only_an_attempt_with_another_configuration_removes_files() {
-        let root =
-            root_with(&["pki/ca.key", "pki/ca.crt", "pki/apiserver.crt", "kubelet.conf", "a.conf"]);
+        let root = root_with(&["pki/ca.key", "pki/ca.crt", "admin.conf", "a.conf"]);
         let begin = |text| begin(root.path(), Role::First, text).unwrap();
+        let signs = || {
+            for file in ["pki/apiserver.crt", "kubelet.conf"] {
+                fs::write(root.path().join(file), "").unwrap();
+            }
+        };
         assert!(!begin("first"), "nothing is left of an attempt before it");
+        signs();
         assert!(!begin("first"), "a repeated attempt keeps its files");
         assert!(exists(&root, "pki/apiserver.crt"));
-        assert!(begin("second"));
-        assert!(!exists(&root, "pki/apiserver.crt") && !exists(&root, "kubelet.conf"));
-        assert!(exists(&root, "pki/ca.crt") && exists(&root, "a.conf"), "the owner's files stay");
+        for corrected in ["second", "third"] {
+            assert!(begin(corrected));
+            assert!(!exists(&root, "pki/apiserver.crt") && !exists(&root, "kubelet.conf"));
+            signs();
+        }
+        for of_owner in ["pki/ca.crt", "admin.conf", "a.conf"] {
+            assert!(exists(&root, of_owner), "{of_owner}");
+        }
         end(root.path()).unwrap();
         assert!(!exists(&root, NOTE));
     }
 
     #[test]
     fn files_that_kubeadm_cannot_sign_again_stay() {
-        let root = root_with(&["pki/etcd/ca.key", "pki/etcd/peer.crt", "pki/apiserver.crt"]);
+        let root = root_with(&["pki/etcd/ca.key"]);
         begin(root.path(), Role::First, "first").unwrap();
+        for file in ["pki/etcd/peer.crt", "pki/apiserver.crt"] {
+            fs::write(root.path().join(file), "").unwrap();
+        }
         begin(root.path(), Role::First, "second").unwrap();
         assert!(exists(&root, "pki/apiserver.crt") && !exists(&root, "pki/etcd/peer.crt"));
     }
 
     #[test]
     fn a_further_node_keeps_the_kubeconfig_of_its_kubelet() {
-        let root = root_with(&["pki/ca.key", "admin.conf", "kubelet.conf"]);
+        let root = root_with(&["pki/ca.key"]);
         begin(root.path(), Role::Further, "first").unwrap();
+        for file in ["admin.conf", "kubelet.conf"] {
+            fs::write(root.path().join(file), "").unwrap();
+        }
         begin(root.path(), Role::Further, "second").unwrap();
         assert!(exists(&root, "kubelet.conf") && !exists(&root, "admin.conf"));
     }

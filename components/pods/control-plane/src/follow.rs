@@ -59,7 +59,8 @@ fn follow_first(progress: &mut Progress) -> Outcome<Option<String>> {
     let combined = configuration.to_make();
     let with = wanted.as_deref().filter(|_| combined.is_some());
     if !Path::new(MADE).exists() {
-        let is_wanted = || configuration.role == Role::Further || setting::wanted() == wanted;
+        let (is_further, of_file) = (configuration.role == Role::Further, file_text());
+        let is_wanted = || (is_further || setting::wanted() == wanted) && file_text() == of_file;
         make(&kubeadm(combined.as_deref())?, configuration.role, &is_wanted, progress)?;
         eprintln!("the control plane is made");
         note_made(with)?;
@@ -96,6 +97,11 @@ fn follow_change(wanted: Option<&str>) -> Outcome {
 fn read(wanted: Option<&str>) -> Outcome<Option<Configuration>> {
     let configuration = Configuration::read(Path::new(CONFIGURATION), wanted);
     configuration.explain(format_args!("look for {CONFIGURATION}"))
+}
+
+/// The text of the owner's file; `None` if it cannot be read.
+fn file_text() -> Option<String> {
+    fs::read_to_string(CONFIGURATION).ok()
 }
 
 /// kubeadm with this configuration, or else with that of the file.
