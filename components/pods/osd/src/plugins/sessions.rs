@@ -8,7 +8,7 @@ use super::registry::{Controller, Refusal, Registry, SessionId, Token};
 use crate::limits::MAX_METADATA;
 use crate::shared::SharedStore;
 use crate::wire;
-use osbuild_resources::{Content, Key, Kind, Query, Resource, Store};
+use osbuild_resources::{Content, Key, Kind, Phase, Query, Resource, Store};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Shutdown;
@@ -352,7 +352,13 @@ impl Sessions {
         }
         let found =
             self.store.read(|store| store.get(key)).map_err(|error| wire::status(&error))?;
-        let all = found.content.finalizers.union(&finalizers);
+        let Content { phase, finalizers: before, .. } = &found.content;
+        // It would bring back a setting that the node has taken away already.
+        if *phase == Phase::TearingDown && !finalizers.is_subset(before) {
+            let message = format!("{key} is being torn down, and takes no other finalizer");
+            return Err(Status::failed_precondition(message));
+        }
+        let all = before.union(&finalizers);
         if all.map(String::len).sum::<usize>() > MAX_METADATA {
             let message = format!("the finalizers of {key} have at most {MAX_METADATA} bytes");
             return Err(Status::resource_exhausted(message));

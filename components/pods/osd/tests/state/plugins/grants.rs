@@ -124,6 +124,19 @@ async fn a_changed_grant_keeps_the_finalizers_of_its_strong_inputs() {
 }
 
 #[tokio::test]
+async fn a_setting_that_is_torn_down_takes_no_other_finalizer() {
+    let node = Node::granted().await;
+    let plugin = node.registered().await;
+    node.apply("{type: Hostname, id: a, spec: {hostname: edge-7}}").await.unwrap();
+    plugin.add_finalizer(HOSTNAMES, "a").await.unwrap();
+    assert_eq!(code(node.destroy(HOSTNAMES, "a").await), Code::FailedPrecondition);
+    node.tear_down(HOSTNAMES, "a").await.unwrap();
+    plugin.add_finalizer(HOSTNAMES, "a").await.expect("it is there");
+    plugin.remove_finalizer(HOSTNAMES, "a").await.unwrap();
+    assert_eq!(code(plugin.add_finalizer(HOSTNAMES, "a").await), Code::FailedPrecondition);
+}
+
+#[tokio::test]
 async fn types_of_two_grants_that_differ_only_in_case_leave_nothing_behind() {
     let node = Node::granted().await;
     let other = GRANT.replace("greeter", "other").replace("Greeting", "GreetIng");

@@ -3,7 +3,9 @@
 use super::connected::{Connected, inputs, outputs};
 use crate::osd::{Osd, channel};
 use osbuild_cosi::resource::state_client::StateClient;
-use osbuild_cosi::resource::{DestroyOptions, DestroyRequest, GetRequest, ListRequest};
+use osbuild_cosi::resource::{
+    DestroyOptions, DestroyRequest, GetRequest, ListRequest, TeardownRequest,
+};
 use osbuild_cosi::v1::ApplyRequest;
 use osbuild_cosi::v1::configuration_client::ConfigurationClient;
 use std::path::PathBuf;
@@ -131,5 +133,11 @@ impl Node {
             options: Some(DestroyOptions::default()),
         };
         self.state().await.destroy(request).await.map(drop)
+    }
+
+    pub async fn tear_down(&self, type_name: &str, id: &str) -> Result<(), Status> {
+        let (namespace, r#type, id) = ("system".to_owned(), type_name.to_owned(), id.to_owned());
+        let request = TeardownRequest { namespace, r#type, id, options: None };
+        self.state().await.teardown(request).await.map(drop)
     }
 }
