@@ -150,6 +150,9 @@ impl Dispatcher {
         let has_other_swap = self.settings.swap_mut().on_kubelet_written(uptime());
         let has_changed =
             has_other_fields || has_other_cluster || has_other_programs || has_other_swap;
+        if has_other_cluster && self.node_name.joins() {
+            self.leave_cluster();
+        }
         if std::mem::take(&mut self.restarts_kubelet) || has_changed {
             self.restart_kubelet();
         }
@@ -292,6 +295,11 @@ impl Dispatcher {
     /// The kubelet is about to start on a node that joins no cluster.
     fn on_no_cluster(&mut self) {
         self.ask(Job::ForgetNodeName);
+        self.leave_cluster();
+    }
+
+    /// The node is in the cluster of before no more: another one has not reported it as Ready yet.
+    fn leave_cluster(&mut self) {
         self.cluster_report.on_left();
         let actions = self.reach.on_left();
         self.carry_out_reach(actions);

@@ -160,6 +160,8 @@ mod tests {
     use super::super::settings::tests::on_a_node;
     use super::*;
 
+    use osbuild_protocol::Setting;
+    use osbuild_ranks::Source;
     use rustix::process::{WaitOptions, waitpid};
 
     use crate::daemons::node_name::Action;
@@ -193,6 +195,22 @@ mod tests {
             assert_eq!(node.cluster(), Cluster::Ready);
             node.on_cluster_report("not Ready: no CNI\n");
             assert_eq!(node.cluster(), Cluster::NotReady("no CNI".to_owned()));
+        });
+    }
+
+    #[test]
+    fn a_node_that_moves_to_another_cluster_is_asked_about_again() {
+        on_a_node(|node| {
+            ready_in_cluster(node);
+            let line = "cluster-join server=https://b ca=MIIB token=abcdef.0123456789abcdef";
+            let Ok(Setting::ClusterJoin(join)) = Setting::parse(line) else { panic!("{line}") };
+            node.settings.cluster_mut().set(Source::Api, Some(join), uptime());
+            std::fs::create_dir_all("/run/osbuild/kubelet").unwrap();
+            node.settings.cluster_mut().ask().unwrap();
+            node.on_kubelet_config();
+            assert_eq!(node.cluster(), Cluster::Unknown);
+            node.follow_cluster();
+            assert_eq!(node.processes.due(uptime()), [Program::Cluster]);
         });
     }
 
