@@ -51,6 +51,7 @@ pub use packages::Holders;
 pub use project::{Overrides, Project};
 pub use resolve::{
     BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs,
+    untaken,
 };
 pub use upstream::{
     GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, set_go_toolchain, set_version, upstream,

@@ -22,6 +22,7 @@ use osbuild_release::{Document, target};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 /// `osbuild release`
@@ -30,6 +31,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     if !flags.remote_trusted {
         session.trust = Trust::Here;
     }
+    session.check_set(slice::from_ref(&flags.recipe))?;
     let rollout = rollout_change(flags)?;
     let plan = match builds(flags) {
         true => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),

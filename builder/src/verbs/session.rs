@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result, each_once, in_words};
 use crate::host::{self, Tool};
 use crate::plan::{
     Date, HostPrograms, Lockable, Locked, Overrides, Plan, Project, Releases, Signing, Strictness,
-    Unlocked, resolve, resolve_programs, skew,
+    Unlocked, resolve, resolve_programs, skew, untaken,
 };
 use crate::produce::build::BuildOptions;
 use crate::produce::compile::Workspace;
@@ -86,7 +86,17 @@ impl<'a> Session<'a> {
             let error = Error::usage("no recipe has a lock");
             return Err(error.hint("`cargo osbuild lock RECIPE` makes one"));
         }
+        self.check_set(&names)?;
         Ok(names)
+    }
+
+    /// Refuses a value of `--set` that changes none of these recipes.
+    pub fn check_set(&self, recipes: &[String]) -> Result<()> {
+        let Some(key) = untaken(&self.project, recipes) else { return Ok(()) };
+        let names = in_words(recipes.iter().map(String::as_str));
+        Err(Error::usage(format!("`--set {key}=…` would change nothing"))
+            .cause(format!("this key is for recipes of another kind than {names}"))
+            .hint("`cargo osbuild plan RECIPE` shows the values of a recipe"))
     }
 
     /// The names of the recipes that have a lock.

@@ -103,6 +103,22 @@ fn values_of_the_command_line_change_only_recipes_that_can_have_them() {
 }
 
 #[test]
+fn a_value_that_no_recipe_of_the_command_takes_is_found() {
+    let untaken = |set: &str, recipes: &[&str]| {
+        let recipes: Vec<String> = recipes.iter().map(|recipe| (*recipe).to_owned()).collect();
+        plan::untaken(&shipped_with(&[set]), &recipes).map(str::to_owned)
+    };
+    assert_eq!(untaken("version=1", &["lab"]).unwrap(), "version");
+    assert_eq!(untaken("version=1", &["lab", "qemu-amd64"]), None);
+    assert_eq!(untaken("installs.settings=x", &["qemu-amd64"]).unwrap(), "installs.settings");
+    assert_eq!(untaken("installs.settings=x", &["usb-installer-amd64"]), None);
+    // Each recipe refuses it with its place.
+    assert_eq!(untaken("toolchain.go=1.26.9", &["lab"]), None);
+    let lab = plan::resolve_programs(&shipped_with(&["toolchain.go=1.26.9"]), "lab");
+    assert!(lab.unwrap_err().to_string().contains("did you mean `toolchains`"));
+}
+
+#[test]
 fn a_value_of_an_installer_is_not_one_of_the_recipe_that_it_carries() {
     let settings = "components/pods/installer/tests/every-key.toml";
     let project = shipped_with(&[&format!("installs.settings={settings}")]);

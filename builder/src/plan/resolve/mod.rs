@@ -19,7 +19,7 @@ mod updates;
 mod volumes;
 mod writable;
 
-pub use programs::{makes_programs, resolve_programs};
+pub use programs::{makes_programs, resolve_programs, untaken};
 pub use requirements::BUILD_MACHINE;
 
 use super::document::{Located, Origins, Spot};

@@ -9,6 +9,11 @@ use crate::plan::keys::{RecipeFile, Table};
 use crate::plan::{GoComponent, HostPrograms, Plan, ProgramComponent, Project, Unlocked};
 use std::collections::BTreeMap;
 
+/// The section of such a recipe.
+const PROGRAMS: &str = key!(RecipeFile.programs);
+/// The section of an installer.
+const INSTALLS: &str = key!(RecipeFile.installs);
+
 /// The keys of such a recipe; all others describe a node.
 const KEYS: [&str; 4] = [
     key!(RecipeFile.inherit),
@@ -21,11 +26,32 @@ const KEYS: [&str; 4] = [
 /// programs takes none of a node and vice versa, and only an installer takes those of `[installs]`,
 /// as the recipe that it carries is read with the same command line.
 pub fn takes(recipe: &Items, key: &str) -> bool {
-    const PROGRAMS: &str = key!(RecipeFile.programs);
-    const INSTALLS: &str = key!(RecipeFile.installs);
+    is_taken(key, |section| recipe.contains_key(section))
+}
+
+/// The first key of the command line that none of these recipes takes: it would change nothing.
+pub fn untaken<'p>(project: &'p Project, recipes: &[String]) -> Option<&'p str> {
+    let takes = |recipe: &String, key: &str| {
+        let section = key.split('.').next().unwrap_or(key);
+        // A recipe that is not there is an error of its own.
+        RECIPES.read_part(project, recipe, &mut Vec::new()).is_none_or(|recipe| {
+            is_taken(section, |section| match section {
+                PROGRAMS => recipe.programs.is_some(),
+                _ => recipe.installs.is_some(),
+            })
+        })
+    };
+    let mut keys = project.overrides.values().keys();
+    keys.find(|key| !recipes.iter().any(|recipe| takes(recipe, key))).map(String::as_str)
+}
+
+/// Whether a recipe that `has` some sections takes a key. It takes an unknown one, which it refuses
+/// with its place.
+fn is_taken(key: &str, has: impl Fn(&str) -> bool) -> bool {
+    let is_known = RecipeFile::KEYS.iter().any(|known| known.name == key);
     match key {
-        PROGRAMS | INSTALLS => recipe.contains_key(key),
-        key => !recipe.contains_key(PROGRAMS) || KEYS.contains(&key),
+        PROGRAMS | INSTALLS => has(key),
+        key => !is_known || !has(PROGRAMS) || KEYS.contains(&key),
     }
 }
 
