@@ -18,15 +18,17 @@ use osbuild_abi::paths::NODE_DOCUMENT;
 use serde_json::json;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::slice;
 use std::time::{Duration, SystemTime};
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
+    session.check_set(slice::from_ref(&flags.recipe))?;
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;
     check_name(flags)?;
-    check_download(session, flags)?;
+    check_download(session, &plan, signing.as_ref(), flags)?;
     let files = given_files(&plan, flags, session.report)?;
     let out = Out::open(session.root(), &plan.recipe)?;
     let own = OwnCluster::of(session, &plan, flags, &files, &out)?;
@@ -182,10 +184,17 @@ fn check_name(flags: &cli::Run) -> Result<()> {
     }
 }
 
-/// Refuses a download of firmware with `--offline`, before the build. Firmware that an earlier run
-/// has downloaded needs none.
-fn check_download(session: &Session, flags: &cli::Run) -> Result<()> {
-    if !flags.download_firmware || !session.common.offline {
+/// Refuses a download of firmware with `--offline`, before the build. None is needed for a signed
+/// image, on a machine with firmware, or after an earlier download.
+fn check_download(
+    session: &Session,
+    plan: &Plan<Locked>,
+    signing: Option<&Signing>,
+    flags: &cli::Run,
+) -> Result<()> {
+    let is_never_asked = !flags.download_firmware || !session.common.offline;
+    let is_signed = signing.is_some() && !flags.insecure;
+    if is_never_asked || is_signed || Firmware::is_installed(plan.architecture, &SecureBoot::Off) {
         return Ok(());
     }
     match Firmware::is_downloaded(&session.store()?.state("firmware")?) {

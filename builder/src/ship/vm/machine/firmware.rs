@@ -95,11 +95,7 @@ impl Firmware {
         if let Some(code) = explicit {
             return Self::named(code);
         }
-        let known = Self::known(architecture, secure_boot).into_iter();
-        let known = known
-            .into_iter()
-            .find(|firmware| firmware.code.exists() && firmware.variables.exists());
-        match (known, download) {
+        match (Self::installed(architecture, secure_boot), download) {
             (Some(firmware), _) => Ok(firmware),
             (None, _) if secure_boot.verifies() => {
                 Err(without_secure_boot(architecture, secure_boot))
@@ -107,6 +103,17 @@ impl Firmware {
             (None, Download::Into(folder)) => Self::download(architecture, folder),
             (None, Download::Refused) => Err(missing(architecture)),
         }
+    }
+
+    /// Whether the distribution's firmware is on this machine.
+    pub fn is_installed(architecture: Architecture, secure_boot: &SecureBoot) -> bool {
+        Self::installed(architecture, secure_boot).is_some()
+    }
+
+    fn installed(architecture: Architecture, secure_boot: &SecureBoot) -> Option<Self> {
+        Self::known(architecture, secure_boot)
+            .into_iter()
+            .find(|firmware| firmware.code.exists() && firmware.variables.exists())
     }
 
     /// Whether [`Firmware::find`] has downloaded firmware into this folder, so that it needs no
