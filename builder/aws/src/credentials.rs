@@ -123,7 +123,8 @@ fn sources() -> Vec<Source> {
         },
         Source {
             name: "the files in ~/.aws",
-            variables: &["AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"],
+            // `AWS_CONFIG_FILE` does not count: such a file often has a region alone.
+            variables: &["AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"],
             provider: Box::new(ProfileCredentialProvider::default()),
         },
         Source {
