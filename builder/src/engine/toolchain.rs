@@ -87,7 +87,7 @@ pub fn has_rust(store: &Store, sha256: &str) -> bool {
 /// # Errors
 /// The store has neither, or the unpacked toolchain was changed.
 pub fn restore_rust(store: &Store, sha256: &str) -> Result<Lock> {
-    let lock = store.lock(&tar_lock(sha256), || Ok(()))?;
+    let lock = store.lock_shared(&tar_lock(sha256))?;
     let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none())
     else {
         return store.locked(sha256).map(|_| lock);
@@ -101,7 +101,7 @@ pub fn restore_rust(store: &Store, sha256: &str) -> Result<Lock> {
     }
 }
 
-/// The name of the lock under which the tar file of the Rust toolchain is removed.
+/// The name of the lock that keeps the tar file of the Rust toolchain. Exports share it.
 fn tar_lock(sha256: &str) -> String {
     format!("rust-tar-{sha256}")
 }

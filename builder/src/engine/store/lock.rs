@@ -79,6 +79,16 @@ impl Store {
         Ok(lock.map(|lock| self.kept_by(lock)))
     }
 
+    /// Waits until no other session has the lock `name` alone, and shares it.
+    ///
+    /// # Errors
+    /// The user interrupts the build, or the store cannot be written.
+    pub fn lock_shared(&self, name: &str) -> Result<Lock> {
+        let path = self.root().join("locks").join(name);
+        let lock = Lock::acquire(&path, FlockOperation::NonBlockingLockShared, || Ok(()))?;
+        Ok(self.kept_by(lock))
+    }
+
     fn kept_by(&self, lock: Lock) -> Lock {
         Lock { _store: Some(self.clone()), ..lock }
     }
