@@ -1,4 +1,5 @@
-//! Programs that checks start on this host. They end with the check, also if the user ends it.
+//! Programs that checks start on this host. They end with the check, also if the user ends it; only
+//! a short one may go on to its end if a second Ctrl-C follows the first within a moment.
 
 use osbuild::error::{Context, Result};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -20,6 +21,23 @@ const GRACE: Duration = Duration::from_secs(20);
 pub fn tied(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
+}
+
+/// The same program, which is asked to end when the thread that starts it ends. It must not have
+/// its standard streams yet.
+pub fn ended_in_order(program: &Command) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM"]).arg(program.get_program()).args(program.get_args());
+    if let Some(folder) = program.get_current_dir() {
+        command.current_dir(folder);
+    }
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command
 }
 

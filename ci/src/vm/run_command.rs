@@ -1,6 +1,7 @@
 //! The command line `osbuild run`, as a user types it.
 
 use crate::check::Outcome;
+use crate::child::ended_in_order;
 use crate::image::{ARM64, RECIPE};
 use crate::site::{Ran, Site};
 use crate::vm::machine::{PROCESSORS, SECURE_BOOT_ON};
@@ -129,7 +130,8 @@ impl RunCommand {
         osbuild.current_dir(project);
         osbuild.args(["run", recipe, "--cpus", &processors.to_string(), "--yes"]).args(flags);
         // Ctrl-C on a terminal would be the first of two interrupts, and the second one ends it
-        // without order.
+        // without order. After a second one no code of ours ends it.
+        let mut osbuild = ended_in_order(&osbuild);
         osbuild.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
         Ok(RunCommand { child, log })
