@@ -26,7 +26,15 @@ const OF_CLUSTER: [&str; 6] = [
 ];
 /// The kubeconfig of the kubelet, which the kubelet of a further node writes itself.
 const OF_KUBELET: &str = "kubelet.conf";
-/// The same for etcd.
+/// The static pods. The kubelet makes an empty file in the place of a kubeconfig that one of them
+/// mounts, so they go before those.
+const STATIC_PODS: [&str; 4] = [
+    "manifests/etcd.yaml",
+    "manifests/kube-apiserver.yaml",
+    "manifests/kube-controller-manager.yaml",
+    "manifests/kube-scheduler.yaml",
+];
+/// The same as [`CLUSTER_KEY`] for etcd.
 const ETCD_KEY: &str = "pki/etcd/ca.key";
 const OF_ETCD: [&str; 4] =
     ["pki/etcd/server.crt", "pki/etcd/server.key", "pki/etcd/peer.crt", "pki/etcd/peer.key"];
@@ -57,14 +65,11 @@ pub fn begin(root: &Path, role: Role, configuration: &str) -> Outcome<bool> {
     let is_corrected = before.as_ref().is_some_and(|before| before.configuration != configuration);
     let owned = match before {
         Some(before) => before.owned,
-        None => {
-            signed(root, role).filter(|name| root.join(name).exists()).map(Into::into).collect()
-        }
+        None => made(root, role).filter(|name| root.join(name).exists()).map(Into::into).collect(),
     };
-    if is_corrected {
-        let made = signed(root, role).filter(|name| !owned.iter().any(|owned| owned == name));
-        made.map(|name| root.join(name)).try_for_each(|file| remove(&file))?;
-    }
+    let made = made(root, role).filter(|name| !owned.iter().any(|owned| owned == name));
+    let mut files = made.map(|name| root.join(name)).filter(|file| is_corrected || is_empty(file));
+    files.try_for_each(|file| remove(&file))?;
     let text = serde_json::to_string(&Note { configuration: configuration.to_owned(), owned })
         .explain("encode the note of an attempt")?;
     replace(&note, &text).explain(format_args!("write {}", note.display()))?;
@@ -79,13 +84,19 @@ pub fn end(root: &Path) -> Outcome {
     remove(&root.join(NOTE))
 }
 
-/// The names of the files that kubeadm can sign on this node.
-fn signed(root: &Path, role: Role) -> impl Iterator<Item = &'static str> {
+/// The names of the files that kubeadm can make again on this node.
+fn made(root: &Path, role: Role) -> impl Iterator<Item = &'static str> {
     let of_kubelet = Some(OF_KUBELET).filter(|_| role == Role::First);
     let of_cluster = OF_CLUSTER.into_iter().chain(of_kubelet);
     let has = |key: &str| root.join(key).exists();
     let of_cluster = Some(of_cluster).filter(|_| has(CLUSTER_KEY)).into_iter().flatten();
-    of_cluster.chain(Some(OF_ETCD).filter(|_| has(ETCD_KEY)).into_iter().flatten())
+    let of_etcd = Some(OF_ETCD).filter(|_| has(ETCD_KEY)).into_iter().flatten();
+    STATIC_PODS.into_iter().chain(of_cluster).chain(of_etcd)
+}
+
+/// Whether this is an empty file: one that the kubelet has made, or that a power cut has left.
+fn is_empty(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|about| about.len() == 0)
 }
 
 /// Removes a file that may not be there.
@@ -120,7 +131,7 @@ mod tests {
         let begin = |text| begin(root.path(), Role::First, text).unwrap();
         let signs = || {
             for file in ["pki/apiserver.crt", "kubelet.conf"] {
-                fs::write(root.path().join(file), "").unwrap();
+                fs::write(root.path().join(file), "signed").unwrap();
             }
         };
         assert!(!begin("first"), "nothing is left of an attempt before it");
@@ -132,6 +143,9 @@ mod tests {
             assert!(!exists(&root, "pki/apiserver.crt") && !exists(&root, "kubelet.conf"));
             signs();
         }
+        fs::write(root.path().join("scheduler.conf"), "").unwrap();
+        assert!(!begin("third"));
+        assert!(!exists(&root, "scheduler.conf"), "kubeadm would refuse the kubelet's empty file");
         for of_owner in ["pki/ca.crt", "admin.conf", "a.conf"] {
             assert!(exists(&root, of_owner), "{of_owner}");
         }
@@ -144,7 +158,7 @@ mod tests {
         let root = root_with(&["pki/etcd/ca.key"]);
         begin(root.path(), Role::First, "first").unwrap();
         for file in ["pki/etcd/peer.crt", "pki/apiserver.crt"] {
-            fs::write(root.path().join(file), "").unwrap();
+            fs::write(root.path().join(file), "signed").unwrap();
         }
         begin(root.path(), Role::First, "second").unwrap();
         assert!(exists(&root, "pki/apiserver.crt") && !exists(&root, "pki/etcd/peer.crt"));
@@ -155,7 +169,7 @@ mod tests {
         let root = root_with(&["pki/ca.key"]);
         begin(root.path(), Role::Further, "first").unwrap();
         for file in ["admin.conf", "kubelet.conf"] {
-            fs::write(root.path().join(file), "").unwrap();
+            fs::write(root.path().join(file), "signed").unwrap();
         }
         begin(root.path(), Role::Further, "second").unwrap();
         assert!(exists(&root, "kubelet.conf") && !exists(&root, "admin.conf"));
