@@ -82,7 +82,7 @@ fn check_flags(
         return Ok(());
     };
     // The keys `dev` do not exist before the first build.
-    let keys = session.keys(name)?;
+    let keys = session.keys_to_make(name)?;
     let for_development = name == crate::ship::keys::DEV
         || keys.exist() && is_for_development(&keys.certificate(Role::Db)?);
     if for_development && !flags.allow_dev_key && !flags.dry_run {

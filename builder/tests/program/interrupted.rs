@@ -34,8 +34,9 @@ pub fn wait_until(condition: impl Fn() -> bool) {
 }
 
 fn start(scratch: &Scratch) -> Child {
+    // These tests may run under nohup, too, which has SIGHUP ignored.
     scratch
-        .command(&[], &["build", RECIPE])
+        .command(&["env", "--default-signal=HUP"], &["build", RECIPE])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

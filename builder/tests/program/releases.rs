@@ -9,7 +9,7 @@ use crate::workshop::open;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const DAY: &str = "2026-11-21";
@@ -463,11 +463,18 @@ fn a_uki_with_another_version_than_its_release_is_refused() {
     let old = fs::read(&image).unwrap();
     scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
-    // The image of the previous version, which the build accepts as its own: size, inode and time
-    // are the recorded ones.
-    let built = fs::metadata(&image).unwrap().modified().unwrap();
+    // The image of the previous version, which the build accepts as its own: size and inode are the
+    // recorded ones, and so is the time once it is written into the stamp.
+    let time = || {
+        let about = fs::metadata(&image).unwrap();
+        format!("[{},{}]", about.ctime(), about.ctime_nsec())
+    };
+    let built = time();
     fs::write(&image, old).unwrap();
-    fs::File::options().write(true).open(&image).unwrap().set_modified(built).unwrap();
+    let stamp = image.with_file_name(".stamp.json");
+    let text = fs::read_to_string(&stamp).unwrap();
+    assert!(text.contains(&built), "{text}");
+    fs::write(&stamp, text.replace(&built, &time())).unwrap();
     done(&release(&scratch, &[]));
     let ran = verify(&scratch, &[]);
     let expected =

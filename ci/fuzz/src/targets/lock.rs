@@ -35,7 +35,7 @@ fn seeds() -> Vec<Vec<u8>> {
               { path = \"m\", version = \"v1\", sum = \"h1:\", mod-sum = \"h1:\", \
               zip = { sha256 = \"aa\", size = 1 }, mod = { sha256 = \"aa\", size = 1 } },\n]\n";
     let head = format!(
-        "version = 1\nrecipe = \"a\"\nepoch = 1790000000\nwanted = \"aa\"\nsuite = \"s\"\n\
+        "version = 1\nrecipe = \"a\"\nepoch = 1790000000\nwanted = \"aa\"\n\
          kernel-source = {package}\nstub = {package}\n"
     );
     let toolchain = "[toolchain.go]\nversion = \"1.26.8\"\nsum = \"h1:\"\nsha256 = \"aa\"\n\
