@@ -184,7 +184,7 @@ fn a_node_without_a_name_on_a_shared_network_is_refused_before_the_build() {
 fn firmware_is_not_downloaded_offline() {
     let scratch = open();
     // As on a machine without the distribution's firmware, where it would be downloaded.
-    let hide = "for folder in /usr/share/OVMF /usr/share/edk2; do \
+    let hide = "for folder in /usr/share/OVMF /usr/share/AAVMF /usr/share/edk2; do \
                 test ! -d $folder || mount -t tmpfs none $folder; done; exec \"$@\"";
     let mut run = scratch.command(
         &["unshare", "--mount", "sh", "-ec", hide, "sh"],

@@ -187,8 +187,11 @@ impl Plane<'_> {
         self.cluster.has_static_pods(outcome, NODE)?;
         self.status(outcome, "the status names the resource", &["made: true", "setBy: api"])?;
         let words = [&format!("--tls-server-name={FIRST_NAME}"), "get", "--raw=/readyz"];
+        let ran = kubectl.run(&words)?;
+        let is_replaced = ran.code != Some(0) && ran.output.contains("certificate is valid for");
         let claim = "the certificate of the first attempt is replaced";
-        self.cluster.claim(outcome, claim, &words, "certificate is valid for")
+        outcome.check(claim, is_replaced, || ran.output);
+        Ok(())
     }
 
     /// A resource changes the arguments and the certificate of the API server.
