@@ -9,6 +9,7 @@ use super::writer::replace;
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
+use osbuild_release::Newest;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,37 +17,20 @@ use std::path::{Path, PathBuf};
 /// How many digits of the first root's digest are in the name of the file.
 const DIGITS: usize = 16;
 
-/// The versions of the root and timestamp metadata. A new root may have new keys, so the version of
-/// the timestamp may restart with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Newest {
-    /// The version of the root.
-    pub root: u64,
-    /// The version of the timestamp.
-    pub timestamp: u64,
-}
-
-impl Newest {
-    /// Refuses versions older than those that the folder `memory` has for the repository with this
-    /// first root, and records newer ones.
-    ///
-    /// # Errors
-    /// They are older (`Kind::Digest`), or the file cannot be read or written.
-    pub fn advance(self, memory: &Path, first: &Root) -> Result<()> {
-        let path = file(memory, first);
-        match read(&path)? {
-            Some(before) if self.root < before.root => Err(Error::digest(format!(
-                "the repository has keys of version {}, which version {} has replaced",
-                self.root, before.root
-            ))),
-            Some(before) if self < before => Err(Error::digest(format!(
-                "the repository's metadata have version {}, older than version {} seen before",
-                self.timestamp, before.timestamp
-            ))),
-            Some(before) if self == before => Ok(()),
-            _ => replace(&path, format!("{} {}\n", self.root, self.timestamp).as_bytes()),
+/// Refuses versions older than those that the folder `memory` has for the repository with this
+/// first root, and records newer ones.
+///
+/// # Errors
+/// They are older (`Kind::Digest`), or the file cannot be read or written.
+pub(super) fn advance(newest: Newest, memory: &Path, first: &Root) -> Result<()> {
+    let path = file(memory, first);
+    let is_newer = match read(&path)? {
+        Some(before) => {
+            newest.is_newer_than(before).map_err(|older| Error::digest(older.to_string()))?
         }
-    }
+        None => true,
+    };
+    if is_newer { replace(&path, format!("{newest}\n").as_bytes()) } else { Ok(()) }
 }
 
 /// The file for the repositories with this first root.
@@ -63,10 +47,7 @@ fn read(path: &Path) -> Result<Option<Newest>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         read => read.at("read", path)?,
     };
-    let parsed = text.trim_end().split_once(' ').and_then(|(root, timestamp)| {
-        Some(Newest { root: root.parse().ok()?, timestamp: timestamp.parse().ok()? })
-    });
-    parsed.map(Some).ok_or_else(|| {
+    text.parse().map(Some).map_err(|_| {
         Error::build(format!("`{}` is damaged", path.display()))
             .hint("remove it to forget which versions were seen")
     })

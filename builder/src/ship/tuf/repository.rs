@@ -1,6 +1,6 @@
 //! Reads the folder of a repository as a client does.
 
-use super::memory::Newest;
+use super::memory;
 use super::metadata::last_day;
 use super::root::Root;
 use super::wait::wait;
@@ -9,6 +9,7 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::sign::ReleasePublicKey;
+use osbuild_release::Newest;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -90,12 +91,12 @@ impl Repository {
         let inner =
             wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be trusted")) });
         let client = Client { folder, inner: inner.map_err(untrusted)? };
-        if let Some(memory) = memory {
+        if let Some(seen) = memory {
             let newest = Newest {
                 root: client.version(RoleType::Root),
                 timestamp: client.version(RoleType::Timestamp),
             };
-            newest.advance(memory, root)?;
+            memory::advance(newest, seen, root)?;
         }
         Ok(client)
     }

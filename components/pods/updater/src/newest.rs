@@ -6,10 +6,9 @@
 //! The file can only cause refusals: it is on DATA, which anybody with the disk can write, so
 //! nothing is trusted because of it.
 
-use std::fmt::{self, Display, Formatter};
-
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
+use osbuild_release::Newest;
 use sha2::{Digest, Sha256};
 
 /// The maximum size of the file in bytes; two numbers and a space need less.
@@ -17,52 +16,22 @@ const MAX_LENGTH: u64 = 100;
 /// The permission bits of the file.
 const MODE: u32 = 0o644;
 
-/// The versions of the root and timestamp metadata. A new root may have new keys, so the version of
-/// the timestamp may restart with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Newest {
-    root: u64,
-    timestamp: u64,
-}
-
-impl Newest {
-    /// Creates it from the two versions.
-    pub fn new(root: u64, timestamp: u64) -> Newest {
-        Newest { root, timestamp }
-    }
-
-    /// Refuses versions older than those recorded in the folder `seen` for the repository with this
-    /// first root. Records newer ones.
-    pub fn advance(self, seen: &Folder, first_root: &[u8]) -> Outcome {
-        let name = name(first_root);
-        let before = seen.read_text(&name, MAX_LENGTH).ok().flatten().and_then(|text| parse(&text));
-        match before {
-            Some(before) if self.root < before.root => Err(Failure::new(format!(
-                "the repository has keys of version {}, which version {} has replaced",
-                self.root, before.root
-            ))),
-            Some(before) if self < before => Err(Failure::new(format!(
-                "the repository's metadata have version {}, older than version {} seen before",
-                self.timestamp, before.timestamp
-            ))),
-            Some(before) if self == before => Ok(()),
-            _ => seen
-                .replace(&name, self.to_string().as_bytes(), MODE)
-                .explain(format_args!("write {name}")),
+/// Refuses versions older than those recorded in the folder `seen` for the repository with this
+/// first root. Records newer ones. A damaged file counts as missing, so that it does not stop
+/// updates.
+pub fn advance(newest: Newest, seen: &Folder, first_root: &[u8]) -> Outcome {
+    let name = name(first_root);
+    let text = seen.read_text(&name, MAX_LENGTH).ok().flatten();
+    let is_newer = match text.and_then(|text| text.parse().ok()) {
+        Some(before) => {
+            newest.is_newer_than(before).map_err(|older| Failure::new(older.to_string()))?
         }
+        None => true,
+    };
+    if !is_newer {
+        return Ok(());
     }
-}
-
-impl Display for Newest {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.root, self.timestamp)
-    }
-}
-
-/// Parses the file. A damaged file counts as missing, so that it does not stop updates.
-fn parse(text: &str) -> Option<Newest> {
-    let (root, timestamp) = text.split_once(' ')?;
-    Some(Newest { root: root.parse().ok()?, timestamp: timestamp.parse().ok()? })
+    seen.replace(&name, newest.to_string().as_bytes(), MODE).explain(format_args!("write {name}"))
 }
 
 /// The name of the file. An image with another first root follows another repository, or the same
@@ -80,6 +49,10 @@ mod tests {
     use std::fs;
     use tempfile::TempDir;
 
+    fn newest(root: u64, timestamp: u64) -> Newest {
+        Newest { root, timestamp }
+    }
+
     fn open(place: &TempDir) -> Folder {
         Folder::open(&place.path().canonicalize().unwrap(), "aside").unwrap()
     }
@@ -88,26 +61,24 @@ mod tests {
     fn a_fifo_in_its_place_does_not_block() {
         let place = tempfile::tempdir().unwrap();
         mkfifoat(CWD, place.path().join(name(b"first")), 0o600.into()).unwrap();
-        assert_eq!(Newest::new(1, 1).advance(&open(&place), b"first"), Ok(()));
-        assert!(Newest::new(1, 0).advance(&open(&place), b"first").is_err());
+        assert_eq!(advance(newest(1, 1), &open(&place), b"first"), Ok(()));
+        assert!(advance(newest(1, 0), &open(&place), b"first").is_err());
     }
 
     #[test]
     fn older_versions_are_refused() {
         let place = tempfile::tempdir().unwrap();
         let seen = open(&place);
-        let advance = |root, timestamp| {
-            Newest::new(root, timestamp)
-                .advance(&seen, b"first")
-                .map_err(|failure| failure.to_string())
+        let advance_to = |root, timestamp| {
+            advance(newest(root, timestamp), &seen, b"first").map_err(|failure| failure.to_string())
         };
         for (root, timestamp) in [(1, 5), (1, 5), (1, 6), (2, 1), (2, 10)] {
-            assert_eq!(advance(root, timestamp), Ok(()));
+            assert_eq!(advance_to(root, timestamp), Ok(()));
         }
-        assert!(advance(1, 11).unwrap_err().contains("keys of version 1"));
-        assert!(advance(2, 9).unwrap_err().contains("older than version 10"));
-        assert_eq!(advance(2, 10), Ok(()));
-        assert_eq!(Newest::new(1, 1).advance(&seen, b"another repository"), Ok(()));
+        assert!(advance_to(1, 11).unwrap_err().contains("keys of version 1"));
+        assert!(advance_to(2, 9).unwrap_err().contains("older than version 10"));
+        assert_eq!(advance_to(2, 10), Ok(()));
+        assert_eq!(advance(newest(1, 1), &seen, b"another repository"), Ok(()));
     }
 
     #[test]
@@ -116,8 +87,8 @@ mod tests {
         let seen = open(&place);
         for text in ["", "2", "2 x", "-1 5", "99999999999999999999 1"] {
             fs::write(place.path().join(name(b"first")), text).unwrap();
-            assert_eq!(Newest::new(1, 1).advance(&seen, b"first"), Ok(()));
-            assert!(Newest::new(1, 0).advance(&seen, b"first").is_err());
+            assert_eq!(advance(newest(1, 1), &seen, b"first"), Ok(()));
+            assert!(advance(newest(1, 0), &seen, b"first").is_err());
         }
     }
 }

@@ -5,14 +5,14 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_release::{Document, File, target};
+use osbuild_release::{Document, File, Newest, target};
 use tokio_stream::{Stream, StreamExt};
 use tough::{
     ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, RepositoryLoader, TargetName,
     error::Error,
 };
 
-use crate::newest::Newest;
+use crate::newest;
 use crate::pace::{Pace, Paced};
 use crate::seen;
 use crate::settings::Settings;
@@ -36,7 +36,7 @@ pub struct Repository {
 
 impl Repository {
     /// Loads and verifies the metadata: signed by the root's keys, not expired, not older than what
-    /// was seen before (see [`Newest`]), and consistent. `seen` is a persistent folder.
+    /// was seen before (see [`newest`]), and consistent. `seen` is a persistent folder.
     pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
         let kept = seen::open(seen)?;
         let folder = |name| settings.url.join(name).explain("read the repository's address");
@@ -48,7 +48,8 @@ impl Repository {
                 .expiration_enforcement(ExpirationEnforcement::Safe);
         let tuf = loader.load().await.explain(format_args!("load {}", settings.url))?;
         let (root, timestamp) = (tuf.root().signed.version, tuf.timestamp().signed.version);
-        Newest::new(root.get(), timestamp.get()).advance(&kept, &settings.root)?;
+        let found = Newest { root: root.get(), timestamp: timestamp.get() };
+        newest::advance(found, &kept, &settings.root)?;
         Ok(Repository { tuf })
     }
 
