@@ -224,18 +224,22 @@ fn a_pod_must_fit_its_manifest() {
 #[test]
 fn an_image_needs_its_whole_name() {
     refused("pod-image-short", &[("recipes/hello.yaml", "localhost/hello:1", "nginx:1.29")]);
+    let digest = format!("sha256:{}", "0".repeat(64));
     for (name, whole) in [
         ("grafana/agent:1", "docker.io/grafana/agent:1"),
         ("localhost/hello", "localhost/hello:latest"),
-        ("example.org/hello:1@sha256:00", "example.org/hello@sha256:00"),
+        (&format!("example.org/hello:1@{digest}"), &format!("example.org/hello@{digest}")),
     ] {
         let error = refusal(&changed(&[("recipes/hello.yaml", "localhost/hello:1", name)]));
         let hints: Vec<_> = error.problems.iter().map(|problem| problem.hint.clone()).collect();
         assert_eq!(hints, [Some(format!("write `{whole}` there"))]);
     }
-    for whole in ["docker.io/library/nginx:1.29", "localhost:5000/hello:1", "a.b/c@sha256:00"] {
+    let pinned = format!("a.b/c@{digest}");
+    for whole in ["docker.io/library/nginx:1.29", "localhost:5000/hello:1", &pinned] {
         resolve(&changed(&[("recipes/hello.yaml", "localhost/hello:1", whole)]));
     }
+    let error = refusal(&changed(&[("recipes/hello.yaml", "localhost/hello:1", "a.b/c@sha256:0")]));
+    assert_eq!(error.problems[0].causes, ["invalid reference format"]);
 }
 
 #[test]

@@ -224,14 +224,15 @@ impl Resolver<'_> {
     /// The node stores an image under the name in the manifest, and containerd looks for its normal
     /// form: with another name the node would wait for its images, and restart, without end.
     fn check_name(&mut self, image: &str, spot: &Spot, path: &str) {
-        let normal = normal_form(image);
-        if normal == image {
-            return;
-        }
         let message = format!("`{path}` runs `{image}`, which is not the whole name of an image");
         let problem = Problem::new(message).at(spot.place());
-        let problem = problem.cause(format!("containerd looks for `{normal}`"));
-        self.problems.push(problem.hint(format!("write `{normal}` there")));
+        self.problems.push(match normal_form(image) {
+            Ok(normal) if normal == image => return,
+            Ok(normal) => problem
+                .cause(format!("containerd looks for `{normal}`"))
+                .hint(format!("write `{normal}` there")),
+            Err(error) => problem.cause(error),
+        });
     }
 }
 
