@@ -3,9 +3,7 @@
 use crate::client_type::ClientType;
 use crate::documents::Draft;
 use crate::wire;
-use osbuild_resources::{
-    Content, Error, Expected, Key, Kind, Owner, Phase, Query, Resource, Store,
-};
+use osbuild_resources::{Content, Error, Expected, Key, Owner, Phase, Query, Resource, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,7 +26,7 @@ pub struct Step {
 pub fn plan(store: &Store, drafts: Vec<Draft>) -> Result<Vec<Step>, Status> {
     let steps: Vec<Step> =
         drafts.into_iter().map(|draft| step(store, draft)).collect::<Result<_, _>>()?;
-    set_different_things(store, &steps)?;
+    set_different_things(store, steps.iter().map(|step| (&step.after.key, Some(&step.after))))?;
     Ok(steps)
 }
 
@@ -53,33 +51,24 @@ fn step(store: &Store, Draft { key, labels, annotations, spec }: Draft) -> Resul
     Ok(Step { before, after })
 }
 
-/// Refuses resources that would set the same, or exclude each other, once all steps are done.
-fn set_different_things(store: &Store, steps: &[Step]) -> Result<(), Status> {
-    let query = Query::default();
-    let changed = steps.iter().map(|step| &step.after.key);
-    let changed: Vec<&Key> = changed.collect();
-    for one in steps.iter().filter_map(|step| ClientType::of(step.after.key.kind())) {
+/// Refuses resources that would set the same, or exclude each other, once these have their new
+/// content, or are gone.
+///
+/// # Errors
+/// There would be such resources, or too many.
+pub fn set_different_things<'a>(
+    store: &Store,
+    changes: impl Iterator<Item = (&'a Key, Option<&'a Content>)>,
+) -> Result<(), Status> {
+    let (query, changes) = (Query::default(), changes.collect::<BTreeMap<_, _>>());
+    for one in changes.keys().filter_map(|key| ClientType::of(key.kind())) {
         let kind = one.kind();
         let kept = store.list(&kind, &query).map(|found| found.content.clone());
-        let kept = kept.filter(|content| !changed.contains(&&content.key));
-        let new = steps.iter().map(|step| step.after.clone());
+        let kept = kept.filter(|content| !changes.contains_key(&content.key));
+        let new = changes.values().filter_map(|content| content.cloned());
         let contents: Vec<_> =
             kept.chain(new.filter(|content| *content.key.kind() == kind)).collect();
         agree(one, &contents)?;
-    }
-    Ok(())
-}
-
-/// Refuses resources of these kinds in the store that set the same, or exclude each other.
-///
-/// # Errors
-/// There are such resources, or too many.
-pub fn check_kinds<'a>(store: &Store, kinds: impl Iterator<Item = &'a Kind>) -> Result<(), Status> {
-    let query = Query::default();
-    for one in kinds.filter_map(ClientType::of) {
-        let found = store.list(&one.kind(), &query).map(|found| found.content.clone());
-        agree(one, &found.collect::<Vec<_>>())
-            .map_err(|status| Status::failed_precondition(status.message()))?;
     }
     Ok(())
 }

@@ -266,13 +266,15 @@ impl SharedStore {
         })?;
         let differences = generations::to_restore(store, &running(store), generation);
         permit(&differences)?;
+        let changes = differences.iter().map(|one| (&one.key, one.after.as_ref()));
+        apply::set_different_things(store, changes)
+            .map_err(|status| Status::failed_precondition(status.message()))?;
         if is_dry {
             return Ok(differences);
         }
         let (before, now) = (settings(store), SystemTime::now());
-        let carried_out = generations::carry_out(store, &differences, now)
-            .map_err(|error| wire::status(&error))
-            .and_then(|()| apply::check_kinds(store, differences.iter().map(|one| one.key.kind())));
+        let carried_out =
+            generations::carry_out(store, &differences, now).map_err(|error| wire::status(&error));
         if carried_out.is_err() {
             put_back(store, &before, now).map_err(|error| wire::status(&error))?;
         }

@@ -110,7 +110,10 @@ async fn a_generation_leaves_alone_what_is_torn_down_or_has_an_owner() {
     let with_other = generations(client).await[0].number;
     restore(client, with_it, false).await.unwrap();
     create_as(state, resource(RESOLVER, "search: local\n"), "controller").await.unwrap();
-    assert_eq!(code(restore(client, with_other, false).await), Code::FailedPrecondition);
+    for is_dry in [true, false] {
+        let restored = restore(client, with_other, is_dry).await;
+        assert_eq!(code(restored), Code::FailedPrecondition, "dry: {is_dry}");
+    }
     let changes = restore(client, 1, false).await.unwrap();
     assert_eq!(outcomes(&changes), [("name", Outcome::Destroyed)]);
     get_of(state, RESOLVER, "held").await.unwrap();
