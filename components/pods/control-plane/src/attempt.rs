@@ -1,5 +1,6 @@
-//! The note of an unfinished attempt to make the control plane. kubeadm keeps the certificates and
-//! kubeconfigs that it finds, also those of an attempt with a configuration that was wrong.
+//! An unfinished attempt to make the control plane, and the note of it on DATA. kubeadm keeps the
+//! certificates and kubeconfigs that it finds, also those of an attempt with a configuration that
+//! was wrong.
 
 use std::path::Path;
 use std::{fs, io};
@@ -34,13 +35,14 @@ const STATIC_PODS: [&str; 4] = [
     "manifests/kube-controller-manager.yaml",
     "manifests/kube-scheduler.yaml",
 ];
-/// The same as [`CLUSTER_KEY`] for etcd.
+/// The key that signs the certificates of etcd.
 const ETCD_KEY: &str = "pki/etcd/ca.key";
+/// The files that kubeadm signs with that key, as its configuration decides.
 const OF_ETCD: [&str; 4] =
     ["pki/etcd/server.crt", "pki/etcd/server.key", "pki/etcd/peer.crt", "pki/etcd/peer.key"];
 
 /// The note.
-#[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Note {
     /// The configuration with which the attempt began.
     configuration: String,
@@ -49,8 +51,8 @@ struct Note {
 }
 
 /// Begins an attempt with this configuration below `root`, which is `/etc/kubernetes`. If the
-/// attempt before it had another one, it removes what kubeadm would keep of that and can make
-/// again. Returns whether it had another one.
+/// attempt before it had another one, removes the files of that one, which kubeadm makes again.
+/// Empty ones go in any case: kubeadm refuses them. Returns whether it had another configuration.
 ///
 /// # Errors
 /// A file cannot be read, removed or written.
@@ -60,8 +62,8 @@ pub fn begin(root: &Path, role: Role, configuration: &str) -> Outcome<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         read => Some(read.explain(format_args!("read {}", note.display()))?),
     };
-    // A damaged one cannot tell the owner's files.
-    let before = before.map(|text| serde_json::from_str::<Note>(&text).unwrap_or_default());
+    // With a damaged note, as without one, all files may be the owner's.
+    let before = before.and_then(|text| serde_json::from_str::<Note>(&text).ok());
     let is_corrected = before.as_ref().is_some_and(|before| before.configuration != configuration);
     let owned = match before {
         Some(before) => before.owned,
@@ -153,25 +155,38 @@ mod tests {
         assert!(!exists(&root, NOTE));
     }
 
+    /// A node with this key, whose first attempt has made these files, in its second one.
+    fn corrected(role: Role, key: &str, made: [&str; 2]) -> tempfile::TempDir {
+        let root = root_with(&[key]);
+        begin(root.path(), role, "first").unwrap();
+        for file in made {
+            fs::write(root.path().join(file), "made").unwrap();
+        }
+        begin(root.path(), role, "second").unwrap();
+        root
+    }
+
     #[test]
     fn files_that_kubeadm_cannot_sign_again_stay() {
-        let root = root_with(&["pki/etcd/ca.key"]);
-        begin(root.path(), Role::First, "first").unwrap();
-        for file in ["pki/etcd/peer.crt", "pki/apiserver.crt"] {
-            fs::write(root.path().join(file), "signed").unwrap();
-        }
-        begin(root.path(), Role::First, "second").unwrap();
+        let made = ["pki/etcd/peer.crt", "pki/apiserver.crt"];
+        let root = corrected(Role::First, "pki/etcd/ca.key", made);
         assert!(exists(&root, "pki/apiserver.crt") && !exists(&root, "pki/etcd/peer.crt"));
     }
 
     #[test]
     fn a_further_node_keeps_the_kubeconfig_of_its_kubelet() {
-        let root = root_with(&["pki/ca.key"]);
-        begin(root.path(), Role::Further, "first").unwrap();
-        for file in ["admin.conf", "kubelet.conf"] {
-            fs::write(root.path().join(file), "signed").unwrap();
-        }
-        begin(root.path(), Role::Further, "second").unwrap();
+        let root = corrected(Role::Further, "pki/ca.key", ["admin.conf", "kubelet.conf"]);
         assert!(exists(&root, "kubelet.conf") && !exists(&root, "admin.conf"));
+    }
+
+    #[test]
+    fn a_damaged_note_makes_all_files_the_owners() {
+        let root = corrected(Role::First, "pki/ca.key", ["admin.conf", "kubelet.conf"]);
+        fs::write(root.path().join(NOTE), "{").unwrap();
+        fs::write(root.path().join("admin.conf"), "of the owner").unwrap();
+        for configuration in ["third", "fourth"] {
+            begin(root.path(), Role::First, configuration).unwrap();
+            assert!(exists(&root, "admin.conf"));
+        }
     }
 }
