@@ -7,6 +7,9 @@ use serde_json::json;
 
 /// `osbuild check`
 pub fn run(session: &Session, recipes: &[String]) -> Result<()> {
+    if !recipes.is_empty() {
+        session.check_set(recipes)?;
+    }
     let (mut problems, mut warnings) = (Vec::new(), Vec::new());
     for recipe in recipes {
         match resolve_any(&session.project, recipe, session.today, Strictness::Build) {

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 /// `osbuild cluster`
 pub fn run(session: &Session, flags: &cli::Cluster) -> Result<()> {
+    session.check_set(&[&flags.recipe])?;
     let plan = session.locked(&flags.recipe)?;
     let kubernetes = control_plane(&plan).ok_or_else(|| {
         Error::usage(format!("a node of `{}` makes no control plane", plan.recipe))

@@ -6,12 +6,11 @@ use crate::error::Result;
 use crate::plan::{Locked, Plan};
 use crate::ship::flash::{self, Requirements};
 use serde_json::json;
-use std::slice;
 
 /// `osbuild flash`: builds the image and writes it to the named disk. Without a disk, lists those
 /// that fit.
 pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
-    session.check_set(slice::from_ref(&flags.recipe))?;
+    session.check_set(&[&flags.recipe])?;
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let requirements = requirements(&plan);
     if flags.device.is_empty() {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// `osbuild plan`
 pub fn run(session: &Session, recipe: &str) -> Result<()> {
+    session.check_set(&[recipe])?;
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
     let text = plan.print();
     let json = || {

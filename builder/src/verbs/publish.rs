@@ -13,7 +13,6 @@ use crate::ship::aws::{Content, OWNER, Options, Subject, publish, tags, would_re
 use crate::ship::keys::{Role, is_for_development};
 use osbuild_aws::{DryRun, ReadOnly};
 use osbuild_signatures::efi::uefi_data;
-use std::slice;
 
 /// `osbuild publish aws`
 pub fn run(mut session: Session, flags: &cli::PublishAws) -> Result<()> {
@@ -22,7 +21,7 @@ pub fn run(mut session: Session, flags: &cli::PublishAws) -> Result<()> {
     let session = &session;
     // Before the build, during which another one may be checked out.
     let commit = session.checkout.commit();
-    session.check_set(slice::from_ref(&flags.recipe))?;
+    session.check_set(&[&flags.recipe])?;
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let signing = signing.as_ref();
     check_flags(session, signing, flags)?;

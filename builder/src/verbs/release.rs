@@ -22,7 +22,6 @@ use osbuild_release::{Document, target};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::slice;
 use std::sync::Arc;
 
 /// `osbuild release`
@@ -31,7 +30,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     if !flags.remote_trusted {
         session.trust = Trust::Here;
     }
-    session.check_set(slice::from_ref(&flags.recipe))?;
+    session.check_set(&[&flags.recipe])?;
     let rollout = rollout_change(flags)?;
     let plan = match builds(flags) {
         true => Some(session.locked_as(&flags.recipe, Strictness::Lock)?),

@@ -18,12 +18,11 @@ use osbuild_abi::paths::NODE_DOCUMENT;
 use serde_json::json;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::slice;
 use std::time::{Duration, SystemTime};
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
-    session.check_set(slice::from_ref(&flags.recipe))?;
+    session.check_set(&[&flags.recipe])?;
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;

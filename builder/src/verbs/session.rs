@@ -91,9 +91,9 @@ impl<'a> Session<'a> {
     }
 
     /// Refuses a value of `--set` that changes none of these recipes.
-    pub fn check_set(&self, recipes: &[String]) -> Result<()> {
+    pub fn check_set(&self, recipes: &[impl AsRef<str>]) -> Result<()> {
         let Some(key) = untaken(&self.project, recipes) else { return Ok(()) };
-        let names = in_words(recipes.iter().map(String::as_str));
+        let names = in_words(recipes.iter().map(AsRef::as_ref));
         Err(Error::usage(format!("`--set {key}=…` would change nothing"))
             .cause(format!("this key is for recipes of another kind than {names}"))
             .hint("`cargo osbuild plan RECIPE` shows the values of a recipe"))

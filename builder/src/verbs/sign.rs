@@ -18,6 +18,7 @@ pub fn run(
     sources: Option<PathBuf>,
 ) -> Result<()> {
     let started = Instant::now();
+    session.check_set(&[recipe])?;
     let (plan, signing) = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
     let keys = signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{recipe}` names no signing keys"))

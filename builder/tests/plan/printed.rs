@@ -105,8 +105,7 @@ fn values_of_the_command_line_change_only_recipes_that_can_have_them() {
 #[test]
 fn a_value_that_no_recipe_of_the_command_takes_is_found() {
     let untaken = |set: &str, recipes: &[&str]| {
-        let recipes: Vec<String> = recipes.iter().map(|recipe| (*recipe).to_owned()).collect();
-        plan::untaken(&shipped_with(&[set]), &recipes).map(str::to_owned)
+        plan::untaken(&shipped_with(&[set]), recipes).map(str::to_owned)
     };
     assert_eq!(untaken("version=1", &["lab"]).unwrap(), "version");
     assert_eq!(untaken("version=1", &["lab", "qemu-amd64"]), None);

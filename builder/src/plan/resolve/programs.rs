@@ -30,8 +30,8 @@ pub fn takes(recipe: &Items, key: &str) -> bool {
 }
 
 /// The first key of the command line that none of these recipes takes: it would change nothing.
-pub fn untaken<'p>(project: &'p Project, recipes: &[String]) -> Option<&'p str> {
-    let takes = |recipe: &String, key: &str| {
+pub fn untaken<'p>(project: &'p Project, recipes: &[impl AsRef<str>]) -> Option<&'p str> {
+    let takes = |recipe: &str, key: &str| {
         let section = key.split('.').next().unwrap_or(key);
         // A recipe that is not there is an error of its own.
         RECIPES.read_part(project, recipe, &mut Vec::new()).is_none_or(|recipe| {
@@ -42,7 +42,7 @@ pub fn untaken<'p>(project: &'p Project, recipes: &[String]) -> Option<&'p str> 
         })
     };
     let mut keys = project.overrides.values().keys();
-    keys.find(|key| !recipes.iter().any(|recipe| takes(recipe, key))).map(String::as_str)
+    keys.find(|key| !recipes.iter().any(|recipe| takes(recipe.as_ref(), key))).map(String::as_str)
 }
 
 /// Whether a recipe that `has` some sections takes a key. It takes an unknown one, which it refuses
