@@ -148,14 +148,20 @@ fn a_link_has_its_own_mtu_again_when_its_lease_has_none() {
     world.until_address("10.9.0.50/24");
 }
 
-#[test]
-fn a_link_without_dhcp_has_its_own_mtu_again() {
+/// A world whose link has the MTU of a lease, 1400.
+fn with_leased_mtu() -> World {
     let mut world = World::new();
     world.start_init();
     let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
     start_dnsmasq(&mut world, &[range, "--dhcp-option=option:mtu,1400"]);
     world.start_client();
     until_mtu(&world, 1400);
+    world
+}
+
+#[test]
+fn a_link_without_dhcp_has_its_own_mtu_again() {
+    let world = with_leased_mtu();
     world.want(&["link eth0 dhcp off"]);
     until_mtu(&world, 1500);
 }
@@ -163,12 +169,7 @@ fn a_link_without_dhcp_has_its_own_mtu_again() {
 #[test]
 fn a_link_has_its_own_mtu_again_after_a_setting_over_that_of_its_lease() {
     for mtu in [9000, 1400] {
-        let mut world = World::new();
-        world.start_init();
-        let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
-        start_dnsmasq(&mut world, &[range, "--dhcp-option=option:mtu,1400"]);
-        world.start_client();
-        until_mtu(&world, 1400);
+        let world = with_leased_mtu();
         let setting = format!("link eth0 mtu {mtu}");
         world.want(&[&setting]);
         until_mtu(&world, mtu);

@@ -215,9 +215,7 @@ impl Firmware {
 /// Writes the file `path` beside its place and renames it. An interrupted run must not leave a part
 /// of the variables: a kept machine would not start again, or start without its keys.
 fn replace<T>(path: &Path, write: impl FnOnce(&File) -> Result<T>) -> Result<()> {
-    let mut part = path.to_owned().into_os_string();
-    part.push(".part");
-    let part = PathBuf::from(part);
+    let part = path.with_added_extension("part");
     fs_error::remove(&part)?;
     write(&File::create_new(&part).at("write", &part)?)?;
     std::fs::rename(&part, path).at("write", path)
