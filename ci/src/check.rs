@@ -7,8 +7,10 @@ use osbuild::error::{Error, Kind, Problem, Result};
 use osbuild::report::{self, Report};
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// One row of the table of checks.
@@ -17,6 +19,17 @@ pub struct Check {
     pub name: &'static str,
     /// The check itself. An error counts as one failure for each of its problems.
     pub run: fn(&Site) -> Result<Outcome>,
+}
+
+/// A time that a check measured.
+#[derive(Debug)]
+pub struct Timed {
+    /// The claim that it belongs to.
+    pub claim: String,
+    /// The time.
+    pub took: Duration,
+    /// The time that the project aims at.
+    pub aim: Duration,
 }
 
 /// The outcome of a check.
@@ -30,8 +43,8 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// The text behind the check's name in the report.
     pub summary: String,
-    /// The times that it measured, each with its name.
-    pub times: Vec<(String, Duration)>,
+    /// The times that it measured.
+    pub times: Vec<Timed>,
 }
 
 impl Outcome {
@@ -124,28 +137,88 @@ impl Tally {
 }
 
 /// Checks that run one after another.
-pub type Lane = Vec<&'static Check>;
+pub struct Lane {
+    /// The check of another lane that has to end before.
+    pub after: Option<&'static str>,
+    /// The checks.
+    pub checks: Vec<&'static Check>,
+}
 
-/// Runs the lanes in parallel, and reports each check when it ends. Once the user wants to stop, no
-/// further check begins.
+/// The number of lanes that run at once: each leaves half of two processors idle.
+const AT_ONCE: usize = 2;
+
+/// Runs the lanes in their order, [`AT_ONCE`] of them in parallel, and reports each check when it
+/// ends. Once the user wants to stop, no further check begins.
 pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
+    let queue = Queue::new(lanes);
+    let run_all = || {
+        let mut tally = Tally::default();
+        while let Some(lane) = queue.next() {
+            let checks = lane.checks.iter().map(|check| (check.name, || (check.run)(site)));
+            let has_ended = |name| queue.note_end([name]);
+            tally = tally.plus(run_lane(site.report, checks, stop::check, has_ended));
+            // After a request to stop some have not begun.
+            queue.note_end(lane.checks.iter().map(|check| check.name));
+        }
+        tally
+    };
     std::thread::scope(|scope| {
-        let running: Vec<_> = lanes
-            .iter()
-            .map(|lane| {
-                let checks = lane.iter().map(move |check| (check.name, move || (check.run)(site)));
-                scope.spawn(move || run_lane(site.report, checks, stop::check))
-            })
-            .collect();
-        let tallies = running.into_iter().map(|lane| lane.join().expect("a lane catches panics"));
+        let running: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run_all)).collect();
+        let tallies = running.into_iter().map(|lanes| lanes.join().expect("it catches panics"));
         tallies.fold(Tally::default(), Tally::plus)
     })
 }
 
+/// Lanes that have to run.
+struct Queue<'l> {
+    state: Mutex<Waiting<'l>>,
+    /// Signals that a check has ended.
+    ended: Condvar,
+}
+
+/// Lanes that have not begun, and the names of the checks that have ended.
+struct Waiting<'l> {
+    lanes: VecDeque<&'l Lane>,
+    ended: BTreeSet<&'static str>,
+}
+
+impl<'l> Queue<'l> {
+    fn new(lanes: &'l [Lane]) -> Self {
+        let state = Waiting { lanes: lanes.iter().collect(), ended: BTreeSet::new() };
+        Queue { state: Mutex::new(state), ended: Condvar::new() }
+    }
+
+    /// The next lane, once one may begin.
+    fn next(&self) -> Option<&'l Lane> {
+        let mut state = self.lock();
+        loop {
+            let Waiting { lanes, ended } = &mut *state;
+            let may_begin = |lane: &&Lane| lane.after.is_none_or(|name| ended.contains(name));
+            match lanes.iter().position(may_begin) {
+                Some(first) => return lanes.remove(first),
+                None if lanes.is_empty() => return None,
+                None => state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Notes that these checks have ended.
+    fn note_end(&self, names: impl IntoIterator<Item = &'static str>) {
+        self.lock().ended.extend(names);
+        self.ended.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting<'l>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs checks one after another, and calls `has_ended` with the name of each at its end.
 fn run_lane<'n, F: FnOnce() -> Result<Outcome>>(
     report: &Report,
     checks: impl Iterator<Item = (&'n str, F)>,
     go_on: impl Fn() -> Result<()>,
+    has_ended: impl Fn(&'n str),
 ) -> Tally {
     let mut tally = Tally::default();
     for (name, check) in checks {
@@ -154,6 +227,7 @@ fn run_lane<'n, F: FnOnce() -> Result<Outcome>>(
         }
         let step = report.step(name);
         let outcome = outcome_of(check);
+        has_ended(name);
         if go_on().is_err() {
             // Its problems are those of programs that were ended.
             step.done("stopped", None, report::Outcome::Ran);
@@ -211,7 +285,7 @@ mod tests {
             ("fails", two),
             ("holds", || Ok(Outcome::holds("well"))),
         ];
-        let tally = run_lane(&report(), checks.into_iter(), || Ok(()));
+        let tally = run_lane(&report(), checks.into_iter(), || Ok(()), |_| ());
         assert_eq!(tally.to_string(), "4 passed, 3 failed");
     }
 
@@ -219,7 +293,7 @@ mod tests {
     fn a_claim_that_cannot_be_checked_is_in_the_last_line() {
         let lacks = || Ok(Outcome { unchecked: vec!["why".into()], ..Outcome::holds("") });
         let checks: [NamedCheck; 2] = [("lacks", lacks), ("holds", || Ok(Outcome::holds("")))];
-        let tally = run_lane(&report(), checks.into_iter(), || Ok(()));
+        let tally = run_lane(&report(), checks.into_iter(), || Ok(()), |_| ());
         assert_eq!(tally.to_string(), "2 passed, 0 failed, 1 not checked");
         assert_eq!(tally.unchecked, ["why"]);
     }
@@ -235,9 +309,9 @@ mod tests {
             }),
             ("never begins", &|| panic!("it has begun")),
         ];
-        let tally = run_lane(&report(), checks.into_iter(), || {
-            if is_asked.load(Ordering::Relaxed) { Err(Error::stopped()) } else { Ok(()) }
-        });
+        let go_on =
+            || if is_asked.load(Ordering::Relaxed) { Err(Error::stopped()) } else { Ok(()) };
+        let tally = run_lane(&report(), checks.into_iter(), go_on, |_| ());
         assert_eq!(tally.to_string(), "1 passed, 0 failed");
     }
 
@@ -261,7 +335,7 @@ mod tests {
     fn a_check_that_panics_fails_and_its_lane_goes_on() {
         let checks: [NamedCheck; 2] =
             [("panics", || panic!("index {} of 3", 3)), ("holds", || Ok(Outcome::holds("well")))];
-        let tally = run_lane(&report(), checks.into_iter(), || Ok(()));
+        let tally = run_lane(&report(), checks.into_iter(), || Ok(()), |_| ());
         assert_eq!(tally.to_string(), "1 passed, 1 failed");
     }
 
@@ -271,6 +345,24 @@ mod tests {
         assert_eq!(formatted.problems[0].message, "the check panicked");
         assert_eq!(formatted.problems[0].causes, ["index 3 of 3"]);
         assert_eq!(outcome_of(|| panic!("plain")).problems[0].causes, ["plain"]);
+    }
+
+    #[test]
+    fn a_lane_waits_for_the_check_that_it_needs() {
+        let lane = |after, name| {
+            let check = Box::leak(Box::new(Check { name, run: |_| Ok(Outcome::holds("")) }));
+            Lane { after, checks: vec![check] }
+        };
+        let lanes = [lane(Some("built"), "boots"), lane(None, "built"), lane(None, "apart")];
+        let queue = Queue::new(&lanes);
+        let next = || queue.next().map(|lane| lane.checks[0].name);
+        assert_eq!([next(), next()], [Some("built"), Some("apart")]);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(next);
+            queue.note_end(["built"]);
+            assert_eq!(waits.join().unwrap(), Some("boots"));
+        });
+        assert_eq!(next(), None);
     }
 
     fn report() -> Report {

@@ -3,7 +3,7 @@
 //! checked on this machine. On a terminal it asks before it installs. The first Ctrl-C or SIGTERM
 //! ends the running checks in order, the second one at once.
 //! `cargo ci bench [cold] [--json] [GROUP…]` measures: build, farm, boot, debian, state,
-//! update, fallback, flash, upload, install, and by its name alone debian-full.
+//! settings, update, fallback, flash, upload, install, and by its name alone debian-full.
 //! `cargo ci fuzz SECONDS|TARGET…` runs the check `fuzz` for longer or for some targets.
 
 mod bench;
@@ -36,6 +36,7 @@ use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent, Tool};
 use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
+use std::iter;
 use std::process::ExitCode;
 
 /// Prefix of the names of the checks that only read the files of git.
@@ -52,19 +53,24 @@ const SOURCES: &[Check] = &[
     Check { name: "lints", run: cargo::lints },
 ];
 
-/// Then two lanes in parallel, because the tests leave half of two processors idle, and a machine
-/// with one processor does. The first lane.
+/// Then lanes in parallel, because the tests leave half of two processors idle, and a machine with
+/// one processor does. The first lane.
 const TESTS: &[Check] = &[
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "slotboot for UEFI", run: cargo::slotboot_for_uefi },
-    Check { name: "state API", run: state_api::clients_of_others_use_it },
 ];
 
-/// The second lane: the image and its machines.
-const IMAGES: &[Check] = &[
-    Check { name: "image", run: image::builds },
-    Check { name: "lab", run: image::builds_the_lab },
+/// The second lane.
+const BUILDS: &[Check] =
+    &[Check { name: IMAGE, run: image::builds }, Check { name: LAB, run: image::builds_the_lab }];
+
+/// What other lanes wait for.
+const IMAGE: &str = "image";
+const LAB: &str = "lab";
+
+/// A lane that needs [`IMAGE`]: its files, and machines that boot it.
+const MACHINES: &[Check] = &[
     Check { name: "inspect", run: image::three_inspections_agree },
     Check { name: "verify", run: image::each_file_is_verified_from_outside },
     Check { name: "release", run: image::a_release_is_verified_from_outside },
@@ -80,11 +86,19 @@ const IMAGES: &[Check] = &[
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
-    Check {
-        name: "vm: cluster",
-        run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot,
-    },
 ];
+
+/// A lane that needs [`LAB`].
+const CLUSTER: &[Check] = &[Check {
+    name: "vm: cluster",
+    run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot,
+}];
+
+/// The last lane.
+const CLIENTS: &[Check] = &[Check { name: "state API", run: state_api::clients_of_others_use_it }];
+
+/// The lanes of each run after [`SOURCES`].
+const USUAL: [&[Check]; 5] = [TESTS, BUILDS, MACHINES, CLUSTER, CLIENTS];
 
 /// Checks that `cargo ci full` adds, because they are too slow for every run: first, one at a time,
 /// those that use all processors, and `vm: slots, at length`, which measures slotboot.
@@ -325,9 +339,9 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
 
 /// The tools that these checks need.
 fn tools(parts: &[Vec<Lane>]) -> Vec<Tool> {
-    let mut checks = parts.iter().flatten().flatten();
+    let mut checks = parts.iter().flatten().flat_map(|lane| &lane.checks);
     let is_usual = |check: &Check| {
-        [SOURCES, TESTS, IMAGES].into_iter().flatten().any(|usual| usual.name == check.name)
+        iter::once(SOURCES).chain(USUAL).flatten().any(|usual| usual.name == check.name)
     };
     if checks.clone().all(|check| check.name.starts_with(SHAPE)) {
         oracles::git()
@@ -357,7 +371,8 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [SOURCES, TESTS, IMAGES, LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME].into_iter().flatten()
+    let by_name = [LONG_ALONE, LONG_NODES, LONG_UPDATES, BY_NAME];
+    iter::once(SOURCES).chain(USUAL).chain(by_name).flatten()
 }
 
 /// Their names.
@@ -369,8 +384,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// otherwise those whose names equal a word, or begin with it if none equals it. Returns parts that
 /// run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
-    let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
-    let usual = vec![vec![lane(SOURCES)], vec![lane(TESTS), lane(IMAGES)]];
+    let after = |after, checks: &'static [Check]| Lane { after, checks: checks.iter().collect() };
+    let lane = |checks| after(None, checks);
+    let lanes = [None, None, Some(IMAGE), Some(LAB), None].into_iter().zip(USUAL);
+    let lanes = lanes.map(|(check, checks)| after(check, checks)).collect();
+    let usual = vec![vec![lane(SOURCES)], lanes];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(usual),
         ["full"] => {
@@ -388,7 +406,8 @@ fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
         return Err(Error::usage(format!("no check's name begins with `{word}`"))
             .hint(format!("the checks are: {}", names.join(", "))));
     }
-    Ok(vec![vec![all().filter(|check| words.iter().any(|word| selects(check, word))).collect()]])
+    let checks = all().filter(|check| words.iter().any(|word| selects(check, word))).collect();
+    Ok(vec![vec![Lane { after: None, checks }]])
 }
 
 #[cfg(test)]
@@ -400,7 +419,7 @@ mod tests {
             .unwrap()
             .into_iter()
             .flatten()
-            .flatten()
+            .flat_map(|lane| lane.checks)
             .map(|check| check.name)
             .collect()
     }
@@ -409,8 +428,19 @@ mod tests {
     fn without_a_word_the_usual_checks_run() {
         assert_eq!(
             names_of(&[]).len(),
-            [SOURCES, TESTS, IMAGES].map(<[Check]>::len).iter().sum::<usize>()
+            iter::once(SOURCES).chain(USUAL).map(<[Check]>::len).sum::<usize>()
         );
+    }
+
+    #[test]
+    fn a_lane_waits_for_a_check_of_one_before_it() {
+        for lanes in chosen(&["full".to_owned()]).unwrap() {
+            let mut before = Vec::new();
+            for lane in lanes {
+                assert!(lane.after.is_none_or(|name| before.contains(&name)), "{:?}", lane.after);
+                before.extend(lane.checks.iter().map(|check| check.name));
+            }
+        }
     }
 
     #[test]

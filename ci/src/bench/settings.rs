@@ -4,6 +4,7 @@
 //! The times contain the way to the node and back over QEMU's network.
 
 use super::Row;
+use crate::check::Timed;
 use crate::site::Site;
 use crate::vm::machine::Machine;
 use crate::vm::settings::{Lab, RECIPE, a_resource_holds_a_setting};
@@ -16,9 +17,6 @@ use std::time::Duration;
 /// The cost that `osd` may have.
 const READY: Duration = Duration::from_secs(1);
 const MEMORY: u64 = 10 << 20;
-
-/// The time until a change is in effect or a foreign value replaced.
-const EFFECT: Duration = Duration::from_secs(1);
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let without = Machine::of_recipe(site, probe::RECIPE, "bench-without-osd")?;
@@ -43,8 +41,8 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         return Err(Error::build("the check that measures the times failed").cause(problem));
     }
     let times = checked.times.into_iter();
-    rows.extend(
-        times.map(|(name, took)| Row::time(format!("settings: {name}"), took).below(EFFECT)),
-    );
+    rows.extend(times.map(|Timed { claim, took, aim }| {
+        Row::time(format!("settings: {claim}"), took).below(aim)
+    }));
     Ok(rows)
 }

@@ -2,7 +2,7 @@
 
 use super::image_server::{ImageServer, PASSWORD, USER};
 use super::node::{Node, TIMEOUT, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::{Context, Result};
 use osbuild_abi::paths::CREDENTIAL_PROVIDERS;
@@ -60,7 +60,7 @@ pub fn waits_for_its_program(
     outcome.check("its file has the provider", text.contains(PART), || text.clone());
     node.write(FILE, "{}")?;
     let within = node.becomes(FILE, &text)?;
-    was_repaired("the file of credential providers is put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("the file of credential providers is put back", within, BY_EVENT, outcome);
     gives_credentials(node, images, outcome)
 }
 

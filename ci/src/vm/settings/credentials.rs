@@ -1,7 +1,7 @@
 //! A resource sets the credentials of a registry, and nothing shows them.
 
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub fn are_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
     outcome.check("the API hides the password", is_hidden && is_clean, || shown);
     node.write(FILE, "server = \"http://stolen.example\"")?;
     let within = node.becomes(FILE, TEXT)?;
-    was_repaired("credentials of a registry are put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("credentials of a registry are put back", within, BY_EVENT, outcome);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Resources close the node but for the ports that the check uses.
 
 use super::node::{Node, yaml};
-use super::{REPAIR_TIMEOUT, was_repaired};
+use super::{OF_NETWORK, was_repaired};
 use crate::check::Outcome;
 use crate::vm::probe;
 use osbuild::error::Result;
@@ -38,12 +38,12 @@ pub fn closes_a_port(node: &Node, outcome: &mut Outcome) -> Result<()> {
     is_open(node, false, "a closed node does not answer at another port", outcome);
     let took = probe::request(node.tables, |stream| write!(stream, "{TABLE}"))?;
     let within = took.parse().ok().map(Duration::from_millis);
-    was_repaired("a table of rules that is removed is back", within, REPAIR_TIMEOUT, outcome);
+    was_repaired("a table of rules that is removed is back", within, OF_NETWORK, outcome);
     is_open(node, false, "the port is closed again then", outcome);
     let took = probe::request(node.tables, |stream| write!(stream, "{METADATA_TABLE}"))?;
     let within = took.parse().ok().map(Duration::from_millis);
     let claim = "the table that keeps pods from a cloud's metadata is back, too";
-    was_repaired(claim, within, REPAIR_TIMEOUT, outcome);
+    was_repaired(claim, within, OF_NETWORK, outcome);
     let refused = node.create(RULES, "other", "{name: other, action: accept}").err();
     let reason = refused.map(|error| format!("{error:?}")).unwrap_or_default();
     let holds = reason.contains("are both about all other packets");

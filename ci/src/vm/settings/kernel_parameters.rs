@@ -1,7 +1,7 @@
 //! A resource sets a kernel parameter of the node.
 
 use super::node::{Node, yaml};
-use super::{REPAIR_TIMEOUT, took_effect, was_repaired};
+use super::{BY_POLL, took_effect, was_repaired};
 use crate::check::Outcome;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
@@ -42,7 +42,7 @@ pub fn puts_it_back(
     let (key, _, value) = BACKLOG;
     node.write(&file(key), FOREIGN)?;
     let claim = "a parameter of another program is replaced within a second";
-    let took = was_repaired(claim, node.becomes(&file(key), value)?, REPAIR_TIMEOUT, outcome);
+    let took = was_repaired(claim, node.becomes(&file(key), value)?, BY_POLL, outcome);
     running.wait_until_printed(&format!("another program set `{key}` to `{FOREIGN}`"))?;
     Ok(took)
 }

@@ -1,7 +1,7 @@
 //! A resource sets fields of the kubelet's configuration.
 
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use crate::vm::node::NodeUnderTest;
 use osbuild::error::Result;
@@ -23,7 +23,7 @@ pub fn are_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let text = node.read(FILE)?;
     node.write(FILE, "{}")?;
     let within = node.becomes(FILE, &text)?;
-    was_repaired("the kubelet's configuration is put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("the kubelet's configuration is put back", within, BY_EVENT, outcome);
     node.create(CONFIGS, ID, SPEC)?;
     has_status(node, "the kubelet runs with a field of a resource", outcome)?;
     let text = node.read(FILE)?;

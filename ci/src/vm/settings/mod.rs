@@ -49,7 +49,7 @@ use super::kept_disk::KeptDisk;
 use super::machine::Machine;
 use super::node::NodeUnderTest;
 use super::probe::{self, free_port};
-use crate::check::Outcome;
+use crate::check::{Outcome, Timed};
 use crate::recipe;
 use crate::site::Site;
 use crate::state_api;
@@ -74,10 +74,24 @@ const KEPT: &str = "osd/resources";
 /// The folder of the project that gets the node's logs after an error.
 const LOGS: &str = "logs-of-node";
 
-/// How long a setting may have a foreign value that `init` finds when it compares.
-const REPAIR_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same where an event reports the change. Most of it is the emulated network.
-const EVENT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a setting may have a foreign value.
+#[derive(Clone, Copy)]
+struct Repair {
+    /// The limit of the check. Most of it is the emulated network.
+    within: Duration,
+    /// The time that the project aims at.
+    aim: Duration,
+}
+
+/// The limits where `init` compares again and again.
+const BY_POLL: Repair = Repair { within: Duration::from_secs(1), aim: Duration::from_secs(1) };
+/// The limits where an event reports the change.
+const BY_EVENT: Repair =
+    Repair { within: Duration::from_millis(500), aim: Duration::from_millis(100) };
+/// The same for the network, where programs that a shell starts look at the value.
+const OF_NETWORK: Repair = Repair { within: Duration::from_secs(1), ..BY_EVENT };
+/// The time after which the project wants a resource to be in effect.
+const EFFECT_AIM: Duration = Duration::from_secs(1);
 
 /// A resource sets a host name, name servers, time servers, a message, a kernel parameter, a mount,
 /// mirrors or credentials of a registry, a field of the kubelet's configuration, a proxy, an
@@ -403,18 +417,18 @@ impl<'a> Lab<'a> {
 /// Checks that a value came into effect. `took` is the time since its resource was made.
 fn took_effect(claim: &str, took: Option<Duration>, outcome: &mut Outcome) {
     outcome.check(claim, took.is_some(), || format!("not within {TIMEOUT:?}"));
-    outcome.times.extend(took.map(|took| (claim.to_owned(), took)));
+    outcome.times.extend(took.map(|took| Timed { claim: claim.to_owned(), took, aim: EFFECT_AIM }));
 }
 
 /// Checks that a foreign value was replaced in time. Returns how long it took.
 fn was_repaired(
     claim: &str,
     took: Option<Duration>,
-    within: Duration,
+    repair: Repair,
     outcome: &mut Outcome,
 ) -> Duration {
     let took = took.unwrap_or(TIMEOUT);
-    outcome.check(claim, took <= within, || format!("it took {took:?}"));
-    outcome.times.push((claim.to_owned(), took));
+    outcome.check(claim, took <= repair.within, || format!("it took {took:?}"));
+    outcome.times.push(Timed { claim: claim.to_owned(), took, aim: repair.aim });
     took
 }

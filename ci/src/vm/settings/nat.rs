@@ -1,7 +1,7 @@
 //! Resources have the node translate addresses of connections that go through it.
 
 use super::node::{Node, yaml};
-use super::{REPAIR_TIMEOUT, was_repaired};
+use super::{OF_NETWORK, was_repaired};
 use crate::check::Outcome;
 use crate::vm::node::NodeUnderTest;
 use crate::vm::probe;
@@ -43,7 +43,7 @@ pub fn is_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
     }
     let took = probe::request(node.tables, |stream| write!(stream, "{TABLE}"))?;
     let within = took.parse().ok().map(Duration::from_millis);
-    was_repaired("a table of NAT that is removed is back", within, REPAIR_TIMEOUT, outcome);
+    was_repaired("a table of NAT that is removed is back", within, OF_NETWORK, outcome);
     node.create(RULES, MODEM.0, MODEM.1)?;
     has_status(node, MODEM.0, "it waits for a link `wwan0`", outcome)?;
     for (port, owner) in [(50000, "the node API"), (10250, "the kubelet")] {

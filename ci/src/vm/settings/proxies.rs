@@ -1,7 +1,7 @@
 //! A resource sets the proxy of containerd and the kubelet.
 
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 use osbuild_abi::paths::PROXY_ENVIRONMENT;
@@ -22,7 +22,7 @@ pub fn is_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
     outcome.check("pods read the proxy", text.starts_with(VARIABLE), || text.clone());
     node.write(PROXY_ENVIRONMENT, "HTTPS_PROXY=http://stolen.example:3128\n")?;
     let within = node.becomes(PROXY_ENVIRONMENT, &text)?;
-    was_repaired("the proxy of pods is put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("the proxy of pods is put back", within, BY_EVENT, outcome);
     Ok(())
 }
 

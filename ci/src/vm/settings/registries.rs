@@ -1,7 +1,7 @@
 //! A resource sets the mirrors of a registry.
 
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 
@@ -23,7 +23,7 @@ pub fn are_set(node: &Node, outcome: &mut Outcome) -> Result<()> {
     outcome.check(claim, is_set(yaml(&status)), || status.to_string());
     node.write(FILE, "server = \"http://stolen.example\"")?;
     let within = node.becomes(FILE, TEXT)?;
-    was_repaired("mirrors of a registry are put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("mirrors of a registry are put back", within, BY_EVENT, outcome);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A resource writes a seccomp profile into the kubelet's folder, and binds the pods that name it.
 
 use super::node::{Node, TIMEOUT, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use crate::vm::probe;
 use osbuild::error::{Context, Result};
@@ -36,7 +36,7 @@ pub fn is_written(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let file = format!("{SECCOMP_PROFILES}/{NAME}");
     node.write(&file, "{}")?;
     let within = node.becomes(&file, &expected)?;
-    was_repaired("a seccomp profile is put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("a seccomp profile is put back", within, BY_EVENT, outcome);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use super::document;
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, took_effect, was_repaired};
+use super::{BY_EVENT, took_effect, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 use osbuild_abi::paths::{HOSTS, NTP_SERVERS, RESOLV_CONF};
@@ -103,7 +103,7 @@ pub fn are_put_back(node: &Node, outcome: &mut Outcome) -> Result<Vec<Duration>>
     for Case { type_name, file, text, foreign, .. } in CASES {
         node.write(file, foreign)?;
         let claim = format!("{type_name} of another program are replaced");
-        times.push(was_repaired(&claim, node.becomes(file, text)?, EVENT_TIMEOUT, outcome));
+        times.push(was_repaired(&claim, node.becomes(file, text)?, BY_EVENT, outcome));
     }
     (0..STORM).try_for_each(|_| node.write(RESOLV_CONF, CASES[1].foreign))?;
     let within = node.becomes(RESOLV_CONF, CASES[1].text)?;

@@ -1,7 +1,7 @@
 //! A resource has the node run a pod, of the probe's image.
 
 use super::node::{Node, TIMEOUT, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use crate::vm::probe;
 use osbuild::error::Result;
@@ -46,7 +46,7 @@ pub fn runs(node: &Node, outcome: &mut Outcome) -> Result<()> {
     let text = node.read(FILE)?;
     node.write(FILE, "{}")?;
     let within = node.becomes(FILE, &text)?;
-    was_repaired("the manifest of a static pod is put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("the manifest of a static pod is put back", within, BY_EVENT, outcome);
     for (id, spec, error, claim) in [
         ("rights", PRIVILEGED, "allows no `privileged`", "a right needs the recipe"),
         ("signed", SIGNED, "the image has a pod `dhcp`", "a pod of the image wins"),

@@ -2,7 +2,7 @@
 //! busybox.
 
 use super::node::{Node, TIMEOUT};
-use super::{REPAIR_TIMEOUT, busybox, was_repaired};
+use super::{OF_NETWORK, busybox, was_repaired};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::probe;
@@ -90,7 +90,7 @@ pub fn is_undone(node: &Node, outcome: &mut Outcome) -> Result<()> {
         let times = script(node, spoil, holds)?;
         match repaired(&times) {
             None => outcome.check(claim, false, || times),
-            within => drop(was_repaired(claim, within, REPAIR_TIMEOUT, outcome)),
+            within => drop(was_repaired(claim, within, OF_NETWORK, outcome)),
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! A resource gives a node compressed memory as swap.
 
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use crate::vm::probe;
 use osbuild::error::Result;
@@ -31,7 +31,7 @@ pub fn is_on(node: &Node, outcome: &mut Outcome) -> Result<()> {
     outcome.check("the kernel has the swap with its size", row.contains(KIB), || table.clone());
     let took = probe::request(node.swaps, |stream| write!(stream, "{DEVICE}"))?;
     let within = took.parse().ok().map(Duration::from_millis);
-    was_repaired("swap that was turned off is on again", within, EVENT_TIMEOUT, outcome);
+    was_repaired("swap that was turned off is on again", within, BY_EVENT, outcome);
     Ok(())
 }
 

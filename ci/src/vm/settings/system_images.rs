@@ -2,7 +2,7 @@
 
 use super::image_server::ImageServer;
 use super::node::{Node, TIMEOUT, yaml};
-use super::was_repaired;
+use super::{Repair, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 use std::thread::sleep;
@@ -14,7 +14,7 @@ const ID: &str = "tools";
 /// The folder on DATA with containerd's settings of registries.
 const HOSTS: &str = "/etc/containerd/certs.d";
 /// How long it may be away: two children start on an emulated processor, and it is pulled.
-const REPAIR_TIMEOUT: Duration = Duration::from_secs(3);
+const REPAIR: Repair = Repair { within: Duration::from_secs(3), aim: Duration::from_secs(1) };
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The node pulls it and pins it, and pulls it again after it was removed.
@@ -33,7 +33,7 @@ pub fn is_kept(node: &Node, images: &ImageServer, outcome: &mut Outcome) -> Resu
         sleep(PAUSE);
     }
     let took = Some(began.elapsed());
-    was_repaired("an image that was removed is there again", took, REPAIR_TIMEOUT, outcome);
+    was_repaired("an image that was removed is there again", took, REPAIR, outcome);
     let local = "{image: 'localhost/pause:1'}";
     let refused = node.create(IMAGES, "own", local).is_err();
     outcome.check("an image of the release is refused", refused, || local.to_owned());

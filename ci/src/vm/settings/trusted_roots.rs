@@ -1,7 +1,7 @@
 //! A resource adds authorities to those that containerd and the kubelet trust.
 
 use super::node::{Node, yaml};
-use super::{EVENT_TIMEOUT, was_repaired};
+use super::{BY_EVENT, was_repaired};
 use crate::check::Outcome;
 use osbuild::error::Result;
 use osbuild_abi::paths::TRUSTED_ROOTS;
@@ -20,7 +20,7 @@ pub fn are_set(node: &Node, certificates: &str, outcome: &mut Outcome) -> Result
     outcome.check("daemons and pods read the authorities", is_ours, || text.clone());
     node.write(TRUSTED_ROOTS, "no certificate")?;
     let within = node.becomes(TRUSTED_ROOTS, &text)?;
-    was_repaired("the authorities are put back", within, EVENT_TIMEOUT, outcome);
+    was_repaired("the authorities are put back", within, BY_EVENT, outcome);
     Ok(())
 }
 
