@@ -114,7 +114,8 @@ impl<'a> Data<'a> {
 
 /// An entry of a folder, as debugfs lists it.
 pub struct Entry {
-    mode: String,
+    /// Its kind and permission bits, as octal digits (`st_mode` of inode(7)).
+    pub mode: String,
     /// Its name in its folder.
     pub name: String,
 }

@@ -2,6 +2,7 @@
 
 use super::data::Data;
 use osbuild::error::{Error, Result};
+use std::collections::BTreeMap;
 
 /// A path on DATA, and whether a regular file is an obstacle there. In the other places it is a
 /// valid setting.
@@ -42,22 +43,37 @@ const PLACES: &[Place] = &[
     ("containerd-failures", true),
 ];
 
-/// A kind of file: debugfs's commands to make it, in which `NAME` is the last part of the path
-/// `PATH`; whether it is a regular file; and `init`'s word for it.
-type Kind = (&'static str, bool, &'static str);
+/// A kind of file.
+struct Kind {
+    /// debugfs's commands to make it, in which `NAME` is the last part of the path `PATH`.
+    commands: &'static str,
+    /// The first digits of its octal `st_mode` (inode(7)).
+    mode: &'static str,
+    /// `init`'s words for it.
+    words: &'static str,
+}
+
+impl Kind {
+    fn is_file(&self) -> bool {
+        self.mode == FILE
+    }
+}
+
+/// The first digits of the octal `st_mode` of a regular file.
+const FILE: &str = "100";
 
 /// Sockets are missing: debugfs makes none that e2fsck accepts. The tests of `osbuild-folder` make
 /// one.
 const KINDS: &[Kind] = &[
-    ("mknod NAME p", false, "a FIFO"),
-    ("mkdir NAME\nmkdir NAME/in-the-way", false, "a folder"),
-    ("symlink NAME /dev/vda", false, "a symbolic link"),
-    ("write /dev/null NAME\nsif NAME mode 0100000", true, ""),
-    ("symlink NAME nowhere", false, "a symbolic link"),
-    ("mknod NAME b 254 0", false, "a device"),
-    ("symlink NAME /data/PATH", false, "a symbolic link"),
-    ("write /dev/null NAME\nsif NAME flags 0x80010", true, ""),
-    ("mknod NAME c 1 3", false, "a device"),
+    Kind { commands: "mknod NAME p", mode: "010", words: "a FIFO" },
+    Kind { commands: "mkdir NAME\nmkdir NAME/in-the-way", mode: "040", words: "a folder" },
+    Kind { commands: "symlink NAME /dev/vda", mode: "120", words: "a symbolic link" },
+    Kind { commands: "write /dev/null NAME\nsif NAME mode 0100000", mode: FILE, words: "a file" },
+    Kind { commands: "symlink NAME nowhere", mode: "120", words: "a symbolic link" },
+    Kind { commands: "mknod NAME b 254 0", mode: "060", words: "a device" },
+    Kind { commands: "symlink NAME /data/PATH", mode: "120", words: "a symbolic link" },
+    Kind { commands: "write /dev/null NAME\nsif NAME flags 0x80010", mode: FILE, words: "a file" },
+    Kind { commands: "mknod NAME c 1 3", mode: "020", words: "a device" },
 ];
 
 /// The number of turns in which each place gets each kind.
@@ -65,17 +81,42 @@ pub const TURNS: usize = KINDS.len();
 
 /// Plants a file in each place, of another kind in each of the [`TURNS`], and returns the number of
 /// places.
+///
+/// # Errors
+/// A place has no file of its kind afterwards, or DATA cannot be changed.
 pub fn plant(data: &Data, turn: usize) -> Result<usize> {
     for (number, (path, any)) in PLACES.iter().enumerate() {
-        let (lines, ..) = kind(number, turn, *any);
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let lines = lines.replace("NAME", name).replace("PATH", path);
+        let kind = kind(number, turn, *any);
+        let (folder, name) = split(path);
+        let lines = kind.commands.replace("NAME", name).replace("PATH", path);
         // debugfs makes devices only in its current folder.
         data.change(&format!(
             "cd /{folder}\nrm {name}\nrmdir {name}/in-the-way\nrmdir {name}\n{lines}\n"
         ))?;
     }
+    are_planted(data, turn)
+}
+
+/// Checks that each place has a file of its kind, and returns the number of places.
+fn are_planted(data: &Data, turn: usize) -> Result<usize> {
+    let mut folders = BTreeMap::new();
+    for (number, (path, any)) in PLACES.iter().enumerate() {
+        let (folder, name) = split(path);
+        if !folders.contains_key(folder) {
+            folders.insert(folder, data.list(&format!("/{folder}"))?);
+        }
+        let mode = kind(number, turn, *any).mode;
+        let mut entries = folders[folder].iter().filter(|entry| entry.name == name);
+        if !entries.next().is_some_and(|entry| entry.mode.starts_with(mode)) {
+            return Err(Error::build(format!("debugfs has not planted /{path}, mode {mode}…")));
+        }
+    }
     Ok(PLACES.len())
+}
+
+/// The folder of a path on DATA, and the name in it.
+fn split(path: &'static str) -> (&'static str, &'static str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// `init` must report each obstacle that it moved aside.
@@ -91,14 +132,11 @@ pub fn were_moved(console: &str, turn: usize) -> Result<()> {
     for (number, (path, any)) in
         PLACES.iter().enumerate().filter(|(_, (path, _))| watched.contains(path))
     {
-        let &(_, is_file, word) = kind(number, turn, *any);
+        let kind = kind(number, turn, *any);
         // Two places take a folder, the others a regular file.
         let wants_folder = ["kubernetes/kubelet.conf.d", "kubernetes/manifests"].contains(path);
-        let stays = if wants_folder { word == "a folder" } else { is_file };
-        let line = format!(
-            "/data/{path} is {}, and is moved aside to /data/aside/",
-            if is_file { "a file" } else { word }
-        );
+        let stays = if wants_folder { kind.words == "a folder" } else { kind.is_file() };
+        let line = format!("/data/{path} is {}, and is moved aside to /data/aside/", kind.words);
         if !stays && !console.contains(&line) {
             return Err(Error::build(format!("`init` does not print: {line}")));
         }
@@ -109,7 +147,7 @@ pub fn were_moved(console: &str, turn: usize) -> Result<()> {
 /// The kind for a place in a turn.
 fn kind(number: usize, turn: usize, any: bool) -> &'static Kind {
     let mut kinds = KINDS.iter().cycle().skip((number + turn) % KINDS.len());
-    kinds.find(|(_, is_file, _)| any || !is_file).unwrap_or(&KINDS[0])
+    kinds.find(|kind| any || !kind.is_file()).unwrap_or(&KINDS[0])
 }
 
 #[cfg(test)]
@@ -120,16 +158,20 @@ mod tests {
     #[test]
     fn each_place_gets_each_kind_that_is_an_obstacle_there() {
         for (number, (path, any)) in PLACES.iter().enumerate() {
-            let planted: BTreeSet<_> = (0..TURNS).map(|turn| kind(number, turn, *any).0).collect();
-            let possible = KINDS.iter().filter(|(_, is_file, _)| *any || !is_file).count();
+            let planted: BTreeSet<_> =
+                (0..TURNS).map(|turn| kind(number, turn, *any).commands).collect();
+            let possible = KINDS.iter().filter(|kind| *any || !kind.is_file()).count();
             assert_eq!(planted.len(), possible, "{path}");
         }
     }
 
     #[test]
     fn one_turn_has_every_kind() {
-        let planted: BTreeSet<_> =
-            PLACES.iter().enumerate().map(|(number, (_, any))| kind(number, 0, *any).0).collect();
+        let planted: BTreeSet<_> = PLACES
+            .iter()
+            .enumerate()
+            .map(|(number, (_, any))| kind(number, 0, *any).commands)
+            .collect();
         assert_eq!(planted.len(), KINDS.len());
     }
 }
