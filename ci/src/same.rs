@@ -2,7 +2,7 @@
 //! everything that must not matter.
 
 use crate::check::Outcome;
-use crate::image::RECIPE;
+use crate::image::{self, RECIPE};
 use crate::site::Site;
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Problem, Result};
@@ -21,6 +21,7 @@ const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-ti
 /// Building our own crates and assembling the image again gives the same bytes in another folder,
 /// with another umask, time zone, locale, clock and number of jobs.
 pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Outcome> {
+    image::build(site, RECIPE)?;
     let copy = site.root.join("out/ci/a folder with a longer name");
     site.copy_to(&copy)?;
     copy_keys(site, &copy)?;
@@ -81,6 +82,7 @@ pub fn compare_products(one: &Path, other: &Path) -> Result<Outcome> {
 /// Everything, including kernel and kubelet, gives the same image when another user builds it in an
 /// empty store from exported sources without a network.
 pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Outcome> {
+    image::build(site, RECIPE)?;
     let folder = tempfile::Builder::new()
         .prefix("osbuild-")
         .tempdir_in("/var/tmp")

@@ -5,7 +5,7 @@ pub mod newcomer;
 pub mod recorded;
 
 use crate::check::Outcome;
-use crate::image::{ARM64, RECIPE};
+use crate::image::{self, ARM64, RECIPE};
 use crate::same;
 use crate::site::Site;
 use crate::vm::machine::Machine;
@@ -28,6 +28,7 @@ const INSIDE: [&str; 2] = ["ca-certificates ", "systemd-boot-efi "];
 /// Every step of the image that runs a program does so on a service, for a machine with an empty
 /// store, and the products are those of this machine's own build.
 pub fn a_service_makes_the_same_image(site: &Site) -> Result<Outcome> {
+    image::build(site, RECIPE)?;
     let service = Casd::executing(STEPS)?;
     let url = service.url();
     let newcomer = Newcomer::new(site)?;
@@ -50,6 +51,7 @@ pub fn a_service_makes_the_same_image(site: &Site) -> Result<Outcome> {
 /// A machine with an empty store makes the image for arm64 from a cache that has all results: no
 /// step runs, no source is fetched, and the products are those of this machine's own build.
 pub fn a_cache_gives_the_same_image(site: &Site) -> Result<Outcome> {
+    image::build(site, ARM64)?;
     let cache = Casd::cache()?;
     let url = cache.url();
     let newcomer = Newcomer::new(site)?;
@@ -65,6 +67,7 @@ pub fn a_cache_gives_the_same_image(site: &Site) -> Result<Outcome> {
 /// A machine with an empty store imports results from a folder, signed by a release key. Its first
 /// image is that of the machine that exported them, and boots.
 pub fn imported_results_are_an_image_that_boots(site: &Site) -> Result<Outcome> {
+    image::build(site, RECIPE)?;
     let place = tempfile::tempdir_in("/var/tmp")
         .map_err(|error| Error::build("cannot make a folder for the results").cause(error))?;
     let results = place.path().join("results");
