@@ -13,12 +13,14 @@ pub use several::{
 pub use upgrade::a_control_plane_is_upgraded_to_the_next_minor;
 
 use super::kubectl::Kubectl;
+use super::wait::{Seen, wait};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::probe::free_port;
 use crate::vm::run_command::RunCommand;
 use desk::{Desk, KUBECONFIG_LINE};
 use osbuild::error::Result;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The name of the control plane's node.
@@ -62,14 +64,17 @@ pub fn a_node_makes_its_own_control_plane(site: &Site) -> Result<Outcome> {
     cluster.runs_a_deployment(&mut outcome)?;
     let _worker = run_worker(&desk)?;
     cluster.has_its_worker(&mut outcome)?;
-    let before = cluster.identity()?;
+    let (before, containers) = (cluster.identity()?, cluster.containers()?);
     drop(node);
 
     let mut node = desk.run_plane("control-plane-again", &flags)?;
     node.wait_at_most(NEW_NODE_TIMEOUT, KUBECONFIG_LINE)?;
+    let lease = cluster.lease()?;
     cluster.has_what_kubeadm_makes(&mut outcome)?;
-    cluster.answers(&mut outcome)?;
+    cluster.has_other_containers(&containers, &mut outcome)?;
     cluster.has_its_worker(&mut outcome)?;
+    cluster.renews(&lease, &mut outcome)?;
+    cluster.rolls_out_again(&mut outcome)?;
     let after = cluster.identity()?;
     outcome.check("it is the same cluster after a power cut", before == after, || {
         format!("{before} became {after}")
@@ -146,6 +151,48 @@ impl OwnCluster<'_> {
         let mut words = vec!["-n=kube-system", "wait", "pod", "-l=k8s-app=kube-proxy", &on_worker];
         words.extend(["--for=condition=Ready", "--timeout=300s"]);
         self.claim(outcome, "kube-proxy runs on the second node", &words, "condition met")
+    }
+
+    /// The identifiers of the containers of the control plane.
+    fn containers(&self) -> Result<BTreeSet<String>> {
+        let ids = "-o=jsonpath={.items[*].status.containerStatuses[*].containerID}";
+        let pods = ["-n=kube-system", "get", "pods", "-l=tier=control-plane", ids];
+        Ok(self.kubectl.output(&pods)?.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Each part of the control plane has another container than `before`. What the API server has
+    /// from before the restart says that the pods are Ready.
+    fn has_other_containers(&self, before: &BTreeSet<String>, outcome: &mut Outcome) -> Result<()> {
+        let seen = wait(STEP_TIMEOUT, || {
+            let now = self.containers()?;
+            let is_other = now.len() == STATIC_PODS.len() && now.is_disjoint(before);
+            Ok(if is_other { Seen::Yes(()) } else { Seen::NotYet(format!("{before:?}, {now:?}")) })
+        })?;
+        outcome.claim("the pods of the control plane are not those of before", seen);
+        Ok(())
+    }
+
+    /// The time at which the second node has renewed its lease.
+    fn lease(&self) -> Result<String> {
+        let time = "-o=jsonpath={.spec.renewTime}";
+        self.kubectl.output(&["-n=kube-node-lease", "get", "lease", WORKER, time])
+    }
+
+    /// The second node renews its lease after `last`: it reaches the API server.
+    fn renews(&self, last: &str, outcome: &mut Outcome) -> Result<()> {
+        let seen = wait(STEP_TIMEOUT, || {
+            let now = self.lease()?;
+            Ok(if now == last { Seen::NotYet(now) } else { Seen::Yes(()) })
+        })?;
+        outcome.claim("the second node renews its lease", seen);
+        Ok(())
+    }
+
+    /// New pods in place of those of before, and traffic to them.
+    fn rolls_out_again(&self, outcome: &mut Outcome) -> Result<()> {
+        self.kubectl.output(&["rollout", "restart", "deployment/web"])?;
+        self.rolls_out(outcome)?;
+        self.answers(outcome)
     }
 
     /// A Deployment, a Service, and a client that finds it by its name.

@@ -174,9 +174,7 @@ impl Upgraded<'_> {
     fn is_whole(&self, outcome: &mut Outcome, version: &str) -> Result<()> {
         self.cluster.has_what_kubeadm_makes(outcome)?;
         self.is_of(outcome, version)?;
-        self.cluster.kubectl.output(&["rollout", "restart", "deployment/web"])?;
-        self.cluster.rolls_out(outcome)?;
-        self.cluster.answers(outcome)
+        self.cluster.rolls_out_again(outcome)
     }
 
     /// The version of all parts but the kubelet.
