@@ -1,17 +1,26 @@
 //! A hand-made node with the same programs, measured in the same run for comparison: the root is
 //! one compressed cpio archive, PID 1 is a shell script, and there is no firmware, disk or network.
 
+use crate::child::tied;
 use crate::image::RECIPE;
 use crate::site::Site;
+use osbuild::engine::stop;
 use osbuild::error::{Context, Error, Result};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// PID 1.
 const INIT: &str = include_str!("handmade/init.sh");
+
+/// How long it may take until then.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// How often the user's wish to stop is looked for.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The line that PID 1 prints when a pod has written its first line.
 const FIRST_LINE: &str = "handmade: a pod has written a line";
@@ -38,7 +47,7 @@ pub fn first_pod(site: &Site) -> Result<Duration> {
 }
 
 fn boot(folder: &Path) -> Result<Duration> {
-    let mut qemu = Command::new("qemu-system-x86_64");
+    let mut qemu = tied("qemu-system-x86_64");
     qemu.args([
         "-machine",
         "q35",
@@ -62,14 +71,26 @@ fn boot(folder: &Path) -> Result<Duration> {
         .spawn()
         .or_build(|| "cannot start QEMU".to_owned())?;
     let console = BufReader::new(machine.stdout.take().expect("stdout is piped"));
-    let printed = console.lines().map_while(|line| line.ok()).any(|line| line.contains(FIRST_LINE));
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        let mut lines = console.lines().map_while(|line| line.ok());
+        // The receiver goes when the time is over.
+        let _ = sender.send(lines.any(|line| line.contains(FIRST_LINE)));
+    });
+    let printed = loop {
+        match lines.recv_timeout(INTERVAL) {
+            Err(RecvTimeoutError::Timeout)
+                if started.elapsed() < TIMEOUT && stop::check().is_ok() => {}
+            printed => break printed == Ok(true),
+        }
+    };
     let time = started.elapsed();
     // It may have ended already.
     let _ = machine.kill();
     machine.wait().or_build(|| "cannot wait for QEMU".to_owned())?;
-    if printed {
-        Ok(time)
-    } else {
-        Err(Error::build("the hand-made node ended before a pod wrote a line"))
+    stop::check()?;
+    match printed {
+        true => Ok(time),
+        false => Err(Error::build("no pod of the hand-made node has written a line")),
     }
 }
