@@ -41,7 +41,7 @@ const MACHINES: usize = 2;
 pub fn a_node_survives_any_power_cut(site: &Site) -> Result<Outcome> {
     let session = Session::new(site, RecordedUpdate::existing_or_new(site)?, CUTS)?;
     let recording = Recording::open(&session.recording())?;
-    let findings = Findings::open(&session.done())?;
+    let findings = Findings::open(&session.done()?)?;
     // The channel has no buffer: the checker waits for a free machine.
     let (sender, receiver) = sync_channel(0);
     let receiver = Mutex::new(receiver);

@@ -35,9 +35,12 @@ impl<'a> Session<'a> {
         self.recorded.recording()
     }
 
-    /// The file with the numbers of the good cuts.
-    pub fn done(&self) -> PathBuf {
-        self.folder.join("done")
+    /// The file with the numbers of the cuts that this program has found good. Another one may look
+    /// for more.
+    pub fn done(&self) -> Result<PathBuf> {
+        let program = std::env::current_exe().or_build(|| "cannot find this program".to_owned())?;
+        let digest = Digest::of_file(&program)?.hex();
+        Ok(self.folder.join(format!("done-by-{}", &digest[..16])))
     }
 
     /// The copy of a cut's disk, which is removed after the boot.
