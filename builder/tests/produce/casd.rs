@@ -37,6 +37,10 @@ impl Casd {
         let cache = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new(programs().join("buildbox-casd"));
+        // It is killed, and leaves its temporary files.
+        let temporary = cache.path().join("temporary");
+        std::fs::create_dir(&temporary).unwrap();
+        command.env("TMPDIR", &temporary);
         command.arg("--bind").arg(address.to_string()).arg("--buildbox-run").arg(runner);
         command.args(arguments).arg(cache.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

