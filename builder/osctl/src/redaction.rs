@@ -9,6 +9,21 @@ use std::sync::LazyLock;
 /// The replacement for a secret.
 const REMOVED: &str = "[removed]";
 
+/// A name of a secret, which a longer one may end with. A quote after it may be escaped: JSON is
+/// also in strings of JSON.
+macro_rules! name {
+    () => {
+        r#"(?:password|passwd|passphrase|secret|token|api[-_]?key)\\*["']?"#
+    };
+}
+
+/// What is between such a name and its value, on the same line.
+macro_rules! separator {
+    () => {
+        r"[ \t]*[:=][ \t]*"
+    };
+}
+
 /// The forms of secrets. The group `before`, if there is one, stays, and so does all of a match
 /// with the group `harmless`: what only resembles a secret.
 static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
@@ -16,7 +31,7 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // A private key in PEM, also without its end.
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----|[\s\S]*)",
         // The key of a client in a kubeconfig.
-        r"(?<before>client-key-data:\s*)\S+",
+        r#"(?<before>client-key-data\\*["']?:\s*\\*["']?)[^\s"'\\]+"#,
         // A JSON Web Token, such as that of a ServiceAccount.
         r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
         // A bootstrap token of Kubernetes.
@@ -30,14 +45,47 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
             r#"(?<harmless>://(?:\[[0-9A-Fa-f:.]+\]|[^/\s:@"]*):[0-9]{1,5}[/?#"',])"#,
             r#"|(?<before>://)[^/\s:@"]*:[^\s@"]+@"#
         ),
-        // A value with the name of a secret, on a command line, in JSON or in YAML. A switch with
-        // such a name has none.
+        // A value with the name of a secret, as a line of YAML, perhaps after the time of a log. It
+        // may have spaces. A switch with such a name has no secret.
         concat!(
-            r#"(?i)(?<before>(?:password|passwd|secret|token|api[-_]?key)(?:=|"\s*:\s*"|: +"?))"#,
-            r#"(?:(?<harmless>(?:true|false)(?:[\s"',;&}\]]|$))|[^\s"',;&{\[][^\s"',;&]*)"#
+            r"(?im)(?<before>^(?:\d{4}-\d\d-\d\dT\S+ )?[ \t]*(?:- +)*[\w.-]*",
+            name!(),
+            r": +)",
+            r#"(?:(?<harmless>(?:true|false)(?:[\s,;}\]]|$))|[^\s"'&{\[|>][^\n]*)"#
+        ),
+        // The same in quotes, which end it, on a command line, in a log, in JSON, TOML or YAML.
+        concat!(
+            r"(?i)(?<before>",
+            name!(),
+            separator!(),
+            r#"")(?:(?<harmless>(?:true|false)")|(?:[^"\\\n]|\\[^\n])+)"#
+        ),
+        concat!(
+            r"(?i)(?<before>",
+            name!(),
+            separator!(),
+            r"')(?:(?<harmless>(?:true|false)')|(?:[^'\n]|'')+)"
+        ),
+        // The same in a string of JSON, where quotes of the value have three backslashes.
+        concat!(
+            r"(?i)(?<before>",
+            name!(),
+            separator!(),
+            r#"\\")(?:(?<harmless>(?:true|false)\\")|(?:[^"\\\n]|\\\\\\["\\]|\\[^"\n])+)"#
+        ),
+        // The same without quotes, in any place: a word, but for the head of a block of YAML.
+        concat!(
+            r"(?i)(?<before>",
+            name!(),
+            separator!(),
+            r#")(?:(?<harmless>(?:true|false|[|>][-+0-9]*)(?:[\s"',;&}\]]|$))"#,
+            r#"|[^\s"',;&{\[=\\][^\s"',;&]*)"#
         ),
         // A key of WireGuard, which a public one resembles.
-        r#"(?i)(?<before>(?:private|preshared)[-_]?key(?:=|"?\s*:\s*"?))[A-Za-z0-9+/]{43}="#,
+        concat!(
+            r#"(?i)(?<before>(?:private|preshared)[-_]?key\\*["']?\s*[:=]\s*\\*["']?)"#,
+            r"[A-Za-z0-9+/]{43}="
+        ),
     ]
     .iter()
     .filter_map(|form| Regex::new(form).ok())
@@ -67,7 +115,7 @@ mod tests {
 
     #[test]
     fn every_form_is_one() {
-        assert_eq!(SECRETS.len(), 9);
+        assert_eq!(SECRETS.len(), 13);
     }
 
     #[test]
@@ -102,6 +150,34 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_ends_where_its_form_ends_it() {
+        for (text, clean) in [
+            (r#"a password="hunter2" b=1"#, r#"a password="[removed]" b=1"#),
+            (r#"token="a b,c&d\"e f" g"#, r#"token="[removed]" g"#),
+            ("password = \"x\"\na = 1", "password = \"[removed]\"\na = 1"),
+            ("password: 'it''s, 1'\na: b", "password: '[removed]'\na: b"),
+            (r#"{"password":"a,b&c d"}"#, r#"{"password":"[removed]"}"#),
+            (r#"m="{\"secret\":\"h 2\",\"a\":1}""#, r#"m="{\"secret\":\"[removed]\",\"a\":1}""#),
+            (r#""{\"token\":\"a\\\"b\"}""#, r#""{\"token\":\"[removed]\"}""#),
+            (r#"m="use password=\"a b\" now""#, r#"m="use password=\"[removed]\" now""#),
+            ("password: correct horse\na: b", "password: [removed]\na: b"),
+            ("- adminPassword: a, b # c\n  d: e", "- adminPassword: [removed]\n  d: e"),
+            ("2026-01-02T03:04:05Z   password: a b", "2026-01-02T03:04:05Z   password: [removed]"),
+            ("password=\"cut off", "password=\"[removed]"),
+            ("password = hunter2", "password = [removed]"),
+            ("login password:hunter2 failed", "login password:[removed] failed"),
+            (r#"{"token":12345, "a": 1}"#, r#"{"token":[removed], "a": 1}"#),
+            (r#"{"client-key-data":"TUhj","a":1}"#, r#"{"client-key-data":"[removed]","a":1}"#),
+            ("?token=abc&limit=1", "?token=[removed]&limit=1"),
+        ] {
+            assert_eq!(redacted(text), clean);
+            assert_eq!(redacted(clean), clean);
+        }
+        let text = format!("privateKey = \"{KEY}\"");
+        assert_eq!(redacted(&text), "privateKey = \"[removed]\"");
+    }
+
+    #[test]
     fn what_helps_stays() {
         for text in [
             "kubelet.go:42] node not found: token expired, bearer authentication failed",
@@ -116,6 +192,10 @@ mod tests {
             "{'server':'https://10.0.0.1:6443','context':'admin@kubernetes'}",
             "automountServiceAccountToken: false\nhostNetwork: true",
             "set --rotate-token=true",
+            r#"{"rotateToken":"true","a":1} token="" password: ''"#,
+            "token:\n  next: 1\npassword: |\nsecrets: [a, b]",
+            "if token == nil, the secret \"regcred\" was not found",
+            "I0102 1 reflector.go:9] \"Secret regcred: synced\" pod=\"default/web\"",
         ] {
             assert_eq!(redacted(text), text);
         }
