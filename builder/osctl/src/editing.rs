@@ -2,7 +2,7 @@
 
 use crate::error::printable;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::collections::BTreeMap;
 
 /// A resource, as written in the text of an editor.
@@ -22,12 +22,29 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads a text with one document.
+    /// Reads a text with one document, whose spec has secrets in these fields.
     ///
     /// # Errors
-    /// It is none: why.
-    pub fn read(text: &str) -> Result<Document, String> {
-        serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())
+    /// It is none, or a text in it would not stay as it is written: why.
+    pub fn read(text: &str, secrets: &[String]) -> Result<Document, String> {
+        // The node reads documents in the same way. Of a number or a boolean only its value is
+        // known further on, and not how it is written.
+        let options = serde_saphyr::options! {
+            strict_booleans: true,
+            leading_zero_numbers_as_strings: true,
+            underscored_numbers_as_strings: true,
+        };
+        let document: Document = serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| error.without_snippet().to_string())?;
+        if let Some(field) = secrets.iter().find(|field| !is_text(&document.spec, field)) {
+            return Err(format!("`{field}` is secret: a text in quotes"));
+        }
+        if let Some(number) = fraction(&document.spec) {
+            return Err(format!(
+                "no field takes a number such as {number}: write a text in quotes"
+            ));
+        }
+        Ok(document)
     }
 
     /// Refuses a document of another resource than the one that is edited.
@@ -49,6 +66,29 @@ impl Document {
     /// Its spec as YAML.
     pub fn spec_yaml(&self) -> String {
         serde_saphyr::to_string(&self.spec).expect("what was read from YAML can be written")
+    }
+}
+
+/// Whether the field with this path has a text, if it is there: in a list, each of them.
+fn is_text(value: &Value, path: &str) -> bool {
+    if let Value::Array(all) = value {
+        return all.iter().all(|one| is_text(one, path));
+    }
+    let (field, rest) = path.split_once('.').unwrap_or((path, ""));
+    match (value.get(field), rest) {
+        (None, _) => true,
+        (Some(found), "") => found.is_string(),
+        (Some(found), rest) => is_text(found, rest),
+    }
+}
+
+/// The first number in the value that is not whole.
+fn fraction(value: &Value) -> Option<&Number> {
+    match value {
+        Value::Number(number) => number.is_f64().then_some(number),
+        Value::Array(all) => all.iter().find_map(fraction),
+        Value::Object(fields) => fields.values().find_map(fraction),
+        _ => None,
     }
 }
 
@@ -84,22 +124,54 @@ mod tests {
 
     #[test]
     fn only_what_may_change_changes() {
-        let document = Document::read(TEXT).unwrap();
+        let read = |text: &str| Document::read(text, &[]);
+        let document = read(TEXT).unwrap();
         assert_eq!(document.spec_yaml(), "hostname: b\n");
-        let new = Document::read(&TEXT.replace("id: a", "id: b")).unwrap();
+        let new = read(&TEXT.replace("id: a", "id: b")).unwrap();
         assert_eq!(new.same_resource(&document).unwrap_err(), "`id` has to stay `a`");
-        let labelled = Document::read(&(TEXT.to_owned() + "labels: {rack: '7'}\n")).unwrap();
+        let labelled = read(&(TEXT.to_owned() + "labels: {rack: '7'}\n")).unwrap();
         assert_ne!(labelled, document);
         assert_eq!(labelled.same_resource(&document).unwrap().labels["rack"], "7");
         for text in ["", "a", "id: a", &(TEXT.to_owned() + "label: {}\n"), &TEXT.repeat(2)] {
-            assert!(Document::read(text).is_err(), "{text}");
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    fn with(value: &str, secrets: &[&str]) -> Result<String, String> {
+        let secrets: Vec<String> = secrets.iter().map(|&field| field.to_owned()).collect();
+        let text = TEXT.replace("b # mine", value);
+        Document::read(&text, &secrets).map(|document| document.spec_yaml())
+    }
+
+    #[test]
+    fn a_secret_that_is_no_text_is_refused() {
+        for value in ["1.10", "0x1F", "true", "7", "~", "[a]"] {
+            let mistake = with(value, &["other", "hostname"]).unwrap_err();
+            assert_eq!(mistake, "`hostname` is secret: a text in quotes", "{value}");
+        }
+        assert_eq!(with("'1.10'", &["hostname"]).unwrap(), "hostname: \"1.10\"\n");
+        assert_eq!(with("[{a: b}, {c: d}]", &["hostname.a"]), with("[{a: b}, {c: d}]", &[]));
+        assert!(with("[{a: b}, {a: 1}]", &["hostname.a"]).is_err());
+    }
+
+    #[test]
+    fn a_text_without_quotes_stays_as_it_is_written() {
+        for text in ["no", "on", "y", "0755", "1_000", "Off"] {
+            let Ok(Value::Object(spec)) = serde_saphyr::from_str(&with(text, &[]).unwrap()) else {
+                panic!("{text}");
+            };
+            assert_eq!(spec["hostname"], text);
+        }
+        assert_eq!(with("10", &[]).unwrap(), "hostname: 10\n");
+        for text in ["1.10", "{a: [1, 1e3]}"] {
+            assert!(with(text, &[]).unwrap_err().contains("write a text in quotes"), "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn no_text_ends_the_program(text in "[a-z:\\[\\]{}#&* \\n'-]{0,60}") {
-            if let Ok(document) = Document::read(&without_comments(&text)) {
+            if let Ok(document) = Document::read(&without_comments(&text), &[]) {
                 document.spec_yaml();
             }
         }

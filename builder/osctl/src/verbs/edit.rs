@@ -37,10 +37,11 @@ const HEAD: &str = "The node gets this when the editor ends. Without a change, o
 /// user takes longer to write than nodes keep silent clients.
 pub async fn run(selection: &Selection, edit: Edit) -> Result<()> {
     let Edit { r#type: type_name, id, unguarded } = edit;
-    let resource = read(&connect(selection).await?, &type_name, id.as_deref()).await?;
+    let connection = connect(selection).await?;
+    let (resource, secrets) = read(&connection, &type_name, id.as_deref()).await?;
     let name = resource::name(&resource);
     let original = resource::yaml(&resource)?;
-    let document = Document::read(&original)
+    let document = Document::read(&original, &secrets)
         .map_err(|reason| Error::failed(format!("{name} is no document")).cause(reason))?;
     let editor = Editor::of_user()?;
     let mut file = EditedFile::new(&editor)?;
@@ -59,7 +60,8 @@ pub async fn run(selection: &Selection, edit: Edit) -> Result<()> {
             let unchanged = Error::usage(format!("{name} is not changed")).cause(mistake);
             return Err(file.kept(unchanged));
         }
-        let mistake = match Document::read(&text).and_then(|new| new.same_resource(&document)) {
+        let new = Document::read(&text, &secrets);
+        let mistake = match new.and_then(|new| new.same_resource(&document)) {
             Err(mistake) => mistake,
             Ok(new) if new == document => {
                 note("nothing is changed");
@@ -76,10 +78,23 @@ pub async fn run(selection: &Selection, edit: Edit) -> Result<()> {
     }
 }
 
-/// The resource that the user means.
-async fn read(connection: &Connection, type_name: &str, id: Option<&str>) -> Result<Resource> {
+/// The resource that the user means, and the fields of its type that are secret.
+async fn read(
+    connection: &Connection,
+    type_name: &str,
+    id: Option<&str>,
+) -> Result<(Resource, Vec<String>)> {
     let definition = definitions::named(connection, type_name).await?;
-    let Definition { namespace, type_name, .. } = &definition;
+    let resource = chosen(connection, &definition, id).await?;
+    Ok((resource, definition.secrets))
+}
+
+async fn chosen(
+    connection: &Connection,
+    definition: &Definition,
+    id: Option<&str>,
+) -> Result<Resource> {
+    let Definition { namespace, type_name, .. } = definition;
     if definition.is_read_only() {
         let writer = definition.writer.as_deref().unwrap_or_default();
         return Err(Error::usage(format!("clients do not write resources of {type_name}"))
