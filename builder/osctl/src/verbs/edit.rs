@@ -10,7 +10,7 @@ use crate::editing::{Document, with_comments, without_comments};
 use crate::error::{Error, Result, printable};
 use crate::resource;
 use crate::selection::Selection;
-use osbuild_cosi::resource::{Resource, Spec, UpdateRequest};
+use osbuild_cosi::resource::{Metadata, Resource, Spec, UpdateRequest};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 use std::path::{Path, PathBuf};
@@ -150,12 +150,29 @@ async fn update(
     };
     let guard = Guard::begin(&connection, unguarded, may_disconnect).await;
     let guard = guard.map_err(Failure::Other)?;
-    guard.end(connection.state().update(request).await.map_err(failure)).await.map(drop)
+    let updated = match connection.state().update(request).await {
+        Ok(_) => Ok(()),
+        Err(status) if status.code() == Code::FailedPrecondition => {
+            Err(failure(status, is_as_read(&connection, resource).await))
+        }
+        Err(status) => Err(failure(status, true)),
+    };
+    guard.end(updated).await
 }
 
-fn failure(status: Status) -> Failure {
+/// Whether the node has the resource as it was read.
+async fn is_as_read(connection: &Connection, resource: &Resource) -> bool {
+    let Metadata { namespace, r#type, id, version, .. } = resource::metadata(resource);
+    let now = resource::get(connection, &namespace, &r#type, &id).await;
+    now.is_ok_and(|now| resource::metadata(&now).version == version)
+}
+
+/// Why the node refuses the update of a resource that it has as it was read, or no longer has so.
+fn failure(status: Status, is_as_read: bool) -> Failure {
     match status.code() {
         Code::InvalidArgument => Failure::Mistake(status.message().to_owned()),
+        // It has rules that the text breaks, or a try that has ended.
+        Code::FailedPrecondition if is_as_read => Failure::Mistake(status.message().to_owned()),
         Code::FailedPrecondition => {
             let error = Error::usage("the node has changed meanwhile");
             Failure::Other(error.cause(status.message()))
@@ -302,9 +319,10 @@ mod tests {
 
     #[test]
     fn a_refusal_of_the_text_is_the_users_mistake_and_a_conflict_is_not() {
-        let is_mistake = |status| matches!(failure(status), Failure::Mistake(_));
-        assert!(is_mistake(Status::invalid_argument("a")));
-        assert!(!is_mistake(Status::failed_precondition("a")));
-        assert!(!is_mistake(Status::unavailable("a")));
+        let is_mistake = |status, as_read| matches!(failure(status, as_read), Failure::Mistake(_));
+        assert!(is_mistake(Status::invalid_argument("a"), true));
+        assert!(!is_mistake(Status::failed_precondition("a"), false));
+        assert!(is_mistake(Status::failed_precondition("it covers your certificate"), true));
+        assert!(!is_mistake(Status::unavailable("a"), true));
     }
 }
