@@ -76,6 +76,8 @@ pub struct Connection {
     part_of: Arc<AtomicU64>,
     /// The fingerprint of the node.
     pub fingerprint: Fingerprint,
+    /// The name by which the user has chosen the node.
+    name: Option<String>,
 }
 
 impl Connection {
@@ -133,7 +135,17 @@ impl Connection {
         let channel = InterceptedService::new(channel, metadata);
         let fingerprint = pin.seen().ok_or_else(cannot)?;
         let (address, credentials) = (address.clone(), credentials.clone());
-        Ok(Connection { address, credentials, channel, part_of, fingerprint })
+        Ok(Connection { address, credentials, channel, part_of, fingerprint, name: None })
+    }
+
+    /// The same connection to a node that the user has chosen by this name, if it has one.
+    pub fn named(self, name: Option<&str>) -> Connection {
+        Connection { name: name.map(str::to_owned), ..self }
+    }
+
+    /// The arguments of a command that a hint names: they choose the same node.
+    pub fn arguments(&self) -> String {
+        arguments(self.name.as_deref())
     }
 
     /// Opens another connection to the same node, whose calls are part of the same try.
@@ -141,7 +153,7 @@ impl Connection {
         let expected = Some(&self.fingerprint);
         let other = Connection::open(&self.address, &self.credentials, expected).await?;
         other.be_part_of(self.part_of.load(Ordering::Relaxed));
-        Ok(other)
+        Ok(other.named(self.name.as_deref()))
     }
 
     /// Makes later calls a part of the try with this number: the node refuses changes after its
@@ -189,6 +201,12 @@ impl Connection {
     pub fn configuration(&self) -> ConfigurationClient<Channel> {
         ConfigurationClient::new(self.channel.clone()).max_decoding_message_size(4 << 20)
     }
+}
+
+/// The arguments of a command that choose the node with this name. Without one, the command asks
+/// the same node as this one.
+pub fn arguments(name: Option<&str>) -> String {
+    name.map(|name| format!(" -n {name}")).unwrap_or_default()
 }
 
 /// Connects to the first of these addresses that answers. Networks may drop all packets of one

@@ -44,7 +44,8 @@ pub async fn run(selection: &Selection, edit: Edit) -> Result<()> {
     let document = Document::read(&original, &secrets)
         .map_err(|reason| Error::failed(format!("{name} is no document")).cause(reason))?;
     let editor = Editor::of_user()?;
-    let mut file = EditedFile::new(&editor)?;
+    let mut file = EditedFile::new(&editor, connection.arguments())?;
+    drop(connection);
     let mut comments = vec![HEAD.to_owned()];
     let mut text = original;
     loop {
@@ -230,13 +231,15 @@ impl Editor {
 struct EditedFile<'a> {
     editor: &'a Editor,
     file: NamedTempFile,
+    /// The arguments that choose the node, for commands that hints name.
+    node: String,
 }
 
 impl EditedFile<'_> {
-    fn new(editor: &Editor) -> Result<EditedFile<'_>> {
+    fn new(editor: &Editor, node: String) -> Result<EditedFile<'_>> {
         let file = tempfile::Builder::new().prefix("osctl-edit-").suffix(".yaml").tempfile();
         let file = file.map_err(|error| Error::failed("cannot make a file").caused_by(&error))?;
-        Ok(EditedFile { editor, file })
+        Ok(EditedFile { editor, file, node })
     }
 
     /// Has the user edit the text. An editor that fails changes nothing, and what it has written is
@@ -265,9 +268,10 @@ impl EditedFile<'_> {
     fn kept(&mut self, error: Error) -> Error {
         self.file.disable_cleanup(true);
         let path: PathBuf = self.file.path().to_owned();
-        error.cause(format!("your text is kept in `{}`", path.display())).hint(format!(
-            "compare it with the node: `osctl diff -f {0}`; then write it: `osctl apply -f {0}`",
-            path.display()
+        let (path, node) = (path.display(), &self.node);
+        error.cause(format!("your text is kept in `{path}`")).hint(format!(
+            "compare it with the node: `osctl diff -f {path}{node}`; then write it: `osctl apply \
+             -f {path}{node}`"
         ))
     }
 }
@@ -275,10 +279,11 @@ impl EditedFile<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::arguments;
 
     fn edited(command: &str, text: &str) -> (Result<String>, PathBuf) {
         let editor = Editor { command: command.to_owned(), is_ended_by_signals: Arc::default() };
-        let mut file = EditedFile::new(&editor).unwrap();
+        let mut file = EditedFile::new(&editor, String::new()).unwrap();
         let path = file.file.path().to_owned();
         (file.edit(text), path)
     }
@@ -305,6 +310,17 @@ mod tests {
         assert!(text.unwrap_err().to_string().contains(&path.display().to_string()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "b\n");
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn hints_name_the_node_that_was_edited() {
+        let editor = Editor { command: "true".to_owned(), is_ended_by_signals: Arc::default() };
+        for (name, node) in [(Some("edge-2"), " -n edge-2`"), (None, ".yaml`")] {
+            let mut file = EditedFile::new(&editor, arguments(name)).unwrap();
+            let error = file.kept(Error::usage("a")).to_string();
+            assert_eq!(error.matches(node).count(), if name.is_some() { 2 } else { 3 }, "{error}");
+            std::fs::remove_file(file.file.path()).unwrap();
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl<'a> Guard<'a> {
                 }
                 Err(status) if status.source().is_some() => return Err(lost(&status.into())),
                 Err(status) if status.code() == Code::FailedPrecondition && is_unanswered => {
-                    return Err(unknown(&status.into()));
+                    return Err(unknown(&status.into(), &connection.arguments()));
                 }
                 // The node was reached because it has taken the changes back.
                 Err(status) if status.code() == Code::FailedPrecondition && is_late() => {
@@ -133,10 +133,10 @@ impl<'a> Guard<'a> {
 }
 
 /// The node had the confirmation perhaps, whose answer is lost.
-fn unknown(error: &Error) -> Error {
+fn unknown(error: &Error, arguments: &str) -> Error {
     Error::failed("the try has ended, and it is not known whether the changes are kept")
         .cause(error.in_one_line())
-        .hint("`osctl history` shows them if they are")
+        .hint(format!("`osctl history{arguments}` shows them if they are"))
 }
 
 fn lost(error: &Error) -> Error {

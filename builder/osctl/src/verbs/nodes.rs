@@ -14,7 +14,8 @@ pub async fn connect(selection: &Selection) -> Result<Connection> {
 
 async fn connect_to(selection: &Selection, name: Option<&str>) -> Result<Connection> {
     let node = selection.known()?.get(name)?;
-    Connection::open(&node.address, &node.credentials, Some(&node.fingerprint)).await
+    let open = Connection::open(&node.address, &node.credentials, Some(&node.fingerprint));
+    Ok(open.await?.named(name))
 }
 
 /// Asks all nodes at once, and prints what they answer. A node that fails does not hide the others:

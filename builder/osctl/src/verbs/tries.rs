@@ -18,7 +18,9 @@ use tokio::time::{Instant, sleep};
 use tonic::Code;
 
 /// The command that keeps the changes of a try.
-const CONFIRM: &str = "osctl confirm";
+fn confirm_command(connection: &Connection) -> String {
+    format!("osctl confirm{}", connection.arguments())
+}
 
 /// How long the network of a node may take to have the changes that are confirmed.
 const NETWORK_TIME: Duration = Duration::from_secs(10);
@@ -72,14 +74,15 @@ async fn tried(
     let request = BeginTryRequest { timeout_seconds };
     let begun = connection.configuration().begin_try(request).await?.into_inner();
     connection.be_part_of(begun.number);
+    let confirm = confirm_command(connection);
     match change(false).await {
         Ok(changes) => {
             let what = if begun.extended { "with your earlier try, " } else { "" };
-            note(&format!("{what}taken back in {timeout_seconds} s unless confirmed: {CONFIRM}"));
+            note(&format!("{what}taken back in {timeout_seconds} s unless confirmed: {confirm}"));
             Ok(changes)
         }
         Err(error) if begun.extended => {
-            note(&format!("your earlier try goes on for {timeout_seconds} s: {CONFIRM}"));
+            note(&format!("your earlier try goes on for {timeout_seconds} s: {confirm}"));
             Err(error)
         }
         Err(error) => {
@@ -98,8 +101,9 @@ pub async fn note_try(connection: &Connection) {
     if running {
         note(&format!(
             "this is part of the try of {}, which is taken back in {remaining_seconds} s unless \
-             confirmed: {CONFIRM}",
-            printable(&caller)
+             confirmed: {}",
+            printable(&caller),
+            confirm_command(connection)
         ));
     }
 }
