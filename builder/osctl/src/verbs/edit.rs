@@ -233,17 +233,19 @@ struct EditedFile<'a> {
     file: NamedTempFile,
     /// The arguments that choose the node, for commands that hints name.
     node: String,
+    /// Whether the text is the user's work already: the editor has run before.
+    is_edited: bool,
 }
 
 impl EditedFile<'_> {
     fn new(editor: &Editor, node: String) -> Result<EditedFile<'_>> {
         let file = tempfile::Builder::new().prefix("osctl-edit-").suffix(".yaml").tempfile();
         let file = file.map_err(|error| Error::failed("cannot make a file").caused_by(&error))?;
-        Ok(EditedFile { editor, file, node })
+        Ok(EditedFile { editor, file, node, is_edited: false })
     }
 
     /// Has the user edit the text. An editor that fails changes nothing, and what it has written is
-    /// kept.
+    /// kept, now or in an earlier call.
     fn edit(&mut self, text: &str) -> Result<String> {
         let path = self.file.path().to_owned();
         let cannot = |what: &str, error: &std::io::Error| {
@@ -253,14 +255,17 @@ impl EditedFile<'_> {
         let opened = self.editor.open(&path);
         let edited = std::fs::read_to_string(&path).map_err(|error| cannot("read", &error));
         match (opened, edited) {
-            (Err(error), Ok(edited)) if edited != text => Err(self.kept(error)),
+            (Err(error), Ok(edited)) if edited != text || self.is_edited => Err(self.kept(error)),
             // It may be a text in another encoding.
             (Err(error), Err(_)) | (Ok(()), Err(error)) if path.exists() => Err(self.kept(error)),
             (Err(error), _) | (Ok(()), Err(error)) => Err(error),
             (Ok(()), Ok(edited)) if edited.len() > MAX_LENGTH => {
                 Err(self.kept(Error::usage(format!("the text has more than {MAX_LENGTH} bytes"))))
             }
-            (Ok(()), Ok(edited)) => Ok(edited),
+            (Ok(()), Ok(edited)) => {
+                self.is_edited = true;
+                Ok(edited)
+            }
         }
     }
 
@@ -309,6 +314,20 @@ mod tests {
         let (text, path) = edited("f() { echo b > \"$1\"; exit 3; }; f", "a\n");
         assert!(text.unwrap_err().to_string().contains(&path.display().to_string()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "b\n");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn the_text_of_an_earlier_round_is_kept_when_the_editor_fails() {
+        let command = "f() { grep -q b \"$1\" && exit 3; echo b > \"$1\"; }; f".to_owned();
+        let editor = Editor { command, is_ended_by_signals: Arc::default() };
+        let mut file = EditedFile::new(&editor, String::new()).unwrap();
+        let path = file.file.path().to_owned();
+        assert_eq!(file.edit("a\n").unwrap(), "b\n");
+        let error = file.edit("# no\nb\n").unwrap_err().to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        drop(file);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "# no\nb\n");
         std::fs::remove_file(path).unwrap();
     }
 
