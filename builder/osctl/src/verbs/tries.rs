@@ -7,15 +7,16 @@ use crate::changes;
 use crate::cli::{How, Seconds};
 use crate::connection::Connection;
 use crate::definitions::{self, Definition};
-use crate::error::{Result, printable};
+use crate::error::{Error, Result, printable};
 use osbuild_cosi::v1::applied_resource::Outcome;
 use osbuild_cosi::v1::{
     AppliedResource, BeginTryRequest, ConfirmTryRequest, GetTryRequest, GetTryResponse,
     RevertTryRequest,
 };
+use std::error::Error as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// The command that keeps the changes of a try.
 fn confirm_command(connection: &Connection) -> String {
@@ -86,10 +87,21 @@ async fn tried(
             Err(error)
         }
         Err(error) => {
-            // The error says what is wrong. If the node is gone, it ends the try itself.
-            let _ = connection.configuration().revert_try(RevertTryRequest {}).await;
-            Err(error)
+            let reverted = connection.configuration().revert_try(RevertTryRequest {}).await;
+            Err(with_end(error, reverted.err().as_ref(), timeout_seconds))
         }
+    }
+}
+
+/// The error of a change that failed, whose try was then taken back or not. A change that cuts the
+/// node off may be made: its answer is lost with the connection, and the node ends the try itself.
+fn with_end(error: Error, reverted: Option<&Status>, timeout_seconds: u32) -> Error {
+    match reverted {
+        Some(status) if status.source().is_some() => {
+            error.cause(format!("what was changed is taken back within {timeout_seconds} s"))
+        }
+        // The error says what is wrong.
+        _ => error,
     }
 }
 
@@ -150,5 +162,21 @@ fn line(GetTryResponse { running, remaining_seconds, caller, .. }: &GetTryRespon
             printable(caller)
         ),
         false => "none".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_breaks_the_connection_says_when_it_is_taken_back() {
+        let error = |reverted: Option<&Status>| {
+            with_end(Error::failed("the node does not answer"), reverted, 120).to_string()
+        };
+        let broken = Status::from_error(Box::new(std::io::Error::other("broken pipe")));
+        assert!(error(Some(&broken)).contains("what was changed is taken back within 120 s"));
+        let ended = Status::failed_precondition("there is no try");
+        assert_eq!(error(Some(&ended)), error(None));
     }
 }
