@@ -95,29 +95,34 @@ impl KnownNodes {
         replaced.map_err(|error| cannot("write", &link, &error))
     }
 
+    /// The nodes in this folder.
+    #[cfg(test)]
+    pub fn of_folder(folder: &Path) -> KnownNodes {
+        KnownNodes { folder: folder.to_owned(), token_file: None }
+    }
+
+    /// The name of the node that [`KnownNodes::get`] returns.
+    pub fn chosen(&self, name: Option<&str>) -> Result<String> {
+        let mut names = self.names()?;
+        let add = "osctl node add NAME ADDRESS --certificate FILE";
+        let known = || format!("the known nodes are {}", names.join(", "));
+        match (name.map(str::to_owned).or_else(|| self.default()), names.len()) {
+            (Some(name), _) if names.contains(&name) => Ok(name),
+            (Some(name), count) => {
+                let error = Error::usage(format!("there is no node `{name}`"));
+                Err(if count == 0 { error.hint(add) } else { error.cause(known()) })
+            }
+            (None, 0) => Err(Error::usage("no node is known yet").hint(add)),
+            (None, 1) => Ok(names.remove(0)),
+            (None, _) => Err(Error::usage("which node?")
+                .cause(known())
+                .hint("name one with `--node`, in OSCTL_NODE or with `osctl node use`")),
+        }
+    }
+
     /// The node with this name; without one, the default node, or else the only node there is.
     pub fn get(&self, name: Option<&str>) -> Result<KnownNode> {
-        let names = self.names()?;
-        let add = "osctl node add NAME ADDRESS --certificate FILE";
-        let default = self.default();
-        let name = match (name.or(default.as_deref()), &names[..]) {
-            (Some(name), _) if names.iter().any(|known| known == name) => name,
-            (Some(name), _) => {
-                let error = Error::usage(format!("there is no node `{name}`"));
-                return Err(match names.is_empty() {
-                    true => error.hint(add),
-                    false => error.cause(format!("the known nodes are {}", names.join(", "))),
-                });
-            }
-            (None, [only]) => only,
-            (None, []) => return Err(Error::usage("no node is known yet").hint(add)),
-            (None, several) => {
-                return Err(Error::usage("which node?")
-                    .cause(format!("the known nodes are {}", several.join(", ")))
-                    .hint("name one with `--node`, in OSCTL_NODE or with `osctl node use`"));
-            }
-        };
-        let path = self.path(name)?;
+        let path = self.path(&self.chosen(name)?)?;
         let text = fs::read_to_string(&path).map_err(|error| cannot("read", &path, &error))?;
         let written: Written =
             toml::from_str(&text).map_err(|error| malformed(&path, &in_line(&text, &error)))?;

@@ -50,16 +50,11 @@ pub async fn run(selection: &Selection) -> Result<ExitCode> {
     }
 }
 
-/// The names of the nodes: those of the user, or the only one that is known.
+/// The names of the nodes: those of the user, or that of the node that other verbs would ask.
 fn names(selection: &Selection, known: &KnownNodes) -> Result<Vec<String>> {
     match selection.names()? {
         Names::Several(names) => Ok(names),
-        Names::One(Some(name)) => Ok(vec![name]),
-        Names::One(None) => {
-            // Without a name there must be one node, or this is an error that says which there are.
-            known.get(None)?;
-            known.names()
-        }
+        Names::One(name) => Ok(vec![known.chosen(name.as_deref())?]),
     }
 }
 
@@ -128,5 +123,31 @@ impl Signals {
             _ = interrupt.recv() => *second,
             _ = terminate.recv() => *third,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credentials::Credentials;
+    use crate::known_nodes::KnownNode;
+    use osbuild_protocol::Fingerprint;
+
+    #[test]
+    fn without_a_name_the_default_node_is_shown_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = KnownNodes::of_folder(folder.path());
+        let node = KnownNode {
+            address: "10.0.2.15:50000".parse().unwrap(),
+            fingerprint: Fingerprint::of(&[0x0a; 32]),
+            credentials: Credentials::Certificate("/keys/admin.pem".into()),
+        };
+        let shown = || names(&Selection::default(), &known);
+        known.add("edge-1", &node).unwrap();
+        assert_eq!(shown().unwrap(), ["edge-1"]);
+        known.add("edge-2", &node).unwrap();
+        assert!(shown().unwrap_err().to_string().contains("edge-1, edge-2"));
+        known.set_default("edge-2").unwrap();
+        assert_eq!(shown().unwrap(), ["edge-2"]);
     }
 }
