@@ -8,7 +8,8 @@ use crate::resource::escaped_json;
 use osbuild_cosi::v1::reach_request::Probe;
 use osbuild_cosi::v1::reach_response::Part;
 use osbuild_cosi::v1::{
-    ReachDns, ReachHttp, ReachMtu, ReachPing, ReachRequest, ReachStep, ReachTcp, ReachTrace,
+    ReachDns, ReachHttp, ReachMtu, ReachPing, ReachRequest, ReachResult, ReachStep, ReachTcp,
+    ReachTrace,
 };
 use serde_json::json;
 
@@ -31,13 +32,22 @@ pub async fn show(connection: &Connection, Reach { target, output }: Reach) -> R
             Some(Part::Result(result)) => result,
             None => continue,
         };
-        return match (result.reached, output) {
-            (false, _) => Err(Error::failed(result.summary)),
-            (true, ListForm::Table) => print(&format!("{}\n", printable(&result.summary))),
-            (true, ListForm::Json) => print(&json_line(&json!(result))),
+        print(&end(&result, output))?;
+        return match result.reached {
+            true => Ok(()),
+            false => Err(Error::failed(result.summary)),
         };
     }
     Err(Error::failed("the node has sent no result"))
+}
+
+/// The end of the output. People read in the error that the target is not reached.
+fn end(result: &ReachResult, form: ListForm) -> String {
+    match form {
+        ListForm::Table if result.reached => format!("{}\n", printable(&result.summary)),
+        ListForm::Table => String::new(),
+        ListForm::Json => json_line(&json!(result)),
+    }
 }
 
 fn probe(target: Target) -> Probe {
@@ -95,5 +105,15 @@ mod tests {
             "connect  10.0.2.2:6443  1.23 ms  FAILED: connection refused\\u{1b}: nothing \
              listens at port 6443\n"
         );
+    }
+
+    #[test]
+    fn programs_get_the_result_also_if_the_target_is_not_reached() {
+        let mut result = ReachResult { reached: false, summary: "no".into(), ..Default::default() };
+        let json: serde_json::Value = serde_json::from_str(&end(&result, ListForm::Json)).unwrap();
+        assert_eq!(json["reached"], false);
+        assert_eq!(end(&result, ListForm::Table), "");
+        result.reached = true;
+        assert_eq!(end(&result, ListForm::Table), "no\n");
     }
 }
