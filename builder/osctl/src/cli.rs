@@ -164,8 +164,11 @@ pub enum Verb {
         output: ListForm,
     },
     /// Take back what the running try has changed, or go back to a generation
+    #[command(mut_arg("dry_run", |flag| flag.requires("generation")))]
+    #[command(mut_arg("try", |flag| flag.requires("generation")))]
+    #[command(mut_arg("no_try", |flag| flag.requires("generation")))]
     Revert {
-        /// The generation, as `history` lists it
+        /// The generation, as `history` lists it [default: take the running try back]
         generation: Option<u64>,
         /// How
         #[command(flatten)]
@@ -180,6 +183,8 @@ pub enum Verb {
         output: ListForm,
     },
     /// Print a log of a daemon or a container, or list the logs
+    #[command(mut_arg("follow", |flag| flag.requires("name")))]
+    #[command(mut_arg("tail", |flag| flag.requires("name")))]
     Logs {
         /// A daemon, such as `kubelet`; or a container: `NAMESPACE/POD/CONTAINER`, or enough of it
         /// [default: list the logs]
@@ -599,6 +604,23 @@ mod tests {
     fn an_empty_generation_reverts_nothing() {
         let wrong = Cli::try_parse_from(["osctl", "revert", ""]).unwrap_err();
         assert_eq!(wrong.exit_code(), 2);
+    }
+
+    #[test]
+    fn flags_that_need_a_generation_or_a_log_are_refused_without_one() {
+        let code = |line: &str| {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            parsed.map_or_else(|error| error.exit_code(), |_| 0)
+        };
+        for right in ["logs", "logs a -f", "logs a --tail 5", "dmesg -f", "dmesg --tail 5"] {
+            assert_eq!(code(&format!("osctl {right}")), 0, "{right}");
+        }
+        for right in ["revert", "revert 7 --no-try", "revert 7 --dry-run", "revert 7 --try 2m"] {
+            assert_eq!(code(&format!("osctl {right}")), 0, "{right}");
+        }
+        for wrong in ["logs -f", "logs --tail 5", "revert --no-try", "revert --dry-run"] {
+            assert_eq!(code(&format!("osctl {wrong}")), 2, "{wrong}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod support;
 mod top;
 mod tries;
 
-use crate::cli::{Cli, How, Verb};
+use crate::cli::{Cli, Verb};
 use crate::error::{Error, Result, printable};
 use crate::resource;
 use crate::selection::Selection;
@@ -70,11 +70,8 @@ pub async fn run(Cli { verb, nodes: node }: Cli) -> Result<ExitCode> {
         Verb::Delete(delete) => delete::run(&connect(node).await?, delete).await,
         Verb::Confirm => change(node, AfterFailure::GoOn, tries::confirm).await,
         Verb::History { output } => show(node, async |one| history::show(one, output).await).await,
-        Verb::Revert { generation: None, how: How { dry_run: false, r#try: None, .. } } => {
-            change(node, AfterFailure::GoOn, tries::revert).await
-        }
         Verb::Revert { generation: None, .. } => {
-            Err(Error::usage("which generation?").hint("`osctl history` lists them"))
+            change(node, AfterFailure::GoOn, tries::revert).await
         }
         Verb::Revert { generation: Some(number), how } => {
             history::restore(&connect(node).await?, number, how).await
