@@ -278,6 +278,8 @@ fn refused(
 /// remedy.
 fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
     let issue = "cargo osbuild keys issue NAME USER --role ROLE";
+    let clock = "compare the clock of the node with the time of the certificate; for a new one: \
+                 cargo osbuild keys issue NAME USER --role ROLE";
     Some(match error {
         rustls::Error::InvalidMessage(_) => ("it does not speak TLS", OTHER_PORT),
         rustls::Error::NoApplicationProtocol
@@ -293,7 +295,7 @@ fn remedy(error: &rustls::Error) -> Option<(&'static str, &'static str)> {
             "an admin says whose tokens count: osctl explain tokenissuers",
         ),
         rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
-            ("your certificate has expired", issue)
+            ("your certificate has expired, or is not valid yet by the clock of the node", clock)
         }
         rustls::Error::AlertReceived(AlertDescription::CertificateRevoked) => {
             ("your certificate is revoked", "an admin sees why: `osctl get revocations`")
@@ -328,7 +330,12 @@ mod tests {
 
     impl Identity {
         fn new(purpose: rcgen::ExtendedKeyUsagePurpose) -> Identity {
+            Identity::valid_from(purpose, 2000)
+        }
+
+        fn valid_from(purpose: rcgen::ExtendedKeyUsagePurpose, year: i32) -> Identity {
             let mut params = rcgen::CertificateParams::new(["osd".to_owned()]).unwrap();
+            params.not_before = rcgen::date_time_ymd(year, 1, 1);
             params.extended_key_usages = vec![purpose];
             let signing_key = rcgen::KeyPair::generate().unwrap();
             let cert = params.self_signed(&signing_key).unwrap();
@@ -408,5 +415,8 @@ mod tests {
         assert!(wrong_purpose.contains("your certificate is not one for clients"));
         let unknown = error(&client, Ok(trusts_itself)).await;
         assert!(unknown.contains("the CA of your certificate must be one"), "{unknown}");
+        let early = Identity::valid_from(rcgen::ExtendedKeyUsagePurpose::ClientAuth, 4000);
+        let early = error(&early, Ok(server.server(&[HTTP2], &early))).await;
+        assert!(early.contains("or is not valid yet") && early.contains("the clock"), "{early}");
     }
 }
