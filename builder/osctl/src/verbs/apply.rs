@@ -16,8 +16,7 @@ const MAX_LENGTH: u64 = 1 << 20;
 /// before a node is connected to. A node that fails keeps the documents from the nodes after it.
 pub async fn run(selection: &Selection, file: &Path, how: How) -> Result<()> {
     let documents = read(file)?;
-    if is_stdin(file) && is_empty(&documents) {
-        // `osctl get TYPE -o yaml` prints this if there is no resource.
+    if is_empty_stdin(file, &documents) {
         note("stdin has no document: nothing is changed");
         return Ok(());
     }
@@ -34,6 +33,12 @@ pub async fn run(selection: &Selection, file: &Path, how: How) -> Result<()> {
 /// Whether the path means stdin.
 pub fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Whether the text is of stdin and has no documents. `osctl get TYPE -o yaml` prints such a text
+/// if there is no resource.
+pub fn is_empty_stdin(path: &Path, text: &str) -> bool {
+    is_stdin(path) && is_empty(text)
 }
 
 /// Whether the text has no documents, but comments and `---` at most.

@@ -1,7 +1,8 @@
 //! `osctl diff`: how the documents of a file differ from the resources of the nodes.
 
-use super::apply::{is_stdin, read};
+use super::apply::{is_empty_stdin, is_stdin, read};
 use super::nodes::{ask, print_all};
+use super::note;
 use super::output::Output;
 use crate::changes;
 use crate::error::{Error, Result};
@@ -20,6 +21,10 @@ pub async fn run(selection: &Selection, file: &Path) -> Result<ExitCode> {
 
 async fn compare(selection: &Selection, file: &Path) -> Result<ExitCode> {
     let documents = read(file)?;
+    if is_empty_stdin(file, &documents) {
+        note("stdin has no document: nothing differs");
+        return Ok(ExitCode::SUCCESS);
+    }
     let new = if is_stdin(file) { "stdin".into() } else { file.to_string_lossy() };
     let compare = ask(selection, async |connection| {
         let request = ApplyRequest { documents: documents.clone(), dry_run: true };
