@@ -50,22 +50,33 @@ fn is_empty(text: &str) -> bool {
 /// The documents of a file.
 pub fn read(path: &Path) -> Result<String> {
     let cannot = || Error::usage(format!("cannot read `{}`", path.display()));
-    let mut text = String::new();
+    let mut text = Vec::new();
     let read = match is_stdin(path) {
-        true => std::io::stdin().take(MAX_LENGTH + 1).read_to_string(&mut text),
+        true => std::io::stdin().take(MAX_LENGTH + 1).read_to_end(&mut text),
         false => std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_LENGTH + 1).read_to_string(&mut text)),
+            .and_then(|file| file.take(MAX_LENGTH + 1).read_to_end(&mut text)),
     };
     read.map_err(|error| cannot().caused_by(&error))?;
+    // The end of a longer one may be within a character.
     match text.len() as u64 > MAX_LENGTH {
         true => Err(cannot().cause(format!("it has more than {MAX_LENGTH} bytes"))),
-        false => Ok(text),
+        false => String::from_utf8(text).map_err(|error| cannot().caused_by(&error)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_too_long_says_so_also_within_a_character() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, &"a\u{e9}".repeat(400_000).into_bytes()).unwrap();
+        let error = read(file.path()).unwrap_err().to_string();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
+        std::fs::write(file.path(), [0xff]).unwrap();
+        assert!(read(file.path()).unwrap_err().to_string().contains("utf-8"));
+    }
 
     #[test]
     fn a_text_without_documents_is_empty() {
