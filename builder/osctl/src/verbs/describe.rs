@@ -30,7 +30,8 @@ pub async fn run(connection: &Connection, type_name: &str, id: Option<&str>) -> 
         Some(one) => resource::list(connection, &one.namespace, &one.type_name).await?,
         None => Vec::new(),
     };
-    let generations = history::generations(connection).await?;
+    // Only the line about the last change needs them.
+    let generations = history::generations_if_allowed(connection).await?;
     if resources.is_empty() {
         let head = format!("There is no resource of {}.\n", printable(type_name));
         return Ok(Output::Text(head + &statuses.iter().map(status_text).collect::<String>()));

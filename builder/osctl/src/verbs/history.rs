@@ -9,6 +9,7 @@ use crate::error::{Result, printable};
 use jiff::Timestamp;
 use osbuild_cosi::v1::{Generation, ListGenerationsRequest, RestoreGenerationRequest};
 use serde_json::{Value, json};
+use tonic::Code;
 
 /// The generations, the newest first.
 pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
@@ -27,6 +28,15 @@ pub async fn show(connection: &Connection, form: ListForm) -> Result<Output> {
 pub async fn generations(connection: &Connection) -> Result<Vec<Generation>> {
     let answer = connection.configuration().list_generations(ListGenerationsRequest {}).await?;
     Ok(answer.into_inner().generations)
+}
+
+/// The same, or none if the caller's role may not list them.
+pub async fn generations_if_allowed(connection: &Connection) -> Result<Vec<Generation>> {
+    match connection.configuration().list_generations(ListGenerationsRequest {}).await {
+        Ok(answer) => Ok(answer.into_inner().generations),
+        Err(status) if status.code() == Code::PermissionDenied => Ok(Vec::new()),
+        Err(status) => Err(status.into()),
+    }
 }
 
 /// Gives all settings the content that they had in a generation.
