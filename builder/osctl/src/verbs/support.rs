@@ -40,8 +40,9 @@ struct Support<'a> {
 /// so.
 pub async fn run(connection: &Connection, file: Option<PathBuf>) -> Result<()> {
     let now = Timestamp::now();
-    let status = connection.node().get_status(GetStatusRequest {}).await;
-    let node = status.map_or_else(|_| "node".to_owned(), |status| status.into_inner().node_name);
+    let status = within(async { Ok(connection.node().get_status(GetStatusRequest {}).await?) });
+    let status = status.await.map(|status| status.into_inner());
+    let node = status.map_or_else(|_| "node".to_owned(), |status| status.node_name);
     let name = format!("support-{node}-{}", now.strftime("%Y%m%dT%H%M%SZ"));
     let path = file.unwrap_or_else(|| Path::new(&default_name(&name)).to_owned());
     let time = u64::try_from(now.as_second()).unwrap_or(0);
