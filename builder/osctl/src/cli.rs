@@ -50,9 +50,10 @@ Files:
 ///
 /// stdout gets only what was asked for. Everything else goes to stderr.
 ///
-/// Exit codes: 0 success, 1 the node cannot be reached or fails, 2 wrong command line, document or
-/// request, 4 the node is another one than the one that was trusted. `diff` ends with 0 if nothing
-/// differs, 1 if something does, and 2 if it fails.
+/// Exit codes: 0 success, 1 the node cannot be reached, fails, has no room for the request or does
+/// not accept the credentials, 2 wrong command line, document or request, 4 the node is another one
+/// than the one that was trusted. `diff` ends with 0 if nothing differs, 1 if something does, and 2
+/// or 4 if it fails.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_long_help = EXAMPLES)]
@@ -150,8 +151,8 @@ pub enum Verb {
     },
     /// Change a resource in your editor: `$OSCTL_EDITOR`, `$VISUAL`, `$EDITOR` or vi
     ///
-    /// If somebody else changes the resource meanwhile, nothing is changed, and a file keeps your
-    /// text. So it does after any other failure.
+    /// A text that the node refuses opens the editor again. If somebody else changes the resource
+    /// meanwhile, nothing is changed, and a file keeps your text. So it does after other failures.
     Edit(Edit),
     /// Delete a resource
     Delete(Delete),
