@@ -3,7 +3,7 @@
 use crate::client_type::ClientType;
 use osbuild_resources::{Key, Labels, Spec};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of two keys that COSI's engine of 2021 writes.
@@ -42,8 +42,15 @@ pub struct Draft {
 /// # Errors
 /// There is none, or some are malformed: all mistakes.
 pub fn read(text: &str, stored: impl Fn(&Key) -> Option<Spec>) -> Result<Vec<Draft>, String> {
-    let documents: Vec<Document> =
-        serde_saphyr::from_multiple(text).map_err(|error| error.without_snippet().to_string())?;
+    // Of a number or a boolean only its value is known further on, and not how it is written. What
+    // some versions of YAML take for one is a text here, which a field of that type still accepts.
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+    };
+    let documents: Vec<Document> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|error| error.without_snippet().to_string())?;
     if documents.is_empty() {
         return Err("there is no document".to_owned());
     }
@@ -76,9 +83,14 @@ impl Document {
             }
         }
         let key = Key::new(kind, &id).map_err(|error| error.to_string())?;
-        // A number has lost its form, such as leading zeros.
+        // A number has lost its form, such as a leading `+`.
         if let Some(field) = one.secrets().into_iter().find(|field| !is_text(&spec, field)) {
             return Err(format!("`{field}` is secret: a text in quotes"));
+        }
+        if let Some(number) = fraction(&spec) {
+            return Err(format!(
+                "no field takes a number such as {number}: write a text in quotes"
+            ));
         }
         let yaml = serde_saphyr::to_string(&spec).map_err(|error| error.to_string())?;
         let written = Spec { yaml, ..Spec::default() };
@@ -97,6 +109,16 @@ fn is_text(value: &Value, path: &str) -> bool {
         (None, _) => true,
         (Some(found), "") => found.is_string(),
         (Some(found), rest) => is_text(found, rest),
+    }
+}
+
+/// The first number in the value that is not whole. `1.10` is `1.1` in it.
+fn fraction(value: &Value) -> Option<&Number> {
+    match value {
+        Value::Number(number) => number.is_f64().then_some(number),
+        Value::Array(all) => all.iter().find_map(fraction),
+        Value::Object(fields) => fields.values().find_map(fraction),
+        _ => None,
     }
 }
 
@@ -134,6 +156,25 @@ mod tests {
                 ("local".to_owned(), "nameserver: []\nsearch:\n- local\n".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn a_text_without_quotes_stays_as_it_is_written() {
+        let label =
+            |value| format!("{{type: NodeLabel, id: a, spec: {{key: rack, value: {value}}}}}");
+        for value in ["no", "y", "Off", "0755", "1_000", "7", "true"] {
+            let [(_, spec)] = yaml(&label(value)).try_into().unwrap();
+            assert!(spec.contains(&format!("value: \"{value}\"\n")), "{spec}");
+        }
+        for value in ["1.10", "1e3", "12345678901234567890123"] {
+            let mistake = read(&label(value)).unwrap_err();
+            assert!(mistake.contains("write a text in quotes"), "{mistake}");
+        }
+        let pod = "{type: StaticPod, id: a, spec: {name: a, hostNetwork: yes, containers: \
+                   [{name: a, image: example.org/a:1, env: [{name: A, value: on}]}]}}";
+        let [(_, pod)] = yaml(pod).try_into().unwrap();
+        assert!(pod.contains("hostNetwork: true\n"), "{pod}");
+        assert!(pod.contains("value: \"on\"\n"), "{pod}");
     }
 
     #[test]
