@@ -39,12 +39,13 @@ fn replace(
     link: &str,
     exists: impl Fn(&str) -> bool,
 ) -> Outcome<Vec<String>> {
-    if !exists(link) {
-        return Err(Failure::new(format!("there is no link `{link}`")));
-    }
     let of = |entry: &String| entry.rsplit(' ').next().unwrap_or_default().to_owned();
     let before: Vec<String> = known.extract_if(.., |entry| of(entry) == link).collect();
     known.retain(|entry| exists(&of(entry)));
+    // A link that is gone has no address, which is what the report may say.
+    if !addresses.is_empty() && !exists(link) {
+        return Err(Failure::new(format!("there is no link `{link}`")));
+    }
     let mut new = Vec::new();
     for address in addresses {
         if known.len() >= MAX_ADDRESSES {
@@ -99,6 +100,15 @@ mod tests {
         assert_eq!(known, ["10.0.0.5/24 on eth0"]);
         replace(&mut known, &owned(&["10.0.0.6/24"]), "eth1", |link| link == "eth1").unwrap();
         assert_eq!(known, ["10.0.0.6/24 on eth1"]);
+    }
+
+    #[test]
+    fn the_report_that_a_link_is_gone_empties_it() {
+        let mut known = owned(&["10.0.0.5/24 on eth0", "10.0.1.5/24 on eth1"]);
+        assert_eq!(replace(&mut known, &[], "eth1", |link| link == "eth0").unwrap(), [""; 0]);
+        assert_eq!(known, ["10.0.0.5/24 on eth0"]);
+        assert_eq!(replace(&mut known, &[], "eth0", |_| false).unwrap(), [""; 0]);
+        assert_eq!(known, [""; 0]);
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct LinkClient {
     socket: Option<LinkSocket>,
     /// The address that this client has set on the link.
     configured: Option<Address>,
+    /// The leased address that an earlier client has left on the link, until this one has set or
+    /// removed one, or the kernel has at the end of its lifetime.
+    left: Option<Address>,
     /// The routes of the lease to subnets that had a route with its metric once it was configured:
     /// this one, or one of another program or a setting in its place. It is put back once there is
     /// none. One that the kernel has refused is not among them, so that it is not tried for each
@@ -80,6 +83,7 @@ impl LinkClient {
             client: Client::new(link.mac, left.map(|address| address.address)),
             socket: None,
             configured: None,
+            left,
             routes: Vec::new(),
             former_mtu: None,
             advertised: Advertised::default(),
@@ -100,6 +104,7 @@ impl LinkClient {
         Facts {
             link: &self.link.name,
             terms: self.client.terms(),
+            left: self.left,
             terms6: self.dhcpv6.terms(),
             addresses4: &self.settings.addresses4,
             addresses6: &self.addresses6,
@@ -191,8 +196,13 @@ impl LinkClient {
     /// Looks whether the link still has its lease. Another program may have removed a part of it,
     /// and the kernel removes the routes from a link that is switched off.
     fn look_for_lease(&mut self, netlink: &mut Netlink) -> io::Result<()> {
-        let Some(ours) = self.configured.filter(|_| self.link.carrier) else { return Ok(()) };
+        let ours = self.configured.filter(|_| self.link.carrier);
+        if ours.is_none() && self.left.is_none() {
+            return Ok(());
+        }
         let addresses = netlink.addresses(self.link.index)?;
+        self.left = self.left.filter(|left| addresses.contains(left));
+        let Some(ours) = ours else { return Ok(()) };
         let found = netlink.routes(self.link.index)?;
         let has_address = addresses.iter().any(|address| address.is(&ours));
         if !has_address || self.routes.iter().any(|route| !is_taken(route, &found)) {
@@ -378,6 +388,7 @@ impl LinkClient {
             })?;
         }
         self.configured = self.configured.filter(|ours| kept.is_some_and(|kept| kept.is(ours)));
+        self.left = None;
         Ok(())
     }
 

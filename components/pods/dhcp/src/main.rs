@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use osbuild_abi::paths;
+use osbuild_protocol::Request;
 use pod_dhcp::choice::Choice;
 use pod_dhcp::link::{LinkClient, LinkSettings, now};
 use pod_dhcp::link_kind::LinkKind;
@@ -97,13 +98,16 @@ impl ServedLinks {
     fn new(arguments: Arguments) -> io::Result<Self> {
         let Arguments { socket, opens_metadata, .. } = &arguments;
         let static_network = StaticNetwork::start(socket, *opens_metadata, now())?;
+        let (monitor, mut netlink) = (LinkMonitor::open()?, Netlink::open()?);
+        let is_own = |link: &Link| link.is_made || arguments.choice.is_of_node(link);
+        let own = netlink.links()?.into_iter().filter(is_own);
         Ok(Self {
+            sent: settings::Sent::new(own.map(|link| link.name)),
             arguments,
             static_network,
-            monitor: LinkMonitor::open()?,
-            netlink: Netlink::open()?,
+            monitor,
+            netlink,
             clients: BTreeMap::new(),
-            sent: settings::Sent::default(),
             init_retry: None,
         })
     }
@@ -192,8 +196,9 @@ impl ServedLinks {
         self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
         if !off.is_empty() {
             // The kernel solicits routers when a link is set up, but only if it already accepts
-            // advertisements there: `init` must enable that first.
-            self.send_to_init();
+            // advertisements there: `init` must enable that first. What else it gets has to wait
+            // for a look at each link.
+            self.send_adverts();
         }
         for link in off {
             if let Err(error) = self.netlink.switch_on(link.index) {
@@ -252,6 +257,14 @@ impl ServedLinks {
         self.static_network.hold(&links, &mut self.netlink, socket, now());
         self.tell_clients();
         Ok(())
+    }
+
+    /// Has `init` have the kernel accept router advertisements. If it cannot be reached, it gets
+    /// this with the other requests.
+    fn send_adverts(&mut self) {
+        let names = self.clients.values().map(|client| client.link().name.clone());
+        let requests: Vec<_> = names.map(Request::RouterAdvertisements).collect();
+        self.sent.send(&requests, &self.arguments.socket, |report| eprintln!("{report}"));
     }
 
     fn send_to_init(&mut self) {

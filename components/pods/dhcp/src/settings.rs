@@ -9,6 +9,7 @@ use std::time::Duration;
 use osbuild_protocol::{Client, ClientError, Request};
 
 use crate::dhcpv6::terms::Terms as Terms6;
+use crate::netlink::Address;
 use crate::terms::Terms;
 
 /// How long to wait for `init`, which is busy at boot but never for long.
@@ -29,6 +30,8 @@ pub struct Facts<'a> {
     pub link: &'a str,
     /// The terms of its lease, if it has one.
     pub terms: Option<&'a Terms>,
+    /// The leased address that an earlier client has left on it, until a server confirms it.
+    pub left: Option<Address>,
     /// The terms of a server of DHCPv6, if one has given some.
     pub terms6: Option<&'a Terms6>,
     /// The IPv4 addresses that it has of settings, each `ADDRESS/PREFIX-LENGTH`.
@@ -76,7 +79,9 @@ fn terms6<'a>(links: &'a [Facts]) -> impl Iterator<Item = &'a Terms6> {
 
 /// The request for a link's addresses, which may be none.
 fn addresses(facts: &Facts) -> Request {
-    let leased = facts.terms.map(|terms| format!("{}/{}", terms.address, terms.prefix_length));
+    let leased = facts.terms.map(|terms| (terms.address, terms.prefix_length));
+    let leased = leased.or(facts.left.map(|left| (left.address, left.prefix_length)));
+    let leased = leased.map(|(address, prefix_length)| format!("{address}/{prefix_length}"));
     let advertised = facts
         .addresses6
         .iter()
@@ -114,11 +119,17 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, max: usize) -> Vec<T> {
 #[derive(Debug, Default)]
 pub struct Sent {
     requests: Vec<Request>,
-    /// The links with addresses that were sent.
+    /// The links of which `init` may know addresses.
     addressed: BTreeSet<String>,
 }
 
 impl Sent {
+    /// Nothing was sent yet. An earlier process may have reported addresses of these links, which
+    /// have gone since.
+    pub fn new(links: impl Iterator<Item = String>) -> Self {
+        Self { requests: Vec::new(), addressed: links.collect() }
+    }
+
     /// Sends the requests that `init` has not replied to yet. Returns whether it has replied to all
     /// of them now. `report` gets a line for each request that was accepted or refused. A refused
     /// request is not repeated: it would be refused again.
@@ -126,11 +137,22 @@ impl Sent {
         &mut self,
         requests: &[Request],
         socket: &Path,
-        mut report: impl FnMut(String),
+        report: impl FnMut(String),
     ) -> bool {
         let requests: Vec<Request> = requests.iter().cloned().chain(self.gone(requests)).collect();
         self.requests.retain(|request| requests.contains(request));
-        for request in &requests {
+        self.send(&requests, socket, report)
+    }
+
+    /// Sends those of these requests that `init` has not replied to yet, which may be some of all.
+    /// Returns whether it has replied to them now.
+    pub fn send(
+        &mut self,
+        requests: &[Request],
+        socket: &Path,
+        mut report: impl FnMut(String),
+    ) -> bool {
+        for request in requests {
             if self.requests.contains(request) || self.is_needless(request) {
                 continue;
             }
@@ -193,6 +215,8 @@ impl Sent {
 mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::net::Ipv4Addr;
+    use std::path::PathBuf;
+    use std::slice;
 
     use super::*;
 
@@ -215,6 +239,7 @@ mod tests {
         Facts {
             link,
             terms: Some(terms),
+            left: None,
             terms6: None,
             addresses4: &[],
             addresses6: &[],
@@ -276,6 +301,7 @@ mod tests {
         let facts = Facts {
             link: "eth0",
             terms: None,
+            left: None,
             terms6: None,
             addresses4: &[],
             addresses6: &addresses6,
@@ -322,14 +348,24 @@ mod tests {
         assert_eq!(addresses(&facts), addresses_of(&["10.0.0.5/24"]));
     }
 
+    #[test]
+    fn an_address_of_an_earlier_client_is_reported_until_there_is_a_lease() {
+        let (address, terms) = (Ipv4Addr::new(10, 0, 0, 9), terms(5));
+        let left = Some(Address { address, prefix_length: 24, is_leased: true });
+        let facts = Facts { left, ..leased("eth0", &terms) };
+        assert_eq!(addresses(&facts), addresses_of(&["10.0.0.5/24"]));
+        let facts = Facts { terms: None, ..facts };
+        assert_eq!(addresses(&facts), addresses_of(&["10.0.0.9/24"]));
+    }
+
     fn addresses_of(addresses: &[&str]) -> Request {
         let addresses = addresses.iter().map(|address| (*address).to_owned()).collect();
         Request::Addresses { addresses, link: "eth0".to_owned() }
     }
 
-    #[test]
-    fn a_link_without_an_address_is_reported_only_after_it_had_one() {
-        let path = std::env::temp_dir().join(format!("dhcp-sent-{}", std::process::id()));
+    /// The socket of an `init` that takes each request.
+    fn obliging_init(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("dhcp-{name}-{}", std::process::id()));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -338,6 +374,12 @@ mod tests {
                 stream.write_all(b"ok\n").unwrap();
             }
         });
+        path
+    }
+
+    #[test]
+    fn a_link_without_an_address_is_reported_only_after_it_had_one() {
+        let path = obliging_init("sent");
         let mut sent = Sent::default();
         let mut send = |addresses: &[&str]| {
             let mut reports = vec![];
@@ -355,6 +397,33 @@ mod tests {
             assert!(sent.bring_up_to(&[], &path, |report| reports.push(report)));
         }
         assert_eq!(reports, ["init took `address on eth0`"], "the link is gone");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_from_before_the_start_is_reported_once_without_an_address() {
+        let path = obliging_init("start");
+        let mut sent = Sent::new(["eth0", "eth1"].map(str::to_owned).into_iter());
+        let mut reports = vec![];
+        for _ in 0..2 {
+            let requests = [addresses_of(&[])];
+            assert!(sent.bring_up_to(&requests, &path, |report| reports.push(report)));
+        }
+        // The second link is a port now, perhaps, which has no requests.
+        assert_eq!(reports, ["init took `address on eth0`", "init took `address on eth1`"]);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn requests_that_are_sent_first_leave_the_others_as_they_are() {
+        let path = obliging_init("first");
+        let mut sent = Sent::default();
+        let [first, other] = ["eth0", "eth1"].map(|link| Request::HostName(link.to_owned()));
+        let mut reports = vec![];
+        assert!(sent.bring_up_to(slice::from_ref(&other), &path, |report| reports.push(report)));
+        assert!(sent.send(slice::from_ref(&first), &path, |report| reports.push(report)));
+        assert!(sent.bring_up_to(&[first, other], &path, |report| reports.push(report)));
+        assert_eq!(reports, ["init took `hostname eth1`", "init took `hostname eth0`"]);
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -57,11 +57,12 @@ fn a_lease_configures_the_node() {
         "{routes}"
     );
     assert!(world.ip(&format!("link show dev {LINK}")).contains("mtu 1400"));
-    until("init's lines", || (world.requests().len() == 5).then_some(()));
+    until("init's lines", || (world.requests().len() == 6).then_some(()));
     assert_eq!(
         world.requests(),
         [
             "router-advertisements on eth0",
+            "address on eth0",
             "address 10.9.0.50/24 on eth0",
             "hostname node-7",
             "resolv 10.9.0.1 10.9.0.2 search eng.example example",

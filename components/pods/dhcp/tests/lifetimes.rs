@@ -69,16 +69,66 @@ fn a_killed_client_s_address_ends_with_its_lease() {
 fn a_restarted_client_keeps_its_address_without_a_gap() {
     let mut world = World::new();
     let server = Server::start(&world, Some(LONG));
+    world.start_init();
     let client = world.start_client();
-    world.until_address("10.9.0.50/24");
+    until_reported(&world, "address 10.9.0.50/24 on eth0");
     assert_eq!(world.end(client, "-TERM"), Some(0));
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
     let before = server.received().len();
+    let reports = world.requests().len();
+    server.give(None);
     world.start_client();
     until("a request", || (server.received().len() > before).then_some(()));
     let request = &server.received()[before];
     assert_eq!(request.kind(), Some(Kind::Request), "no search: the address is known");
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
+    until("a report", || world.requests()[reports..].iter().find(is_of_address).cloned());
+    server.give(Some(LONG));
+    until("the lease, again", || {
+        (world.log().matches("has 10.9.0.50/24").count() == 2).then_some(())
+    });
+    let since: Vec<_> =
+        world.requests().into_iter().skip(reports).filter(|one| is_of_address(&one)).collect();
+    assert_eq!(since, ["address 10.9.0.50/24 on eth0"], "init never hears that it is gone");
+}
+
+fn is_of_address(request: &&String) -> bool {
+    request.starts_with("address ")
+}
+
+#[track_caller]
+fn until_reported(world: &World, report: &str) {
+    until(report, || (world.last_request("address ")? == report).then_some(()));
+}
+
+#[test]
+fn an_address_that_went_while_no_client_ran_is_reported_as_gone() {
+    let mut world = World::new();
+    let server = Server::start(&world, Some(LONG));
+    world.start_init();
+    let client = world.start_client();
+    until_reported(&world, "address 10.9.0.50/24 on eth0");
+    world.end(client, "-KILL");
+    server.give(None);
+    run_in_client(&world, "ip address delete 10.9.0.50/24 dev eth0");
+    world.start_client();
+    until_reported(&world, "address on eth0");
+}
+
+#[test]
+fn a_left_address_that_ends_unconfirmed_is_reported_as_gone() {
+    let mut world = World::new();
+    let server = Server::start(&world, Some(SHORT));
+    world.start_init();
+    let client = world.start_client();
+    until_reported(&world, "address 10.9.0.50/24 on eth0");
+    world.end(client, "-KILL");
+    let before = world.requests().len();
+    server.give(None);
+    world.start_client();
+    until("the report of the start", || (world.requests().len() > before).then_some(()));
+    until_reported(&world, "address on eth0");
+    assert!(world.addresses().is_empty());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A fake `init`: it accepts every request, enables router advertisements as the real one does, and
-//! says which settings of the network it wants.
+//! A fake `init`: it accepts every request except for addresses of links that are gone, enables
+//! router advertisements as the real one does, and says which settings of the network it wants.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use osbuild_protocol::{NetworkSettings, Reply, Request, Setting, Socket};
+use osbuild_protocol::{ERROR, NetworkSettings, Reply, Request, Setting, Socket};
 
 use super::server::in_side;
 
@@ -65,16 +65,21 @@ impl FakeInit {
                 let (state, changed) = &*self.state;
                 let state = state.lock().unwrap();
                 let state = changed.wait_while(state, |state| state.network.revision == known);
-                Reply::Network(state.unwrap().network.clone())
+                Reply::Network(state.unwrap().network.clone()).encode()
+            }
+            Request::Addresses { addresses, link }
+                if !addresses.is_empty() && !exists(&link, side) =>
+            {
+                format!("{ERROR}there is no link `{link}`\n")
             }
             request => {
                 self.take(request, side);
                 self.state.0.lock().unwrap().requests.push(line.to_owned());
-                Reply::Done
+                Reply::Done.encode()
             }
         };
         // The client may have ended.
-        let _ = stream.write_all(reply.encode().as_bytes());
+        let _ = stream.write_all(reply.as_bytes());
     }
 
     fn take(&self, request: Request, side: &str) {
@@ -91,4 +96,9 @@ impl FakeInit {
             _ => {}
         }
     }
+}
+
+/// Whether a link exists in the namespace `side`.
+fn exists(link: &str, side: &str) -> bool {
+    in_side(side, || fs::exists(format!("/proc/sys/net/ipv4/conf/{link}")).unwrap())
 }

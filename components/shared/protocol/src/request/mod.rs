@@ -37,8 +37,8 @@ pub enum Request {
     /// those back.
     TimeServers(Vec<IpAddr>),
     /// Take note of all addresses of a link, up to eight, which `init` prints and remembers. They
-    /// replace those noted before; an empty list says that the link has none. The link has to
-    /// exist.
+    /// replace those noted before; an empty list says that the link has none, or is gone. A link
+    /// with addresses has to exist.
     Addresses {
         /// Each `ADDRESS/PREFIX-LENGTH`.
         addresses: Vec<String>,
