@@ -2,8 +2,9 @@
 //! socket nor random numbers: all are arguments. The time is since any fixed moment, and includes
 //! suspend, so that a suspended machine's leases age too.
 //!
-//! Two of the RFC's recommendations are left out because they delay every boot: the wait of up to
-//! ten seconds before the first message, and the ARP probe of a new address.
+//! Three of the RFC's recommendations are not followed because they delay every boot: the wait of
+//! up to ten seconds before the first message, the ARP probe of a new address, and the first wait
+//! for an answer, which is one second in the place of four.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -20,8 +21,14 @@ const MAX_WAIT: Duration = Duration::from_secs(64);
 const RENEWAL_WAIT: Duration = Duration::from_secs(60);
 /// How often an offered address is requested before the client looks for another offer.
 const REQUESTS: u32 = 4;
-/// How often the address of an earlier lease is requested before the client looks for any.
+/// How often the address of an earlier client is requested before this one looks for any. A lease
+/// that the client holds is put back on the link then, and requested on.
 const REBOOT_REQUESTS: u32 = 2;
+/// How often a held lease is requested, within a minute (RFC 2131, 4.1), before the client looks
+/// for an offer: the link may be connected to a network whose servers do not know the address.
+const HELD_REQUESTS: u32 = 6;
+/// How often the client looks for an offer of the address that it holds before it takes another.
+const HELD_DISCOVERS: u32 = 3;
 /// The largest UDP payload that fits into an Ethernet frame.
 const MAX_SIZE: u16 = 1472;
 /// The parameter request list, in order of preference. RFC 3442 requires classless routes before
@@ -222,9 +229,15 @@ impl Client {
         };
     }
 
-    /// Configures the link with the lease again. One that is yet to be confirmed waits for that.
+    /// Configures the link with the lease again. One that is yet to be confirmed waits for that,
+    /// but not for long.
     fn put_back(&self, now: Duration, actions: &mut Vec<Action>) {
-        if !matches!(self.state, State::Down | State::Requesting(_, _, None)) {
+        let waits = match self.state {
+            State::Down => true,
+            State::Requesting(exchange, _, None) => exchange.times <= REBOOT_REQUESTS,
+            _ => false,
+        };
+        if !waits {
             actions.extend(self.held.as_ref().and_then(|held| held.apply(now)));
         }
     }
@@ -263,7 +276,8 @@ impl Client {
         }
     }
 
-    /// Takes the first acceptable offer.
+    /// Takes the first acceptable offer. As long as the client holds a lease, that is one of its
+    /// address: its server may only be slow or away for a moment (RFC 2131, 3.2).
     fn offer(
         &mut self,
         message: &Message,
@@ -271,7 +285,15 @@ impl Client {
         now: Duration,
         actions: &mut Vec<Action>,
     ) {
+        let held = self.held.as_ref().filter(|_| exchange.times <= HELD_DISCOVERS);
         match Terms::read(message) {
+            Ok(terms) if held.is_some_and(|held| held.terms.address != terms.address) => {
+                let Terms { address, server, .. } = terms;
+                let note = format!(
+                    "an offer of {address} from {server} is passed over: the link has a lease"
+                );
+                actions.push(Action::Note(note));
+            }
             Ok(terms) => {
                 // The same number, as RFC 2131, 4.4.1, requires; the waits start over.
                 let exchange = Exchange { again: now, times: 0, ..exchange };
@@ -338,15 +360,7 @@ impl Client {
 
     /// Moves to the state that the time requires, and sends the message that is due.
     fn advance(&mut self, now: Duration, random: u32, actions: &mut Vec<Action>) {
-        if let State::Requesting(exchange, _, server) = self.state {
-            let most = if server.is_some() { REQUESTS } else { REBOOT_REQUESTS };
-            if now >= exchange.again && exchange.times >= most {
-                self.state = State::Init { at: now };
-                // Without an answer a lease from before stays (RFC 2131, 3.2), also on a link that
-                // was off, whose routes the kernel has removed.
-                self.put_back(now, actions);
-            }
-        }
+        self.give_up(now, actions);
         self.state = match (self.state, &self.held) {
             (State::Init { at }, _) if now >= at => State::Selecting(Exchange::new(random, now)),
             (State::Bound, Some(held)) if held.when(|it| it.renew).is_some_and(|t1| now >= t1) => {
@@ -360,6 +374,27 @@ impl Client {
             self.state = State::Rebinding(Exchange::new(random, now));
         }
         self.send(now, random, actions);
+    }
+
+    /// Ends a request that was repeated often enough.
+    fn give_up(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let State::Requesting(exchange, _, server) = self.state else { return };
+        if now < exchange.again {
+            return;
+        }
+        // Without an answer a lease from before stays (RFC 2131, 3.2), also on a link that was off,
+        // whose routes the kernel has removed.
+        if server.is_none() && exchange.times == REBOOT_REQUESTS {
+            actions.extend(self.held.as_ref().and_then(|held| held.apply(now)));
+        }
+        let most = match (server, &self.held) {
+            (Some(_), _) => REQUESTS,
+            (None, Some(_)) => HELD_REQUESTS,
+            (None, None) => REBOOT_REQUESTS,
+        };
+        if exchange.times >= most {
+            self.state = State::Init { at: now };
+        }
     }
 
     /// Sends the question of this state if it is due.

@@ -350,12 +350,69 @@ fn a_lease_that_no_server_confirms_is_kept_for_its_time() {
     assert_eq!(scene.handle(Event::Gone), [], "another network may have other addresses");
     assert_eq!(sent(&scene.pass()).1.kind(), Some(Kind::Request));
     let actions = scene.pass();
-    assert_eq!(sent(&actions).1.kind(), Some(Kind::Discover));
+    assert_eq!(sent(&actions).1.kind(), Some(Kind::Request), "it is requested on");
     let (terms, left) = applied(&actions[..1]);
     assert_eq!(terms.address, ADDRESS);
     let passed = Duration::from_secs(1000) - left.unwrap();
     assert!((10..=14).contains(&passed.as_secs()), "{passed:?}");
     assert_eq!(applied(&scene.handle(Event::Gone)).0.address, ADDRESS);
+}
+
+/// A client whose cable was connected again, with the next DISCOVER and the seconds until that. No
+/// server has answered.
+fn unconfirmed() -> (Scene, Message, u64) {
+    let mut scene = Scene::bound();
+    scene.handle(Event::CarrierLost);
+    let mut question = sent(&scene.handle(Event::CarrierUp)).1;
+    let start = scene.seconds();
+    while question.kind() == Some(Kind::Request) {
+        question = sent(&scene.pass()).1;
+    }
+    let passed = scene.seconds() - start;
+    (scene, question, passed)
+}
+
+#[test]
+fn a_lease_that_no_server_confirms_is_not_given_up_for_another_offer() {
+    let (mut scene, discover, passed) = unconfirmed();
+    assert!((55..=65).contains(&passed), "{passed} s");
+    assert_eq!(discover.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
+    let actions = scene.receive(&answer(&discover, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER));
+    let note = "an offer of 10.0.0.10 from 10.0.0.2 is passed over: the link has a lease";
+    assert_eq!(actions, [Action::Note(note.to_owned())]);
+    let request = sent(&scene.receive(&answer(&discover, Kind::Offer, ADDRESS, SERVER))).1;
+    let actions = scene.receive(&answer(&request, Kind::Ack, ADDRESS, SERVER));
+    assert_eq!(applied(&actions).0.address, ADDRESS);
+}
+
+#[test]
+fn a_node_on_another_network_takes_its_address_within_a_few_rounds() {
+    let (mut scene, mut question, _) = unconfirmed();
+    let start = scene.seconds();
+    while question.kind() == Some(Kind::Discover) {
+        let offer = answer(&question, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER);
+        let actions = scene.receive(&offer);
+        let is_note = matches!(actions[..], [Action::Note(_)]);
+        question = sent(&if is_note { scene.pass() } else { actions }).1;
+    }
+    assert!(scene.seconds() - start < 10, "{} s", scene.seconds() - start);
+    let actions = scene.receive(&answer(&question, Kind::Ack, OTHER_ADDRESS, OTHER_SERVER));
+    assert_eq!(applied(&actions).0.address, OTHER_ADDRESS);
+}
+
+#[test]
+fn a_lease_that_expires_unconfirmed_gives_way_to_any_offer() {
+    let (mut scene, mut discover, _) = unconfirmed();
+    while scene.client.terms().is_some() {
+        let actions = scene.pass();
+        let mut messages = actions.iter().filter_map(|action| match action {
+            Action::Broadcast(_, message) => Some(message.clone()),
+            _ => None,
+        });
+        discover = messages.next().unwrap_or(discover);
+    }
+    let actions = scene.receive(&answer(&discover, Kind::Offer, OTHER_ADDRESS, OTHER_SERVER));
+    assert_eq!(sent(&actions).1.kind(), Some(Kind::Request));
 }
 
 #[test]
