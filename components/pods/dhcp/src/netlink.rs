@@ -147,6 +147,11 @@ impl Address6 {
         self.flags & NOT_FOR_USE == 0
     }
 
+    /// Whether another host on the link has it.
+    pub fn is_duplicate(&self) -> bool {
+        self.flags & DUPLICATE != 0
+    }
+
     /// Whether a client of DHCPv6 has set it, this one or one before.
     pub fn is_leased(&self) -> bool {
         self.prefix_length == 128 && self.protocol == BY_DHCP
@@ -532,7 +537,7 @@ fn read_address6(answer: &Answer, index: u32) -> Option<Address6> {
 /// An address that is removed, as another host has it.
 fn read_duplicate(answer: &Answer) -> Option<(u32, Ipv6Addr)> {
     let (index, address) = any_address6(answer)?;
-    (address.flags & DUPLICATE != 0).then_some((index, address.address))
+    address.is_duplicate().then_some((index, address.address))
 }
 
 /// Reads a message about an IPv6 address that is not link-local, with the index of its link.

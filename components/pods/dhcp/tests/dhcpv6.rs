@@ -150,17 +150,32 @@ fn a_static_address_that_is_leased_as_well_stays_static() {
     assert!(!shown(&world).contains("/64"), "{}", shown(&world));
 }
 
-#[test]
-fn an_ipv6_address_that_another_host_has_is_declined() {
-    let range = "--dhcp-range=2001:db8:9::100,2001:db8:9::101,64,10m";
-    let mut world = world(&[range]);
+/// A world with leases of this time, of two addresses that another host has.
+fn world_with_taken_addresses(time: &str) -> World {
+    let range = format!("--dhcp-range=2001:db8:9::100,2001:db8:9::101,64,{time}");
+    let mut world = world(&[&range]);
     let other = world.add_neighbor();
     for taken in ["2001:db8:9::100", "2001:db8:9::101"] {
         run(&format!("ip -n {other} address add {taken}/64 dev host0 nodad"));
     }
+    world
+}
+
+#[test]
+fn an_ipv6_address_that_another_host_has_is_declined() {
+    let mut world = world_with_taken_addresses("10m");
     world.start_client();
     until_logged(&world, "loses its address of DHCPv6: another host on the link has it");
     until_logged(&world, "DHCPDECLINE");
+}
+
+#[test]
+fn an_endless_lease_of_an_address_that_another_host_has_is_declined() {
+    let mut world = world_with_taken_addresses("infinite");
+    world.start_client();
+    until_logged(&world, "loses its address of DHCPv6: another host on the link has it");
+    until_logged(&world, "DHCPDECLINE");
+    until("the address goes", || (!shown(&world).contains("dadfailed")).then_some(()));
 }
 
 #[test]

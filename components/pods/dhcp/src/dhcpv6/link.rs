@@ -67,7 +67,8 @@ impl LinkClient6 {
         self.handle(Event::Needed(need), netlink);
     }
 
-    /// The kernel has removed an address from the link, as another host has it.
+    /// Another host has an address of the link. The kernel has removed it, unless its lifetime has
+    /// no end.
     pub fn take_duplicate(&mut self, address: Ipv6Addr, netlink: &mut Netlink) {
         if self.configured.take_if(|ours| *ours == address).is_some() {
             self.handle(Event::Duplicate, netlink);
@@ -108,8 +109,14 @@ impl LinkClient6 {
     }
 
     /// Looks whether the link still has its address. The kernel removes each one from a link that
-    /// is switched off.
+    /// is switched off. One that another host has stays if its lifetime has no end.
     fn look_for_address(&mut self, addresses: &[Address6], netlink: &mut Netlink) {
+        let mut of_another = addresses.iter().filter(|found| found.is_duplicate());
+        if let Some(ours) = self.configured
+            && of_another.any(|found| found.is_leased() && found.address == ours)
+        {
+            return self.take_duplicate(ours, netlink);
+        }
         let is_gone = |ours: &mut Ipv6Addr| !addresses.iter().any(|found| found.address == *ours);
         if self.configured.take_if(is_gone).is_some() && self.link.carrier {
             self.handle(Event::Gone, netlink);
