@@ -8,7 +8,7 @@
 //! of `init`. The program logs events on stderr, one per line, and runs until a signal. It needs
 //! `NET_ADMIN` and `NET_RAW`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use pod_dhcp::link::{LinkClient, LinkSettings, now};
 use pod_dhcp::link_kind::LinkKind;
 use pod_dhcp::netlink::{Heard, Link, LinkMonitor, Netlink};
 use pod_dhcp::settings;
-use pod_dhcp::static_network::{HostLink, StaticNetwork};
+use pod_dhcp::static_network::{HostLink, HostLinks, StaticNetwork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
@@ -228,9 +228,10 @@ impl ServedLinks {
         Ok(are_new)
     }
 
-    /// All links.
-    fn host_links(&mut self) -> io::Result<Vec<HostLink>> {
-        let links = self.netlink.links()?.into_iter().map(|link| {
+    /// The links of the host.
+    fn host_links(&mut self) -> io::Result<HostLinks> {
+        let (names, links): (BTreeSet<_>, Vec<_>) = self.netlink.named_links()?.into_iter().unzip();
+        let links = links.into_iter().flatten().map(|link| {
             let client = self.clients.get(&link.index);
             HostLink {
                 is_of_node: self.arguments.choice.is_of_node(&link),
@@ -240,7 +241,7 @@ impl ServedLinks {
                 link,
             }
         });
-        Ok(links.collect())
+        Ok(HostLinks { links: links.collect(), names })
     }
 
     /// Tells the clients what settings say about their links.

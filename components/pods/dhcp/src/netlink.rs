@@ -178,6 +178,12 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
+    /// Lists the names of all links, each with the link if it is one of Ethernet or of WireGuard.
+    pub fn named_links(&mut self) -> io::Result<Vec<(String, Option<Link>)>> {
+        let request = Request::new(libc::RTM_GETLINK, LIST, &[0; LINK]);
+        self.list(request, |answer| Some((read_name(answer)?, read_link(answer))))
+    }
+
     /// Lists all links of Ethernet and of WireGuard.
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
         self.list(Request::new(libc::RTM_GETLINK, LIST, &[0; LINK]), read_link)
@@ -413,6 +419,17 @@ impl AsFd for LinkMonitor {
     }
 }
 
+fn read_name(answer: &Answer) -> Option<String> {
+    let rest = answer.payload.get(LINK..).filter(|_| answer.kind == libc::RTM_NEWLINK)?;
+    let (_, name) = attributes(rest).find(|(kind, _)| *kind == libc::IFLA_IFNAME)?;
+    Some(text(name))
+}
+
+/// A text of the kernel, which ends with a zero.
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()
+}
+
 fn read_link(answer: &Answer) -> Option<Link> {
     let fixed = answer.payload.get(..LINK).filter(|_| answer.kind == libc::RTM_NEWLINK)?;
     let (kind, index, flags) = (u16_at(fixed, 2)?, u32_at(fixed, 4)?, u32_at(fixed, 8)?);
@@ -424,9 +441,7 @@ fn read_link(answer: &Answer) -> Option<Link> {
     let (mut link_kind, mut master, mut parent, mut group) = (LinkKind::Device, None, None, 0);
     for (kind, value) in attributes(&answer.payload[LINK..]) {
         match kind {
-            libc::IFLA_IFNAME => {
-                name = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned())
-            }
+            libc::IFLA_IFNAME => name = Some(text(value)),
             libc::IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
             libc::IFLA_MTU => mtu = u32_at(value, 0),
             libc::IFLA_MASTER => master = u32_at(value, 0),

@@ -210,3 +210,23 @@ fn a_rule_of_a_link_that_is_missing_waits_for_it() {
         (requests.iter().filter(|one| *one == waits).count() == 2).then_some(())
     });
 }
+
+#[test]
+fn a_rule_waits_for_no_link_that_is_a_modem_or_a_tunnel() {
+    let (world, _) = world(&[]);
+    run(&format!("ip -n {} tuntap add wwan0 mode tun", world.client_side));
+    let rule = "nat modem masquerade link=wwan* sources=10.8.0.0/24";
+    set(&world, &[rule], true);
+    let requests = world.requests();
+    assert!(!requests.iter().any(|one| one.starts_with("network-failed")), "{requests:?}");
+}
+
+#[test]
+fn a_bridge_with_the_name_of_a_tunnel_is_not_tried_again_and_again() {
+    let (world, _) = world(&[]);
+    run(&format!("ip -n {} tuntap add br0 mode tun", world.client_side));
+    set(&world, &["link br0 made bridge"], false);
+    let reason = "network-failed link br0 made the node has another link `br0`";
+    until(reason, || world.requests().iter().any(|one| one == reason).then_some(()));
+    assert!(!world.log().contains("cannot carry out"), "{}", world.log());
+}

@@ -30,7 +30,7 @@ use crate::netlink::{Link, Netlink};
 use crate::pace::Pace;
 use crate::settings::MAX_ADDRESSES;
 use kernel::ChangeMonitor;
-pub use made::HostLink;
+pub use made::{HostLink, HostLinks};
 use made::{LinkAction, LinkPlan};
 use plan::{Action, Found, FoundLink};
 use wanted::WantedSettings;
@@ -174,7 +174,7 @@ impl StaticNetwork {
     }
 
     /// Makes the links that are missing, so that their ports are known as such.
-    pub fn make_links(&self, links: &[HostLink], netlink: &mut Netlink) {
+    pub fn make_links(&self, links: &HostLinks, netlink: &mut Netlink) {
         for action in made::plan(&self.wanted.settings, links).actions {
             if matches!(action, LinkAction::Create(..))
                 && let Err(error) = change_link(&action, netlink)
@@ -253,16 +253,10 @@ impl StaticNetwork {
         })
     }
 
-    /// Compares the host with the settings, and changes what differs. `links` are all links.
-    pub fn hold(
-        &mut self,
-        links: &[HostLink],
-        netlink: &mut Netlink,
-        socket: &Path,
-        now: Duration,
-    ) {
+    /// Compares the host with the settings, and changes what differs.
+    pub fn hold(&mut self, host: &HostLinks, netlink: &mut Netlink, socket: &Path, now: Duration) {
         self.pace.begin(now);
-        let found = match self.found(links, netlink) {
+        let found = match self.found(host, netlink) {
             Ok(found) => found,
             Err(error) => {
                 eprintln!("cannot list addresses and routes: {error}");
@@ -274,14 +268,14 @@ impl StaticNetwork {
         self.note_switched_off(&found);
         let wanted = &self.wanted.settings;
         let actions = plan::plan(wanted, &self.former_mtus, &self.switched_off, &found);
-        let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, links);
+        let LinkPlan { actions: link_actions, problems } = made::plan(&self.wanted.settings, host);
         let outcome = |setting: &NetworkSetting| (setting.name(), found.problem(setting, wanted));
         self.outcomes = wanted.iter().map(outcome).collect();
-        let all = links.iter().map(|host| &host.link);
+        let all = host.links.iter().map(|host| &host.link);
         let tunnels = self.tunnels.hold(&self.wanted, all, now);
         let rules = rules::hold(&self.wanted.settings, netlink);
         let problems = problems.into_iter().chain(rules.problems).chain(tunnels);
-        let problems = problems.chain(awaited_links(&self.wanted.settings, links));
+        let problems = problems.chain(awaited_links(&self.wanted.settings, &host.names));
         self.outcomes.extend(problems.map(|(name, problem)| (name, Some(printable(&problem)))));
         let is_rule = |setting: &NetworkSetting| matches!(setting, NetworkSetting::FirewallRule(_));
         self.is_idle = self.wanted.settings.iter().all(is_rule)
@@ -312,8 +306,8 @@ impl StaticNetwork {
 
     /// Reads the links that this program serves and their ports, the addresses of all links, and
     /// the routes that this program has set.
-    fn found(&self, links: &[HostLink], netlink: &mut Netlink) -> io::Result<Found> {
-        let names = links.iter().map(|host| host.link.name.clone()).collect();
+    fn found(&self, host: &HostLinks, netlink: &mut Netlink) -> io::Result<Found> {
+        let HostLinks { links, names } = host;
         let ports = made::ports(&self.wanted.settings, links.iter().map(|host| &host.link));
         let off_parent = |link: &Link| {
             // A veth has the index of its peer there, perhaps of another network namespace.
@@ -339,7 +333,7 @@ impl StaticNetwork {
         });
         let links = links.flatten().collect();
         let (addresses, routes) = (netlink.all_addresses()?, netlink.static_routes()?);
-        Ok(Found { links, names, addresses, routes })
+        Ok(Found { links, names: names.clone(), addresses, routes })
     }
 
     /// Adds the links that settings switch off, and drops those that are on again.
@@ -437,13 +431,13 @@ fn change_link(action: &LinkAction, netlink: &mut Netlink) -> io::Result<()> {
 /// effect as soon as it is.
 fn awaited_links(
     settings: &[NetworkSetting],
-    links: &[HostLink],
+    names: &BTreeSet<String>,
 ) -> impl Iterator<Item = (NetworkName, String)> {
     settings.iter().filter_map(|setting| {
         let NetworkSetting::Nat(rule) = setting else { return None };
-        let name = rule.link()?;
-        let is_there = links.iter().any(|host| name.matches(&host.link.name));
-        (!is_there).then(|| (setting.name(), format!("it waits for a link `{name}`")))
+        let link = rule.link()?;
+        let is_there = names.iter().any(|name| link.matches(name));
+        (!is_there).then(|| (setting.name(), format!("it waits for a link `{link}`")))
     })
 }
 

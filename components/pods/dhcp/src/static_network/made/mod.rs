@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use osbuild_protocol::{Bond, LinkName, MadeLink, NetworkName, NetworkSetting, link_conflicts};
 
@@ -31,6 +31,15 @@ pub struct HostLink {
     pub leased_mtu: Option<u16>,
     /// The MTU that it had before that of a lease.
     pub former_mtu: Option<u32>,
+}
+
+/// The links of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostLinks {
+    /// Those of Ethernet and of WireGuard, except the loopback.
+    pub links: Vec<HostLink>,
+    /// The names of all links.
+    pub names: BTreeSet<String>,
 }
 
 /// A change of the links.
@@ -112,7 +121,8 @@ pub fn ports<'a>(
 
 /// Compares the links with the settings. A link to be replaced is only removed now, and made with
 /// the next plan, so that each part of the program sees that it is another link.
-pub fn plan(wanted: &[NetworkSetting], links: &[HostLink]) -> LinkPlan {
+pub fn plan(wanted: &[NetworkSetting], host: &HostLinks) -> LinkPlan {
+    let HostLinks { links, names } = host;
     let conflicts = link_conflicts(wanted);
     let made = wanted.iter().filter_map(|setting| match setting {
         NetworkSetting::Made(name, made) => Some((name, made)),
@@ -120,7 +130,7 @@ pub fn plan(wanted: &[NetworkSetting], links: &[HostLink]) -> LinkPlan {
     });
     let (refused, made): (BTreeMap<_, _>, BTreeMap<_, _>) =
         made.partition(|(name, _)| conflicts.contains_key(*name));
-    let mut planned = Planned { wanted, links, made: &made, plan: LinkPlan::default() };
+    let mut planned = Planned { wanted, links, names, made: &made, plan: LinkPlan::default() };
     for name in refused.keys() {
         planned.report(name, conflicts[*name].clone());
     }
@@ -137,6 +147,7 @@ pub fn plan(wanted: &[NetworkSetting], links: &[HostLink]) -> LinkPlan {
 struct Planned<'a> {
     wanted: &'a [NetworkSetting],
     links: &'a [HostLink],
+    names: &'a BTreeSet<String>,
     made: &'a BTreeMap<&'a LinkName, &'a MadeLink>,
     plan: LinkPlan,
 }
@@ -155,13 +166,20 @@ impl Planned<'_> {
         match self.link(name) {
             Some(host) if host.is_of_node || host.link.is_made => Ok(host.link.clone()),
             Some(_) => Err(format!("`{name}` is a link of another program")),
+            None if self.names.contains(name.as_str()) => {
+                Err(format!("`{name}` is not a link of Ethernet"))
+            }
             None => Err(format!("there is no link `{name}`")),
         }
     }
 
     fn compare(&mut self, name: &LinkName, made: &MadeLink) {
         let found = self.link(name).cloned();
-        if found.as_ref().is_some_and(|found| !found.link.is_made) {
+        let is_another = match &found {
+            Some(found) => !found.link.is_made,
+            None => self.names.contains(name.as_str()),
+        };
+        if is_another {
             self.report(name, format!("the node has another link `{name}`"));
             return;
         }

@@ -10,6 +10,16 @@ fn settings(lines: &[&str]) -> Vec<NetworkSetting> {
     lines.iter().map(read).collect()
 }
 
+/// The plan of a host that has no other links than these.
+fn plan(wanted: &[NetworkSetting], links: &[HostLink]) -> LinkPlan {
+    super::plan(wanted, &host_links(links))
+}
+
+fn host_links(links: &[HostLink]) -> HostLinks {
+    let names = links.iter().map(|host| host.link.name.clone()).collect();
+    HostLinks { links: links.to_vec(), names }
+}
+
 fn host(index: u32, name: &str, kind: LinkKind) -> HostLink {
     let is_of_node = kind == LinkKind::Device;
     let link = Link {
@@ -78,6 +88,20 @@ fn only_a_link_that_the_node_has_made_is_removed() {
     assert_eq!(refused.actions, []);
     let reasons: Vec<_> = refused.problems.into_values().collect();
     assert_eq!(reasons, ["the node has another link `eth0.9`"]);
+}
+
+#[test]
+fn a_link_of_another_kind_is_neither_made_nor_a_parent() {
+    let mut links = host_links(&[eth0()]);
+    links.names.insert("tun0".to_owned());
+    for (setting, reason) in [
+        ("link tun0 made vlan id=5 parent=eth0", "the node has another link `tun0`"),
+        ("link storage made vlan id=5 parent=tun0", "`tun0` is not a link of Ethernet"),
+    ] {
+        let refused = super::plan(&settings(&[setting]), &links);
+        assert_eq!(refused.actions, []);
+        assert_eq!(refused.problems.into_values().collect::<Vec<_>>(), [reason]);
+    }
 }
 
 #[test]
