@@ -3,10 +3,11 @@
 //! and sets the addresses, routes, firewall rules and NAT rules that `init` asks for, and reports
 //! the results to `init`.
 //!
-//! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
-//! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
-//! of `init`. The program logs events on stderr, one per line, and runs until a signal. It needs
-//! `NET_ADMIN` and `NET_RAW`.
+//! `dhcp [--link PATTERN]… [--except PATTERN]… [--open-metadata] [--socket PATH]`: `--link` serves
+//! only links with such names, `--except` excludes such names; `*` matches any characters. With
+//! `--open-metadata` pods reach the metadata of a cloud. `--socket` is the socket of `init`. The
+//! program logs events on stderr, one per line, and runs until a signal. It needs `NET_ADMIN` and
+//! `NET_RAW`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,6 +1,7 @@
 //! One table of nftables as bytes: the batch that replaces it at once, and the lists of the kernel
-//! that show what it has. It has the few expressions that filter packets to a machine itself and
-//! translate addresses, and takes any other for a difference. Nothing here opens a socket.
+//! that show what it has. It has the few expressions that filter packets to a machine and those
+//! that it forwards, and translate addresses, and takes any other for a difference. Nothing here
+//! opens a socket.
 //!
 //! The code is our own: no crate in Rust fits. `nftnl` needs a library in C, `nftables` runs the
 //! program `nft`, `rustables` is under the GPL, and `netlink-packet-netfilter` lacks tables.
