@@ -2,6 +2,7 @@
 
 mod world;
 
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -176,4 +177,54 @@ fn a_port_of_another_program_is_not_taken_from_it() {
     );
     until_reported(&world, "network-failed link br1 made there is no link `eth7`");
     assert!(is_port(&world, "eth0", "foreign"));
+}
+
+/// A process that notes from now on what the kernel reports of links.
+fn monitor(world: &World) -> Child {
+    let words = ["-n", &world.client_side, "-oneline", "monitor", "link"];
+    let monitor = Command::new("ip").args(words).stdout(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    monitor
+}
+
+/// How many of its reports about `eth0` have this text.
+fn count(mut monitor: Child, text: &str) -> usize {
+    monitor.kill().unwrap();
+    let output = String::from_utf8(monitor.wait_with_output().unwrap().stdout).unwrap();
+    output.lines().filter(|line| line.contains(" eth0@") && line.contains(text)).count()
+}
+
+#[test]
+fn a_port_that_is_refused_is_not_switched_off_again_and_again() {
+    let mut world = World::new();
+    let side = world.client_side.clone();
+    run(&format!("ip -n {side} link set eth0 up"));
+    run(&format!("ip -n {side} link add link eth0 name other type macvlan"));
+    world.start_init();
+    world.want(&[BRIDGE, ADDRESS]);
+    let monitor = monitor(&world);
+    world.start_client();
+    until_reported(&world, "network-failed link br0 made Device or resource busy (os error 16)");
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(count(monitor, "state DOWN"), 0, "the port stays on");
+    run(&format!("ip -n {side} link delete other"));
+    until_port(&world, "eth0");
+    until("a packet arrives", || world.reaches("10.9.0.1").then_some(()));
+    until_reported(&world, &format!("network-set {BRIDGE}"));
+}
+
+#[test]
+fn a_port_that_a_setting_switches_off_stays_off() {
+    let mut world = World::new();
+    world.start_init();
+    let off = "link eth0 state down";
+    world.want(&[BRIDGE, off]);
+    let monitor = monitor(&world);
+    world.start_client();
+    until_port(&world, "eth0");
+    until_reported(&world, &format!("network-set {off}"));
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(count(monitor, ",UP"), 0, "it is never on");
+    world.want(&[BRIDGE, ADDRESS]);
+    until("a packet arrives", || world.reaches("10.9.0.1").then_some(()));
 }

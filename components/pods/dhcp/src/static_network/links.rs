@@ -18,6 +18,19 @@ const CREATE: i32 = EXECUTE | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 /// The group of links that this program has made. The kernel sets it as it makes the link.
 pub(crate) const GROUP: u32 = BY_SETTING as u32;
 
+/// A link that becomes a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewPort {
+    /// Its index.
+    pub index: u32,
+    /// Whether it is on.
+    pub is_on: bool,
+    /// Whether a setting switches it off.
+    pub stays_off: bool,
+    /// Whether it becomes one of a bond.
+    pub is_of_bond: bool,
+}
+
 impl Netlink {
     /// Makes a link. A VLAN has the link with the index `parent`.
     pub fn create_link(
@@ -52,12 +65,25 @@ impl Netlink {
         self.execute(request.with(libc::IFLA_LINKINFO, &info))
     }
 
-    /// Makes a link a port of the link with the index `master`. It is off meanwhile, so that it
-    /// keeps no address of its own, and a bond takes it.
-    pub fn attach_port(&mut self, index: u32, master: u32) -> io::Result<()> {
-        self.switch_off(index)?;
-        let attached = self.set_master(index, master);
-        self.switch_on(index).and(attached)
+    /// Makes a link a port of the link with the index `master`. One that is taken is off for a
+    /// moment, and one that a bridge refuses, or that is busy, stays on.
+    pub fn attach_port(&mut self, port: NewPort, master: u32) -> io::Result<()> {
+        let index = port.index;
+        match self.set_master(index, master) {
+            // It keeps no IPv6 address and no route of its own.
+            Ok(()) if port.is_on => self.switch_off(index)?,
+            Ok(()) => {}
+            // A bond takes a link only while it is off.
+            Err(error) if port.is_on && port.is_of_bond && !is_busy(&error) => {
+                self.switch_off(index)?;
+                if let Err(error) = self.set_master(index, master) {
+                    return self.switch_on(index).and(Err(error));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        // A bond switches on what it takes.
+        if port.stays_off { self.switch_off(index) } else { self.switch_on(index) }
     }
 
     /// Makes a link a port of none.
@@ -77,6 +103,11 @@ impl Netlink {
             outcome => outcome,
         }
     }
+}
+
+/// Whether the kernel has refused a port that carries other links, such as a macvlan.
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
 }
 
 /// The fixed part of a message about the link with this index.

@@ -7,6 +7,7 @@ mod kernel;
 pub(crate) mod links;
 mod made;
 mod plan;
+mod refused;
 mod rules;
 mod wanted;
 pub mod wireguard;
@@ -33,6 +34,7 @@ use kernel::ChangeMonitor;
 pub use made::{HostLink, HostLinks};
 use made::{LinkAction, LinkPlan};
 use plan::{Action, Found, FoundLink};
+use refused::RefusedPorts;
 use wanted::WantedSettings;
 use wireguard::Tunnels;
 
@@ -56,6 +58,7 @@ pub struct StaticNetwork {
     /// The links that settings have switched off. A client that starts switches on all links that
     /// no setting switches off.
     switched_off: BTreeSet<LinkName>,
+    refused_ports: RefusedPorts,
     /// Why settings are not in effect; none if they are.
     outcomes: BTreeMap<NetworkName, Option<String>>,
     /// When to compare the host with the settings.
@@ -85,6 +88,7 @@ impl StaticNetwork {
             tunnels: Tunnels::default(),
             former_mtus: BTreeMap::new(),
             switched_off: BTreeSet::new(),
+            refused_ports: RefusedPorts::default(),
             outcomes: BTreeMap::new(),
             pace: Pace::default(),
             is_idle: true,
@@ -106,6 +110,7 @@ impl StaticNetwork {
         self.firewall.take_settings(&settings.settings, now);
         self.nat.take_settings(&settings.settings, now);
         self.wanted = settings;
+        self.refused_ports = RefusedPorts::default();
         self.pace.set(now);
         self.is_idle = false;
         true
@@ -292,16 +297,32 @@ impl StaticNetwork {
         }
         // A link goes once nothing is set on it, and what is set on a new one is set with the next
         // comparison: the kernel reports the link.
-        for action in link_actions {
-            if let Err(error) = change_link(&action, netlink) {
-                refused = true;
-                self.on_refused(&action, action.setting(), &error);
-            }
-        }
+        refused |= self.change_links(link_actions, netlink, now);
         if refused {
             self.pace.set(now + RETRY);
         }
         self.source.on_carried_out();
+    }
+
+    /// Carries out changes of links. Returns whether any is refused.
+    fn change_links(
+        &mut self,
+        actions: Vec<LinkAction>,
+        netlink: &mut Netlink,
+        now: Duration,
+    ) -> bool {
+        let mut refused = false;
+        for action in actions {
+            if let Some(reason) = self.refused_ports.reason(&action, now) {
+                refused = true;
+                self.outcomes.extend(action.setting().map(|name| (name, Some(printable(reason)))));
+            } else if let Err(error) = change_link(&action, netlink) {
+                refused = true;
+                self.refused_ports.insert(&action, &error.to_string(), now);
+                self.on_refused(&action, action.setting(), &error);
+            }
+        }
+        refused
     }
 
     /// Reads the links that this program serves and their ports, the addresses of all links, and

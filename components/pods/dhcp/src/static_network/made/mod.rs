@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use osbuild_protocol::{Bond, LinkName, MadeLink, NetworkName, NetworkSetting, link_conflicts};
 
-use super::links::{Difference, difference};
+use super::links::{Difference, NewPort, difference};
 use super::plan::is_switched_off;
 use crate::link_kind::LinkKind;
 use crate::netlink::Link;
@@ -53,8 +53,8 @@ pub enum LinkAction {
     SetOptions(u32, LinkName, MadeLink),
     /// Make the link `port` no port any more.
     Release(u32),
-    /// Make the link `port` a port of the link `master`.
-    Attach { port: u32, master: u32, link: LinkName },
+    /// Make a link a port of the link with the index `master`.
+    Attach { port: NewPort, master: u32, link: LinkName },
     /// Have the bond with this index prefer the port with another one; none with the index 0.
     SetPrimary(u32, LinkName, u32),
     /// Switch on the link with this index, which is this one or a port of it.
@@ -223,16 +223,17 @@ impl Planned<'_> {
         self.plan.actions.extend(released);
         for port in made.ports() {
             match self.lower(port) {
-                Ok(link) => self.hold_port(name, index, &link),
+                Ok(link) => self.hold_port(name, made, index, &link),
                 Err(reason) => self.report(name, reason),
             }
         }
     }
 
-    fn hold_port(&mut self, name: &LinkName, master: u32, port: &Link) {
+    fn hold_port(&mut self, name: &LinkName, made: &MadeLink, master: u32, port: &Link) {
         let link = name.clone();
+        let stays_off = is_switched_off(self.wanted, &port.name);
         if port.master == Some(master) {
-            if !port.up && !is_switched_off(self.wanted, &port.name) {
+            if !port.up && !stays_off {
                 self.plan.actions.push(LinkAction::SwitchOn(port.index, link));
             }
             return;
@@ -244,7 +245,9 @@ impl Planned<'_> {
                 self.report(name, reason);
             }
             None => {
-                self.plan.actions.push(LinkAction::Attach { port: port.index, master, link });
+                let is_of_bond = matches!(made, MadeLink::Bond(_));
+                let port = NewPort { index: port.index, is_on: port.up, stays_off, is_of_bond };
+                self.plan.actions.push(LinkAction::Attach { port, master, link });
             }
         }
     }

@@ -173,11 +173,15 @@ fn port_of(mut host: HostLink, master: u32) -> HostLink {
 }
 
 const BRIDGE: &str = "link br0 made bridge ports=eth0";
+const BOND: &str = "link bond0 made bond mode=active-backup ports=eth0";
 
 #[test]
 fn a_bridge_has_the_ports_of_its_setting_and_those_of_other_programs() {
     let wanted = settings(&[BRIDGE]);
-    let attach = |port, master, link: &str| LinkAction::Attach { port, master, link: name(link) };
+    let attach = |index, master, link: &str| {
+        let port = NewPort { index, is_on: true, stays_off: false, is_of_bond: false };
+        LinkAction::Attach { port, master, link: name(link) }
+    };
     assert_eq!(plan(&wanted, &[eth0(), bridge()]).actions, [attach(2, 9, "br0")]);
     let eth1 = port_of(host(3, "eth1", LinkKind::Device), 9);
     let foreign = port_of(host(4, "veth0", LinkKind::Other), 9);
@@ -188,6 +192,18 @@ fn a_bridge_has_the_ports_of_its_setting_and_those_of_other_programs() {
     let mut other = bridge();
     (other.link.index, other.link.name) = (10, "br1".to_owned());
     assert_eq!(plan(&wanted, &[eth1, bridge(), other]).actions, [attach(3, 10, "br1")]);
+}
+
+#[test]
+fn a_port_that_a_setting_switches_off_is_attached_and_stays_off() {
+    let mut port = eth0();
+    port.link.up = false;
+    for (made, master) in [(BRIDGE, bridge()), (BOND, bond(None))] {
+        let plan = plan(&settings(&[made, "link eth0 state down"]), &[port.clone(), master]);
+        let [LinkAction::Attach { port, .. }] = plan.actions[..] else { panic!("{plan:?}") };
+        let is_of_bond = made == BOND;
+        assert_eq!(port, NewPort { index: 2, is_on: false, stays_off: true, is_of_bond });
+    }
 }
 
 #[test]
