@@ -4,6 +4,7 @@
 use super::super::control_plane::ControlPlane;
 use super::super::kubectl::Kubectl;
 use crate::check::Outcome;
+use crate::site::Ran;
 use osbuild::error::Result;
 use std::time::Duration;
 
@@ -188,6 +189,42 @@ const AFTER_DRAIN: [Claim; 3] = [
     ),
 ];
 
+/// The containers of pods that a drain leaves. They are compared with those of before.
+const LEFT: [(&str, &str); 2] = [
+    (
+        "a drain leaves the pod of a DaemonSet",
+        "get pods -n kube-system -l k8s-app=kube-proxy \
+         -o jsonpath={.items[*].status.containerStatuses[*].containerID}",
+    ),
+    (
+        "a drain leaves the node's own pods",
+        "get pods -n kube-system dhcp-NODE time-NODE \
+         -o jsonpath={.items[*].status.containerStatuses[*].containerID}",
+    ),
+];
+
+/// A complete drain. Pods of the checks belong to no controller, and have volumes that end with
+/// them.
+const DRAIN: &str = "drain NODE --ignore-daemonsets --delete-emptydir-data --force --timeout=400s";
+
+/// The pods of the namespace `default` on the node.
+const PODS_ON_NODE: &str = "get pods --field-selector=spec.nodeName=NODE -o name";
+
+/// Claims after a complete drain.
+const AFTER_COMPLETE_DRAIN: [Claim; 3] = [
+    ("a drained node is open again", "uncordon NODE", "uncordoned"),
+    (
+        "the Deployment comes back after a complete drain",
+        "rollout status deployment/web --timeout=300s",
+        "successfully rolled out",
+    ),
+    (
+        "CoreDNS comes back after a complete drain",
+        "rollout status deployment/coredns -n kube-system --timeout=300s",
+        "successfully rolled out",
+    ),
+];
+
 /// A DaemonSet's rolling restart.
 const RESTART: [Claim; 2] = [
     (
@@ -252,6 +289,27 @@ impl FirstDay<'_> {
         self.hold(&AFTER_DRAIN, outcome)
     }
 
+    /// The budget allows the eviction, and a drain ends with an empty node: all pods go but those
+    /// of DaemonSets and the node's own. Then the node takes pods again.
+    pub fn an_administrator_empties_the_node(&self, outcome: &mut Outcome) -> Result<()> {
+        let allows = r#"{"spec": {"minAvailable": 0}}"#;
+        self.kubectl.output(&["patch", "pdb", "web", "--type=merge", "-p", allows])?;
+        let before = LEFT.iter().map(|(_, words)| Ok(self.run(words)?.output));
+        let before = before.collect::<Result<Vec<_>>>()?;
+        let is_shown = before.iter().all(|containers| containers.contains("containerd://"));
+        outcome.check("the pods that a drain leaves run", is_shown, || before.join("; "));
+        let drained = self.run(DRAIN)?;
+        let is_drained = drained.code == Some(0);
+        outcome.check("a drain ends once its budget allows it", is_drained, || drained.output);
+        for ((claim, words), containers) in LEFT.iter().zip(&before) {
+            self.holds(claim, words, containers.trim(), outcome)?;
+        }
+        let left = self.run(PODS_ON_NODE)?;
+        let is_empty = left.code == Some(0) && !left.output.contains("pod/");
+        outcome.check("a drained node has no other pods", is_empty, || left.output);
+        self.hold(&AFTER_COMPLETE_DRAIN, outcome)
+    }
+
     /// kube-proxy's DaemonSet restarts, which reads a changed configuration.
     pub fn kube_proxy_restarts(&self, outcome: &mut Outcome) -> Result<()> {
         self.hold(&RESTART, outcome)
@@ -259,10 +317,20 @@ impl FirstDay<'_> {
 
     fn hold(&self, claims: &[Claim], outcome: &mut Outcome) -> Result<()> {
         for (claim, words, expected) in claims {
-            let [words, expected] = [words, expected].map(|text| text.replace("NODE", self.node));
-            let words: Vec<&str> = words.split(' ').collect();
-            outcome.claim(claim, self.kubectl.until(TIMEOUT, &words, &expected)?);
+            self.holds(claim, words, &expected.replace("NODE", self.node), outcome)?;
         }
         Ok(())
+    }
+
+    fn holds(&self, claim: &str, words: &str, expected: &str, outcome: &mut Outcome) -> Result<()> {
+        let words = words.replace("NODE", self.node);
+        let words: Vec<&str> = words.split(' ').collect();
+        self.kubectl.claim(outcome, TIMEOUT, claim, &words, expected)
+    }
+
+    /// The output and the exit code of `kubectl` with these words.
+    fn run(&self, words: &str) -> Result<Ran> {
+        let words = words.replace("NODE", self.node);
+        self.kubectl.run(&words.split(' ').collect::<Vec<_>>())
     }
 }

@@ -25,8 +25,8 @@ pub const DEPLOYMENT: &str = include_str!("deployment.yaml");
 /// files on DATA alone. A client reaches the pods through their Service, `kubectl` reaches the
 /// client, and after a reboot, with a second disk, all of this works again. The node is observed
 /// through the API. Then pods get the volumes, limits and users that they ask for, one of them the
-/// disk as it is, and another a device that it claims; an administrator drains the node, and
-/// kube-proxy changes to iptables.
+/// disk as it is, and another a device that it claims; a budget forbids to drain the node, and
+/// kube-proxy changes to iptables. In the end the budget allows a drain, which empties the node.
 pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
@@ -63,6 +63,7 @@ pub fn a_stock_deployment_works_and_survives_a_reboot(site: &Site) -> Result<Out
     addons::deploy(site, &cluster.plane, ProxyMode::Iptables, PODS)?;
     first_day.kube_proxy_restarts(outcome)?;
     client.works(outcome, " with iptables")?;
+    first_day.an_administrator_empties_the_node(outcome)?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     Ok(cluster.outcome)
 }
