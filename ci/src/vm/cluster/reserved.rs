@@ -1,5 +1,5 @@
-//! Pods with processors, memory and huge pages of their own, images that nobody uses, and a pod
-//! with too many processes.
+//! Pods with processors, memory and huge pages of their own, images that nobody uses, and pods
+//! with too much memory and too many processes.
 
 use super::control_plane::ControlPlane;
 use super::joining::{NodeFile, document};
@@ -24,7 +24,19 @@ const HUGE_PAGES_SHOWN: &str = "64Mi";
 
 /// The pods.
 const PODS: &str = include_str!("reserved.yaml");
+const GROWING: &str = include_str!("growing.yaml");
 const FORKING: &str = include_str!("forking.yaml");
+
+/// Prints why and how a pod has ended, and whether the cluster shows that memory is low.
+const END: &str = "-o=jsonpath={.status.reason}: {.status.message}";
+const PRESSURE: [&str; 3] = [
+    "get",
+    "nodes",
+    "-o=jsonpath=low: {.items[*].status.conditions[?(@.type==\"MemoryPressure\")].status}",
+];
+
+/// How long the pod may take to grow: 2 MiB a second, for some hundred MiB.
+const GROWTH_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// How long the emulated node may take to start a pod.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -68,7 +80,7 @@ const CLAIMS: [Claim; 5] = [
 const POD_LIMIT: &str = "cat /cgroups/kubepods/pod*/hugetlb.2MB.max";
 
 /// The kubelet gives a pod a processor, memory and huge pages that no other one has, deletes an
-/// image that no pod uses, and evicts a pod that takes the processes of the others.
+/// image that no pod uses, and evicts pods that take the memory and the processes of the others.
 pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, "workloads")?;
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
@@ -99,15 +111,29 @@ pub fn a_pod_has_what_is_reserved_for_it(site: &Site) -> Result<Outcome> {
     let claim = "a pod has huge pages up to its limit";
     kubectl.claim(&mut cluster.outcome, TIMEOUT, claim, &words, "16777216")?;
     deletes_an_image(&kubectl, &mut cluster.outcome)?;
+    // Low memory keeps out no pod that tolerates it, but too few processes do, for five minutes.
+    evicts_a_pod_with_much_memory(&kubectl, &mut cluster.outcome)?;
     evicts_a_pod_with_many_processes(&kubectl, &mut cluster.outcome)?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     Ok(cluster.outcome)
 }
 
+/// A pod leaves the node less memory than it shall have. The kubelet ends it before the kernel
+/// would. It shows the condition for five minutes.
+fn evicts_a_pod_with_much_memory(kubectl: &Kubectl, outcome: &mut Outcome) -> Result<()> {
+    kubectl.apply(GROWING)?;
+    let message = ["get", "pod", "growing", END];
+    let claim = "a pod with too much memory is evicted";
+    let expected = "Evicted: The node was low on resource: memory";
+    kubectl.claim(outcome, GROWTH_TIMEOUT, claim, &message, expected)?;
+    let claim = "the cluster shows that the node's memory was low";
+    kubectl.claim(outcome, TIMEOUT, claim, &PRESSURE, "low: True")
+}
+
 /// A pod leaves the node fewer processes than it shall have.
 fn evicts_a_pod_with_many_processes(kubectl: &Kubectl, outcome: &mut Outcome) -> Result<()> {
     kubectl.apply(FORKING)?;
-    let message = ["get", "pod", "forking", "-o=jsonpath={.status.reason}: {.status.message}"];
+    let message = ["get", "pod", "forking", END];
     let claim = "a pod with too many processes is evicted";
     kubectl.claim(
         outcome,
