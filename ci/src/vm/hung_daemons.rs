@@ -61,8 +61,9 @@ pub fn a_daemon_that_hangs_is_replaced(site: &Site) -> Result<Outcome> {
     Ok(Outcome { passed: 3, summary: times.join(", "), ..Outcome::default() })
 }
 
-/// The line of `status` about a daemon.
-fn status_of(port: u16, daemon: &str) -> Result<String> {
+/// The line of `status` about a daemon, through the port of the loopback that leads to
+/// [`probe::SOCKET`]. It has the daemon's process identifier.
+pub fn status_of(port: u16, daemon: &str) -> Result<String> {
     let status = probe::ask_init(port, ADMIN_SOCKET, &Request::Status)?;
     let line = status.lines().find(|line| line.starts_with(&format!("{daemon} ")));
     line.map(str::to_owned).ok_or_else(|| {

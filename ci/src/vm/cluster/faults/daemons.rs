@@ -1,8 +1,9 @@
-//! The kubelet, containerd, shims and a sandbox that end.
+//! The kubelet, containerd, shims and a sandbox that end, and daemons that hang.
 
 use super::{AWAY, Faults, TIMEOUT};
 use crate::vm::cluster::joining::{NodeFile, install};
 use crate::vm::cluster::wait::{Seen, wait};
+use crate::vm::hung_daemons::status_of;
 use crate::vm::probe;
 use osbuild::error::Result;
 use std::io::Write;
@@ -35,7 +36,7 @@ const END_OF_SANDBOX: &str = "IFS=: read -r _ _ group </proc/PROCESS/cgroup; \
      for file in /sys/fs/cgroup${group%/*}/*/cgroup.procs; do \
      while read -r process; do kill -KILL $process; done <$file; done";
 
-/// A daemon that ends is started again, and so is the pod of a shim that ends.
+/// A daemon that ends or hangs is started again, and so is the pod of a shim that ends.
 pub fn end(faults: &mut Faults) -> Result<()> {
     for daemon in ["kubelet", "containerd"] {
         faults.survives(&format!("the end of {daemon}"), |faults| {
@@ -51,6 +52,10 @@ pub fn end(faults: &mut Faults) -> Result<()> {
     ] {
         faults.survives(name, |faults| own_pods_return(faults, name, script, ended))?;
     }
+    // They have run for minutes by now: `init` asks them.
+    for daemon in ["kubelet", "containerd"] {
+        faults.survives(&format!("a {daemon} that hangs"), |faults| hangs(faults, daemon))?;
+    }
     faults.survives("a kubelet that does not start", |faults| {
         let drop_in = |text| [NodeFile::new(DROP_IN, 0o644, format!("{KIND}{text}"))];
         install(&drop_in(BAD), &faults.lab.ports)?;
@@ -61,6 +66,23 @@ pub fn end(faults: &mut Faults) -> Result<()> {
         sleep(AWAY);
         install(&drop_in(GOOD), &faults.lab.ports)
     })
+}
+
+/// A daemon is stopped, and does not end by itself. `init` replaces it.
+fn hangs(faults: &mut Faults, daemon: &str) -> Result<()> {
+    let socket = faults.lab.ports.socket;
+    let before = status_of(socket, daemon)?;
+    probe::command(faults.signal, |stream| write!(stream, "{daemon} STOP"))?;
+    faults.machine.wait_for(&format!("init: health: {daemon} has given no answer"))?;
+    let replaced = wait(TIMEOUT, || {
+        let now = status_of(socket, daemon).unwrap_or_else(|error| error.to_string());
+        Ok(match now != before && now.contains(" running ") {
+            true => Seen::Yes(()),
+            false => Seen::NotYet(format!("{before} became {now}")),
+        })
+    })?;
+    faults.cluster.outcome.claim(&format!("`init` replaces a {daemon} that hangs"), replaced);
+    Ok(())
 }
 
 /// These programs of the node's own pods have other processes after the script, which gets the
