@@ -54,8 +54,10 @@ const OBSERVED: [Claim; 10] = [
     ("`kubectl top` shows a pod", "top pod client", "client"),
 ];
 
-/// Claims about the files, variables and limits of the pod `volumes`.
-const ASKED: [Claim; 15] = [
+/// Claims about the files, variables and limits of the pod `volumes`, and about the groups and the
+/// capabilities of the pod `identity`. `seLinuxOptions` have no effect: the kernel is built without
+/// `SECURITY_SELINUX` (`components/linux/fragments/hardening.config`).
+const ASKED: [Claim; 20] = [
     (
         "a ConfigMap is a file",
         "exec volumes -c main -- cat /settings/greeting",
@@ -95,6 +97,19 @@ const ASKED: [Claim; 15] = [
         "exec volumes -c main -- cat /proc/sys/net/ipv4/ip_unprivileged_port_start",
         "1000",
     ),
+    ("a container runs as its group", "exec identity -- id -g", "3000"),
+    ("a container has the groups of its pod", "exec identity -- id -G", "3000 2000 4000\n"),
+    (
+        "the node knows the policy of groups",
+        "get node NODE -o jsonpath={.status.features.supplementalGroupsPolicy}",
+        "true",
+    ),
+    ("a volume has the group of its pod", "exec identity -- stat -c %g:%A /files", "2000:drwxrwsr"),
+    (
+        "a container has only the capability that it adds",
+        "exec identity -- cat /proc/self/status",
+        "CapBnd:\t0000000000001000",
+    ),
 ];
 
 /// Claims about a raw block volume. The pod ends only once the kubelet has released the device.
@@ -118,7 +133,7 @@ const RAW: [Claim; 4] = [
 ];
 
 /// Claims about the life of pods: their end, a resize, and ephemeral containers.
-const LIFE: [Claim; 10] = [
+const LIFE: [Claim; 12] = [
     (
         "a job ends although its sidecar runs on",
         "wait --for=condition=Complete job/job --timeout=300s",
@@ -129,7 +144,17 @@ const LIFE: [Claim; 10] = [
         "get pod greedy -o jsonpath={.status.containerStatuses[0].state.terminated.reason}",
         "OOMKilled",
     ),
-    ("a pod has users of its own", "exec users -- cat /proc/self/uid_map", " 65536"),
+    ("a pod has users of its own", "exec users -c users -- cat /proc/self/uid_map", " 65536"),
+    (
+        "files of /proc are masked",
+        "exec users -c users -- stat -c %F /proc/timer_list",
+        "character special file",
+    ),
+    (
+        "an unmasked /proc is whole in a pod with users of its own",
+        "exec users -c unmasked -- stat -c %F /proc/timer_list",
+        "regular",
+    ),
     (
         "a pod is resized",
         "patch pod resized --subresource=resize --patch-file=resize.yaml",
