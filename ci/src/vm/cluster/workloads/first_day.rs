@@ -133,7 +133,7 @@ const RAW: [Claim; 4] = [
 ];
 
 /// Claims about the life of pods: their end, a resize, and ephemeral containers.
-const LIFE: [Claim; 12] = [
+const LIFE: [Claim; 15] = [
     (
         "a job ends although its sidecar runs on",
         "wait --for=condition=Complete job/job --timeout=300s",
@@ -145,6 +145,21 @@ const LIFE: [Claim; 12] = [
         "OOMKilled",
     ),
     ("a pod has users of its own", "exec users -c users -- cat /proc/self/uid_map", " 65536"),
+    (
+        "a ConfigMap belongs to root of a pod with users of its own",
+        "exec users -c users -- stat -L -c owner:%u:%g /settings/greeting",
+        "owner:0:0",
+    ),
+    (
+        "an emptyDir belongs to root of a pod with users of its own",
+        "exec users -c users -- stat -c owner:%u:%g /files",
+        "owner:0:0",
+    ),
+    (
+        "root of a pod with users of its own writes to its volume",
+        "exec users -c users -- cp /settings/greeting /files/copy",
+        "",
+    ),
     (
         "files of /proc are masked",
         "exec users -c users -- stat -c %F /proc/timer_list",
