@@ -1,4 +1,4 @@
-//! A node whose clock is wrong by years.
+//! A node whose clock is wrong by a year, or by decades.
 
 use super::control_plane::{BIN, ControlPlane};
 use super::joining::{Ports, bridge, join};
@@ -10,9 +10,11 @@ use crate::site::Site;
 use crate::vm::machine::Machine;
 use crate::vm::probe::{self, free_port};
 use crate::vm::time_server::TimeServer;
-use osbuild::error::Result;
+use osbuild::error::{Context, Result};
+use osbuild::plan::Date;
 use std::array;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The recipe that names the time servers.
 const RECIPE: &str = "clocked";
@@ -20,26 +22,43 @@ const RECIPE: &str = "clocked";
 /// Three agree before the node changes its clock by years.
 const SERVERS: usize = 3;
 
-/// A machine's clock at its start, and what `init` prints of the cluster.
-const CLOCKS: [(&str, &str, &str); 2] = [
-    ("past", "2000-01-01T00:00:00", "its certificate is not valid yet by the node's clock"),
-    ("future", "2060-01-01T00:00:00", "its certificate has expired by the node's clock"),
-];
+/// The end of a line of `init` about the cluster, with a clock that is behind, and ahead.
+const NOT_YET: &str = "its certificate is not valid yet by the node's clock";
+const EXPIRED: &str = "its certificate has expired by the node's clock";
 
-/// The clock of one machine is decades behind, that of the other decades ahead, and no time server
-/// answers. The console says why the node is not Ready. Once time servers answer, it is Ready,
-/// without a reboot.
+/// A year in seconds, and two days more: the lab's certificates are valid for a year.
+const YEAR: u64 = 367 * 24 * 60 * 60;
+
+/// The names of machines, their clocks at their start as QEMU reads them, and what `init` prints.
+type Clock = (&'static str, String, &'static str);
+
+/// The clock of a machine is a year or decades behind, or ahead, and no time server answers. The
+/// console says why the node is not Ready. Once time servers answer, it is Ready, without a reboot.
 pub fn a_node_joins_as_soon_as_it_knows_the_time(site: &Site) -> Result<Outcome> {
     let plane = ControlPlane::start(site)?;
     let mut cluster = Cluster { plane, outcome: Outcome::default() };
     let project = site.root.join("out/ci").join(RECIPE);
     site.copy_to(&project)?;
-    for (name, clock, reason) in CLOCKS {
-        let node = joins(site, &mut cluster, &project, name, clock, reason)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let clocks = clocks(now.or_build(|| "the clock of this host is wrong".to_owned())?.as_secs());
+    for clock in &clocks {
+        let node = joins(site, &mut cluster, &project, clock)?;
         cluster.plane.api().delete(&format!("/api/v1/nodes/{node}"))?;
     }
-    cluster.outcome.summary = CLOCKS.map(|(_, clock, _)| clock).join(", ");
+    cluster.outcome.summary = clocks.map(|(_, clock, _)| clock).join(", ");
     Ok(cluster.outcome)
+}
+
+/// The clocks of the machines, if it is `now`, in seconds since 1970.
+fn clocks(now: u64) -> [Clock; 5] {
+    let on = |seconds| format!("{}T00:00:00", Date::from_unix(seconds));
+    [
+        ("1970", on(0), NOT_YET),
+        ("past", "2000-01-01T00:00:00".to_owned(), NOT_YET),
+        ("last-year", on(now - YEAR), NOT_YET),
+        ("next-year", on(now + YEAR), EXPIRED),
+        ("future", "2060-01-01T00:00:00".to_owned(), EXPIRED),
+    ]
 }
 
 /// Boots a machine with this clock, and returns the name of its node.
@@ -47,9 +66,7 @@ fn joins(
     site: &Site,
     cluster: &mut Cluster,
     project: &Path,
-    name: &str,
-    clock: &str,
-    reason: &str,
+    (name, clock, reason): &Clock,
 ) -> Result<String> {
     let servers: [Result<TimeServer>; SERVERS] = array::from_fn(|_| TimeServer::quiet());
     let servers = servers.into_iter().collect::<Result<Vec<_>>>()?;
@@ -71,4 +88,23 @@ fn joins(
     let ready = cluster.ready_node(&mut node, None)?;
     node.power_off()?;
     Ok(text(&ready, "/metadata/name").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clocks_are_outside_of_a_year_around_now() {
+        let noon = 1_796_126_400;
+        let clocks = clocks(noon).map(|(_, clock, _)| clock);
+        let written = [
+            "1970-01-01T00:00:00",
+            "2000-01-01T00:00:00",
+            "2025-11-29T00:00:00",
+            "2027-12-03T00:00:00",
+            "2060-01-01T00:00:00",
+        ];
+        assert_eq!(clocks, written);
+    }
 }
