@@ -1,24 +1,27 @@
 //! A node in a cluster installs an update, and reboots into it only once the cluster grants that:
 //! the grantor of `components/pods/updater` drains the node before, as far as the budgets of its
-//! pods allow. The release brings the kubelet of the next minor.
+//! pods allow. The release brings the kubelet of the next minor. Another one fails.
 
 use super::control_plane::ControlPlane;
 use super::joining::{Ports, bridge, join};
 use super::kubectl::Kubectl;
+use super::lost::{self, without_networks};
 use super::minor::Minor;
 use super::serving;
 use super::{Cluster, text};
 use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::machine::HOST;
+use crate::vm::node::NodeUnderTest;
 use crate::vm::probe::{self, free_port};
-use crate::vm::slots::disk::{B, SlotDisk};
+use crate::vm::slots::disk::{A, B, SlotDisk};
 use crate::vm::update::lab::{Lab, Releases};
 use crate::vm::update::server::Server;
 use crate::vm::update::{DISK_MIB, NEW, NEXT, OLD, OPENED, TIMEOUT};
 use osbuild::error::Result;
-use osbuild_abi::console::SLOT_GOOD;
-use osbuild_grants::annotations::{DRAINED, GRANTED, RESULT, WANTED};
+use osbuild_abi::console::{SLOT_GOOD, SLOTBOOT_STARTS};
+use osbuild_abi::paths::CONTAINERD_CONFIG;
+use osbuild_grants::annotations::{DRAINED, FAILED, GRANTED, RESULT, SUCCEEDED, WANTED};
 use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
@@ -31,6 +34,12 @@ const GRANTOR: &str = include_str!("../../../../components/pods/updater/grantor.
 
 /// A Deployment with a budget that forbids to evict its only pod.
 const GUARDED: &str = include_str!("drained.yaml");
+
+/// The version of the release that is not Ready in its cluster, how soon it has to be, and how
+/// often it is tried.
+const BAD: &str = "1.0.2";
+const DEADLINE_S: u32 = 180;
+const TRIES: usize = 3;
 
 /// How long nothing may happen: several looks of the node at its Node, and of the grantor.
 const QUIET: Duration = Duration::from_secs(45);
@@ -47,7 +56,8 @@ const CORDONED: &str = "is {.spec.unschedulable}.";
 
 /// A pod whose budget forbids its eviction runs on a node that installs an update. The node asks,
 /// and does not reboot. The grantor cordons it, and still it does not reboot. The budget allows the
-/// eviction: the pod ends, the node reboots, reports its result and takes pods again.
+/// eviction: the pod ends, the node reboots, reports its result and takes pods again. Then a person
+/// grants it to reboot into a release that fails, and the node says so once it is back.
 pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<Outcome> {
     let lab = Lab::new(site, NAME)?;
     let server = Server::start(site, &lab, 0)?;
@@ -103,15 +113,31 @@ pub fn a_node_is_drained_before_it_reboots_for_an_update(site: &Site) -> Result<
     let kubelet = text(&second, "/status/nodeInfo/kubeletVersion");
     let claim = "it has the kubelet of the next minor";
     cluster.outcome.check(claim, kubelet == next, || kubelet.to_owned());
-    let result = format!("{NEW} succeeded");
+    let result = format!("{NEW} {SUCCEEDED}");
     asked.annotated(&mut cluster.outcome, "the node reports the result", RESULT, &result)?;
     let outcome = &mut cluster.outcome;
     asked.field(outcome, "it takes pods again", CORDONED, "is .")?;
     asked.guarded_runs(outcome, "the pod runs again")?;
     asked.updater_is_shown(outcome)?;
+    let lab = lab.with_file(CONTAINERD_CONFIG, &without_networks())?;
+    let lab = lab.with_gate_deadline(DEADLINE_S)?;
+    lab.write_recipe(BAD, Releases::Web(server.port()))?;
+    asked.a_bad_release_goes_back(&mut cluster, &mut node, &lab, &second)?;
     cluster.outcome.summary = format!("{} claims", cluster.outcome.passed);
     node.power_off()?;
     Ok(cluster.outcome)
+}
+
+/// The machine spends all tries of SLOT-A, and then starts SLOT-B.
+fn falls_back(node: &mut NodeUnderTest) -> Result<()> {
+    let back = format!("{SLOTBOOT_STARTS}{}", B.name());
+    for _ in 0..TRIES {
+        let line = node.wait_for(SLOTBOOT_STARTS)?;
+        if line.contains(&back) {
+            return Ok(());
+        }
+    }
+    Err(node.failure(format!("the machine does not start {}", B.name())))
 }
 
 /// The Node, as an administrator sees it.
@@ -121,6 +147,36 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Without the grantor, a person grants the reboot into a release whose containerd finds no
+    /// network. The node goes back to the release before, which is Ready: the other was at fault.
+    fn a_bad_release_goes_back(
+        &self,
+        cluster: &mut Cluster,
+        node: &mut NodeUnderTest,
+        lab: &Lab,
+        before: &Value,
+    ) -> Result<()> {
+        let delete = ["-n=kube-system", "delete", "deployment", "grantor", "--cascade=foreground"];
+        self.kubectl.output(&delete)?;
+        lab.release()?;
+        node.wait_for_line(OPENED, &[A.name()])?;
+        self.annotated(&mut cluster.outcome, "the node asks for the next release", WANTED, BAD)?;
+        let grant = format!("{GRANTED}={BAD}");
+        self.kubectl.output(&["annotate", "--overwrite", "node", self.name, &grant])?;
+        node.wait_for_line(NEXT, &[A.name()])?;
+        node.wait_for(lost::WAITS)?;
+        falls_back(node)?;
+        let after = cluster.ready_node(node, Some(before))?;
+        let outcome = &mut cluster.outcome;
+        let result = format!("{BAD} {FAILED}");
+        self.annotated(outcome, "the node reports that the release failed", RESULT, &result)?;
+        let [was, is] =
+            [before, &after].map(|node| text(node, "/status/nodeInfo/kubeletVersion").to_owned());
+        outcome.check("it has the kubelet of before", was == is, || format!("{was} became {is}"));
+        self.field(outcome, "it takes pods after a release that failed", CORDONED, "is .")?;
+        self.guarded_runs(outcome, "the pod runs after a release that failed")
+    }
+
     /// `kubectl` shows the pod that updates the node.
     fn updater_is_shown(&self, outcome: &mut Outcome) -> Result<()> {
         let signed = serving::approved(self.kubectl, self.name)?;

@@ -25,7 +25,7 @@ const DEADLINE: &str = "osbuild.gate-deadline-s=120";
 
 /// Lines of `init`.
 const IS_READY: &str = "is Ready in its cluster";
-const WAITS: &str = "waits to be Ready in its cluster, as the slot before this one was";
+pub const WAITS: &str = "waits to be Ready in its cluster, as the slot before this one was";
 const NEITHER: &str = "is not Ready in its cluster either";
 
 /// A release whose containerd reads network configurations from another folder is not Ready, and
@@ -47,9 +47,7 @@ pub fn a_release_that_loses_the_cluster_goes_back(site: &Site) -> Result<Outcome
     node.power_off()?;
     disk.fill(A, &Change { recipe: probe::RECIPE, words: DEADLINE, ..Change::default() })?;
 
-    let settings = include_str!("../../../../components/containerd/containerd.toml");
-    let changed = settings.replace("/etc/cni/net.d", "/run/no-networks");
-    let over = &[(CONTAINERD_CONFIG, Over::Text(&changed))];
+    let over = &[(CONTAINERD_CONFIG, Over::Text(&without_networks()))];
     let mut node = falls_back(&disk, &ports, over)?;
     node.wait_for(IS_READY)?;
     let at_fault =
@@ -68,6 +66,12 @@ pub fn a_release_that_loses_the_cluster_goes_back(site: &Site) -> Result<Outcome
         .claim("a release without a cluster may be tried again if the older one has none", outage);
     node.power_off()?;
     Ok(outcome)
+}
+
+/// The settings of a containerd that reads network configurations from another folder.
+pub fn without_networks() -> String {
+    let settings = include_str!("../../../../components/containerd/containerd.toml");
+    settings.replace("/etc/cni/net.d", "/run/no-networks")
 }
 
 fn with_ports<'a>(machine: Machine<'a>, ports: &Ports) -> Machine<'a> {

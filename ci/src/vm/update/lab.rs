@@ -33,6 +33,13 @@ const AUTHORITY: &str = "recipes/web-ca.crt";
 /// The same in the folder of the web server.
 const CA: &str = "ca.crt";
 
+/// A file of the copy that takes the place of one of the image.
+const OTHER_FILE: &str = "recipes/other-file";
+
+/// The board of the recipe with amd64, and its key for the time until a slot must be good.
+const BOARD: &str = "boards/qemu-amd64.toml";
+const GATE_DEADLINE: &str = "gate-deadline-s = ";
+
 /// The folder of the copy in which images are built once more.
 const AGAIN: &str = "update-again";
 
@@ -60,6 +67,8 @@ pub struct Lab<'a> {
     has_next_kubelet: bool,
     /// The node has the pod `osd`.
     has_osd: bool,
+    /// A line of the recipe's `[files]`.
+    other_file: String,
 }
 
 impl<'a> Lab<'a> {
@@ -74,6 +83,7 @@ impl<'a> Lab<'a> {
             architecture: Architecture::Amd64,
             has_next_kubelet: false,
             has_osd: false,
+            other_file: String::new(),
         }
     }
 
@@ -139,6 +149,23 @@ impl<'a> Lab<'a> {
         Lab { has_osd: true, ..self }
     }
 
+    /// Builds from now on images in which the file at this path has this text.
+    pub fn with_file(self, path: &str, text: &str) -> Result<Self> {
+        let written = fs::write(self.project.join(OTHER_FILE), text);
+        written.or_build(|| format!("cannot write `{OTHER_FILE}`"))?;
+        let other_file = format!("\"{path}\" = {{ source = \"{OTHER_FILE}\", mode = 0o644 }}\n");
+        Ok(Lab { other_file, ..self })
+    }
+
+    /// Builds from now on images that have to be good within so many seconds after power-on.
+    pub fn with_gate_deadline(self, seconds: u32) -> Result<Self> {
+        let file = self.project.join(BOARD);
+        let cannot = || format!("cannot change `{BOARD}`");
+        let text = fs::read_to_string(&file).or_build(cannot)?;
+        fs::write(&file, with_deadline(&text, seconds)).or_build(cannot)?;
+        Ok(self)
+    }
+
     /// The path of a check's file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.project.join("out").join(name)
@@ -181,15 +208,18 @@ impl<'a> Lab<'a> {
             Architecture::Amd64 => (probe::RECIPE, ""),
             Architecture::Arm64 => (ARM64, "probe = { component = \"probe\" }\n"),
         };
-        let (url, files) = match releases {
+        let (url, mut files) = match releases {
             Releases::Web(port) => (format!("https://{SERVER}:{port}"), self.trust_the_server()?),
             Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
         };
+        files.push_str(&self.other_file);
+        let heading = if files.is_empty() { "" } else { "\n[files]\n" };
         let osd = if self.has_osd { "osd = { component = \"osd\" }\n" } else { "" };
         let more = format!(
             "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n\
              [pods]\nupdater = {{ component = \"updater\" }}\n{osd}{probe}\n\
-             [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
+             [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n\
+             {heading}{files}"
         );
         recipe::inherit_with(self.site, self.command()?, &self.project, NAME, base, &more)
     }
@@ -202,7 +232,7 @@ impl<'a> Lab<'a> {
         let authority = format!("{{ source = \"{AUTHORITY}\", mode = 0o644 }}");
         let names = format!("{{ text = \"{SERVER} {HOST}\\n\", mode = 0o644 }}");
         Ok(format!(
-            "\n[files]\n\"/etc/ssl/certs/ours.crt\" = {authority}\n\
+            "\"/etc/ssl/certs/ours.crt\" = {authority}\n\
              \"/usr/share/osbuild/probe-names\" = {names}\n"
         ))
     }
@@ -307,5 +337,35 @@ impl<'a> Lab<'a> {
         };
         osbuild.current_dir(&self.project);
         Ok(osbuild)
+    }
+}
+
+/// The text of a board with another time until a slot must be good.
+fn with_deadline(board: &str, seconds: u32) -> String {
+    let line = |line: &str| match line.starts_with(GATE_DEADLINE) {
+        true => format!("{GATE_DEADLINE}{seconds}\n"),
+        false => format!("{line}\n"),
+    };
+    board.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_of_the_lab_gets_another_deadline() {
+        let board = include_str!("../../../../boards/qemu-amd64.toml");
+        let changed = with_deadline(board, 17);
+        let deadlines = |text: &str| {
+            let lines = text.lines().filter(|line| line.starts_with(GATE_DEADLINE));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(deadlines(&changed), ["gate-deadline-s = 17"]);
+        let others = |text: &str| {
+            let lines = text.lines().filter(|line| !line.starts_with(GATE_DEADLINE));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(others(&changed), others(board));
     }
 }
