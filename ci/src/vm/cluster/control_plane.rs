@@ -35,6 +35,8 @@ const AGGREGATOR: &str = "front-proxy-client";
 /// The id of the bootstrap token
 /// (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
 const TOKEN_ID: &str = "abcdef";
+/// A time in the past (RFC 3339), at which a token has expired.
+const EXPIRED: &str = "2020-01-01T00:00:00Z";
 /// The collection with its secret.
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 
@@ -206,8 +208,18 @@ impl ControlPlane {
 
     /// Issues another token.
     pub fn issue_token(&mut self) -> Result<()> {
+        self.create_token(None)
+    }
+
+    /// Replaces the token with one that has expired.
+    pub fn expire_token(&mut self) -> Result<()> {
+        self.revoke_token()?;
+        self.create_token(Some(EXPIRED))
+    }
+
+    fn create_token(&mut self, expiration: Option<&str>) -> Result<()> {
         self.tokens += 1;
-        let token = json!({
+        let mut token = json!({
             "metadata": { "name": token_name(), "namespace": "kube-system" },
             "type": "bootstrap.kubernetes.io/token",
             "stringData": {
@@ -216,10 +228,13 @@ impl ControlPlane {
                 "usage-bootstrap-authentication": "true",
             },
         });
+        if let Some(expiration) = expiration {
+            token["stringData"]["expiration"] = json!(expiration);
+        }
         self.api.create(SECRETS, &token).map(drop)
     }
 
-    /// Revokes the token, as its expiry does.
+    /// Revokes the token.
     pub fn revoke_token(&self) -> Result<()> {
         self.api.delete(&format!("{SECRETS}/{}", token_name()))
     }

@@ -1,4 +1,4 @@
-//! A node whose certificate its cluster no longer accepts.
+//! A node whose token or certificate its cluster does not accept, or no longer.
 
 use super::control_plane::{BIN, ControlPlane};
 use super::joining::{NodeFile, Ports, bridge, document_with, install, join, join_with};
@@ -9,6 +9,7 @@ use crate::check::Outcome;
 use crate::site::Site;
 use crate::vm::kept_disk::KeptDisk;
 use crate::vm::machine::Machine;
+use crate::vm::node::NodeUnderTest;
 use crate::vm::probe::{self, free_port};
 use osbuild::error::Result;
 use osbuild_abi::paths::NODE_DOCUMENT;
@@ -25,7 +26,13 @@ const CLOUD: &str = "node-ip = [\"10.0.2.15\"]\ncloud-provider = \"external\"\n\
 const UNSEEN: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// The signer of the certificates with which nodes are clients.
-const SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+/// The requests for certificates.
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// How long nothing may happen: several attempts of the kubelet.
+const QUIET: Duration = Duration::from_secs(30);
 
 /// How long the node may take to write its certificate to the disk.
 const FLUSH: Duration = Duration::from_secs(10);
@@ -34,17 +41,19 @@ const FLUSH: Duration = Duration::from_secs(10);
 const MISTAKE: &str = "[kubelet]\ntaint = []\n";
 
 /// Lines of `init`.
+const NO_CERTIFICATE: &str = "the kubelet has no certificate yet";
 const REFUSED: &str = "is refused, the last accepted one stays in effect: line 2: unknown field";
 const EXPIRED: &str =
     "the node's certificate has expired by the node's clock: it was valid until 20";
 const OTHER_CA: &str = "its certificate is not from the CA that the node has";
 const REPLACED: &str = "the node's certificate is from another cluster or CA";
 
-/// A node waits for the controller of its cloud, and renews its certificate while it runs. Then the
-/// certificate of the node expires while the node is off, and its token is revoked. The console
-/// says so, a document with a mistake changes nothing, and one with a fresh token makes the node
-/// Ready. Then the cluster gets another CA. The console says so, and a document with that CA makes
-/// the node Ready. It is the same node all the time.
+/// The token of a node has expired before its first boot, which the console says, and a fresh one
+/// makes the node Ready. It waits for the controller of its cloud, and renews its certificate while
+/// it runs. Then the certificate of the node expires while the node is off, and its token is
+/// revoked. The console says so, a document with a mistake changes nothing, and one with a fresh
+/// token makes the node Ready. Then the cluster gets another CA. The console says so, and a document
+/// with that CA makes the node Ready. It is the same node all the time.
 pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome> {
     let plane = ControlPlane::with_lifetime(site, LIFETIME)?;
     let mut cluster = Cluster { plane, outcome: Outcome::default() };
@@ -59,11 +68,12 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     };
 
     let mut node = machine("rejoining-first")?.boot()?;
-    let document = document_with(&cluster.plane, CLOUD)?;
-    join_with(document, bridge(&site.project().join(BIN))?, &ports)?;
+    cluster.refuses_an_expired_token(site, &mut node, &ports)?;
+    join_with(document_with(&cluster.plane, CLOUD)?, Vec::new(), &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     cluster.waits_for_its_cloud(&first);
-    cluster.renews_its_certificate(text(&first, "/metadata/name"))?;
+    let name = text(&first, "/metadata/name");
+    cluster.renews_its_certificate(name)?;
     std::thread::sleep(FLUSH);
     node.power_off()?;
     cluster.plane.revoke_token()?;
@@ -80,7 +90,6 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     join(&cluster.plane, Vec::new(), &ports)?;
     let second = cluster.ready_node(&mut node, Some(&first))?;
     cluster.is_the_same(&first, &second)?;
-    let name = text(&first, "/metadata/name");
     let kubectl = Kubectl::new(site, &cluster.plane)?;
     serving::the_cluster_signs_it(&kubectl, name, &mut cluster.outcome)?;
     std::thread::sleep(FLUSH);
@@ -99,6 +108,26 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
 }
 
 impl Cluster {
+    /// The cluster gets no request for a certificate from a node whose token has expired. Then the
+    /// cluster has a fresh token.
+    fn refuses_an_expired_token(
+        &mut self,
+        site: &Site,
+        node: &mut NodeUnderTest,
+        ports: &Ports,
+    ) -> Result<()> {
+        self.plane.expire_token()?;
+        let document = document_with(&self.plane, CLOUD)?;
+        join_with(document, bridge(&site.project().join(BIN))?, ports)?;
+        node.wait_until_printed(NO_CERTIFICATE)?;
+        std::thread::sleep(QUIET);
+        let requests = self.plane.api().list(REQUESTS)?.len();
+        let claim = "a node with an expired token gets no certificate";
+        self.outcome.check(claim, requests == 0, || format!("{requests} requests"));
+        self.plane.revoke_token()?;
+        self.plane.issue_token()
+    }
+
     fn waits_for_its_cloud(&mut self, node: &Value) {
         let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
         let is_tainted = taints.iter().any(|taint| taint["key"] == UNSEEN);
@@ -115,21 +144,24 @@ impl Cluster {
 
     /// The first request is that of the token; the node makes the next one with its certificate.
     fn renews_its_certificate(&mut self, name: &str) -> Result<()> {
-        let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        let user = format!("system:node:{name}");
         let renewed = wait(TIMEOUT, || {
-            let requests = self.plane.api().list(path)?;
-            let is_issued = |request: &&Value| {
-                text(request, "/spec/signerName") == SIGNER
-                    && text(request, "/spec/username") == user
-                    && !text(request, "/status/certificate").is_empty()
-            };
-            Ok(match requests.iter().any(|request| is_issued(&request)) {
-                true => Seen::Yes(()),
-                false => Seen::NotYet(format!("none of {} requests is its own", requests.len())),
+            Ok(match self.issued(CLIENT, name)? {
+                0 => Seen::NotYet("the node has requested no certificate by itself".to_owned()),
+                _ => Seen::Yes(()),
             })
         })?;
         self.outcome.claim("a node renews its certificate while it runs", renewed);
         Ok(())
+    }
+
+    /// How many certificates of this signer the node has got by requests of its own.
+    fn issued(&self, signer: &str, name: &str) -> Result<usize> {
+        let user = format!("system:node:{name}");
+        let is_issued = |request: &&Value| {
+            text(request, "/spec/signerName") == signer
+                && text(request, "/spec/username") == user
+                && !text(request, "/status/certificate").is_empty()
+        };
+        Ok(self.plane.api().list(REQUESTS)?.iter().filter(is_issued).count())
     }
 }
