@@ -14,6 +14,7 @@ use crate::vm::probe::{self, free_port};
 use osbuild::error::Result;
 use osbuild_abi::paths::NODE_DOCUMENT;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long the first certificate is valid: long enough to become Ready with it.
@@ -25,8 +26,9 @@ const CLOUD: &str = "node-ip = [\"10.0.2.15\"]\ncloud-provider = \"external\"\n\
                      provider-id = \"example://lab/7\"\n";
 const UNSEEN: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// The signer of the certificates with which nodes are clients.
+/// The signer of the certificates with which nodes are clients, and that of the kubelet's server.
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+const SERVER: &str = "kubernetes.io/kubelet-serving";
 
 /// The requests for certificates.
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -49,11 +51,12 @@ const OTHER_CA: &str = "its certificate is not from the CA that the node has";
 const REPLACED: &str = "the node's certificate is from another cluster or CA";
 
 /// The token of a node has expired before its first boot, which the console says, and a fresh one
-/// makes the node Ready. It waits for the controller of its cloud, and renews its certificate while
-/// it runs. Then the certificate of the node expires while the node is off, and its token is
-/// revoked. The console says so, a document with a mistake changes nothing, and one with a fresh
-/// token makes the node Ready. Then the cluster gets another CA. The console says so, and a document
-/// with that CA makes the node Ready. It is the same node all the time.
+/// makes the node Ready. It waits for the controller of its cloud, and renews its certificate, and
+/// that of the kubelet's server, while it runs. Then the certificate of the node expires while the
+/// node is off, and its token is revoked. The console says so, a document with a mistake changes
+/// nothing, and one with a fresh token makes the node Ready. Then the cluster gets another CA. The
+/// console says so, and a document with that CA makes the node Ready. It is the same node all the
+/// time.
 pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome> {
     let plane = ControlPlane::with_lifetime(site, LIFETIME)?;
     let mut cluster = Cluster { plane, outcome: Outcome::default() };
@@ -72,8 +75,9 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     join_with(document_with(&cluster.plane, CLOUD)?, Vec::new(), &ports)?;
     let first = cluster.ready_node(&mut node, None)?;
     cluster.waits_for_its_cloud(&first);
-    let name = text(&first, "/metadata/name");
+    let (name, kubectl) = (text(&first, "/metadata/name"), Kubectl::new(site, &cluster.plane)?);
     cluster.renews_its_certificate(name)?;
+    cluster.renews_its_servers_certificate(site, &kubectl, name, kubelet)?;
     std::thread::sleep(FLUSH);
     node.power_off()?;
     cluster.plane.revoke_token()?;
@@ -90,7 +94,6 @@ pub fn a_node_comes_back_with_a_fresh_token_or_ca(site: &Site) -> Result<Outcome
     join(&cluster.plane, Vec::new(), &ports)?;
     let second = cluster.ready_node(&mut node, Some(&first))?;
     cluster.is_the_same(&first, &second)?;
-    let kubectl = Kubectl::new(site, &cluster.plane)?;
     serving::the_cluster_signs_it(&kubectl, name, &mut cluster.outcome)?;
     std::thread::sleep(FLUSH);
     node.power_off()?;
@@ -151,6 +154,33 @@ impl Cluster {
             })
         })?;
         self.outcome.claim("a node renews its certificate while it runs", renewed);
+        Ok(())
+    }
+
+    /// The certificate with which the kubelet serves is valid for as short a time. An administrator
+    /// approves each request for one. `port` leads to the kubelet.
+    fn renews_its_servers_certificate(
+        &mut self,
+        site: &Site,
+        kubectl: &Kubectl,
+        name: &str,
+        port: u16,
+    ) -> Result<()> {
+        let readable = serving::approved(kubectl, name)?;
+        self.outcome.claim("the cluster signs the certificate of the kubelet's server", readable);
+        let before = self.issued(SERVER, name)?;
+        let mut served = BTreeSet::new();
+        let renewed = wait(TIMEOUT, || {
+            serving::approve(kubectl)?;
+            // None is served after the end of one and before the approval of the next.
+            served.extend(serving::certificate(site, port)?);
+            let issued = self.issued(SERVER, name)?;
+            Ok(match issued > before && served.len() > 1 {
+                true => Seen::Yes(()),
+                false => Seen::NotYet(format!("{issued} issued, {} served", served.len())),
+            })
+        })?;
+        self.outcome.claim("the kubelet's server renews its certificate while it runs", renewed);
         Ok(())
     }
 

@@ -5,8 +5,9 @@
 use super::kubectl::Kubectl;
 use super::wait::{Seen, wait};
 use crate::check::Outcome;
-use crate::site::Ran;
+use crate::site::{Ran, Site};
 use osbuild::error::Result;
+use std::process::Command;
 use std::time::Duration;
 
 /// The kubelet's port, and the address at which the API server expects it.
@@ -63,12 +64,41 @@ fn logs(kubectl: &Kubectl, node: &str) -> Result<Ran> {
     kubectl.run(&["logs", "--namespace=kube-system", &format!("dhcp-{node}")])
 }
 
+/// The certificate with which the kubelet serves behind this port of the loopback, as PEM.
+pub fn certificate(site: &Site, port: u16) -> Result<Option<String>> {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["s_client", "-connect", &format!("127.0.0.1:{port}")]);
+    let shown = site.run("kubelet-certificate", &mut openssl)?.output;
+    Ok(first_certificate(&shown).map(str::to_owned))
+}
+
+/// The first certificate in an output.
+fn first_certificate(shown: &str) -> Option<&str> {
+    let (_, from) = shown.split_once("-----BEGIN CERTIFICATE-----")?;
+    from.split_once("-----END CERTIFICATE-----").map(|(certificate, _)| certificate)
+}
+
 /// Approves every request that there is.
-fn approve(kubectl: &Kubectl) -> Result<()> {
+pub fn approve(kubectl: &Kubectl) -> Result<()> {
     let names = kubectl.output(&REQUESTS)?;
     let names: Vec<&str> = names.split_whitespace().collect();
     if names.is_empty() {
         return Ok(());
     }
     kubectl.output(&[&["certificate", "approve"], &names[..]].concat()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_a_certificate_shows_none() {
+        let pem =
+            |text: &str| format!("-----BEGIN CERTIFICATE-----{text}-----END CERTIFICATE-----\n");
+        let shown = format!("CONNECTED(00000003)\n{}{}", pem("a"), pem("b"));
+        assert_eq!(first_certificate(&shown), Some("a"));
+        let none = "CONNECTED(00000003)\nno peer certificate available\n";
+        assert_eq!(first_certificate(none), None);
+    }
 }
