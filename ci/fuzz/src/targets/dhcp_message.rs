@@ -47,6 +47,7 @@ fn are_valid(terms: &Terms) {
         link: "eth0",
         terms: Some(terms),
         terms6: None,
+        left: None,
         addresses4: &[],
         addresses6: &[],
         name_servers6: vec![],

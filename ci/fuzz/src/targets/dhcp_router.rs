@@ -28,6 +28,7 @@ fn run(input: &[u8]) -> Outcome {
         link: "eth0",
         terms: None,
         terms6: None,
+        left: None,
         addresses4: &[],
         addresses6: &[],
         name_servers6: advertised.name_servers().collect(),

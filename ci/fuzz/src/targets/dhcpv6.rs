@@ -128,6 +128,7 @@ impl Scene {
             link: "eth0",
             terms: None,
             terms6: self.client.terms(),
+            left: None,
             addresses4: &[],
             addresses6: &[],
             name_servers6: vec![],
