@@ -14,6 +14,7 @@ use crate::produce::fetch::SourceOrigin;
 use crate::produce::out::{Built, Out, REBUILT};
 use crate::produce::sign::Signer;
 use crate::ship::tuf::Root;
+use osbuild_document::Certificates;
 use osbuild_signatures::certificate::Certificate;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -184,8 +185,8 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file of the CAs of clients that has a key, which everybody could read in the image, or
-/// no certificate, with which a node would serve nobody.
+/// Refuses a file of the CAs of clients that has a key, which everybody could read in the image, no
+/// certificate, or a damaged one: a node would then serve nobody unless its document names CAs.
 fn check_clients(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     let Some(name) = plan.api.as_ref().and_then(|api| api.clients.as_ref()) else { return Ok(()) };
     let hint = "`[api] clients` names the certificates of CAs: keys/NAME/api.crt, which `cargo \
@@ -193,13 +194,12 @@ fn check_clients(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     let path = session.root().join(name);
     let text = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
     let text = String::from_utf8_lossy(&text);
-    let begin = "-----BEGIN ";
-    let mut labels = text.lines().filter_map(|line| line.trim().strip_prefix(begin)).peekable();
-    let cause = match labels.peek() {
-        None => "it has no certificate in PEM".to_owned(),
-        Some(_) => match labels.find(|label| *label != "CERTIFICATE-----") {
-            Some(label) => format!("it has a block `{}`", label.trim_end_matches('-')),
-            None => return Ok(()),
+    let mut labels = text.lines().filter_map(|line| line.trim().strip_prefix("-----BEGIN "));
+    let cause = match labels.find(|label| *label != "CERTIFICATE-----") {
+        Some(label) => format!("it has a block `{}`", label.trim_end_matches('-')),
+        None => match Certificates::from_pem(&text) {
+            Ok(_) => return Ok(()),
+            Err(reason) => reason.to_owned(),
         },
     };
     Err(Error::usage(format!("`{name}` is no file of certificates alone")).cause(cause).hint(hint))

@@ -368,19 +368,21 @@ fn a_missing_sources_folder_is_an_error_even_if_nothing_is_built() {
 }
 
 #[test]
-fn a_file_of_clients_with_a_key_or_without_a_certificate_is_refused() {
+fn a_file_of_clients_with_a_key_or_without_a_whole_certificate_is_refused() {
     let scratch = open();
     scratch.edit("recipes/small.toml", "[files]", "[api]\nclients = \"clients.pem\"\n\n[files]");
     scratch.edit("recipes/base.toml", "[pods]", "[pods]\nosd = { component = \"osd\" }");
     scratch.relock();
     let block = |label| format!("-----BEGIN {label}-----\nMAA=\n-----END {label}-----\n");
-    let with_key = block("CERTIFICATE") + &block("PRIVATE KEY");
+    let (damaged, key) = (block("CERTIFICATE"), block("PRIVATE KEY"));
+    let with_key = damaged.clone() + &key;
     let missing = scratch.osbuild(&["build", RECIPE]);
     let hint = "\nhint: `[api] clients` names the certificates of CAs: keys/NAME/api.crt";
     assert!(missing.code == Some(1) && missing.stderr.contains(hint), "{}", missing.stderr);
     for (text, cause) in [
         (with_key.as_str(), "it has a block `PRIVATE KEY`"),
-        ("no PEM\n", "it has no certificate in PEM"),
+        (damaged.as_str(), "a certificate in PEM is not a whole X.509 certificate"),
+        ("no PEM\n", "there is no certificate in PEM"),
     ] {
         std::fs::write(scratch.project().join("clients.pem"), text).unwrap();
         let ran = scratch.osbuild(&["build", RECIPE]);

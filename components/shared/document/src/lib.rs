@@ -1,5 +1,7 @@
 //! The node document: one TOML file in which a node's owner configures it. A document with any
-//! mistake is refused as a whole, so that no node runs with half of it.
+//! mistake is refused as a whole, so that no node runs with half of it. A mistake is one that
+//! the text shows: a certificate of `[api]` must be whole, but neither its dates are checked nor
+//! whether it may sign others.
 //!
 //! The crate is pure: it performs no I/O.
 
