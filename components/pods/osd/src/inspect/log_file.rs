@@ -29,6 +29,8 @@ pub struct LogFile {
     lines: Lines,
     /// Whether later runs of a container belong to the log.
     has_later_runs: bool,
+    /// Whether the log was of a run or a boot that has ended, so that nothing is added to it.
+    has_ended: bool,
 }
 
 /// A file that comes after the open one.
@@ -60,8 +62,9 @@ impl LogFile {
         let (first, next) = (files.next(), files.map(Next::Part).collect());
         let (folder, lines) = (log.folder.clone(), Lines::new(log.form));
         let has_later_runs = log.form == Form::Cri && log.run == Run::Current;
+        let has_ended = log.run == Run::Previous;
         let (open, path, begun) = (None, PathBuf::new(), Vec::new());
-        let mut log = LogFile { folder, next, open, path, begun, lines, has_later_runs };
+        let mut log = LogFile { folder, next, open, path, begun, lines, has_later_runs, has_ended };
         if let Some(path) = first {
             log.go_on_with(path, position)?;
         }
@@ -83,7 +86,8 @@ impl LogFile {
                 }
             }
             let Some(next) = self.next.pop_front() else { return Ok(Vec::new()) };
-            let lines = self.finish(&next);
+            // A container may write the parts of a line to two files, but not in two runs.
+            let lines = self.take_begun(true, matches!(next, Next::Run(_)));
             match next {
                 Next::Part(path) | Next::Run(path) => self.go_on_with(path, 0)?,
                 Next::Replacement(file) => self.open = Some(file),
@@ -138,13 +142,18 @@ impl LogFile {
         lines
     }
 
-    /// The lines that have no end and go on in no other file. A container may write the parts of a
-    /// line to two files, but not in two runs.
-    fn finish(&mut self, next: &Next) -> Vec<LogLine> {
-        let bytes = std::mem::take(&mut self.begun);
+    /// The lines without an end, for a reader that does not follow the log. A line that a daemon or
+    /// containerd is still writing to the file is left out.
+    pub fn finish(&mut self) -> Vec<LogLine> {
+        self.take_begun(self.has_ended, true)
+    }
+
+    /// The lines that were begun: of a line of the file, of lines in parts, or of both.
+    fn take_begun(&mut self, in_file: bool, in_parts: bool) -> Vec<LogLine> {
+        let bytes = if in_file { std::mem::take(&mut self.begun) } else { Vec::new() };
         let last = (!bytes.is_empty()).then(|| self.lines.read(&bytes)).flatten();
-        let begun = matches!(next, Next::Run(_)).then(|| self.lines.finish()).flatten();
-        last.into_iter().chain(begun).collect()
+        let parts = if in_parts { self.lines.finish() } else { Vec::new() };
+        last.into_iter().chain(parts).collect()
     }
 }
 
@@ -216,11 +225,30 @@ mod tests {
         let log = log(&folder, &[("kubelet.log.old", "1\n2\n"), ("kubelet.log", "3\n4\n5")]);
         let tail = |count| all(&mut LogFile::open(&log, Some(count)).unwrap());
         assert_eq!(tail(0), [""; 0]);
-        // The end of the last line is missing, so it is not whole yet.
+        // The end of the last line is missing: the daemon is writing it.
         assert_eq!(tail(2), ["4"]);
         assert_eq!(tail(3), ["3", "4"]);
         assert_eq!(tail(4), ["2", "3", "4"]);
         assert_eq!(tail(9), ["1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn a_log_that_has_ended_has_its_last_line_without_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, cri) = ("1\n2", "T1 stdout F 1\nT2 stdout P 2\nT3 stderr P 3\nT4 std");
+        for (form, run, text, last) in [
+            (Form::Plain, Run::Current, plain, vec![]),
+            (Form::Plain, Run::Previous, plain, vec!["2"]),
+            (Form::Cri, Run::Current, cri, vec!["2", "3"]),
+            (Form::Cri, Run::Previous, cri, vec!["T4 std", "2", "3"]),
+        ] {
+            let log = Log { form, run, ..log(&folder, &[("kubelet.log", text)]) };
+            let mut file = LogFile::open(&log, None).unwrap();
+            assert_eq!(all(&mut file), ["1"]);
+            let finished = file.finish();
+            let finished: Vec<&str> = finished.iter().map(|line| line.text.as_str()).collect();
+            assert_eq!(finished, last, "{form:?} {run:?}");
+        }
     }
 
     #[test]

@@ -18,19 +18,20 @@ pub const MAX_LINE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Lines {
     form: Form,
-    /// The line of which the last part is missing.
-    begun: Option<LogLine>,
+    /// The lines of which the last part is missing, one for each stream at most.
+    begun: Vec<LogLine>,
 }
 
 impl Lines {
     /// Nothing is read yet.
     pub fn new(form: Form) -> Lines {
-        Lines { form, begun: None }
+        Lines { form, begun: Vec::new() }
     }
 
-    /// The line whose last part is missing, if no part comes any more.
-    pub fn finish(&mut self) -> Option<LogLine> {
-        self.begun.take()
+    /// The lines whose last part is missing, if no part comes any more. containerd marks text as a
+    /// part, too, if a container ends without the end of its last line.
+    pub fn finish(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.begun)
     }
 
     /// Reads a line of the file, without its end. Returns the line of the log that is whole then.
@@ -43,18 +44,16 @@ impl Lines {
         let Some((time, stream, is_partial, text)) = parts else {
             return Some(LogLine { text: text.into_owned(), ..LogLine::default() });
         };
-        let begun = self.begun.take().filter(|begun| begun.stream == stream);
-        let mut line = begun.unwrap_or_else(|| LogLine {
-            text: String::new(),
-            time: time.to_owned(),
-            stream: stream.to_owned(),
+        let begun = self.begun.iter().position(|begun| begun.stream == stream);
+        let index = begun.unwrap_or_else(|| {
+            let (time, stream) = (time.to_owned(), stream.to_owned());
+            self.begun.push(LogLine { text: String::new(), time, stream });
+            self.begun.len() - 1
         });
-        line.text.push_str(text);
-        if is_partial && line.text.len() < MAX_LINE {
-            self.begun = Some(line);
-            return None;
-        }
-        Some(line)
+        let line = &mut self.begun[index].text;
+        line.push_str(text);
+        let is_whole = !is_partial || line.len() >= MAX_LINE;
+        is_whole.then(|| self.begun.remove(index))
     }
 }
 
@@ -97,9 +96,23 @@ mod tests {
         assert_eq!(lines.read(b"T2 stdout P two "), None);
         assert_eq!(lines.read(b"T3 stdout F three"), line("one two three", "T1", "stdout"));
         assert_eq!(lines.read(b"T4 stdout F four"), line("four", "T4", "stdout"));
-        assert_eq!(lines.finish(), None);
+        assert!(lines.finish().is_empty());
         assert_eq!(lines.read(b"T5 stdout P five"), None);
-        assert_eq!(lines.finish(), line("five", "T5", "stdout"));
+        assert_eq!(lines.finish(), Vec::from_iter(line("five", "T5", "stdout")));
+        assert!(lines.finish().is_empty());
+    }
+
+    #[test]
+    fn parts_of_both_streams_do_not_mix() {
+        let mut lines = Lines::new(Form::Cri);
+        assert_eq!(lines.read(b"T1 stdout P a"), None);
+        assert_eq!(lines.read(b"T2 stderr F b"), line("b", "T2", "stderr"));
+        assert_eq!(lines.read(b"T3 stdout F c"), line("ac", "T1", "stdout"));
+        assert_eq!(lines.read(b"T4 stdout P d"), None);
+        assert_eq!(lines.read(b"T5 stderr P e"), None);
+        assert_eq!(lines.read(b"T6 stdout P f"), None);
+        let both = [line("df", "T4", "stdout"), line("e", "T5", "stderr")];
+        assert_eq!(lines.finish(), both.into_iter().flatten().collect::<Vec<_>>());
     }
 
     #[test]

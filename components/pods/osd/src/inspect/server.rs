@@ -249,7 +249,13 @@ async fn send_log(mut file: LogFile, follows: bool, to: &To<ReadLogResponse>) ->
             if to.send(Ok(ReadLogResponse { lines })).await.is_err() {
                 return Ok(());
             }
-        } else if !follows || pause_is_last(to).await {
+        } else if !follows {
+            let lines = file.finish();
+            if !lines.is_empty() {
+                let _ = to.send(Ok(ReadLogResponse { lines })).await;
+            }
+            return Ok(());
+        } else if pause_is_last(to).await {
             return Ok(());
         } else {
             file.follow()?;

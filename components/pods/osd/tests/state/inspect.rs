@@ -12,8 +12,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command};
 use tempfile::TempDir;
-use tonic::Code;
 use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 /// `osd inspect`, which ends with the test.
 struct Inspect {
@@ -89,6 +89,41 @@ async fn a_log_is_read_and_followed() {
     let mut file = File::options().append(true).open(inspect.log("kubelet.log")).unwrap();
     file.write_all(b"three\n").unwrap();
     assert_eq!(lines.message().await.unwrap().unwrap().lines[0].text, "three");
+}
+
+/// The text of all lines of a log, or why there is none.
+async fn texts(
+    client: &mut InspectClient<Channel>,
+    request: ReadLogRequest,
+) -> Result<Vec<String>, Status> {
+    let mut parts = client.read_log(request).await?.into_inner();
+    let mut texts = Vec::new();
+    while let Some(part) = parts.message().await? {
+        texts.extend(part.lines.into_iter().map(|line| line.text));
+    }
+    Ok(texts)
+}
+
+#[tokio::test]
+async fn the_last_line_of_a_container_without_an_end_is_read() {
+    let inspect = Inspect::start();
+    let container = inspect.log("pods/default_web-1_5d0c/web");
+    fs::create_dir_all(&container).unwrap();
+    for run in [0, 1] {
+        let text = format!("T1 stderr F begins\nT2 stdout P fatal {run}\n");
+        fs::write(container.join(format!("{run}.log")), text).unwrap();
+    }
+    let (_osd, mut client) = inspect.client().await;
+    let request = request("default/web-1/web");
+    let previous = ReadLogRequest { previous: true, ..request.clone() };
+    let last = ReadLogRequest { tail_lines: Some(1), ..request.clone() };
+    for (request, expected) in [
+        (request, &["begins", "fatal 1"][..]),
+        (previous, &["begins", "fatal 0"]),
+        (last, &["fatal 1"]),
+    ] {
+        assert_eq!(texts(&mut client, request).await.unwrap(), expected);
+    }
 }
 
 #[tokio::test]
