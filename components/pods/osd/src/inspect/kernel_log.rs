@@ -36,13 +36,32 @@ fn microseconds(time: &str) -> Option<u64> {
     seconds.checked_add(fraction.parse().ok()?)
 }
 
-/// The messages that came after those of which `last` is the last one.
-pub fn after(messages: Vec<KernelMessage>, last: Option<&KernelMessage>) -> Vec<KernelMessage> {
-    let Some(last) = last else { return messages };
-    match messages.iter().rposition(|message| message == last) {
-        Some(index) => messages.into_iter().skip(index + 1).collect(),
-        // The buffer no longer has it.
-        None => messages,
+/// A reader of the log, which takes each message once.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The last message of the log when it was read.
+    last: Option<KernelMessage>,
+}
+
+impl Reader {
+    /// Of all messages that the log has now, the last `tail` ones; nothing stands for all.
+    pub fn begin(&mut self, mut all: Vec<KernelMessage>, tail: Option<u32>) -> Vec<KernelMessage> {
+        self.last = all.last().cloned();
+        if let Some(tail) = tail {
+            all.drain(..all.len().saturating_sub(tail as usize));
+        }
+        all
+    }
+
+    /// Of all messages that the log has now, those that came since it was read.
+    pub fn go_on(&mut self, all: Vec<KernelMessage>) -> Vec<KernelMessage> {
+        let Some(newest) = all.last().cloned() else { return all };
+        let last = self.last.replace(newest);
+        match all.iter().rposition(|message| Some(message) == last.as_ref()) {
+            Some(index) => all.into_iter().skip(index + 1).collect(),
+            // The buffer no longer has it, or was empty.
+            None => all,
+        }
     }
 }
 
@@ -74,11 +93,27 @@ mod tests {
     #[test]
     fn only_new_messages_follow() {
         let all = messages(TEXT.as_bytes());
-        assert_eq!(after(all.clone(), None), all);
-        assert_eq!(after(all.clone(), Some(&all[1])), all[2..]);
-        assert!(after(all.clone(), all.last()).is_empty());
-        let gone = KernelMessage { text: "gone".to_owned(), ..all[0].clone() };
-        assert_eq!(after(all.clone(), Some(&gone)), all);
+        let mut reader = Reader::default();
+        assert_eq!(reader.begin(all[..2].to_vec(), None), all[..2]);
+        assert_eq!(reader.go_on(all.clone()), all[2..]);
+        assert!(reader.go_on(all.clone()).is_empty());
+        assert_eq!(reader.go_on(all[..1].to_vec()), all[..1], "the last one is gone");
+        assert!(reader.go_on(Vec::new()).is_empty());
+        assert_eq!(reader.go_on(all.clone()), all[1..]);
+    }
+
+    #[test]
+    fn nothing_old_follows_a_tail_of_none() {
+        let all = messages(TEXT.as_bytes());
+        let mut reader = Reader::default();
+        assert!(reader.begin(all[..2].to_vec(), Some(0)).is_empty());
+        assert!(reader.go_on(all[..2].to_vec()).is_empty());
+        assert_eq!(reader.go_on(all.clone()), all[2..]);
+        assert_eq!(Reader::default().begin(all.clone(), Some(1)), all[2..]);
+        assert_eq!(Reader::default().begin(all.clone(), Some(9)), all);
+        let mut of_empty = Reader::default();
+        assert!(of_empty.begin(Vec::new(), Some(0)).is_empty());
+        assert_eq!(of_empty.go_on(all.clone()), all);
     }
 
     proptest! {

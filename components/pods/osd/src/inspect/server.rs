@@ -9,8 +9,8 @@ use super::{kernel_log, processes, sys, usage};
 use crate::socket;
 use osbuild_cosi::v1::inspect_server::{Inspect, InspectServer};
 use osbuild_cosi::v1::{
-    CaptureRequest, CaptureResponse, GetUsageRequest, GetUsageResponse, KernelMessage,
-    ListFilesRequest, ListFilesResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
+    CaptureRequest, CaptureResponse, GetUsageRequest, GetUsageResponse, ListFilesRequest,
+    ListFilesResponse, ListLogsRequest, ListLogsResponse, ListProcessesRequest,
     ListProcessesResponse, ReachRequest, ReachResponse, ReadFileRequest, ReadFileResponse,
     ReadKernelLogRequest, ReadKernelLogResponse, ReadLogRequest, ReadLogResponse,
 };
@@ -268,11 +268,8 @@ async fn send_kernel_log(
     follows: bool,
     to: &To<ReadKernelLogResponse>,
 ) -> io::Result<()> {
-    let mut messages = kernel_log::messages(&sys::kernel_log()?);
-    if let Some(tail) = tail {
-        messages.drain(..messages.len().saturating_sub(tail as usize));
-    }
-    let mut last: Option<KernelMessage> = None;
+    let mut reader = kernel_log::Reader::default();
+    let mut messages = reader.begin(kernel_log::messages(&sys::kernel_log()?), tail);
     loop {
         for part in messages.chunks(MAX_MESSAGES) {
             let messages = part.to_vec();
@@ -280,11 +277,10 @@ async fn send_kernel_log(
                 return Ok(());
             }
         }
-        last = messages.pop().or(last);
         if !follows || pause_is_last(to).await {
             return Ok(());
         }
-        messages = kernel_log::after(kernel_log::messages(&sys::kernel_log()?), last.as_ref());
+        messages = reader.go_on(kernel_log::messages(&sys::kernel_log()?));
     }
 }
 
